@@ -1,0 +1,43 @@
+"""The few kinds of Kubernetes' own that we read beside jobs: Namespace, Secret, PriorityClass, LimitRange, RuntimeClass."""
+
+from __future__ import annotations
+
+from multikueue.api.meta import Object, Value
+
+
+class Namespace(Object):
+    pass
+
+
+class Secret(Object):
+    type: str = ""
+    data: dict[str, str] = {}
+
+
+class PriorityClass(Object):
+    value: int = 0
+    global_default: bool = False
+
+
+class LimitRangeItem(Value):
+    type: str = ""
+    default: dict[str, str | int | float] = {}
+    default_request: dict[str, str | int | float] = {}
+    max: dict[str, str | int | float] = {}
+    min: dict[str, str | int | float] = {}
+
+
+class LimitRangeSpec(Value):
+    limits: tuple[LimitRangeItem, ...] = ()
+
+
+class LimitRange(Object):
+    spec: LimitRangeSpec = LimitRangeSpec()
+
+
+class Overhead(Value):
+    pod_fixed: dict[str, str | int | float] = {}
+
+
+class RuntimeClass(Object):
+    overhead: Overhead | None = None

@@ -1,0 +1,65 @@
+"""The table of kinds: where each lives in the REST API and which value it decodes to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from multikueue.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass, Secret
+from multikueue.api.job import Job
+from multikueue.api.meta import Object, ObjectKey
+from multikueue.api.multikueue import AdmissionCheck, MultiKueueCluster, MultiKueueConfig
+from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
+from multikueue.api.workload import Workload
+
+T_co = TypeVar("T_co", bound=Object, covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[T_co]):
+    """One kind: API group (empty for core), version, plural, kind, scope, and the value type."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+    type: type[T_co]
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, key: ObjectKey | None = None, *, subresource: str = "") -> str:
+        """The URL path of the collection over all namespaces, or of one object and its subresource."""
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        if key is None:
+            return f"{root}/{self.plural}"
+        tail = f"/{subresource}" if subresource else ""
+        return f"{self.collection(key.namespace)}/{key.name}{tail}"
+
+    def collection(self, namespace: str) -> str:
+        """The URL path objects are created at."""
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        return f"{root}/namespaces/{namespace}/{self.plural}" if self.namespaced else f"{root}/{self.plural}"
+
+
+_KUEUE = "kueue.x-k8s.io"
+
+WORKLOADS = Kind(_KUEUE, "v1beta2", "workloads", "Workload", True, Workload)
+CLUSTER_QUEUES = Kind(_KUEUE, "v1beta2", "clusterqueues", "ClusterQueue", False, ClusterQueue)
+LOCAL_QUEUES = Kind(_KUEUE, "v1beta2", "localqueues", "LocalQueue", True, LocalQueue)
+COHORTS = Kind(_KUEUE, "v1beta2", "cohorts", "Cohort", False, Cohort)
+RESOURCE_FLAVORS = Kind(_KUEUE, "v1beta2", "resourceflavors", "ResourceFlavor", False, ResourceFlavor)
+WORKLOAD_PRIORITY_CLASSES = Kind(
+    _KUEUE, "v1beta2", "workloadpriorityclasses", "WorkloadPriorityClass", False, WorkloadPriorityClass
+)
+ADMISSION_CHECKS = Kind(_KUEUE, "v1beta2", "admissionchecks", "AdmissionCheck", False, AdmissionCheck)
+MULTIKUEUE_CONFIGS = Kind(_KUEUE, "v1beta2", "multikueueconfigs", "MultiKueueConfig", False, MultiKueueConfig)
+MULTIKUEUE_CLUSTERS = Kind(_KUEUE, "v1beta2", "multikueueclusters", "MultiKueueCluster", False, MultiKueueCluster)
+JOBS = Kind("batch", "v1", "jobs", "Job", True, Job)
+NAMESPACES = Kind("", "v1", "namespaces", "Namespace", False, Namespace)
+SECRETS = Kind("", "v1", "secrets", "Secret", True, Secret)
+LIMIT_RANGES = Kind("", "v1", "limitranges", "LimitRange", True, LimitRange)
+PRIORITY_CLASSES = Kind("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, PriorityClass)
+RUNTIME_CLASSES = Kind("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False, RuntimeClass)

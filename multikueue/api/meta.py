@@ -1,0 +1,149 @@
+"""What every object has: key, metadata, owner, conditions; and the decoder that tolerates what servers send."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+ConditionStatus = Literal["True", "False", "Unknown"]
+
+
+class ObjectKey(NamedTuple):
+    """Namespace (empty for cluster-scoped kinds) and name."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class Value(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rename="camel", kw_only=True):
+    """Base of all values. Without cycles by construction, so the collector need not track them."""
+
+
+class OwnerReference(Value):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+    block_owner_deletion: bool | None = None
+
+
+class ObjectMeta(Value):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    finalizers: tuple[str, ...] = ()
+    owner_references: tuple[OwnerReference, ...] = ()
+
+
+class Condition(Value):
+    """metav1.Condition. The API demands type, status and message even when empty, so they have no default to omit."""
+
+    type: str
+    status: ConditionStatus
+    reason: str = ""
+    message: str
+    last_transition_time: datetime | None = None
+    observed_generation: int = 0
+
+
+class Object(Value):
+    """Anything with metadata; the base of each kind."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+    @property
+    def key(self) -> ObjectKey:
+        return ObjectKey(self.metadata.namespace, self.metadata.name)
+
+    @property
+    def version(self) -> int:
+        """The resource version as a number: opaque by tradition, ordered by the API server's promise."""
+        text = self.metadata.resource_version
+        return int(text) if text.isdigit() else 0
+
+
+def controller_of(meta: ObjectMeta) -> OwnerReference | None:
+    """The owner that controls the object, if any."""
+    return next((owner for owner in meta.owner_references if owner.controller), None)
+
+
+def find_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
+    return next((c for c in conditions if c.type == type_), None)
+
+
+def is_true(conditions: Iterable[Condition], type_: str) -> bool:
+    condition = find_condition(conditions, type_)
+    return condition is not None and condition.status == "True"
+
+
+def with_condition(conditions: tuple[Condition, ...], new: Condition, now: datetime) -> tuple[Condition, ...]:
+    """The conditions with `new` in place of the one of its type (or at the end).
+
+    As in Kubernetes, the transition time moves only when the status does; when nothing differs the very same tuple
+    comes back, so that a caller can tell that there is nothing to write.
+    """
+    old = find_condition(conditions, new.type)
+    moved = old is None or old.status != new.status
+    since = now.replace(microsecond=0) if moved else (old and old.last_transition_time)
+    new = msgspec.structs.replace(new, last_transition_time=since)
+    if old == new:
+        return conditions
+    if old is None:
+        return (*conditions, new)
+    return tuple(new if c.type == new.type else c for c in conditions)
+
+
+def without_condition(conditions: tuple[Condition, ...], type_: str) -> tuple[Condition, ...]:
+    kept = tuple(c for c in conditions if c.type != type_)
+    return conditions if len(kept) == len(conditions) else kept
+
+
+def render_time(when: datetime) -> str:
+    """RFC 3339 in whole seconds with a Z, as Kubernetes writes metav1.Time."""
+    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@cache
+def decoder(kind: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
+    """A decoder of `kind` from JSON that reads null as absent.
+
+    Servers write null for empty lists now and then. That is rare, so the strict fast decoder goes first and the slow
+    way only runs when it refused. Raises msgspec.ValidationError if the object is not of this shape at all.
+    """
+    strict = msgspec.json.Decoder(kind)
+
+    def decode(data: bytes | msgspec.Raw) -> T:
+        try:
+            return strict.decode(data)
+        except msgspec.ValidationError:
+            return strict.decode(msgspec.json.encode(_without_nulls(msgspec.json.decode(data))))
+
+    return decode
+
+
+def _without_nulls(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {key: _without_nulls(value) for key, value in tree.items() if value is not None}
+    if isinstance(tree, list):
+        return [_without_nulls(value) for value in tree if value is not None]
+    return tree
+
+
+encode = msgspec.json.Encoder().encode
+"""Any value, dict or raw subtree to JSON bytes."""

@@ -1,0 +1,157 @@
+"""Kueue's queue objects (v1beta2): ClusterQueue, LocalQueue, Cohort, ResourceFlavor, WorkloadPriorityClass."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from multikueue.api.meta import Condition, Object, Value
+
+StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
+
+
+class LabelSelectorRequirement(Value):
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(Value):
+    match_labels: dict[str, str] = {}
+    match_expressions: tuple[LabelSelectorRequirement, ...] = ()
+
+
+class ResourceQuota(Value):
+    name: str = ""
+    nominal_quota: str | int | float = "0"
+    borrowing_limit: str | int | float | None = None
+    lending_limit: str | int | float | None = None
+
+
+class FlavorQuotas(Value):
+    name: str = ""
+    resources: tuple[ResourceQuota, ...] = ()
+
+
+class ResourceGroup(Value):
+    covered_resources: tuple[str, ...] = ()
+    flavors: tuple[FlavorQuotas, ...] = ()
+
+
+class BorrowWithinCohort(Value):
+    policy: str = "Never"
+    max_priority_threshold: int | None = None
+
+
+class Preemption(Value):
+    reclaim_within_cohort: str = "Never"
+    borrow_within_cohort: BorrowWithinCohort = BorrowWithinCohort()
+    within_cluster_queue: str = "Never"
+
+
+class FlavorFungibility(Value):
+    when_can_borrow: str = "MayStopSearch"
+    when_can_preempt: str = "TryNextFlavor"
+    preference: str | None = None
+
+
+class AdmissionCheckRule(Value):
+    name: str = ""
+    on_flavors: tuple[str, ...] = ()
+
+
+class AdmissionChecksStrategy(Value):
+    admission_checks: tuple[AdmissionCheckRule, ...] = ()
+
+
+class FairSharing(Value):
+    weight: str | int | float = "1"
+
+
+class ClusterQueueSpec(Value):
+    resource_groups: tuple[ResourceGroup, ...] = ()
+    cohort_name: str = ""
+    queueing_strategy: Literal["StrictFIFO", "BestEffortFIFO"] = "BestEffortFIFO"
+    namespace_selector: LabelSelector | None = None
+    flavor_fungibility: FlavorFungibility = FlavorFungibility()
+    preemption: Preemption = Preemption()
+    admission_checks_strategy: AdmissionChecksStrategy = AdmissionChecksStrategy()
+    stop_policy: StopPolicy = "None"
+    fair_sharing: FairSharing | None = None
+
+
+class ResourceUsage(Value):
+    name: str = ""
+    total: str = ""
+    borrowed: str = ""
+
+
+class FlavorUsage(Value):
+    name: str = ""
+    resources: tuple[ResourceUsage, ...] = ()
+
+
+class QueueStatus(Value):
+    """The part of the status that ClusterQueue and LocalQueue have in common."""
+
+    conditions: tuple[Condition, ...] = ()
+    flavors_reservation: tuple[FlavorUsage, ...] = ()
+    flavors_usage: tuple[FlavorUsage, ...] = ()
+    pending_workloads: int = 0
+    reserving_workloads: int = 0
+    admitted_workloads: int = 0
+
+
+class ClusterQueue(Object):
+    spec: ClusterQueueSpec = ClusterQueueSpec()
+    status: QueueStatus = QueueStatus()
+
+
+class LocalQueueSpec(Value):
+    cluster_queue: str = ""
+    stop_policy: StopPolicy = "None"
+    fair_sharing: FairSharing | None = None
+
+
+class LocalQueue(Object):
+    spec: LocalQueueSpec = LocalQueueSpec()
+    status: QueueStatus = QueueStatus()
+
+
+class CohortSpec(Value):
+    parent_name: str = ""
+    resource_groups: tuple[ResourceGroup, ...] = ()
+    fair_sharing: FairSharing | None = None
+
+
+class Cohort(Object):
+    spec: CohortSpec = CohortSpec()
+
+
+class Taint(Value):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class Toleration(Value):
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class ResourceFlavorSpec(Value):
+    node_labels: dict[str, str] = {}
+    node_taints: tuple[Taint, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    topology_name: str = ""
+
+
+class ResourceFlavor(Object):
+    spec: ResourceFlavorSpec = ResourceFlavorSpec()
+
+
+class WorkloadPriorityClass(Object):
+    value: int = 0
+    description: str = ""

@@ -1,0 +1,148 @@
+"""Kueue's Workload (v1beta2) and the words used in it.
+
+The spec stays raw: it is copied to workers byte for byte, and only `workload_spec` looks inside.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from multikueue.api.meta import Condition, Object, Value, decoder, find_condition, is_true
+
+ORIGIN_LABEL = "kueue.x-k8s.io/multikueue-origin"
+PREBUILT_LABEL = "kueue.x-k8s.io/prebuilt-workload-name"
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+PRIORITY_CLASS_LABEL = "kueue.x-k8s.io/priority-class"
+MAX_EXEC_TIME_LABEL = "kueue.x-k8s.io/max-exec-time-seconds"
+JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
+JOB_OWNER_GVK_ANNOTATION = "kueue.x-k8s.io/job-owner-gvk"
+JOB_OWNER_NAME_ANNOTATION = "kueue.x-k8s.io/job-owner-name"
+WORKLOAD_FINALIZER = "kueue.x-k8s.io/resource-in-use"
+
+ATTEMPT_ANNOTATION = "multikueue.dev/attempt"
+"""On each remote object: the reservation it was made for. A copy of another attempt can never win."""
+
+# Condition types.
+QUOTA_RESERVED = "QuotaReserved"
+ADMITTED = "Admitted"
+EVICTED = "Evicted"
+PREEMPTED = "Preempted"
+REQUEUED = "Requeued"
+FINISHED = "Finished"
+PODS_READY = "PodsReady"
+DEACTIVATION_TARGET = "DeactivationTarget"
+
+# Reasons that decisions depend on.
+SUCCEEDED = "Succeeded"
+FAILED = "Failed"
+OUT_OF_SYNC = "OutOfSync"
+EVICTED_ON_MANAGER = "EvictedOnManagerCluster"
+
+CheckState = Literal["Pending", "Ready", "Retry", "Rejected"]
+
+
+class PriorityClassRef(Value):
+    group: str = ""
+    kind: str = ""
+    name: str = ""
+
+
+class PodSet(Value):
+    name: str = "main"
+    count: int = 1
+    min_count: int | None = None
+    template: msgspec.Raw = msgspec.Raw(b"{}")
+    topology_request: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class WorkloadSpec(Value):
+    pod_sets: tuple[PodSet, ...] = ()
+    queue_name: str = ""
+    priority_class_ref: PriorityClassRef | None = None
+    priority: int = 0
+    active: bool = True
+    maximum_execution_time_seconds: int | None = None
+
+
+class PodSetAssignment(Value):
+    name: str = ""
+    flavors: dict[str, str] = {}
+    resource_usage: dict[str, str] = {}
+    count: int = 0
+    topology_assignment: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    delayed_topology_request: str = ""
+
+
+class Admission(Value):
+    cluster_queue: str = ""
+    pod_set_assignments: tuple[PodSetAssignment, ...] = ()
+
+
+class AdmissionCheckState(Value):
+    """One entry of status.admissionChecks. The API demands the fields without default even when empty."""
+
+    name: str
+    state: CheckState
+    message: str
+    last_transition_time: datetime | None = None
+    requeue_after_seconds: int | None = None
+    retry_count: int | None = None
+    pod_set_updates: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class RequeueState(Value):
+    count: int | None = None
+    requeue_at: datetime | None = None
+
+
+class ReclaimablePod(Value):
+    name: str = ""
+    count: int = 0
+
+
+class PodSetRequest(Value):
+    name: str = ""
+    resources: dict[str, str] = {}
+
+
+class EvictionCount(Value):
+    reason: str = ""
+    underlying_cause: str = ""
+    count: int = 0
+
+
+class SchedulingStats(Value):
+    evictions: tuple[EvictionCount, ...] = ()
+
+
+class WorkloadStatus(Value):
+    conditions: tuple[Condition, ...] = ()
+    admission: Admission | None = None
+    requeue_state: RequeueState | None = None
+    admission_checks: tuple[AdmissionCheckState, ...] = ()
+    resource_requests: tuple[PodSetRequest, ...] = ()
+    reclaimable_pods: tuple[ReclaimablePod, ...] = ()
+    scheduling_stats: SchedulingStats | None = None
+    accumulated_past_execution_time_seconds: int | None = None
+    nominated_cluster_names: tuple[str, ...] = ()
+    cluster_name: str | None = None
+
+
+class Workload(Object):
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: WorkloadStatus = WorkloadStatus()
+
+    def condition(self, type_: str) -> Condition | None:
+        return find_condition(self.status.conditions, type_)
+
+    def has(self, type_: str) -> bool:
+        """Whether the condition of that type is True."""
+        return is_true(self.status.conditions, type_)
+
+
+def workload_spec(workload: Workload) -> WorkloadSpec:
+    """The typed view of the raw spec."""
+    return decoder(WorkloadSpec)(workload.spec)

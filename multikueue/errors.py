@@ -1,0 +1,96 @@
+"""Every error we raise on purpose, as a tree by what the caller can do about it.
+
+MultiKueueError
+├── ConfigurationError        stop at start, exit code 2
+├── StrategyError             this workload waits, others go on
+├── InvalidObject             an object of the user breaks a rule; names object, field, expectation
+├── ClusterUnreachable        no answer: the cluster's connection is suspect, nobody else's
+└── ApiError                  the API server answered no
+    ├── Unauthorized (401)    credentials must be refreshed
+    ├── Forbidden (403)       a permission is missing
+    ├── NotFound (404)
+    ├── Conflict (409)        look again
+    ├── AlreadyExists (409)   reason AlreadyExists
+    ├── Expired (410)         list again
+    ├── Invalid (400, 422)    what we sent is refused; never retried as it is
+    ├── Throttled (429)       wait for `after`
+    └── ServerError (5xx)     retried
+"""
+
+from __future__ import annotations
+
+
+class MultiKueueError(Exception):
+    """Root of the tree."""
+
+
+class ConfigurationError(MultiKueueError):
+    """What the operator gave us cannot work; the message names where, what, and what was expected."""
+
+
+class StrategyError(MultiKueueError):
+    """A strategy raised, or named clusters that are not in its fleet."""
+
+
+class InvalidObject(MultiKueueError):
+    """An object breaks a rule of its kind: `object`, `field`, what was expected, what to do."""
+
+    def __init__(self, obj: str, field: str, expected: str, got: object = None) -> None:
+        shown = "" if got is None else f", got {got!r}"
+        super().__init__(f"{obj}: {field}: expected {expected}{shown}")
+        self.object, self.field, self.expected = obj, field, expected
+
+
+class ClusterUnreachable(MultiKueueError):
+    """No usable answer came: refused, reset, timed out, or the connection is known to be down."""
+
+    def __init__(self, cluster: str, why: str) -> None:
+        super().__init__(f"cluster {cluster or 'manager'} is unreachable: {why}")
+        self.cluster, self.why = cluster, why
+
+
+class ApiError(MultiKueueError):
+    """The API server answered with an error status.
+
+    `status` is the HTTP code, `reason` Kubernetes' word for it, `after` the seconds of a Retry-After header, if any.
+    """
+
+    def __init__(self, status: int, reason: str, message: str, *, call: str = "", after: float | None = None) -> None:
+        super().__init__(f"{call}: {status} {reason}: {message}" if call else f"{status} {reason}: {message}")
+        self.status, self.reason, self.message, self.after = status, reason, message, after
+
+
+class Unauthorized(ApiError):
+    """401."""
+
+
+class Forbidden(ApiError):
+    """403."""
+
+
+class NotFound(ApiError):
+    """404."""
+
+
+class Conflict(ApiError):
+    """409: somebody wrote first, or a precondition does not hold."""
+
+
+class AlreadyExists(ApiError):
+    """409 with reason AlreadyExists: the name is taken."""
+
+
+class Expired(ApiError):
+    """410: the resource version is too old."""
+
+
+class Invalid(ApiError):
+    """400 or 422: the server refuses what we sent."""
+
+
+class Throttled(ApiError):
+    """429: too many requests."""
+
+
+class ServerError(ApiError):
+    """5xx."""
