@@ -4,6 +4,7 @@ MultiKueueError
 ├── ConfigurationError        stop at start, exit code 2
 ├── StrategyError             this workload waits, others go on
 ├── InvalidObject             an object of the user breaks a rule; names object, field, expectation
+├── InvariantBroken           our bug: never retried, ends the process
 ├── ClusterUnreachable        no answer: the cluster's connection is suspect, nobody else's
 └── ApiError                  the API server answered no
     ├── Unauthorized (401)    credentials must be refreshed
@@ -39,6 +40,10 @@ class InvalidObject(MultiKueueError):
         shown = "" if got is None else f", got {got!r}"
         super().__init__(f"{obj}: {field}: expected {expected}{shown}")
         self.object, self.field, self.expected = obj, field, expected
+
+
+class InvariantBroken(MultiKueueError):
+    """What must never be, is: a bug of ours. Going on could do harm, so no boundary swallows it."""
 
 
 class ClusterUnreachable(MultiKueueError):

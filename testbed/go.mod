@@ -1,5 +1,4 @@
 // The programs of the testbed, as ordinary Go tool dependencies: `make testbed` builds them.
-// kube-apiserver demands that every staging module is named at the version of its release.
 module multikueue.dev/testbed
 
 go 1.26.0
@@ -12,6 +11,14 @@ tool (
 	sigs.k8s.io/kueue/cmd/kueue
 )
 
+// What we choose. With k8s.io/kubernetes go all staging modules below: v1.35.4 needs each of them at v0.35.4.
+require (
+	go.etcd.io/etcd/server/v3 v3.6.5
+	k8s.io/kubernetes v1.35.4
+	sigs.k8s.io/kueue v0.16.2
+)
+
+// What these bring along; the CRDs of JobSet, Kubeflow, KubeRay, AppWrapper, LeaderWorkerSet and ClusterProfile are here too.
 require (
 	cel.dev/expr v0.24.0 // indirect
 	cyphar.com/go-pathrs v0.2.1 // indirect
@@ -145,7 +152,6 @@ require (
 	go.etcd.io/etcd/client/pkg/v3 v3.6.5 // indirect
 	go.etcd.io/etcd/client/v3 v3.6.5 // indirect
 	go.etcd.io/etcd/pkg/v3 v3.6.5 // indirect
-	go.etcd.io/etcd/server/v3 v3.6.5 // indirect
 	go.etcd.io/raft/v3 v3.6.0 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc v0.61.0 // indirect
@@ -211,7 +217,6 @@ require (
 	k8s.io/kube-scheduler v0.35.4 // indirect
 	k8s.io/kubectl v0.35.4 // indirect
 	k8s.io/kubelet v0.35.4 // indirect
-	k8s.io/kubernetes v1.35.4 // indirect
 	k8s.io/metrics v0.35.4 // indirect
 	k8s.io/mount-utils v0.35.4 // indirect
 	k8s.io/pod-security-admission v0.35.4 // indirect
@@ -222,7 +227,6 @@ require (
 	sigs.k8s.io/gateway-api v1.4.0 // indirect
 	sigs.k8s.io/jobset v0.10.1 // indirect
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
-	sigs.k8s.io/kueue v0.16.2 // indirect
 	sigs.k8s.io/kustomize/api v0.20.1 // indirect
 	sigs.k8s.io/kustomize/kustomize/v5 v5.7.1 // indirect
 	sigs.k8s.io/kustomize/kyaml v0.20.1 // indirect

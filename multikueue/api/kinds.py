@@ -58,6 +58,7 @@ ADMISSION_CHECKS = Kind(_KUEUE, "v1beta2", "admissionchecks", "AdmissionCheck", 
 MULTIKUEUE_CONFIGS = Kind(_KUEUE, "v1beta2", "multikueueconfigs", "MultiKueueConfig", False, MultiKueueConfig)
 MULTIKUEUE_CLUSTERS = Kind(_KUEUE, "v1beta2", "multikueueclusters", "MultiKueueCluster", False, MultiKueueCluster)
 JOBS = Kind("batch", "v1", "jobs", "Job", True, Job)
+EVENTS = Kind("", "v1", "events", "Event", True, Object)
 NAMESPACES = Kind("", "v1", "namespaces", "Namespace", False, Namespace)
 SECRETS = Kind("", "v1", "secrets", "Secret", True, Secret)
 LIMIT_RANGES = Kind("", "v1", "limitranges", "LimitRange", True, LimitRange)

@@ -51,7 +51,7 @@ class ObjectMeta(Value):
     owner_references: tuple[OwnerReference, ...] = ()
 
 
-class Condition(Value):
+class Condition(Value, kw_only=True):
     """metav1.Condition. The API demands type, status and message even when empty, so they have no default to omit."""
 
     type: str

@@ -44,6 +44,13 @@ EVICTED_ON_MANAGER = "EvictedOnManagerCluster"
 CheckState = Literal["Pending", "Ready", "Retry", "Rejected"]
 
 
+class Finish(Value):
+    """How a job ended, in the words of a Finished condition: reason `Succeeded` or `Failed`, and the job's message."""
+
+    reason: str
+    message: str
+
+
 class PriorityClassRef(Value):
     group: str = ""
     kind: str = ""

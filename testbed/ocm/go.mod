@@ -5,6 +5,13 @@ go 1.26.0
 
 tool open-cluster-management.io/ocm/cmd/placement
 
+// What we choose: the controller, and the module with its CRDs.
+require (
+	open-cluster-management.io/api v1.0.0
+	open-cluster-management.io/ocm v1.0.0
+)
+
+// What these bring along.
 require (
 	cel.dev/expr v0.19.1 // indirect
 	cloud.google.com/go/compute/metadata v0.5.0 // indirect
@@ -150,8 +157,6 @@ require (
 	k8s.io/kubectl v0.32.2 // indirect
 	k8s.io/utils v0.0.0-20241104100929-3ea5e8cea738 // indirect
 	open-cluster-management.io/addon-framework v1.0.0 // indirect
-	open-cluster-management.io/api v1.0.0 // indirect
-	open-cluster-management.io/ocm v1.0.0 // indirect
 	open-cluster-management.io/sdk-go v1.0.0 // indirect
 	sigs.k8s.io/apiserver-network-proxy/konnectivity-client v0.31.0 // indirect
 	sigs.k8s.io/cluster-inventory-api v0.0.0-20240730014211-ef0154379848 // indirect

@@ -1,0 +1,96 @@
+# The commands of the project; `make` prints them. CI calls the same ones (.ci/run).
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+UV ?= uv
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+# What pyproject.toml says to pytest, without leaving out tests/real.
+REAL := $(BIN)/pytest -o addopts="--strict-markers --strict-config --import-mode=importlib -ra" tests/real
+
+KIND_KUBECONFIG := kubeconfigs/kind
+KIND_CONTEXTS := kind-manager,kind-worker-1,kind-worker-2,kind-worker-3
+
+##@ Every day
+
+.PHONY: help
+help: ## Print this list
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@ / { printf "%s%s\n", gap, substr($$0, 5); gap = "\n" } \
+	  /^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: check
+check: $(READY) ## Format, lint, types and the direction of imports; changes nothing
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+.PHONY: format
+format: $(READY) ## Format the code and mend what ruff can mend
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format .
+
+.PHONY: test
+test: $(READY) ## The fast tests: Python only, no cluster
+	@$(BIN)/pytest
+
+.PHONY: run
+run: $(READY) ## Run the manager against your kubeconfig (ARGS="..." for options)
+	@$(BIN)/multikueue run $(ARGS)
+
+##@ On real control planes (needs Go, no Docker)
+
+.PHONY: testbed
+testbed: $(READY) ## Build etcd, Kubernetes, Kueue and OCM's placement once (some minutes)
+	@$(BIN)/python -m testbed install
+
+.PHONY: test-real
+test-real: testbed ## The tests on real API servers and Kueue workers
+	@$(REAL)
+
+.PHONY: demo-real
+demo-real: testbed ## A manager and three Kueue workers on this machine, with jobs
+	@$(BIN)/python -m testbed demo
+
+.PHONY: bench
+bench: testbed ## Measure ours beside Kueue's own manager
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+##@ On kind clusters (needs Docker, kind, kubectl)
+
+.PHONY: kind-up
+kind-up: $(READY) ## A manager and three workers with Kueue, registered
+	@kind-configs/up.sh $(KIND_KUBECONFIG)
+
+.PHONY: kind-down
+kind-down: ## Delete these four clusters
+	@kind-configs/down.sh $(KIND_KUBECONFIG)
+
+.PHONY: test-kind
+test-kind: $(READY) ## The same real tests on the kind clusters
+	@KUBECONFIG=$(KIND_KUBECONFIG) MULTIKUEUE_TEST_CONTEXTS=$(KIND_CONTEXTS) $(REAL)
+
+##@ House
+
+.PHONY: clean
+clean: ## Remove the environment, the caches and what was built here
+	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis htmlcov .coverage
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# With uv in seconds; without it by venv and pip, which knows dependency groups since 25.1. An explicit PYTHON holds for both.
+$(READY): pyproject.toml
+	@echo "Installing into $(VENV)"
+	@if $(UV) --version >/dev/null 2>&1; then \
+	  $(UV) sync --quiet --all-extras $(if $(filter file,$(origin PYTHON)),,--python "$(PYTHON)"); \
+	else \
+	  $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer, please: make PYTHON=...")' && \
+	  $(PYTHON) -m venv $(VENV) && \
+	  $(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1' && \
+	  $(BIN)/python -m pip install --quiet --editable '.[fast]' --group dev; \
+	fi
+	@touch $@

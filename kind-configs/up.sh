@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Bring up the clusters of kind-configs/: a manager with Kueue's CRDs, three workers with Kueue, the workers registered.
+# Usage: up.sh KUBECONFIG, the file that gets one context per cluster. Doing it again changes nothing.
+set -euo pipefail
+here=$(dirname "${BASH_SOURCE[0]}")
+export KUBECONFIG=$1
+mkdir -p "$(dirname "$KUBECONFIG")"
+multikueue=$here/../.venv/bin/multikueue
+workers=(worker-1 worker-2 worker-3)
+
+for program in docker kind kubectl; do
+  command -v "$program" >/dev/null || { echo "kind-up needs $program" >&2; exit 1; }
+done
+
+create() {
+  if kind get clusters 2>/dev/null | grep -qx "$1"; then
+    kind export kubeconfig --quiet --name "$1"
+  else
+    kind create cluster --config "$here/$1.yaml" --wait 2m
+  fi
+}
+
+for cluster in manager "${workers[@]}"; do
+  create "$cluster"
+done
+
+kubectl --context kind-manager apply --server-side -k "$here/crds"
+for worker in "${workers[@]}"; do
+  kubectl --context "kind-$worker" apply --server-side -k "$here/kueue"
+done
+for worker in "${workers[@]}"; do
+  kubectl --context "kind-$worker" -n kueue-system rollout status deployment/kueue-controller-manager --timeout 5m
+done
+kubectl --context kind-manager wait --for condition=Established --timeout 1m crd --all
+
+for worker in "${workers[@]}"; do
+  "$multikueue" clusters register "$worker" --worker-context "kind-$worker" --context kind-manager
+done
+
+cat <<END
+
+Next:
+  export KUBECONFIG=$KUBECONFIG
+  kubectl --context kind-manager apply -f kind-configs/queues/manager.yaml
+  for i in 1 2 3; do kubectl --context kind-worker-\$i apply -f kind-configs/queues/worker.yaml; done
+  make run ARGS="--context kind-manager"
+  kubectl --context kind-manager create -f kind-configs/queues/job.yaml
+END

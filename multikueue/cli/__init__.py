@@ -1,0 +1,51 @@
+"""The command line: words to settings, errors to exit codes, answers to tables; one file per noun.
+
+`run` starts the manager; `clusters` registers, shows, checks and removes workers; `workloads` tells what became of them.
+`connection` knows the options that choose a cluster, `output` how things are printed, `exit` how a command ends. Nothing is
+decided here. A command imports what it needs when it runs: `--help` and `version` load no client and no settings.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from multikueue.cli import clusters, workloads
+from multikueue.cli.exit import EPILOG, reported
+from multikueue.cli.output import Format, Output, print_document
+from multikueue.cli.run import run
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="multikueue",
+    help="Submit ordinary Kubernetes jobs to one cluster, run them on many.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    # A traceback with local variables would print tokens.
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(run)
+app.add_typer(clusters.app)
+app.add_typer(workloads.app)
+
+
+@app.command()
+def version(output: Output = Format.TABLE) -> None:
+    """Show the version."""
+    from platform import python_version
+
+    from multikueue import __version__
+
+    if output in (Format.JSON, Format.YAML):
+        print_document({"version": __version__, "python": python_version()}, output)
+    else:
+        print(f"multikueue {__version__}")
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """The console script; `words` are the arguments, those of the process by default. Ends by SystemExit."""
+    sys.exit(reported(lambda: app(None if words is None else list(words), prog_name="multikueue")))

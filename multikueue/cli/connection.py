@@ -1,0 +1,161 @@
+"""Which cluster a command talks to, and talking to it. What is heavy is imported when a command needs it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import msgspec
+import typer
+
+if TYPE_CHECKING:
+    from multikueue.api.kinds import Kind
+    from multikueue.kube.client import Client
+    from multikueue.kube.credentials import Credentials
+
+__all__ = [
+    "Context",
+    "Kubeconfig",
+    "ManagerContext",
+    "ManagerKubeconfig",
+    "Namespace",
+    "Target",
+    "fetch",
+    "now",
+    "run_async",
+]
+
+T = TypeVar("T")
+
+PAGE = 500
+"""Objects per request of a long list."""
+
+_MANAGER = "Manager cluster"
+
+Kubeconfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--kubeconfig",
+        "--manager-kubeconfig",
+        envvar="MULTIKUEUE_CLUSTER__KUBECONFIG",
+        help="Kubeconfig of the manager cluster. [default: as kubectl: $KUBECONFIG, ~/.kube/config]",
+        show_default=False,
+        rich_help_panel=_MANAGER,
+        exists=True,
+        dir_okay=False,
+    ),
+]
+Context = Annotated[
+    str | None,
+    typer.Option(
+        "--context",
+        "--manager-context",
+        envvar="MULTIKUEUE_CLUSTER__CONTEXT",
+        help="Context of the manager cluster. [default: the current one]",
+        show_default=False,
+        rich_help_panel=_MANAGER,
+    ),
+]
+ManagerKubeconfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--manager-kubeconfig",
+        envvar="MULTIKUEUE_CLUSTER__KUBECONFIG",
+        help="Kubeconfig of the manager cluster. [default: as kubectl: $KUBECONFIG, ~/.kube/config]",
+        show_default=False,
+        rich_help_panel=_MANAGER,
+        exists=True,
+        dir_okay=False,
+    ),
+]
+ManagerContext = Annotated[
+    str | None,
+    typer.Option(
+        "--manager-context",
+        envvar="MULTIKUEUE_CLUSTER__CONTEXT",
+        help="Context of the manager cluster. [default: the current one]",
+        show_default=False,
+        rich_help_panel=_MANAGER,
+    ),
+]
+Namespace = Annotated[
+    str,
+    typer.Option(
+        "--namespace",
+        envvar="MULTIKUEUE_CLUSTER__NAMESPACE",
+        help="Where the Secrets with the workers' kubeconfigs are.",
+        rich_help_panel=_MANAGER,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A cluster as the operator named it; `cluster` is its name in messages, empty for the manager."""
+
+    kubeconfig: Path | None
+    context: str | None
+    cluster: str = ""
+
+    async def credentials(self) -> Credentials:
+        """Raises ConfigurationError that names file and context."""
+        from multikueue.kube.credentials import from_environment
+
+        return await from_environment(self.kubeconfig, self.context)
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncIterator[Client]:
+        from multikueue.kube.client import Client
+
+        async with Client.connect(await self.credentials(), cluster=self.cluster) as client:
+            yield client
+
+
+def run_async(work: Callable[[], Awaitable[T]]) -> T:
+    """Run the async part of a command, on uvloop where that is installed."""
+    import anyio
+
+    return anyio.run(work, backend_options={"use_uvloop": find_spec("uvloop") is not None})
+
+
+def now() -> datetime:
+    from multikueue.runtime.clock import SystemClock
+
+    return SystemClock().now()
+
+
+class _ListMeta(msgspec.Struct):
+    cont: str = msgspec.field(name="continue", default="")
+
+
+class _RawPage(msgspec.Struct):
+    metadata: _ListMeta
+    items: list[msgspec.Raw] = []
+
+
+async def fetch(
+    client: Client, kind: Kind[Any], *, namespace: str = "", params: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """All objects of a kind as the server has them, with their apiVersion and kind, in the server's order.
+
+    Raw, unlike the client's own list: `-o json` shows also what our values do not know.
+    """
+    path = kind.collection(namespace) if namespace else kind.path()
+    items: list[dict[str, Any]] = []
+    query = {"limit": str(PAGE), **(params or {})}
+    while True:
+        page = msgspec.json.decode(await client.request("GET", path, params=query), type=_RawPage)
+        items += [with_kind(kind, msgspec.json.decode(raw)) for raw in page.items]
+        if not page.metadata.cont:
+            return items
+        query["continue"] = page.metadata.cont
+
+
+def with_kind(kind: Kind[Any], item: dict[str, Any]) -> dict[str, Any]:
+    """The object with apiVersion and kind in front: items of a list come without."""
+    return {"apiVersion": kind.api_version, "kind": kind.kind, **item}

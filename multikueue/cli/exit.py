@@ -1,0 +1,86 @@
+"""How a command ends: one line for a user's mistake, a number for scripts, a traceback only for a mistake of ours."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+
+from multikueue.errors import ClusterUnreachable, ConfigurationError, MultiKueueError
+
+__all__ = ["EPILOG", "ExitCode", "code_of", "reported"]
+
+
+class ExitCode(IntEnum):
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    UNREACHABLE = 3
+    INTERRUPTED = 130
+
+
+EPILOG = "Exit codes: 0 done, 1 failed or not found, 2 wrong usage or configuration, 3 a cluster cannot be reached."
+
+_CODES: tuple[tuple[type[MultiKueueError], ExitCode], ...] = (
+    (ConfigurationError, ExitCode.USAGE),
+    (ClusterUnreachable, ExitCode.UNREACHABLE),
+    (MultiKueueError, ExitCode.FAILED),
+)
+
+
+def code_of(error: MultiKueueError) -> ExitCode:
+    """The exit code of one of our errors; documented in `EPILOG`."""
+    return next(code for kind, code in _CODES if isinstance(error, kind))
+
+
+def reported(command: Callable[[], object]) -> int:
+    """Run `command` and answer its exit code.
+
+    Errors of our tree, alone or in a group, become one line each on stderr. Any other error is a defect of ours and
+    passes through.
+    """
+    try:
+        command()
+    except SystemExit as end:
+        return _system_exit(end)
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        return _reader_is_gone()
+    except MultiKueueError as error:
+        return _report([error])
+    except BaseExceptionGroup as group:
+        leaves = list(_leaves(group))
+        ours = [leaf for leaf in leaves if isinstance(leaf, MultiKueueError)]
+        if len(ours) < len(leaves):
+            raise
+        return _report(ours)
+    return ExitCode.OK
+
+
+def _report(errors: list[MultiKueueError]) -> int:
+    for line in dict.fromkeys(f"error: {error}" for error in errors):
+        print(line, file=sys.stderr)
+    return code_of(errors[0])
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
+
+
+def _system_exit(end: SystemExit) -> int:
+    if isinstance(end.code, str):
+        print(end.code, file=sys.stderr)
+        return ExitCode.FAILED
+    return ExitCode.OK if end.code is None else end.code
+
+
+def _reader_is_gone() -> int:
+    # `multikueue workloads list | head`: nobody reads on. Python flushes stdout at exit and would complain again.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return ExitCode.FAILED

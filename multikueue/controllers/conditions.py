@@ -1,0 +1,39 @@
+"""Keeps the Active condition of an object true: written only when it differs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, TypeVar
+
+import msgspec
+
+from multikueue.api.kinds import Kind
+from multikueue.api.meta import Condition, with_condition
+from multikueue.api.multikueue import ACTIVE, AdmissionCheck, MultiKueueCluster
+from multikueue.api.render import difference, status_patch
+from multikueue.kube.client import Client
+from multikueue.store.cache import Cache
+
+T = TypeVar("T", AdmissionCheck, MultiKueueCluster)
+
+
+def active(*, status: bool, reason: str, message: str, generation: int) -> Condition:
+    """An Active condition with Kueue's reason and message."""
+    return Condition(
+        type=ACTIVE,
+        status="True" if status else "False",
+        reason=reason,
+        message=message,
+        observed_generation=generation,
+    )
+
+
+async def write_condition(
+    client: Client, kind: Kind[Any], cache: Cache[T], obj: T, condition: Condition, now: datetime
+) -> None:
+    """Bring one condition of an object in place, with a precondition, and remember the answer."""
+    conditions = with_condition(obj.status.conditions, condition, now)
+    status = msgspec.structs.replace(obj.status, conditions=conditions)
+    patch = difference(obj.status, status)
+    if patch:
+        cache.upsert(await client.merge_patch(kind, obj.key, status_patch(obj, patch), subresource="status"))

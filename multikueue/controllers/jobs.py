@@ -1,0 +1,154 @@
+"""One job on the manager: its Workload made and kept in step, started and stopped, its status brought home."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import singledispatchmethod
+
+import structlog
+
+from multikueue.api.job import Job
+from multikueue.api.kinds import JOBS, WORKLOADS
+from multikueue.api.meta import ObjectKey
+from multikueue.api.workload import WORKLOAD_FINALIZER, Workload
+from multikueue.controllers.world import World
+from multikueue.dispatch.group import Remote
+from multikueue.errors import AlreadyExists, Conflict, NotFound
+from multikueue.jobs.actions import (
+    CreateWorkload,
+    DeleteWorkload,
+    PatchJob,
+    PatchJobStatus,
+    PatchWorkloadStatus,
+    RemoveFinalizer,
+    UpdateWorkloadSpec,
+)
+from multikueue.jobs.decide import JobView, decide, resolve_priority
+from multikueue.jobs.table import adapter_for
+from multikueue.jobs.workloads import prebuilt_name
+from multikueue.runtime import Result
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """Reconciles batch Jobs; per key never two at a time."""
+
+    world: World
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        job = self.world.store.jobs.get(key)
+        if job is None:
+            return Result()
+        decision = decide(self._view(job), self.world.now())
+        for event in decision.events:
+            self.world.recorder.emit(JOBS, job, type_=event.type, reason=event.reason, message=event.message)
+        for action in decision.actions:
+            log.debug("job.action", action=type(action).__name__)
+            await self._perform(action, job)
+        return Result(again_after=decision.again_after)
+
+    def _view(self, job: Job) -> JobView:
+        store = self.world.store
+        workloads = {w.key: w for w in (*store.owned(job), *self._named(job))}
+        remote = self._remote(tuple(workloads.values()))
+        queue = adapter_for(job).queue_name(job)
+        dispatched = store.uses_multikueue(job.metadata.namespace, queue)
+        return JobView(
+            job=job,
+            workloads=tuple(workloads.values()),
+            remote=remote.job if remote else None,
+            remote_lost=remote is not None and remote.lost(self.world.now(), self.world.lost_after),
+            priority=resolve_priority(
+                job,
+                {c.metadata.name: c for c in store.priority_classes},
+                {c.metadata.name: c for c in store.pod_priority_classes},
+            ),
+            queue_is_multikueue=bool(dispatched),
+            local_queue_exists=store.local_queues.get(ObjectKey(job.metadata.namespace, queue)) is not None,
+        )
+
+    def _named(self, job: Job) -> tuple[Workload, ...]:
+        name = prebuilt_name(job)
+        found = self.world.store.workloads.get(ObjectKey(job.metadata.namespace, name)) if name else None
+        return (found,) if found else ()
+
+    def _remote(self, workloads: tuple[Workload, ...]) -> Remote | None:
+        """The worker with the job of the present attempt: the recorded winner, or the one that holds it."""
+        for workload in workloads:
+            group = self.world.group(workload.key, workload)
+            holding = (r for r in group.remotes if group.is_current(r.job))
+            found = next((r for r in holding if r.cluster == workload.status.cluster_name), None) or next(holding, None)
+            if found is not None:
+                return found
+        return None
+
+    @singledispatchmethod
+    async def _perform(self, action: object, job: Job) -> None:
+        raise NotImplementedError(action)
+
+    @_perform.register
+    async def _create(self, action: CreateWorkload, job: Job) -> None:
+        store = self.world.store
+        try:
+            store.workloads.upsert(await self.world.manager.create(WORKLOADS, job.metadata.namespace, action.body))
+        except AlreadyExists:
+            found = await self.world.manager.get(
+                WORKLOADS, ObjectKey(job.metadata.namespace, action.body["metadata"]["name"])
+            )
+            store.workloads.upsert(found)
+            if found.metadata.deletion_timestamp is not None:
+                raise Conflict(409, "Conflict", "a workload of that name is still being deleted") from None
+
+    @_perform.register
+    async def _update(self, action: UpdateWorkloadSpec, job: Job) -> None:
+        answer = await self.world.manager.merge_patch(WORKLOADS, action.key, action.patch)
+        self.world.store.workloads.upsert(answer)
+
+    @_perform.register
+    async def _update_status(self, action: PatchWorkloadStatus, job: Job) -> None:
+        answer = await self.world.manager.merge_patch(WORKLOADS, action.key, action.patch, subresource="status")
+        self.world.store.workloads.upsert(answer)
+
+    @_perform.register
+    async def _delete(self, action: DeleteWorkload, job: Job) -> None:
+        seen = self.world.store.workloads.get(action.key)
+        try:
+            left = await self.world.manager.delete(WORKLOADS, action.key, uid=action.uid)
+        except NotFound:
+            left = None
+        if left is not None:
+            self.world.store.workloads.upsert(left)
+        elif seen is not None and seen.metadata.uid == action.uid:
+            self.world.store.workloads.bury(seen)
+
+    @_perform.register
+    async def _release(self, action: RemoveFinalizer, job: Job) -> None:
+        await release(self.world, action.key)
+
+    @_perform.register
+    async def _patch(self, action: PatchJob, job: Job) -> None:
+        self.world.store.jobs.upsert(await self.world.manager.merge_patch(JOBS, job.key, action.patch))
+
+    @_perform.register
+    async def _patch_status(self, action: PatchJobStatus, job: Job) -> None:
+        answer = await self.world.manager.merge_patch(JOBS, job.key, action.patch, subresource="status")
+        self.world.store.jobs.upsert(answer)
+
+
+async def release(world: World, key: ObjectKey) -> None:
+    """Remove our finalizer from a workload that is being deleted, so that it may go."""
+    workload = world.store.workloads.get(key)
+    if workload is None or WORKLOAD_FINALIZER not in workload.metadata.finalizers:
+        return
+    kept = [f for f in workload.metadata.finalizers if f != WORKLOAD_FINALIZER]
+    body = {"metadata": {"resourceVersion": workload.metadata.resource_version, "finalizers": kept}}
+    try:
+        answer = await world.manager.merge_patch(WORKLOADS, key, body)
+    except NotFound:
+        return
+    if kept:
+        world.store.workloads.upsert(answer)
+    else:
+        world.store.workloads.bury(workload)

@@ -1,0 +1,157 @@
+"""One worker's outbox: brings what is on that worker to where the decision wants it (the bulkhead of design 5.6).
+
+Each worker has a queue of keys and tasks of its own. A key is decided anew when its turn comes, so an outbox that was
+held up never acts on old news; a worker that hangs holds nothing but its own outbox.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import singledispatchmethod
+from typing import TypeVar
+
+import structlog
+
+from multikueue.api.kinds import JOBS, WORKLOADS, Kind
+from multikueue.api.meta import Object, ObjectKey
+from multikueue.api.workload import ATTEMPT_ANNOTATION, ORIGIN_LABEL
+from multikueue.controllers.world import World
+from multikueue.dispatch.actions import (
+    Action,
+    CreateJob,
+    CreateWorkload,
+    Deactivate,
+    DeleteJob,
+    DeleteWorkload,
+    PatchWorkload,
+)
+from multikueue.dispatch.decide import decide
+from multikueue.dispatch.group import Reach
+from multikueue.errors import AlreadyExists, ApiError, Conflict, NotFound, ServerError, Throttled, Unauthorized
+from multikueue.jobs.table import adapter_for
+from multikueue.kube.client import Client
+from multikueue.runtime import DONE, Result
+from multikueue.store.cache import Cache
+from multikueue.store.worker import CONFLICT_MEMORY, WorkerView
+from multikueue.store.worker import Conflict as Taken
+
+T = TypeVar("T", bound=Object)
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Outbox:
+    """Performs the actions for one worker through its client."""
+
+    world: World
+    worker: WorkerView
+    client: Client
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Perform what the decision wants on this worker now; nothing while it is out of reach."""
+        if self.worker.reach is not Reach.CONNECTED:
+            return DONE
+        group = self.world.group(key, self.world.store.workloads.get(key))
+        for action in decide(group, self.world.strategy, self.world.now()).on(self.worker.name):
+            log.debug("remote.action", action=type(action).__name__, cluster=self.worker.name, why=action.why)
+            await self._perform(action, key)
+        return DONE
+
+    @singledispatchmethod
+    async def _perform(self, action: Action, key: ObjectKey) -> None:
+        raise NotImplementedError(action)
+
+    @_perform.register
+    async def _create_workload(self, action: CreateWorkload, key: ObjectKey) -> None:
+        try:
+            made = await self.client.create(WORKLOADS, key.namespace, action.body)
+        except AlreadyExists:
+            await self._adopt(WORKLOADS, self.worker.workloads, key)
+        except ApiError as error:
+            self._refused(key, f"the copy is refused: {error}", error)
+        else:
+            self.worker.workloads.upsert(made)
+
+    @_perform.register
+    async def _create_job(self, action: CreateJob, key: ObjectKey) -> None:
+        """The irreversible step. From asking until an answer, the worker may hold the job: `asked` remembers that."""
+        local = self.world.store.workloads.get(key)
+        job = self.world.store.local_job(local) if local else None
+        if job is None:
+            return
+        body = adapter_for(job).remote_body(
+            job, workload_name=key.name, origin=self.world.origin, attempt=action.attempt
+        )
+        self.worker.asked[key] = action.attempt
+        try:
+            made = await self.client.create(JOBS, key.namespace, body)
+        except AlreadyExists:
+            await self._adopt(JOBS, self.worker.jobs, job.key, of=key)
+        except ApiError as error:
+            self._refused(key, f"the job is refused: {error}", error)
+        else:
+            self.worker.jobs.upsert(made)
+        self._answered(key)
+
+    def _answered(self, key: ObjectKey) -> None:
+        self.worker.asked.pop(key, None)
+        self.world.queues.workloads.add(key)
+
+    @_perform.register
+    async def _delete_workload(self, action: DeleteWorkload, key: ObjectKey) -> None:
+        await self._delete(WORKLOADS, self.worker.workloads, key, action.uid)
+
+    @_perform.register
+    async def _delete_job(self, action: DeleteJob, key: ObjectKey) -> None:
+        job = self.worker.job_of(key)
+        if job is not None and job.metadata.uid == action.uid:
+            await self._delete(JOBS, self.worker.jobs, job.key, action.uid)
+
+    async def _delete(self, kind: Kind[T], cache: Cache[T], key: ObjectKey, uid: str) -> None:
+        seen = cache.get(key)
+        if seen is None:
+            return
+        try:
+            left = await self.client.delete(kind, key, uid=uid)
+        except (NotFound, Conflict):  # gone already, or another object has the name now: not ours to delete
+            cache.bury(seen)
+        else:
+            cache.bury(seen) if left is None else cache.upsert(left)
+
+    @_perform.register
+    async def _patch_workload(self, action: PatchWorkload, key: ObjectKey) -> None:
+        self.worker.workloads.upsert(await self.client.merge_patch(WORKLOADS, key, action.body))
+
+    @_perform.register
+    async def _deactivate(self, action: Deactivate, key: ObjectKey) -> None:
+        self.worker.workloads.upsert(await self.client.merge_patch(WORKLOADS, key, action.body, subresource="status"))
+
+    async def _adopt(self, kind: Kind[T], cache: Cache[T], key: ObjectKey, *, of: ObjectKey | None = None) -> None:
+        """The name is taken: by what we made and never heard of, or by somebody else, whose it stays (I6)."""
+        try:
+            found = await self.client.get(kind, key)
+        except NotFound:
+            self.world.queues.workloads.add(of or key)
+            return
+        if found.metadata.labels.get(ORIGIN_LABEL) == self.world.origin:
+            log.info("remote.adopted", kind=kind.kind, attempt=found.metadata.annotations.get(ATTEMPT_ANNOTATION, ""))
+            cache.upsert(found)
+            return
+        self._unfit(of or key, f"{kind.kind} {key} is there and not ours (no label {ORIGIN_LABEL}={self.world.origin})")
+
+    def _refused(self, key: ObjectKey, text: str, error: ApiError) -> None:
+        """What may pass is tried again; what the server will refuse again makes the worker unfit for a while."""
+        if isinstance(error, (Throttled, ServerError, Unauthorized, Conflict)):
+            raise error
+        self._unfit(key, text)
+
+    def _unfit(self, key: ObjectKey, text: str) -> None:
+        self.worker.conflicts[key] = Taken(text, self.world.now() + CONFLICT_MEMORY)
+        local = self.world.store.workloads.get(key)
+        if local is not None:
+            message = f'Worker cluster "{self.worker.name}" cannot take the workload: {text}; choosing another one'
+            self.world.recorder.emit(WORKLOADS, local, type_="Warning", reason="MultiKueue", message=message[:1024])
+        log.warning("remote.unfit", why=text)
+        self.world.queues.workloads.add(key)
+        self.world.queues.workloads.add_after(key, CONFLICT_MEMORY)

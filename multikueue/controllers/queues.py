@@ -1,0 +1,44 @@
+"""The statuses of ClusterQueues and LocalQueues. Changes are collected for a second, so a burst costs a write or two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES
+from multikueue.api.meta import ObjectKey
+from multikueue.api.render import difference, status_patch
+from multikueue.controllers.world import World
+from multikueue.runtime import DONE, Result
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """Reconciles the status of queues from what the quota engine knows."""
+
+    world: World
+
+    async def reconcile_cluster_queue(self, name: str) -> Result:
+        store = self.world.store
+        queue = store.cluster_queues.get(ObjectKey("", name))
+        if queue is None:
+            return DONE
+        status = store.engine.cluster_queue_status(name, queue.status, self.world.now())
+        patch = difference(queue.status, status)
+        if patch:
+            body = status_patch(queue, patch)
+            answer = await self.world.manager.merge_patch(CLUSTER_QUEUES, queue.key, body, subresource="status")
+            store.cluster_queues.upsert(answer)
+        return DONE
+
+    async def reconcile_local_queue(self, key: ObjectKey) -> Result:
+        store = self.world.store
+        queue = store.local_queues.get(key)
+        if queue is None:
+            return DONE
+        status = store.engine.local_queue_status(key, queue.status, self.world.now())
+        patch = difference(queue.status, status)
+        if patch:
+            body = status_patch(queue, patch)
+            answer = await self.world.manager.merge_patch(LOCAL_QUEUES, key, body, subresource="status")
+            store.local_queues.upsert(answer)
+        return DONE

@@ -1,0 +1,214 @@
+"""Which objects must exist on a worker and on the manager: pure, as plain dicts.
+
+The rights on the worker are contract 6.6, as far as we use them and no further.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from hashlib import sha256
+from itertools import groupby
+from typing import Any
+
+from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESPACES, SECRETS, Kind
+from multikueue.api.meta import Object, ObjectKey
+from multikueue.api.multikueue import KUBECONFIG_KEY
+from multikueue.errors import ConfigurationError
+
+__all__ = [
+    "JOB_RIGHTS",
+    "LABELS",
+    "RIGHTS",
+    "CredentialKind",
+    "Registration",
+    "Right",
+    "Wanted",
+    "manager_objects",
+    "worker_objects",
+]
+
+MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
+OUR_NAME = "multikueue"
+LABELS = {MANAGED_BY_LABEL: OUR_NAME}
+
+DEFAULT_VALIDITY = timedelta(days=30)
+"""What we ask for; the server may grant less."""
+
+RBAC = "rbac.authorization.k8s.io"
+SERVICE_ACCOUNTS = Kind("", "v1", "serviceaccounts", "ServiceAccount", True, Object)
+CLUSTER_ROLES = Kind(RBAC, "v1", "clusterroles", "ClusterRole", False, Object)
+CLUSTER_ROLE_BINDINGS = Kind(RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", False, Object)
+
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+
+# --- the rights on the worker ----------------------------------------------------------------------------------------
+
+_READ = ("get", "list", "watch")
+_COPY = (*_READ, "create", "delete", "patch")
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """Verbs on one resource (or `resource/subresource`) of one API group."""
+
+    group: str
+    resource: str
+    verbs: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.resource}.{self.group}" if self.group else self.resource
+
+
+QUEUE_RIGHTS = (
+    Right("kueue.x-k8s.io", "workloads", (*_COPY, "update")),
+    Right("kueue.x-k8s.io", "workloads/status", ("get", "patch", "update")),
+    Right("kueue.x-k8s.io", "clusterqueues", _READ),
+    Right("kueue.x-k8s.io", "localqueues", _READ),
+)
+
+JOB_RIGHTS: Mapping[str, tuple[Right, ...]] = {
+    "batch/job": (Right("batch", "jobs", _COPY), Right("batch", "jobs/status", ("get",))),
+}
+"""What each kind of job needs on a worker, by the name Kueue gives its integration; a new kind is one more line."""
+
+RIGHTS = (*QUEUE_RIGHTS, *(right for rights in JOB_RIGHTS.values() for right in rights))
+
+
+# --- the names -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """Which worker joins, and under which names.
+
+    `namespace` holds the Secret on the manager and the ServiceAccount on the worker. Raises ConfigurationError for a
+    name that Kubernetes would refuse.
+    """
+
+    cluster: str
+    namespace: str = "kueue-system"
+    origin: str = OUR_NAME
+
+    def __post_init__(self) -> None:
+        if len(self.secret.name) > 253 or not _SUBDOMAIN.fullmatch(self.cluster):
+            raise ConfigurationError(
+                f"cluster name {self.cluster!r}: expected lower case letters, digits, '-' and '.', at most 242 of them"
+            )
+        if not _LABEL.fullmatch(self.namespace):
+            raise ConfigurationError(
+                f"namespace {self.namespace!r}: expected lower case letters, digits and '-', at most 63 of them"
+            )
+        if not _LABEL_VALUE.fullmatch(self.origin):
+            raise ConfigurationError(
+                f"origin {self.origin!r}: expected a label value: letters, digits, '-', '_' and '.', at most 63 of them"
+            )
+
+    @property
+    def secret(self) -> ObjectKey:
+        return ObjectKey(self.namespace, f"{OUR_NAME}-{self.cluster}")
+
+    @property
+    def account(self) -> ObjectKey:
+        """The ServiceAccount; role and binding share its name. One set for each manager (origin) that uses the worker."""
+        name = OUR_NAME if self.origin == OUR_NAME else f"{OUR_NAME}-{_as_name(self.origin)}"
+        return ObjectKey(self.namespace, name)
+
+    @property
+    def user(self) -> str:
+        """Whom a client certificate speaks for."""
+        return f"{OUR_NAME}:{self.origin}"
+
+
+def _as_name(origin: str) -> str:
+    """The origin as part of an object's name; a digest keeps apart what would become equal."""
+    name = origin.lower().replace("_", "-")
+    if name == origin and _SUBDOMAIN.fullmatch(name):
+        return name
+    return f"{name.replace('.', '-')}-{sha256(origin.encode()).hexdigest()[:6]}"
+
+
+class CredentialKind(StrEnum):
+    """AUTO is a token, or a certificate where the worker gives no token."""
+
+    AUTO = "auto"
+    TOKEN = "token"  # noqa: S105  # the word, not a secret
+    CERTIFICATE = "certificate"
+
+
+# --- the objects -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """An object that must be there. A `shared` one may belong to anybody: created if missing, never changed."""
+
+    kind: Kind[Any]
+    body: Mapping[str, Any]
+    shared: bool = False
+
+    @property
+    def key(self) -> ObjectKey:
+        metadata = self.body["metadata"]
+        return ObjectKey(metadata.get("namespace", ""), metadata["name"])
+
+    def __str__(self) -> str:
+        return f"{self.kind.kind} {self.key}"
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The whole object, as `kubectl apply` takes it."""
+        return {"apiVersion": self.kind.api_version, "kind": self.kind.kind, **self.body}
+
+
+def worker_objects(registration: Registration, *, with_user: bool = False) -> tuple[Wanted, ...]:
+    """Who may enter the worker, and what for; with `with_user` also the user a client certificate speaks for."""
+    namespace, name = registration.account
+    role = {"apiGroup": RBAC, "kind": CLUSTER_ROLES.kind, "name": name}
+    subjects = [{"kind": SERVICE_ACCOUNTS.kind, "name": name, "namespace": namespace}]
+    if with_user:
+        subjects.append({"kind": "User", "name": registration.user, "apiGroup": RBAC})
+    return (
+        _namespace(registration),
+        Wanted(SERVICE_ACCOUNTS, {"metadata": {"name": name, "namespace": namespace, "labels": LABELS}}),
+        Wanted(CLUSTER_ROLES, {"metadata": {"name": name, "labels": LABELS}, "rules": role_rules(RIGHTS)}),
+        Wanted(
+            CLUSTER_ROLE_BINDINGS,
+            {"metadata": {"name": name, "labels": LABELS}, "roleRef": role, "subjects": subjects},
+        ),
+    )
+
+
+def manager_objects(registration: Registration, kubeconfig: bytes = b"") -> tuple[Wanted, ...]:
+    """What makes the worker known to the manager; without a kubeconfig the Secret has no data."""
+    namespace, name = registration.secret
+    secret: dict[str, Any] = {"metadata": {"name": name, "namespace": namespace, "labels": LABELS}}
+    if kubeconfig:
+        secret["data"] = {KUBECONFIG_KEY: b64encode(kubeconfig).decode()}
+    source = {"kubeConfig": {"location": name, "locationType": "Secret"}}
+    cluster = {"metadata": {"name": registration.cluster, "labels": LABELS}, "spec": {"clusterSource": source}}
+    return _namespace(registration), Wanted(SECRETS, secret), Wanted(MULTIKUEUE_CLUSTERS, cluster)
+
+
+def config_object(name: str, cluster: str) -> Wanted:
+    """A MultiKueueConfig that does not exist yet, with its first cluster."""
+    return Wanted(MULTIKUEUE_CONFIGS, {"metadata": {"name": name, "labels": LABELS}, "spec": {"clusters": [cluster]}})
+
+
+def role_rules(rights: Iterable[Right]) -> list[dict[str, Any]]:
+    """The rules of a ClusterRole: neighbours of one group with the same verbs share a rule."""
+    grouped = groupby(rights, key=lambda right: (right.group, right.verbs))
+    return [
+        {"apiGroups": [group], "resources": [right.resource for right in same], "verbs": list(verbs)}
+        for (group, verbs), same in grouped
+    ]
+
+
+def _namespace(registration: Registration) -> Wanted:
+    return Wanted(NAMESPACES, {"metadata": {"name": registration.namespace}}, shared=True)

@@ -1,0 +1,162 @@
+"""Looking at a worker with the manager's eyes: does it answer, know the kinds, grant the rights, have the queues?
+
+Asked with the very credentials the manager will use (contract CX-51, CX-52).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import anyio
+
+from multikueue.api.kinds import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOADS
+from multikueue.api.meta import ObjectKey, find_condition
+from multikueue.api.multikueue import ACTIVE, CONTROLLER_NAME, AdmissionCheck, MultiKueueConfig
+from multikueue.api.queues import ClusterQueue, LocalQueue
+from multikueue.controllers.registration.ownership import Client, ask
+from multikueue.controllers.registration.plan import RIGHTS, Right
+from multikueue.errors import ApiError, Forbidden, MultiKueueError, NotFound
+
+__all__ = ["Finding", "expected_queues", "missing_rights", "preflight"]
+
+Level = Literal["ok", "warning", "failed"]
+
+_SERVED = (WORKLOADS, CLUSTER_QUEUES, LOCAL_QUEUES, JOBS)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report: what was looked at, how it is, and what to do about it."""
+
+    level: Level
+    subject: str
+    detail: str
+
+
+async def preflight(worker: Client, queues: Sequence[ObjectKey] = ()) -> tuple[Finding, ...]:
+    """Everything the manager needs of a worker, one finding each; `queues` are the LocalQueues that must be there.
+
+    Raises ClusterUnreachable and Unauthorized: then there is nothing to look at.
+    """
+    version = (await ask(worker, "GET", "/version"))["gitVersion"]
+    served = await _served(worker)
+    rights = await _rights(worker)
+    reached = Finding("ok", "API server", f"reached, version {version}")
+    return (reached, *served, *rights, *await _queues(worker, queues))
+
+
+async def missing_rights(client: Client, rights: Iterable[Right] = RIGHTS) -> dict[Right, tuple[str, ...]]:
+    """The verbs we lack, by right; asked for all at once. Rights that lack nothing are in it too, with no verbs."""
+    granted: dict[tuple[Right, str], bool] = {}
+    errors: list[MultiKueueError] = []
+
+    async def look(right: Right, verb: str) -> None:
+        try:
+            granted[right, verb] = await _is_allowed(client, right, verb)
+        except MultiKueueError as error:
+            errors.append(error)
+
+    wanted = tuple(rights)
+    async with anyio.create_task_group() as tasks:
+        for right in wanted:
+            for verb in right.verbs:
+                tasks.start_soon(look, right, verb)
+    if errors:
+        raise errors[0]
+    return {right: tuple(verb for verb in right.verbs if not granted[right, verb]) for right in wanted}
+
+
+def expected_queues(
+    cluster: str,
+    *,
+    local_queues: Iterable[LocalQueue],
+    cluster_queues: Iterable[ClusterQueue],
+    checks: Iterable[AdmissionCheck],
+    configs: Iterable[MultiKueueConfig],
+) -> tuple[ObjectKey, ...]:
+    """The manager's LocalQueues whose jobs may go to the cluster: LocalQueue, ClusterQueue, check, config, cluster."""
+    naming = {config.metadata.name for config in configs if cluster in config.spec.clusters}
+    ours = {check.metadata.name for check in checks if _uses(check, naming)}
+    feeding = {queue.metadata.name for queue in cluster_queues if ours & _checks_of(queue)}
+    return tuple(sorted(queue.key for queue in local_queues if queue.spec.cluster_queue in feeding))
+
+
+def _uses(check: AdmissionCheck, configs: Collection[str]) -> bool:
+    parameters = check.spec.parameters
+    return check.spec.controller_name == CONTROLLER_NAME and parameters is not None and parameters.name in configs
+
+
+def _checks_of(queue: ClusterQueue) -> set[str]:
+    return {rule.name for rule in queue.spec.admission_checks_strategy.admission_checks}
+
+
+async def _served(worker: Client) -> list[Finding]:
+    """Whether the worker serves each kind in the version we use."""
+    groups = {kind.api_version: await _resources(worker, kind.path().rpartition("/")[0]) for kind in _SERVED}
+    return [
+        Finding("ok", f"kind {kind.kind}", f"served as {kind.api_version}")
+        if kind.plural in groups[kind.api_version]
+        else Finding(
+            "failed", f"kind {kind.kind}", f"{kind.api_version} is not served: install Kueue 0.16 or newer there"
+        )
+        for kind in _SERVED
+    ]
+
+
+async def _resources(worker: Client, path: str) -> set[str]:
+    try:
+        return {resource["name"] for resource in (await ask(worker, "GET", path))["resources"]}
+    except NotFound:
+        return set()
+
+
+async def _rights(worker: Client) -> list[Finding]:
+    missing = await missing_rights(worker)
+    return [
+        Finding("failed", f"rights on {right}", f"lacks {', '.join(lacking)}: register the cluster again")
+        if lacking
+        else Finding("ok", f"rights on {right}", ", ".join(right.verbs))
+        for right, lacking in missing.items()
+    ]
+
+
+async def _is_allowed(client: Client, right: Right, verb: str) -> bool:
+    resource, _, subresource = right.resource.partition("/")
+    attributes = {"group": right.group, "resource": resource, "subresource": subresource, "verb": verb}
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    answer = await ask(client, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)
+    return bool(answer["status"].get("allowed", False))
+
+
+async def _queues(worker: Client, wanted: Sequence[ObjectKey]) -> list[Finding]:
+    """Whether each queue is there and takes jobs: a copy carries its queue's name and namespace with it."""
+    try:
+        there = {queue.key: queue for queue in (await worker.list(LOCAL_QUEUES)).items}
+    except (NotFound, Forbidden):
+        return []  # said already, as a kind that is not served or a right that is missing
+    except ApiError as error:
+        return [Finding("warning", "local queues", str(error))]
+    namespaces = {key.namespace for key in there}
+    return [_queue(key, there.get(key), key.namespace in namespaces) for key in wanted]
+
+
+def _queue(key: ObjectKey, queue: LocalQueue | None, namespace_seen: bool) -> Finding:
+    subject = f"LocalQueue {key}"
+    if queue is None and not namespace_seen:
+        return Finding(
+            "failed", subject, f"missing: create namespace {key.namespace} (if it is missing too) and the queue"
+        )
+    if queue is None:
+        return Finding("failed", subject, "missing: create it, copies look for it under the same name")
+    active = find_condition(queue.status.conditions, ACTIVE)
+    if active is None:
+        return Finding("warning", subject, "nobody has looked at it: does Kueue run there?")
+    if active.status != "True":
+        return Finding("warning", subject, f"not active: {active.message or active.reason}")
+    return Finding("ok", subject, "active")

@@ -1,0 +1,118 @@
+"""One workload on the manager: what quota and dispatch decide about it, in one status write; then its outboxes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+import msgspec
+import structlog
+
+from multikueue.api.kinds import WORKLOADS
+from multikueue.api.meta import ObjectKey
+from multikueue.api.render import difference, status_patch
+from multikueue.api.workload import Workload, workload_spec
+from multikueue.controllers.jobs import release
+from multikueue.controllers.world import World
+from multikueue.dispatch.decide import Decision, decide, is_holding
+from multikueue.errors import Invalid, NotFound
+from multikueue.jobs.table import adapter_for
+from multikueue.quota import lifecycle
+from multikueue.runtime import Result
+from multikueue.settings import Quota
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Workloads:
+    """Reconciles workloads; per key never two at a time, so each write follows from the one before."""
+
+    world: World
+    settings: Quota
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        local = self.world.store.workloads.get(key)
+        if local is None:
+            self._send(key, self._decide(key, None))
+            return Result()
+        step = self._step(local)
+        decision = self._decide(key, msgspec.structs.replace(local, status=step.status))
+        status = decision.status or step.status
+        if not local.has("Finished"):
+            status = lifecycle.synchronise_admitted(status, local.metadata.generation, self.world.now())
+        await self._write(local, status, deactivate=step.deactivate)
+        for event in (*step.events, *decision.events):
+            self.world.recorder.emit(WORKLOADS, local, type_=event.type, reason=event.reason, message=event.message)
+        self._send(key, decision)
+        await self._release(local)
+        return Result(again_after=_sooner(step.again_after, decision.again_after))
+
+    def _decide(self, key: ObjectKey, local: Workload | None) -> Decision:
+        return decide(self.world.group(key, local), self.world.strategy, self.world.now())
+
+    def _step(self, local: Workload) -> lifecycle.Step:
+        store, now = self.world.store, self.world.now()
+        local_queue = store.local_queues.get(ObjectKey(local.metadata.namespace, workload_spec(local).queue_name))
+        name = local_queue.spec.cluster_queue if local_queue else ""
+        job = store.local_job(local)
+        reservation = store.engine.reservation(local.key)
+        admission = reservation or local.status.admission
+        flavors = {f for a in admission.pod_set_assignments for f in a.flavors.values()} if admission else ()
+        facts = lifecycle.Facts(
+            now=now,
+            reservation=reservation,
+            verdict=store.engine.verdict(local.key),
+            required_checks=store.engine.required_checks(admission.cluster_queue if admission else name, flavors),
+            local_queue=local_queue,
+            cluster_queue=store.cluster_queues.get(ObjectKey("", name)),
+            cluster_queue_active=not store.engine.cluster_queue_problems(name),
+            holding=is_holding(self.world.group(local.key, local), now),
+            job_finished=adapter_for(job).finished(job) if job else None,
+            retry_backoff=self._backoff(local),
+        )
+        return lifecycle.step(local, facts)
+
+    def _backoff(self, local: Workload) -> timedelta:
+        """How long an evicted workload waits before its next attempt: longer with each one (CX-19)."""
+        state = local.status.requeue_state
+        tried = (state.count or 0) if state else 0
+        return min(self.settings.requeue_first * 2 ** min(tried, 30), self.settings.requeue_cap)
+
+    async def _write(self, local: Workload, status: object, *, deactivate: bool) -> None:
+        store = self.world.store
+        patch = difference(local.status, status)  # type: ignore[arg-type]
+        if patch:
+            try:
+                body = status_patch(local, patch)
+                local = await self.world.manager.merge_patch(WORKLOADS, local.key, body, subresource="status")
+            except (Invalid, NotFound):
+                store.engine.forget(local.key, self.world.now())
+                raise
+            store.workloads.upsert(local)
+            log.info("workload.written", fields=sorted(patch), cluster=local.status.cluster_name)
+        if deactivate:
+            body = {"metadata": {"resourceVersion": local.metadata.resource_version}, "spec": {"active": False}}
+            store.workloads.upsert(await self.world.manager.merge_patch(WORKLOADS, local.key, body))
+
+    def _send(self, key: ObjectKey, decision: Decision) -> None:
+        for cluster in {action.cluster for action in decision.actions}:
+            outbox = self.world.queues.outboxes.get(cluster)
+            if outbox is not None:
+                outbox.add(key)
+
+    async def _release(self, local: Workload) -> None:
+        """Let a deleted workload go once nothing of it is left on any worker we can reach. While its job is there, the
+        job's own reconcile stops that first."""
+        job = self.world.store.local_job(local)
+        leaving = job is None or job.metadata.deletion_timestamp is not None
+        if local.metadata.deletion_timestamp is not None and leaving and not self._left_somewhere(local):
+            await release(self.world, local.key)
+
+    def _left_somewhere(self, local: Workload) -> bool:
+        remotes = self.world.group(local.key, local).remotes
+        return any(r.reachable and (r.workload is not None or r.job is not None) for r in remotes)
+
+
+def _sooner(*delays: timedelta | None) -> timedelta | None:
+    return min((d for d in delays if d is not None), default=None)

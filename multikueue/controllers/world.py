@@ -1,0 +1,52 @@
+"""What every reconcile may use, as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from multikueue.api.meta import ObjectKey
+from multikueue.api.workload import Workload
+from multikueue.controllers.events import Recorder
+from multikueue.dispatch.group import Group
+from multikueue.kube.client import Client
+from multikueue.runtime import WorkQueue
+from multikueue.store.store import Store
+from multikueue.strategy import Strategy
+
+Name = str
+
+
+@dataclass(slots=True, kw_only=True)
+class Queues:
+    """The work queues of the manager; `outboxes` has one per connected worker."""
+
+    workloads: WorkQueue[ObjectKey] = field(default_factory=WorkQueue)
+    jobs: WorkQueue[ObjectKey] = field(default_factory=WorkQueue)
+    checks: WorkQueue[Name] = field(default_factory=WorkQueue)
+    clusters: WorkQueue[Name] = field(default_factory=WorkQueue)
+    cluster_queues: WorkQueue[Name] = field(default_factory=WorkQueue)
+    local_queues: WorkQueue[ObjectKey] = field(default_factory=WorkQueue)
+    outboxes: dict[Name, WorkQueue[ObjectKey]] = field(default_factory=dict)
+
+    def all(self) -> tuple[WorkQueue[ObjectKey] | WorkQueue[Name], ...]:
+        fixed = (self.workloads, self.jobs, self.checks, self.clusters, self.cluster_queues, self.local_queues)
+        return (*fixed, *self.outboxes.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """`manager` is the client of the manager cluster; `origin` and `lost_after` are settings that decisions need."""
+
+    store: Store
+    manager: Client
+    queues: Queues
+    recorder: Recorder
+    strategy: Strategy
+    now: Callable[[], datetime]
+    origin: str
+    lost_after: timedelta
+
+    def group(self, key: ObjectKey, local: Workload | None) -> Group:
+        return self.store.group(key, local, origin=self.origin, lost_after=self.lost_after)

@@ -1,0 +1,419 @@
+"""The decision on one workload: its new local status, and what each worker must get or lose (contract 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import msgspec
+
+from multikueue import strategy as contract
+from multikueue.api import quantity
+from multikueue.api.meta import Condition, decoder, with_condition
+from multikueue.api.workload import (
+    DEACTIVATION_TARGET,
+    EVICTED,
+    FAILED,
+    FINISHED,
+    QUOTA_RESERVED,
+    SUCCEEDED,
+    AdmissionCheckState,
+    Workload,
+    WorkloadSpec,
+    WorkloadStatus,
+)
+from multikueue.dispatch import remote as remotes
+from multikueue.dispatch.actions import (
+    Action,
+    CreateJob,
+    CreateWorkload,
+    Deactivate,
+    DeleteJob,
+    DeleteWorkload,
+    PatchWorkload,
+)
+from multikueue.dispatch.consult import consult
+from multikueue.dispatch.group import Group, Remote
+from multikueue.dispatch.phases import Phase, View, phase_of, view
+from multikueue.errors import StrategyError
+
+MAX_NOMINATED = 20
+"""What status.nominatedClusterNames may hold. A longer nomination is kept in full by asking the strategy again."""
+
+STRATEGY_RETRY = timedelta(seconds=30)
+
+STUCK_AFTER = timedelta(seconds=5)
+"""How long a copy must be inadmissible on its worker before the workload says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A Kubernetes event about the workload: `type` is Normal or Warning."""
+
+    type: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What shall be: the local status (None if the workload is gone), remote actions in order, and when to look again."""
+
+    phase: Phase
+    status: WorkloadStatus | None
+    actions: tuple[Action, ...] = ()
+    again_after: timedelta | None = None
+    events: tuple[Event, ...] = ()
+
+    def on(self, cluster: str) -> tuple[Action, ...]:
+        """The actions for one worker."""
+        return tuple(action for action in self.actions if action.cluster == cluster)
+
+
+def decide(group: Group, strategy: contract.Strategy, now: datetime) -> Decision:
+    """Look at a workload's group and say what shall be. Deciding again on the result changes nothing."""
+    seen = view(group, now)
+    phase = phase_of(seen)
+    decision = HANDLERS[phase](seen, strategy)
+    return replace(decision, phase=phase)
+
+
+def is_holding(group: Group, now: datetime) -> bool:
+    """Whether something of an evicted workload still runs or may run, so that its quota must stay reserved.
+
+    A worker out of reach for longer than the timeout holds nothing any more: that is what the timeout means.
+    """
+    return any(_holds(group, remote) for remote in group.remotes if not remote.lost(now, group.lost_after))
+
+
+def _holds(group: Group, remote: Remote) -> bool:
+    if remote.maybe_job:
+        return True
+    if remote.reachable:
+        return remote.running
+    recorded = group.local is not None and group.local.status.cluster_name == remote.cluster
+    return recorded or remote.job is not None
+
+
+# Handlers, one per phase.
+
+
+def _same(v: View, *, actions: Iterator[Action] | tuple[Action, ...] = (), after: timedelta | None = None) -> Decision:
+    status = v.group.local.status if v.group.local else None
+    return Decision(phase=Phase.ADMITTED, status=status, actions=tuple(actions), again_after=after)
+
+
+def _remove_all(v: View, _: contract.Strategy) -> Decision:
+    return _same(v, actions=_removals(v, "", v.group.remotes))
+
+
+def _unreserved(v: View, strategy: contract.Strategy) -> Decision:
+    """Nothing may be recorded without quota: a name left behind would block the next winner (CX-17)."""
+    status = msgspec.structs.replace(v.local.status, cluster_name=None, nominated_cluster_names=())
+    return replace(_remove_all(v, strategy), status=status)
+
+
+def _settling(v: View, _: contract.Strategy) -> Decision:
+    return _same(v)
+
+
+def _evicted(v: View, _: contract.Strategy) -> Decision:
+    """Ask workers to stop what runs, and take back what does not."""
+    return _same(v, actions=_stops(v), after=_until_lost(v, v.group.remotes))
+
+
+def _stops(v: View) -> Iterator[Action]:
+    for remote in v.group.remotes:
+        if not remote.reachable or remote.workload is None:
+            continue
+        if remote.job is None or not v.group.is_current(remote.workload):
+            yield from _removal(remote, "evicted on the manager")
+        elif remote.running and not remote.has(DEACTIVATION_TARGET) and not remote.has(EVICTED):
+            body = remotes.deactivation_patch(v.local, remote.workload, v.now)
+            yield Deactivate(cluster=remote.cluster, why="evicted on the manager", body=body)
+
+
+def _undispatchable(v: View, _: contract.Strategy) -> Decision:
+    status = _with_check(v, "Rejected", v.group.problem)
+    return replace(_same(v), status=status, events=(Event("Warning", "MultiKueue", v.group.problem),))
+
+
+def _nominating(v: View, strategy: contract.Strategy) -> Decision:
+    try:
+        nomination = consult(strategy, strategy_workload(v.local), _fleet(v))
+    except StrategyError as error:
+        return replace(_same(v, after=STRATEGY_RETRY), events=(Event("Warning", "StrategyFailed", str(error)),))
+    wanted = nomination.clusters + _kept(v, nomination)
+    recorded = wanted[:MAX_NOMINATED]
+    status = msgspec.structs.replace(v.local.status, nominated_cluster_names=recorded, cluster_name=None)
+    stuck, stuck_after = _stuck(v, wanted)
+    status = _with_check(v, "Pending", stuck if wanted else _why_nobody(v, nomination), status)
+    persisted = v.local.status.nominated_cluster_names == recorded
+    actions = (*_removals(v, wanted, v.group.remotes), *(_copies(v, wanted) if persisted else ()))
+    after = min((t for t in (nomination.revisit_after, stuck_after) if t is not None), default=None)
+    return replace(_same(v, actions=actions, after=after), status=status)
+
+
+def _stuck(v: View, wanted: tuple[str, ...]) -> tuple[str, timedelta | None]:
+    """What keeps copies from ever being admitted, once it has lasted, and else when to look again.
+
+    A worker says so by QuotaReserved=False, reason Inadmissible (a queue is missing or stopped there). It is not shown
+    at once: most workloads are admitted elsewhere within the moment, and the note would cost each of them a write.
+    """
+    found = {r.cluster: c for r in v.group.remotes if r.cluster in wanted and (c := _inadmissible(r))}
+    due = {name: (c.last_transition_time or v.now) + STUCK_AFTER for name, c in found.items()}
+    shown = ", ".join(f"{name}: {found[name].message}" for name in found if due[name] <= v.now)
+    later = min((when - v.now for when in due.values() if when > v.now), default=None)
+    return (f"Waiting for admission; not possible on {shown}" if shown else ""), later
+
+
+def _inadmissible(remote: Remote) -> Condition | None:
+    condition = remote.condition(QUOTA_RESERVED)
+    return condition if condition and condition.status == "False" and condition.reason == "Inadmissible" else None
+
+
+def _why_nobody(v: View, nomination: contract.Nomination) -> str:
+    reasons = [f"{r.cluster}: {_unfit(r)}" for r in v.group.remotes if r.configured and _unfit(r)]
+    return "No worker can be nominated: " + (
+        nomination.reason or ", ".join(reasons) or "the MultiKueueConfig names no cluster"
+    )
+
+
+def _unfit(remote: Remote) -> str:
+    if remote.conflict:
+        return remote.conflict
+    if not remote.reachable:
+        return f"not connected ({remote.why})" if remote.why else "not connected"
+    return "" if remote.usable else remote.why
+
+
+def _kept(v: View, nomination: contract.Nomination) -> tuple[str, ...]:
+    """A nominated worker that is out of reach stays nominated: its copy is still there, and may win once it is back."""
+    away = {r.cluster for r in v.group.remotes if r.configured and not r.reachable and not r.conflict}
+    return tuple(n for n in v.local.status.nominated_cluster_names if n in away and n not in nomination.clusters)
+
+
+def _copies(v: View, wanted: tuple[str, ...]) -> Iterator[Action]:
+    """Missing copies, and copies that got out of step."""
+    for remote in v.group.remotes:
+        if remote.cluster not in wanted or not remote.reachable:
+            continue
+        if remote.workload is None and remote.job is None:
+            body = remotes.copy_body(v.local, origin=v.group.origin, attempt=v.group.attempt)
+            yield CreateWorkload(cluster=remote.cluster, why="nominated", body=body)
+        elif not v.group.is_current(remote.workload):
+            yield from _removal(remote, "left from an earlier attempt")
+        else:
+            yield from _mends(v, remote)
+
+
+def _mends(v: View, remote: Remote, *, winner: bool = False) -> Iterator[Action]:
+    assert remote.workload is not None
+    fields = remotes.drift(v.local, remote.workload)
+    if not fields:
+        return
+    if remotes.is_priority_only(fields, v.local):
+        body = remotes.priority_patch(v.local, remote.workload)
+        yield PatchWorkload(cluster=remote.cluster, why="the priority changed", body=body)
+    elif not winner or not v.ready:
+        yield from _removal(remote, f"out of step in {', '.join(sorted(fields))}")
+
+
+def _winner_lost(v: View, _: contract.Strategy) -> Decision:
+    return _retry(v, f'Admitting remote lost: worker cluster "{v.won.cluster}" is out of reach for too long')
+
+
+def _winner_unreachable(v: View, _: contract.Strategy) -> Decision:
+    return _same(v, actions=_removals(v, v.won.cluster, v.group.remotes), after=_until_lost(v, (v.won,)))
+
+
+def _winner_gone(v: View, _: contract.Strategy) -> Decision:
+    if v.winner is None:
+        return _retry(v, "Admission check is Ready but no admitting cluster is recorded")
+    return _retry(v, f'Admitting remote no longer exists on worker cluster "{v.won.cluster}"')
+
+
+def _evicted_remotely(v: View, _: contract.Strategy) -> Decision:
+    return _retry(v, f'Workload evicted on worker cluster: "{v.won.cluster}", resetting for re-admission')
+
+
+def _out_of_sync(v: View, _: contract.Strategy) -> Decision:
+    """Only Succeeded and Failed are results; anything else is dispatched again (CX-16)."""
+    condition = v.won.condition(FINISHED)
+    reason = condition.reason if condition else ""
+    message = f'Remote workload on worker cluster "{v.won.cluster}" ended as {reason}, resetting for re-dispatch'
+    return _retry(v, message, type_="Warning")
+
+
+def _retry(v: View, message: str, *, type_: str = "Normal") -> Decision:
+    text = f'{message}. Previously: "{v.state}"'
+    return replace(_same(v), status=_with_check(v, "Retry", text), events=(Event(type_, "MultiKueue", text),))
+
+
+def _admitted(v: View, _: contract.Strategy) -> Decision:
+    losers = _removals(v, v.won.cluster, v.group.remotes)
+    mends = _mends(v, v.won, winner=True) if v.won.workload else iter(())
+    if v.ready:
+        return _same(v, actions=(*losers, *mends))
+    if v.group.is_current(v.won.job):
+        return replace(_same(v, actions=(*losers, *mends)), status=_won(v))
+    if v.won.job is not None:
+        return _same(v, actions=(*losers, *_job_removal(v.won, "left from an earlier attempt")))
+    unseen = [r for r in v.group.remotes if _may_hold_unseen(v, r)]
+    if unseen:
+        return _same(v, actions=(*mends,), after=_until_lost(v, unseen))
+    create = CreateJob(cluster=v.won.cluster, why="first to admit", attempt=v.group.attempt)
+    return _same(v, actions=(*losers, *mends, create))
+
+
+def _may_hold_unseen(v: View, remote: Remote) -> bool:
+    """A nominated worker not seen since we began may hold a job that a predecessor made just before it died."""
+    named = v.local.status.nominated_cluster_names
+    nominated = remote.cluster in named or (remote.configured and len(named) == MAX_NOMINATED)
+    return nominated and not remote.known and not remote.lost(v.now, v.group.lost_after)
+
+
+def _completing(v: View, strategy: contract.Strategy) -> Decision:
+    """Record the winner if a crash prevented it; finish once the local job's status is final (I8)."""
+    losers = _removals(v, v.won.cluster, v.group.remotes)
+    if not v.ready:
+        return replace(_same(v, actions=losers), status=_won(v))
+    job_is_gone = not v.group.is_current(v.won.job)
+    if not (v.group.job_finished or job_is_gone):
+        return _same(v, actions=losers)
+    remote = v.won.condition(FINISHED)
+    assert remote is not None and remote.reason in (SUCCEEDED, FAILED)
+    finished = Condition(
+        type=FINISHED,
+        status="True",
+        reason=remote.reason,
+        message=remote.message,
+        observed_generation=v.local.metadata.generation,
+    )
+    conditions = with_condition(v.local.status.conditions, finished, v.now)
+    return replace(_same(v, actions=losers), status=msgspec.structs.replace(v.local.status, conditions=conditions))
+
+
+def _won(v: View) -> WorkloadStatus:
+    """The one write of a win: check Ready, clusterName, nominations emptied, delayed topology settled."""
+    stale = v.local.status.cluster_name not in (None, v.won.cluster)
+    if stale:
+        return msgspec.structs.replace(v.local.status, cluster_name=None)
+    status = _with_check(v, "Ready", f'The workload was admitted on "{v.won.cluster}"')
+    return msgspec.structs.replace(
+        status, cluster_name=v.won.cluster, nominated_cluster_names=(), admission=_with_topology(v)
+    )
+
+
+def _with_topology(v: View) -> msgspec.Struct | None:
+    """Topology is chosen on the worker; the manager only learns that it is (contract 3.9)."""
+    admission, theirs = v.local.status.admission, v.won.workload and v.won.workload.status.admission
+    if admission is None or theirs is None:
+        return admission
+    placed = {a.name for a in theirs.pod_set_assignments if a.topology_assignment is not msgspec.UNSET}
+    assignments = tuple(
+        msgspec.structs.replace(a, delayed_topology_request="Ready")
+        if a.delayed_topology_request == "Pending" and a.name in placed
+        else a
+        for a in admission.pod_set_assignments
+    )
+    return msgspec.structs.replace(admission, pod_set_assignments=assignments)
+
+
+def _with_check(v: View, state: str, message: str, status: WorkloadStatus | None = None) -> WorkloadStatus:
+    status = status or v.local.status
+
+    def changed(old: AdmissionCheckState) -> AdmissionCheckState:
+        if old.name != v.group.check or (old.state == state and old.message == message):
+            return old
+        since = old.last_transition_time if old.state == state else v.now.replace(microsecond=0)
+        return msgspec.structs.replace(old, state=state, message=message, last_transition_time=since)
+
+    return msgspec.structs.replace(status, admission_checks=tuple(changed(c) for c in status.admission_checks))
+
+
+def _removals(v: View, keep: str | tuple[str, ...], remotes_: tuple[Remote, ...]) -> Iterator[Action]:
+    kept = (keep,) if isinstance(keep, str) else keep
+    for remote in remotes_:
+        if remote.cluster not in kept and remote.reachable:
+            yield from _removal(remote, "not wanted there")
+
+
+def _removal(remote: Remote, why: str) -> Iterator[Action]:
+    """The job first, so that its controller makes nothing anew once the workload is gone (contract 3.1)."""
+    yield from _job_removal(remote, why)
+    if remote.workload is not None and remote.workload.metadata.deletion_timestamp is None:
+        yield DeleteWorkload(cluster=remote.cluster, why=why, uid=remote.workload.metadata.uid)
+
+
+def _job_removal(remote: Remote, why: str) -> Iterator[Action]:
+    if remote.job is not None and remote.job.metadata.deletion_timestamp is None:
+        yield DeleteJob(cluster=remote.cluster, why=why, uid=remote.job.metadata.uid)
+
+
+def _until_lost(v: View, remotes_: tuple[Remote, ...] | list[Remote]) -> timedelta | None:
+    """How long until the first of these workers, now out of reach, counts as lost."""
+    due = [r.since + v.group.lost_after - v.now for r in remotes_ if r.since is not None]
+    return min((d for d in due if d > timedelta(0)), default=None)
+
+
+# What a strategy is told.
+
+
+def strategy_workload(local: Workload) -> contract.Workload:
+    """The public view of a workload."""
+    spec = decoder(WorkloadSpec)(local.spec)
+    admission = local.status.admission
+    reserved = local.condition(QUOTA_RESERVED)
+    return contract.Workload(
+        namespace=local.metadata.namespace,
+        name=local.metadata.name,
+        queue=spec.queue_name,
+        cluster_queue=admission.cluster_queue if admission else "",
+        priority=spec.priority,
+        labels=local.metadata.labels,
+        annotations=local.metadata.annotations,
+        requests=_requests(local),
+        created_at=local.metadata.creation_timestamp,
+        reserved_at=reserved.last_transition_time if reserved else None,
+        nominated_clusters=local.status.nominated_cluster_names,
+    )
+
+
+def _requests(local: Workload) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for assignment in local.status.admission.pod_set_assignments if local.status.admission else ():
+        for name, text in assignment.resource_usage.items():
+            total[name] = total.get(name, 0) + quantity.amount(name, quantity.parse(text))
+    return total
+
+
+def _fleet(v: View) -> contract.Fleet:
+    workers = tuple(
+        contract.Worker(name=r.cluster, usable=not _unfit(r), why=_unfit(r), labels=r.labels, annotations=r.annotations)
+        for r in v.group.remotes
+        if r.configured
+    )
+    return contract.Fleet(workers=workers, now=v.now)
+
+
+HANDLERS: dict[Phase, Callable[[View, contract.Strategy], Decision]] = {
+    Phase.GONE: _remove_all,
+    Phase.FINISHED: _remove_all,
+    Phase.UNRESERVED: _unreserved,
+    Phase.UNCHECKED: _remove_all,
+    Phase.REJECTED: _remove_all,
+    Phase.EVICTED: _evicted,
+    Phase.SETTLING: _settling,
+    Phase.UNDISPATCHABLE: _undispatchable,
+    Phase.WAITING: _remove_all,
+    Phase.NOMINATING: _nominating,
+    Phase.WINNER_LOST: _winner_lost,
+    Phase.WINNER_UNREACHABLE: _winner_unreachable,
+    Phase.COMPLETING: _completing,
+    Phase.OUT_OF_SYNC: _out_of_sync,
+    Phase.EVICTED_REMOTELY: _evicted_remotely,
+    Phase.WINNER_GONE: _winner_gone,
+    Phase.ADMITTED: _admitted,
+}

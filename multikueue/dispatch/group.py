@@ -1,0 +1,145 @@
+"""One workload as seen now: the local object and, for each worker, the copy, the job and how the worker can be reached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import Enum
+
+from multikueue.api.job import Job, job_status
+from multikueue.api.meta import Condition, Object, ObjectKey
+from multikueue.api.multikueue import CONTROLLER_NAME
+from multikueue.api.workload import (
+    ADMITTED,
+    ATTEMPT_ANNOTATION,
+    EVICTED,
+    FINISHED,
+    QUOTA_RESERVED,
+    AdmissionCheckState,
+    Workload,
+)
+
+__all__ = ["CONTROLLER_NAME", "Group", "Reach", "Remote"]
+
+
+class Reach(Enum):
+    """How a worker can be reached.
+
+    CONNECTED: watches run and calls are answered. SUSPECT: trouble since a moment, nothing is shown yet.
+    ISOLATED: trouble that is shown in its Active condition, whose time is the clock for being lost.
+    """
+
+    CONNECTED = "connected"
+    SUSPECT = "suspect"
+    ISOLATED = "isolated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remote:
+    """One worker's side of a workload.
+
+    `since` is when the worker was last reachable (None while CONNECTED). `known` tells whether its objects have been
+    seen since this process began: before that, absence means nothing. `maybe_job` is the attempt whose job we asked
+    for without learning the outcome. `conflict` says in words which foreign object holds the name there.
+    `configured` is False for a worker that is not (any more) in the workload's MultiKueueConfig.
+    """
+
+    cluster: str
+    reach: Reach = Reach.CONNECTED
+    since: datetime | None = None
+    known: bool = True
+    workload: Workload | None = None
+    job: Job | None = None
+    maybe_job: str = ""
+    conflict: str = ""
+    configured: bool = True
+    usable: bool = True
+    why: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def reachable(self) -> bool:
+        return self.reach is Reach.CONNECTED
+
+    def lost(self, now: datetime, timeout: timedelta) -> bool:
+        return self.since is not None and now >= self.since + timeout
+
+    def condition(self, type_: str) -> Condition | None:
+        return self.workload.condition(type_) if self.workload else None
+
+    def has(self, type_: str) -> bool:
+        return self.workload is not None and self.workload.has(type_)
+
+    @property
+    def admitted(self) -> bool:
+        return self.has(ADMITTED) and (not self.has(EVICTED) or self.has(FINISHED))
+
+    @property
+    def running(self) -> bool:
+        """Whether its job has, or may soon have, running pods."""
+        if self.job is None:
+            return False
+        status = job_status(self.job)
+        if status.active or status.terminating:
+            return True
+        return self.has(ADMITTED) and not self.has(EVICTED) and not self.has(FINISHED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Everything one decision looks at.
+
+    `remotes` are in the order of the MultiKueueConfig, then workers outside it that hold something of ours.
+    `problem` is why the workload cannot be dispatched at all (no adapter, not managed by us), in Kueue's words.
+    `job_known` is False while the local job has not been seen: then nothing can be copied to a worker.
+    `job_finished` tells that the local job's status is final.
+    """
+
+    key: ObjectKey
+    local: Workload | None
+    check: str = ""
+    remotes: tuple[Remote, ...] = ()
+    problem: str = ""
+    job_known: bool = True
+    job_finished: bool = False
+    origin: str = "multikueue"
+    lost_after: timedelta = timedelta(minutes=15)
+
+    @property
+    def check_state(self) -> AdmissionCheckState | None:
+        """Our entry in the local status.admissionChecks."""
+        if self.local is None:
+            return None
+        return next((c for c in self.local.status.admission_checks if c.name == self.check), None)
+
+    @property
+    def others_ready(self) -> bool:
+        """Whether every other admission check is Ready (contract 3.10 step 2)."""
+        checks = self.local.status.admission_checks if self.local else ()
+        return all(c.state == "Ready" for c in checks if c.name != self.check)
+
+    @property
+    def attempt(self) -> str:
+        """The mark of the present reservation, empty without one: the time it was made."""
+        reserved = self.local.condition(QUOTA_RESERVED) if self.local else None
+        if reserved is None or reserved.status != "True" or reserved.last_transition_time is None:
+            return ""
+        return reserved.last_transition_time.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def is_current(self, item: Object | None) -> bool:
+        """Whether a remote object belongs to the present attempt.
+
+        One without a mark was made by a manager that knows none: it counts if it is not older than the reservation.
+        """
+        if item is None or not self.attempt or item.metadata.deletion_timestamp is not None:
+            return False
+        mark = item.metadata.annotations.get(ATTEMPT_ANNOTATION)
+        if mark is not None:
+            return mark == self.attempt
+        reserved = self.local.condition(QUOTA_RESERVED) if self.local else None
+        created, since = item.metadata.creation_timestamp, reserved and reserved.last_transition_time
+        return created is not None and since is not None and created >= since
+
+    def remote(self, cluster: str) -> Remote | None:
+        return next((r for r in self.remotes if r.cluster == cluster), None)

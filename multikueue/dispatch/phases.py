@@ -1,0 +1,149 @@
+"""The phase of a workload, derived from what is seen and never stored: the first predicate that holds names it.
+
+The order is the precedence (contract 3.2). Since the phase is derived, a restart, a missed event and a crash are the same
+case: look, derive, go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+from multikueue.api.workload import ADMITTED, EVICTED, FAILED, FINISHED, QUOTA_RESERVED, SUCCEEDED, Workload
+from multikueue.dispatch.group import Group, Remote
+
+
+class Phase(Enum):
+    GONE = "the workload is deleted"
+    UNCHECKED = "no admission check of ours applies"
+    FINISHED = "finished"
+    UNRESERVED = "no quota is reserved"
+    REJECTED = "the admission check is rejected"
+    EVICTED = "evicted on the manager"
+    SETTLING = "waiting to be evicted for a retry"
+    UNDISPATCHABLE = "the job cannot be dispatched"
+    WAITING = "other admission checks are not ready"
+    NOMINATING = "waiting for a worker to admit a copy"
+    WINNER_LOST = "the winner is out of reach for too long"
+    WINNER_UNREACHABLE = "the winner is out of reach"
+    OUT_OF_SYNC = "the winner ended for a reason that is no result"
+    COMPLETING = "the winner has finished"
+    EVICTED_REMOTELY = "the winner evicted it"
+    WINNER_GONE = "the winner's copy or job is gone"
+    ADMITTED = "admitted by the winner"
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the predicates and handlers look at: the group, its winner so far, and the time."""
+
+    group: Group
+    winner: Remote | None
+    now: datetime
+
+    @property
+    def local(self) -> Workload:
+        assert self.group.local is not None
+        return self.group.local
+
+    @property
+    def won(self) -> Remote:
+        assert self.winner is not None
+        return self.winner
+
+    @property
+    def ready(self) -> bool:
+        return self.state == "Ready"
+
+    @property
+    def state(self) -> str:
+        check = self.group.check_state
+        return check.state if check else ""
+
+
+def view(group: Group, now: datetime) -> View:
+    return View(group, find_winner(group, now) if group.attempt else None, now)
+
+
+def find_winner(group: Group, now: datetime) -> Remote | None:
+    """The worker that has, or is to get, the job of the present attempt.
+
+    In this order: the recorded one, whatever others do (sticky); one that may have got a job whose outcome we never
+    learned; one that holds our job, made by us or a predecessor just before a crash; the one that admitted first, ties
+    by the order of the configuration.
+    """
+    assert group.local is not None
+    check, name = group.check_state, group.local.status.cluster_name
+    if name and check is not None and check.state == "Ready":
+        return group.remote(name)
+    asked = [r for r in group.remotes if r.maybe_job == group.attempt]
+    holding = [r for r in group.remotes if group.is_current(r.job)]
+    admitted = [r for r in group.remotes if _may_win(group, r)]
+    return (
+        next(iter(asked), None)
+        or min(holding, key=_job_age, default=None)
+        or min(admitted, key=_admitted_at, default=None)
+    )
+
+
+def _may_win(group: Group, remote: Remote) -> bool:
+    return remote.reachable and not remote.conflict and remote.admitted and group.is_current(remote.workload)
+
+
+def _job_age(remote: Remote) -> str:
+    created = remote.job and remote.job.metadata.creation_timestamp
+    return created.isoformat() if created else ""
+
+
+def _admitted_at(remote: Remote) -> str:
+    condition = remote.condition(ADMITTED)
+    since = condition and condition.last_transition_time
+    return since.isoformat() if since else ""
+
+
+Predicate = Callable[[View], bool]
+
+
+def _is_gone(v: View) -> bool:
+    return v.group.local is None or v.group.local.metadata.deletion_timestamp is not None
+
+
+def _winner_is_gone(v: View) -> bool:
+    """Ready promises a copy and a job on the winner; only while Pending may the job still be missing."""
+    if v.ready:
+        return not (v.group.is_current(v.won.workload) and v.group.is_current(v.won.job) and v.won.admitted)
+    return not v.group.is_current(v.won.workload)
+
+
+def _finished_for(v: View, *reasons: str) -> bool:
+    condition = v.won.condition(FINISHED)
+    return condition is not None and condition.status == "True" and condition.reason in reasons
+
+
+PHASES: tuple[tuple[Phase, Predicate], ...] = (
+    (Phase.GONE, _is_gone),
+    (Phase.FINISHED, lambda v: v.local.has(FINISHED)),
+    (Phase.UNRESERVED, lambda v: not v.local.has(QUOTA_RESERVED)),
+    (Phase.UNCHECKED, lambda v: v.group.check_state is None),
+    (Phase.REJECTED, lambda v: v.state == "Rejected"),
+    (Phase.EVICTED, lambda v: v.local.has(EVICTED)),
+    (Phase.SETTLING, lambda v: v.state == "Retry"),
+    (Phase.UNDISPATCHABLE, lambda v: bool(v.group.problem)),
+    (Phase.WAITING, lambda v: v.winner is None and not v.group.others_ready),
+    (Phase.WINNER_GONE, lambda v: v.winner is None and v.ready),
+    (Phase.NOMINATING, lambda v: v.winner is None),
+    (Phase.WINNER_LOST, lambda v: not v.won.reachable and v.won.lost(v.now, v.group.lost_after)),
+    (Phase.WINNER_UNREACHABLE, lambda v: not v.won.reachable),
+    (Phase.COMPLETING, lambda v: _finished_for(v, SUCCEEDED, FAILED)),
+    (Phase.OUT_OF_SYNC, lambda v: v.won.has(FINISHED)),
+    (Phase.EVICTED_REMOTELY, lambda v: v.won.has(EVICTED)),
+    (Phase.WINNER_GONE, _winner_is_gone),
+    (Phase.ADMITTED, lambda _: True),
+)
+
+
+def phase_of(v: View) -> Phase:
+    """The first phase whose predicate holds."""
+    return next(phase for phase, holds in PHASES if holds(v))

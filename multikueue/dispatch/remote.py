@@ -1,0 +1,88 @@
+"""What a copy looks like, and whether one still looks like its original (contract 1.6, 3.5)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from multikueue.api.meta import decoder, render_time
+from multikueue.api.workload import (
+    ATTEMPT_ANNOTATION,
+    DEACTIVATION_TARGET,
+    EVICTED,
+    EVICTED_ON_MANAGER,
+    JOB_UID_LABEL,
+    ORIGIN_LABEL,
+    Workload,
+    WorkloadSpec,
+)
+
+_PRIORITY_FIELDS = ("priority", "priorityClassRef")
+_COMPARED_FIELDS = ("podSets", "queueName", "maximumExecutionTimeSeconds")
+
+
+def copy_body(local: Workload, *, origin: str, attempt: str) -> dict[str, Any]:
+    """The Workload to create on a worker: our labels and marks, and the spec byte for byte.
+
+    The owner's UID label stays behind: on the worker it would name an owner that does not exist there.
+    """
+    labels = {k: v for k, v in local.metadata.labels.items() if k != JOB_UID_LABEL}
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": {
+            "name": local.metadata.name,
+            "namespace": local.metadata.namespace,
+            "labels": labels | {ORIGIN_LABEL: origin},
+            "annotations": local.metadata.annotations | {ATTEMPT_ANNOTATION: attempt},
+        },
+        "spec": local.spec,
+    }
+
+
+def drift(local: Workload, remote: Workload) -> frozenset[str]:
+    """The names of the spec fields in which a copy differs from its original; empty if it is in step.
+
+    Fields that one side does not know or sets by itself (preemption gates, `active`) are not compared.
+    """
+    if bytes(local.spec) == bytes(remote.spec):
+        return frozenset()
+    ours, theirs = (msgspec.json.decode(w.spec) for w in (local, remote))
+    return frozenset(
+        f for f in (*_PRIORITY_FIELDS, *_COMPARED_FIELDS) if (ours.get(f) or None) != (theirs.get(f) or None)
+    )
+
+
+def is_priority_only(fields: frozenset[str], local: Workload) -> bool:
+    """Whether the drift can be mended in place: only the priority of a workload with a priority class of Kueue's."""
+    ref = decoder(WorkloadSpec)(local.spec).priority_class_ref
+    return bool(fields) and fields <= set(_PRIORITY_FIELDS) and ref is not None and ref.kind == "WorkloadPriorityClass"
+
+
+def priority_patch(local: Workload, remote: Workload) -> dict[str, Any]:
+    """A merge patch that gives the copy the original's priority."""
+    spec = decoder(WorkloadSpec)(local.spec)
+    return {
+        "metadata": {"resourceVersion": remote.metadata.resource_version},
+        "spec": {"priority": spec.priority, "priorityClassRef": spec.priority_class_ref},
+    }
+
+
+def deactivation_patch(local: Workload, remote: Workload, now: datetime) -> dict[str, Any]:
+    """A merge patch of the copy's status that makes the worker's Kueue evict it (contract 3.6 step 2)."""
+    evicted = local.condition(EVICTED)
+    target = {
+        "type": DEACTIVATION_TARGET,
+        "status": "True",
+        "reason": EVICTED_ON_MANAGER,
+        "message": f"Evicted on manager: {evicted.message if evicted else ''}",
+        "lastTransitionTime": render_time(now),
+        "observedGeneration": remote.metadata.generation,
+    }
+    kept = [c for c in remote.status.conditions if c.type != DEACTIVATION_TARGET]
+    return {
+        "metadata": {"resourceVersion": remote.metadata.resource_version},
+        "status": {"conditions": [*kept, target]},
+    }

@@ -1,0 +1,279 @@
+"""batch/v1 Job: its Workload, its copy on a worker, and its status back home (quota-engine 6, contract 5.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from multikueue.api.job import Job, job_spec, job_status
+from multikueue.api.kinds import JOBS, Kind
+from multikueue.api.meta import controller_of, decoder, encode
+from multikueue.api.workload import (
+    ATTEMPT_ANNOTATION,
+    FAILED,
+    ORIGIN_LABEL,
+    PREBUILT_LABEL,
+    QUEUE_LABEL,
+    SUCCEEDED,
+    Finish,
+    PodSet,
+    Workload,
+    workload_spec,
+)
+from multikueue.jobs import batch_status, workloads
+from multikueue.jobs.adapter import MANAGED
+from multikueue.jobs.canonical import canonical, is_pruned_copy, merge_patch
+from multikueue.jobs.priority import Priority
+
+Tree = dict[str, Any]
+
+MIN_PARALLELISM_ANNOTATION = "kueue.x-k8s.io/job-min-parallelism"
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+_NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")
+_UID_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
+# Kueue lets the prefixed name label through into the Workload, and so do we, or templates would differ.
+_LABELS_NOT_IN_WORKLOAD = frozenset((*_UID_LABELS, "job-name"))
+_NOT_FOR_REMOTE = ("managedBy", "suspend", "ttlSecondsAfterFinished")
+
+_fields = decoder(dict[str, msgspec.Raw])
+_tree = decoder(dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class BatchJob:
+    """The adapter of batch/v1 Job; has no state."""
+
+    @property
+    def kind(self) -> Kind[Job]:
+        return JOBS
+
+    def queue_name(self, job: Job) -> str:
+        return job.metadata.labels.get(QUEUE_LABEL, "")
+
+    def managed_by(self, job: Job) -> str | None:
+        return job_spec(job).managed_by
+
+    def unmanaged_reason(self, job: Job) -> str | None:
+        manager = self.managed_by(job) or ""
+        return None if manager == MANAGED else f'Expecting spec.managedBy to be "{MANAGED}" not "{manager}"'
+
+    def pod_priority_class(self, job: Job) -> str:
+        return str(_part(_tree(job_spec(job).template), "spec").get("priorityClassName") or "")
+
+    # --- the Workload ------------------------------------------------------------------------------------------------
+
+    def workload_name(self, job: Job) -> str:
+        return workloads.prebuilt_name(job) or workloads.workload_name(JOBS, job.metadata)
+
+    def workload_body(self, job: Job, *, priority: Priority) -> Tree:
+        return workloads.workload_body(JOBS, job, pod_sets=[_pod_set(job)], priority=priority)
+
+    def matches(self, job: Job, workload: Workload) -> bool:
+        """Compares what decides about running: counts, containers, execution time, tolerations until admission.
+
+        Unlike Kueue, whose local jobs get the node selectors of a flavor on start, we leave templates as they are:
+        what the job says is compared with what the Workload says, in every phase.
+        """
+        owner = controller_of(workload.metadata)
+        if owner is not None and owner.name != job.metadata.name:
+            return False
+        spec = workload_spec(workload)
+        if (spec.maximum_execution_time_seconds or None) != workloads.maximum_execution_time(job):
+            return False
+        if len(spec.pod_sets) != 1:
+            return False
+        return _is_same_pod_set(job, spec.pod_sets[0], ignore_tolerations=workload.has("Admitted"))
+
+    # --- the copy on a worker ----------------------------------------------------------------------------------------
+
+    def remote_body(self, job: Job, *, workload_name: str, origin: str, attempt: str, queue: str | None = None) -> Tree:
+        """The Job to create on the winner, suspended, so that the worker's Kueue starts it.
+
+        All the user's fields travel as they are, but for: managedBy (the worker's own controller shall run it),
+        ttlSecondsAfterFinished (else the result can vanish before it is read, CX-15), and the selector and labels
+        that the manager's API server generated. `queue` is the Workload's queue, in case the job's label has changed
+        since it got quota.
+        """
+        meta = job.metadata
+        labels = meta.labels | {ORIGIN_LABEL: origin, PREBUILT_LABEL: workload_name}
+        annotations = {k: v for k, v in meta.annotations.items() if k != _LAST_APPLIED}
+        return {
+            "apiVersion": JOBS.api_version,
+            "kind": JOBS.kind,
+            "metadata": {
+                "name": meta.name,
+                "namespace": meta.namespace,
+                "labels": labels | ({QUEUE_LABEL: queue} if queue else {}),
+                "annotations": annotations | {ATTEMPT_ANNOTATION: attempt},
+            },
+            "spec": _remote_spec(job),
+        }
+
+    # --- the status --------------------------------------------------------------------------------------------------
+
+    def finished(self, job: Job) -> Finish | None:
+        end = batch_status.end_of(_tree(job.status))
+        if end is None:
+            return None
+        reason = SUCCEEDED if end["type"] == batch_status.COMPLETE else FAILED
+        return Finish(reason=reason, message=end.get("message") or "")
+
+    def is_suspended(self, job: Job) -> bool:
+        return job_spec(job).suspend
+
+    def is_active(self, job: Job) -> bool:
+        status = job_status(job)
+        return status.active > 0 or status.terminating > 0
+
+    def status_to_copy(self, local: Job, remote: Job) -> msgspec.Raw | None:
+        """The status for the local job, if it says something new and may be written now (contract 5.3).
+
+        Never for a finished job, nor for one that is not managed by us: those have another writer. While the local
+        job is suspended and idle only an end is news: a startTime there would freeze the template. A remote that has
+        not started yet has nothing to say to a job that has not either.
+        """
+        if self.unmanaged_reason(local) or self.finished(local):
+            return None
+        suspended = self.is_suspended(local)
+        ours, theirs = _tree(local.status), _tree(remote.status)
+        if batch_status.end_of(theirs) is None:
+            never_started = not ours.get("startTime") and not theirs.get("startTime")
+            if never_started or (suspended and not self.is_active(local)):
+                return None
+        status = batch_status.writable(ours, theirs, suspended=suspended, succeeded_may_shrink=_is_elastic_index(local))
+        if status is None or batch_status.comparable(status) == batch_status.comparable(ours):
+            return None
+        return msgspec.Raw(encode(status))
+
+    def status_patch(self, local: Job, status: msgspec.Raw) -> Tree:
+        return _precisely(local) | {"status": merge_patch(_tree(local.status), _tree(status))}
+
+    def reset_status_patch(self, job: Job) -> Tree | None:
+        """For a suspended, unfinished job of ours. The counters of finished pods stay: they may not decrease."""
+        if self.unmanaged_reason(job) or self.finished(job) or not self.is_suspended(job):
+            return None
+        status = _tree(job.status)
+        clean = batch_status.reset(status)
+        if batch_status.comparable(clean) == batch_status.comparable(status):
+            return None
+        return _precisely(job) | {"status": merge_patch(status, clean)}
+
+    # --- start and stop ----------------------------------------------------------------------------------------------
+
+    def start_patch(self, job: Job) -> Tree | None:
+        return _suspend_patch(job, suspend=False) if self.is_suspended(job) else None
+
+    def stop_patch(self, job: Job) -> Tree | None:
+        return None if self.is_suspended(job) else _suspend_patch(job, suspend=True)
+
+
+BATCH_JOB = BatchJob()
+
+
+def pods_count(job: Job) -> int:
+    """How many pods run at a time: the parallelism, or the completions if they are fewer."""
+    spec = job_spec(job)
+    return spec.parallelism if spec.completions is None else min(spec.parallelism, spec.completions)
+
+
+def _min_count(job: Job) -> int | None:
+    """The fewest pods that will do; None when all are needed, or if the annotation makes no sense."""
+    fewest = workloads.positive(job.metadata.annotations.get(MIN_PARALLELISM_ANNOTATION, ""))
+    return fewest if fewest is not None and fewest <= pods_count(job) else None
+
+
+def _pod_set(job: Job) -> Tree:
+    template = _tree(job_spec(job).template)
+    meta = _part(template, "metadata")
+    fewest = _min_count(job)
+    return {
+        "name": "main",
+        "count": pods_count(job),
+        **({"minCount": fewest} if fewest is not None else {}),
+        "template": _workload_template(template),
+        "topologyRequest": workloads.topology_request(meta.get("annotations") or {}, pod_index_label=_COMPLETION_INDEX),
+    }
+
+
+def _workload_template(template: Tree) -> Tree:
+    """The template as Kueue puts it into a Workload: without generated labels, each variable of a container once."""
+    labels = _part(_part(template, "metadata"), "labels")
+    kept = {name: value for name, value in labels.items() if name not in _LABELS_NOT_IN_WORKLOAD}
+    return _with_labels(template, kept) | (
+        {"spec": _with_single_variables(template["spec"])} if "spec" in template else {}
+    )
+
+
+def _with_labels(template: Tree, labels: Tree) -> Tree:
+    meta = {key: value for key, value in _part(template, "metadata").items() if key != "labels"}
+    return template | {"metadata": meta | ({"labels": labels} if labels else {})}
+
+
+def _with_single_variables(spec: Tree) -> Tree:
+    """The pod spec with the last value of each environment variable only, in the place of the first.
+
+    The Workload's schema has the names as keys and refuses a second one; Kubernetes takes the last.
+    """
+    groups = {key: spec[key] for key in ("containers", "initContainers") if spec.get(key)}
+    return spec | {key: [_with_single_variables_of(container) for container in group] for key, group in groups.items()}
+
+
+def _with_single_variables_of(container: Tree) -> Tree:
+    variables = container.get("env")
+    if not variables:
+        return container
+    return container | {"env": list({variable.get("name"): variable for variable in variables}.values())}
+
+
+def _is_same_pod_set(job: Job, pod_set: PodSet, *, ignore_tolerations: bool) -> bool:
+    if pod_set.count != pods_count(job) or pod_set.min_count != _min_count(job):
+        return False
+    ours = canonical(_with_single_variables(_part(_tree(job_spec(job).template), "spec")))
+    theirs = canonical(_part(_tree(pod_set.template), "spec"))
+    if not ignore_tolerations and ours.get("tolerations") != theirs.get("tolerations"):
+        return False
+    return all(is_pruned_copy(theirs.get(key, []), ours.get(key, [])) for key in ("containers", "initContainers"))
+
+
+def _remote_spec(job: Job) -> Tree:
+    fields = _fields(job.spec)
+    manual = fields.get("manualSelector") == b"true"
+    dropped = _NOT_FOR_REMOTE if manual else (*_NOT_FOR_REMOTE, "selector", "manualSelector")
+    spec: Tree = {key: value for key, value in fields.items() if key not in dropped}
+    if not manual and "template" in fields:
+        spec["template"] = _without_generated_labels(fields["template"], job)
+    return spec | {"suspend": True}
+
+
+def _without_generated_labels(raw: msgspec.Raw, job: Job) -> Tree | msgspec.Raw:
+    """The template without the labels that name this very job: the worker's API server generates its own."""
+    template = _tree(raw)
+    labels = _part(_part(template, "metadata"), "labels")
+    generated = dict.fromkeys(_NAME_LABELS, job.metadata.name) | dict.fromkeys(_UID_LABELS, job.metadata.uid)
+    kept = {name: value for name, value in labels.items() if generated.get(name) != value}
+    return raw if kept == labels else _with_labels(template, kept)
+
+
+def _is_elastic_index(job: Job) -> bool:
+    """Whether the job may be scaled down by indexes: the one case in which `succeeded` may shrink."""
+    fields = _fields(job.spec)
+    indexed = fields.get("completionMode") == b'"Indexed"'
+    return indexed and "completions" in fields and fields["completions"] == fields.get("parallelism")
+
+
+def _suspend_patch(job: Job, *, suspend: bool) -> Tree:
+    # The UID keeps the patch from a new job of the same name, which might run its pods here.
+    return {"metadata": {"uid": job.metadata.uid}, "spec": {"suspend": suspend}}
+
+
+def _precisely(job: Job) -> Tree:
+    """Metadata that lets a patch through only for the job exactly as seen."""
+    return {"metadata": {"uid": job.metadata.uid, "resourceVersion": job.metadata.resource_version}}
+
+
+def _part(tree: Tree, name: str) -> Tree:
+    """The object at that name, empty when absent or null."""
+    return tree.get(name) or {}

@@ -1,0 +1,125 @@
+"""What may be written into the status of a local batch Job, given the status of its copy on a worker (contract 5.3).
+
+Facts of Kubernetes 1.35 about updates of jobs/status (pkg/registry/batch/job/strategy.go, pkg/apis/batch/validation);
+they hold where the job has a managedBy, and most only for what the update changes:
+
+- startTime, once set, neither changes nor goes while the job is unsuspended (but in the very update that turns a
+  condition Suspended from True to False). On a suspended job it may do both; while it is set there, the pod template
+  stays frozen.
+- completionTime is required with Complete, refused without it (so also with Failed), not before startTime, final once
+  set.
+- Complete demands SuccessCriteriaMet=True beside it, Failed demands FailureTarget=True. Job controllers before 1.31
+  do not set these. Complete excludes Failed and FailureTarget; SuccessCriteriaMet excludes Failed and FailureTarget.
+- Complete, Failed, FailureTarget and SuccessCriteriaMet are never taken back once True.
+- A finished job has a startTime (unless suspended with zero completions), no active and no terminating pods, and no
+  uncountedTerminatedPods.
+- failed never decreases; succeeded neither, except for an Indexed job with as many completions as parallelism.
+- ready is at most active. No counter is negative.
+- completedIndexes and failedIndexes must be well-formed and exclude each other; failedIndexes needs
+  backoffLimitPerIndex.
+
+The consequence for a job that runs a second time, after its first worker was lost: startTime and the counters of the
+first run stay where they may not change, so that the final result can still be written; and the two conditions that
+announce an end are held back until the end, since a run that announced one may yet be lost.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from multikueue.jobs.canonical import canonical
+
+Status = dict[str, Any]
+
+COMPLETE, FAILED = "Complete", "Failed"
+_SUCCESS_CRITERIA_MET, _FAILURE_TARGET = "SuccessCriteriaMet", "FailureTarget"
+_ANNOUNCED_BY = {COMPLETE: _SUCCESS_CRITERIA_MET, FAILED: _FAILURE_TARGET}
+_IRREVOCABLE = (COMPLETE, FAILED, _SUCCESS_CRITERIA_MET, _FAILURE_TARGET)
+_POD_COUNTERS = ("active", "ready", "terminating")
+
+
+def end_of(status: Status) -> Status | None:
+    """The condition, Complete or Failed, that says that the job is over."""
+    return next((c for c in _conditions(status) if c.get("type") in _ANNOUNCED_BY and c.get("status") == "True"), None)
+
+
+def writable(local: Status, remote: Status, *, suspended: bool, succeeded_may_shrink: bool = False) -> Status | None:
+    """The remote's status as far as the local job may have it; None if Kubernetes would refuse any form of it.
+
+    `suspended` is the local job's. uncountedTerminatedPods, the notes of the worker's controller about pods that
+    exist only there, are not copied: they would cost a write per pod.
+    """
+    end = end_of(remote)
+    status = {key: value for key, value in remote.items() if key != "uncountedTerminatedPods"}
+    status["conditions"] = _finished_conditions(remote, end) if end else _running_conditions(remote)
+    if not _keep_irrevocable(status, local):
+        return None
+    _keep_counters(status, local, succeeded_may_shrink=succeeded_may_shrink)
+    if not suspended and local.get("startTime"):
+        status["startTime"] = local["startTime"]
+    return _finished(status, end) if end else status
+
+
+def reset(local: Status) -> Status:
+    """The local status after the job was stopped: nothing runs, and it may start again at another time."""
+    gone = (*_POD_COUNTERS, "startTime", "uncountedTerminatedPods")
+    return {key: value for key, value in local.items() if key not in gone}
+
+
+def comparable(status: Status) -> Status:
+    """The status without what means nothing: zero, empty, null."""
+    return {key: value for key, value in canonical(status).items() if value not in (0, "")}
+
+
+def _conditions(status: Status) -> list[Status]:
+    return status.get("conditions") or []
+
+
+def _true_types(status: Status) -> set[str]:
+    return {c["type"] for c in _conditions(status) if c.get("status") == "True"}
+
+
+def _running_conditions(remote: Status) -> list[Status]:
+    return [c for c in _conditions(remote) if c.get("type") not in _ANNOUNCED_BY.values()]
+
+
+def _finished_conditions(remote: Status, end: Status) -> list[Status]:
+    announcement = _ANNOUNCED_BY[end["type"]]
+    if announcement in _true_types(remote):
+        return _conditions(remote)
+    others = [c for c in _conditions(remote) if c.get("type") != announcement]
+    return [{**end, "type": announcement}, *others]
+
+
+def _keep_irrevocable(status: Status, local: Status) -> bool:
+    """Adds what the local status may not lose; False if that contradicts what it is to say."""
+    said = _true_types(status)
+    kept = [
+        c
+        for c in _conditions(local)
+        if c["type"] in _IRREVOCABLE and c.get("status") == "True" and c["type"] not in said
+    ]
+    kept_types = {c["type"] for c in kept}
+    status["conditions"] = [*kept, *(c for c in status["conditions"] if c.get("type") not in kept_types)]
+    both = said | kept_types
+    return not (both & {COMPLETE, _SUCCESS_CRITERIA_MET} and both & {FAILED, _FAILURE_TARGET})
+
+
+def _keep_counters(status: Status, local: Status, *, succeeded_may_shrink: bool) -> None:
+    counters = ("failed",) if succeeded_may_shrink else ("failed", "succeeded")
+    for name in counters:
+        most = max(status.get(name) or 0, local.get(name) or 0)
+        if most:
+            status[name] = most
+
+
+def _finished(status: Status, end: Status) -> Status:
+    status = {key: value for key, value in status.items() if key not in _POD_COUNTERS}
+    ended = status.pop("completionTime", None) or end.get("lastTransitionTime")
+    started = status.get("startTime") or ended
+    if started:
+        status["startTime"] = started
+    if end["type"] == COMPLETE:
+        # Times of the API are whole seconds in UTC, so their texts sort as they do. Clocks of two workers may differ.
+        status["completionTime"] = max(ended or "", started or "")
+    return status

@@ -1,0 +1,74 @@
+"""Two JSON trees that mean the same, compared and patched as such.
+
+Between two API servers, and between a Job and the pod template inside a Workload, the same thing is written in
+several ways: null, empty and absent; `1`, `1000m` and `1.0`; fields that one schema prunes because it is older than
+the other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from multikueue.api.quantity import parse
+from multikueue.errors import InvalidObject
+
+_QUANTITIES = ("requests", "limits")
+
+# The fields of a container that every schema in use knows: here absent means absent. All other fields may be missing
+# on the Workload's side only because the CustomResourceDefinition there is older than the API server's own Job and
+# prunes them.
+_KNOWN = frozenset(("args", "command", "env", "envFrom", "image", "name", "ports", "restartPolicy", "workingDir"))
+_KNOWN |= frozenset(("resources", "requests", "limits", "volumeDevices", "volumeMounts"))
+
+
+def canonical(tree: Any) -> Any:
+    """The tree without null and empty parts, quantities of resources as nano-units."""
+    if isinstance(tree, dict):
+        pairs = ((key, _canonical_field(key, value)) for key, value in tree.items())
+        return {key: value for key, value in pairs if not _is_empty(value)}
+    if isinstance(tree, list):
+        return [canonical(value) for value in tree]
+    return tree
+
+
+def is_pruned_copy(copy: Any, original: Any) -> bool:
+    """Whether `copy` says what `original` says, but for fields its schema may not know. Both canonical."""
+    if isinstance(copy, dict) and isinstance(original, dict):
+        lost = original.keys() - copy.keys()
+        if lost & _KNOWN or copy.keys() - original.keys():
+            return False
+        return all(
+            value == original[key] if key in _QUANTITIES else is_pruned_copy(value, original[key])
+            for key, value in copy.items()
+        )
+    if isinstance(copy, list) and isinstance(original, list):
+        return len(copy) == len(original) and all(map(is_pruned_copy, copy, original))
+    return bool(copy == original)
+
+
+def merge_patch(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """The JSON merge patch (RFC 7386) that turns `old` into `new`; empty if they are equal."""
+    removed: dict[str, Any] = {key: None for key in old if key not in new}
+    changed = {key: _change(old.get(key), value) for key, value in new.items() if key not in old or old[key] != value}
+    return removed | changed
+
+
+def _change(old: Any, new: Any) -> Any:
+    return merge_patch(old, new) if isinstance(old, dict) and isinstance(new, dict) else new
+
+
+def _canonical_field(key: str, value: Any) -> Any:
+    if key in _QUANTITIES and isinstance(value, dict):
+        return {name: _nanos(amount) for name, amount in value.items() if amount is not None}
+    return canonical(value)
+
+
+def _nanos(amount: Any) -> Any:
+    try:
+        return parse(amount)
+    except InvalidObject:
+        return amount
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or (isinstance(value, dict | list) and not value)

@@ -1,0 +1,411 @@
+"""The decision of the jobs controller: one job, its Workloads and its remote in; what to write on the manager out.
+
+Rules: quota-engine 6.2-6.4, 4.3; contract 3.11, 5.3. Deciding twice with nothing changed gives no second write, since
+every action changes what the next view shows. Who ends a Workload, deletes copies and removes finalizers at the end
+of a job is the workload controller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from multikueue.api.core import PriorityClass
+from multikueue.api.job import Job
+from multikueue.api.meta import Condition, controller_of, with_condition
+from multikueue.api.queues import WorkloadPriorityClass
+from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED, Workload, workload_spec
+from multikueue.jobs import priority as priorities
+from multikueue.jobs.actions import (
+    Action,
+    CreateWorkload,
+    DeleteWorkload,
+    JobDecision,
+    JobEvent,
+    PatchJob,
+    PatchJobStatus,
+    PatchWorkloadStatus,
+    RemoveFinalizer,
+    UpdateWorkloadSpec,
+)
+from multikueue.jobs.adapter import MANAGED, Adapter
+from multikueue.jobs.batch_job import BATCH_JOB
+from multikueue.jobs.priority import Priority
+from multikueue.jobs.workloads import (
+    UNDISPATCHABLE_ANNOTATION,
+    is_owned,
+    job_uid_labels,
+    owner_reference,
+    prebuilt_name,
+    workload_priority_class,
+)
+
+__all__ = ["JobView", "Priority", "decide", "resolve_priority"]
+
+LOOK_FOR_CLASS_AFTER = timedelta(minutes=1)
+_NO_CLASS = Priority()
+_NOTHING = JobDecision()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobView:
+    """What is known of one job on the manager.
+
+    `workloads` are those the job controls (by UID), and the one it names as prebuilt. `remote` is the winner's job as
+    last seen, as long as it may still say something about this job; `remote_lost` says that its worker is lost, so
+    that its pods no longer count as running. `priority` is the answer of `resolve_priority`.
+    """
+
+    job: Job
+    workloads: tuple[Workload, ...] = ()
+    remote: Job | None = None
+    remote_lost: bool = False
+    priority: Priority | str = _NO_CLASS
+    queue_is_multikueue: bool = True
+
+
+def decide(view: JobView, now: datetime, *, adapter: Adapter[Job] = BATCH_JOB) -> JobDecision:
+    """What to do for the job now. The order of the checks is their precedence."""
+    case = _Case(view, adapter)
+    if not case.is_ours():
+        return _NOTHING
+    final = case.final_status()
+    if final:
+        return JobDecision(actions=final)
+    if any(w.has(FINISHED) and adapter.matches(view.job, w) for w in view.workloads):
+        return _NOTHING
+    if prebuilt_name(view.job):
+        return _decide_prebuilt(case)
+    if case.undispatchable():
+        return _decide_undispatchable(case, now)
+    return _decide_own(case)
+
+
+def resolve_priority(
+    job: Job,
+    classes: Mapping[str, WorkloadPriorityClass],
+    pod_classes: Mapping[str, PriorityClass],
+    *,
+    adapter: Adapter[Job] = BATCH_JOB,
+) -> Priority | str:
+    """The priority of the job's Workload, or why there is none. `pod_classes` are all of the cluster, by name."""
+    return priorities.resolve(
+        workload_class=workload_priority_class(job),
+        pod_class=adapter.pod_priority_class(job),
+        classes=classes,
+        pod_classes=pod_classes,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A view with the adapter of its kind: the questions that several branches ask."""
+
+    view: JobView
+    adapter: Adapter[Job]
+
+    def is_ours(self) -> bool:
+        job = self.view.job
+        if not self.adapter.queue_name(job) or job.metadata.deletion_timestamp is not None:
+            return False
+        return self.adapter.finished(job) is None
+
+    def undispatchable(self) -> str | None:
+        """Why no worker can ever run the job, and the way out; None if one can."""
+        reason = self.adapter.unmanaged_reason(self.view.job)
+        if reason is None or not self.view.queue_is_multikueue:
+            return None
+        return (
+            f"The job can't be dispatched. {reason}, and the field is immutable: "
+            f"recreate the job with `suspend: true` and `spec.managedBy: {MANAGED}`, "
+            "or enable the webhook, which sets both, and recreate it"
+        )
+
+    def final_status(self) -> tuple[Action, ...]:
+        """Brings the result home: whatever else is going on, it comes first (invariant I8)."""
+        remote = self.view.remote
+        if remote is None or self.adapter.finished(remote) is None:
+            return ()
+        return self.copied_status(remote)
+
+    def copied_status(self, remote: Job) -> tuple[Action, ...]:
+        status = self.adapter.status_to_copy(self.view.job, remote)
+        return (PatchJobStatus(self.adapter.status_patch(self.view.job, status)),) if status is not None else ()
+
+    def stop(self, why: str) -> JobDecision:
+        patch = self.adapter.stop_patch(self.view.job)
+        if patch is None:
+            return _NOTHING
+        return JobDecision(actions=(PatchJob(patch),), events=(JobEvent("Normal", "Stopped", why),))
+
+    def settle(self, why: str) -> JobDecision:
+        """Stops the job, then makes its status say that nothing runs, as soon as nothing does."""
+        stopped = self.stop(why)
+        if stopped.actions:
+            return stopped
+        remote = self.running_remote()
+        if remote is not None:
+            return JobDecision(actions=self.copied_status(remote))
+        patch = self.adapter.reset_status_patch(self.view.job)
+        return JobDecision(actions=(PatchJobStatus(patch),) if patch is not None else ())
+
+    def running_remote(self) -> Job | None:
+        """The remote as long as it has pods."""
+        remote = self.view.remote
+        return remote if remote is not None and not self.view.remote_lost and self.adapter.is_active(remote) else None
+
+    def is_quiet(self) -> bool:
+        """Nothing of the job runs, here or there."""
+        job = self.view.job
+        return self.adapter.is_suspended(job) and not self.adapter.is_active(job) and self.running_remote() is None
+
+
+# --- jobs whose Workload we make -------------------------------------------------------------------------------------
+
+
+def _decide_own(case: _Case) -> JobDecision:
+    kept, others = _choose(case)
+    if kept is None:
+        return _decide_missing(case, others)
+    surplus = _delete(others, "Deleted not matching Workload")
+    update = _update(case, kept)
+    return _joined(surplus, update if update.actions or update.events else _decide_run(case, kept))
+
+
+def _choose(case: _Case) -> tuple[Workload | None, tuple[Workload, ...]]:
+    """The Workload that describes the job, and the others. Of several, the one that got furthest, then the oldest."""
+    owned = sorted((w for w in case.view.workloads if is_owned(w, case.view.job)), key=_progress)
+    kept = next((w for w in owned if case.adapter.matches(case.view.job, w)), None)
+    return kept, tuple(w for w in owned if w is not kept)
+
+
+def _progress(workload: Workload) -> tuple[bool, bool, bool, str, str]:
+    meta = workload.metadata
+    return (
+        meta.deletion_timestamp is not None,
+        not workload.has(ADMITTED),
+        not workload.has(QUOTA_RESERVED),
+        meta.creation_timestamp.isoformat() if meta.creation_timestamp else "",
+        meta.name,
+    )
+
+
+def _decide_missing(case: _Case, others: tuple[Workload, ...]) -> JobDecision:
+    """No Workload describes the job: bring one in line if that is possible, else begin anew."""
+    job = case.view.job
+    candidate = others[0] if others else None
+    if candidate is not None and case.adapter.is_suspended(job) and _may_change(candidate):
+        return _joined(_delete(others[1:], "Deleted not matching Workload"), _rewrite(case, candidate))
+    if others:
+        stopped = case.stop("No matching Workload")
+        return _joined(stopped, _delete(others, "Deleted not matching Workload"), _let_go(case, others))
+    stopped = case.settle("Missing Workload")
+    # The new one waits until the pods of the last run are gone; a job of ours says so as soon as nothing runs.
+    if case.adapter.is_active(job) or case.running_remote() is not None:
+        return stopped
+    return _joined(stopped, _create(case))
+
+
+def _may_change(workload: Workload) -> bool:
+    return not workload.has(QUOTA_RESERVED) and workload.metadata.deletion_timestamp is None
+
+
+def _create(case: _Case) -> JobDecision:
+    priority = case.view.priority
+    if isinstance(priority, str):
+        return JobDecision(
+            events=(JobEvent("Warning", "PriorityNotFound", priority),), again_after=LOOK_FOR_CLASS_AFTER
+        )
+    return JobDecision(actions=(CreateWorkload(case.adapter.workload_body(case.view.job, priority=priority)),))
+
+
+def _rewrite(case: _Case, workload: Workload) -> JobDecision:
+    """Gives a Workload without quota the spec the job has now; whether it is active stays as it is."""
+    priority = case.view.priority
+    if isinstance(priority, str):
+        spec = workload_spec(workload)
+        priority = Priority(spec.priority, spec.priority_class_ref)
+    optional: dict[str, Any] = {"maximumExecutionTimeSeconds": None, "priorityClassRef": None}
+    spec_body = optional | case.adapter.workload_body(case.view.job, priority=priority)["spec"]
+    event = JobEvent("Normal", "UpdatedWorkload", f"Updated not matching Workload for suspended job: {workload.key}")
+    return JobDecision(actions=(_spec_update(workload, spec_body),), events=(event,))
+
+
+def _delete(workloads: tuple[Workload, ...], why: str) -> JobDecision:
+    doomed = tuple(w for w in workloads if w.metadata.deletion_timestamp is None)
+    return JobDecision(
+        actions=tuple(DeleteWorkload(w.key, w.metadata.uid) for w in doomed),
+        events=tuple(JobEvent("Normal", "DeletedWorkload", f"{why}: {w.key}") for w in doomed),
+    )
+
+
+def _let_go(case: _Case, workloads: tuple[Workload, ...]) -> JobDecision:
+    """Once the job is quiet, the Workloads being deleted may go."""
+    if not case.is_quiet():
+        return case.settle("Workload is deleted") if case.adapter.is_suspended(case.view.job) else _NOTHING
+    leaving = (w for w in workloads if w.metadata.deletion_timestamp is not None and w.metadata.finalizers)
+    return JobDecision(actions=tuple(RemoveFinalizer(w.key) for w in leaving))
+
+
+def _update(case: _Case, workload: Workload) -> JobDecision:
+    """Follows what may change without a new Workload: queue, priority, and whether the job can be dispatched."""
+    if workload.metadata.deletion_timestamp is not None:
+        return _NOTHING
+    wanted_queue, queue = case.adapter.queue_name(case.view.job), workload_spec(workload).queue_name
+    moved = queue != wanted_queue and case.adapter.is_suspended(case.view.job) and not workload.has(ADMITTED)
+    if moved and workload.has(QUOTA_RESERVED):
+        # A queue is immutable while quota is reserved; to keep waiting in the old one would ignore the user's wish.
+        return _delete((workload,), "Deleted Workload because the job changed queues")
+    changes: dict[str, Any] = {"queueName": wanted_queue} if moved else {}
+    changes |= _priority_changes(case.view.priority, workload)
+    if UNDISPATCHABLE_ANNOTATION in workload.metadata.annotations:
+        return JobDecision(actions=(_marked_update(workload, changes | {"active": True}, mark=None),))
+    return JobDecision(actions=(_spec_update(workload, changes),) if changes else ())
+
+
+def _priority_changes(priority: Priority | str, workload: Workload) -> dict[str, Any]:
+    """The changed fields when the job names another WorkloadPriorityClass, or its value changed.
+
+    Of other classes neither name nor value can change. While quota is reserved, the API server refuses a class to
+    appear or to go.
+    """
+    spec = workload_spec(workload)
+    ref = spec.priority_class_ref
+    if isinstance(priority, str) or (priority.class_ref, priority.value) == (ref, spec.priority):
+        return {}
+    new, old = priorities.is_workload_class(priority.class_ref), priorities.is_workload_class(ref)
+    may = new or old if not workload.has(QUOTA_RESERVED) else new and old
+    if not may or (ref is not None and not old):
+        return {}
+    return {"priorityClassRef": priority.class_ref, "priority": priority.value}
+
+
+def _spec_update(workload: Workload, spec: dict[str, Any]) -> UpdateWorkloadSpec:
+    return UpdateWorkloadSpec(
+        workload.key, {"metadata": {"resourceVersion": workload.metadata.resource_version}, "spec": spec}
+    )
+
+
+def _marked_update(workload: Workload, spec: dict[str, Any], *, mark: str | None) -> UpdateWorkloadSpec:
+    """An update that also sets, or takes away, the annotation that says why the Workload is kept inactive."""
+    metadata = {
+        "resourceVersion": workload.metadata.resource_version,
+        "annotations": {UNDISPATCHABLE_ANNOTATION: mark},
+    }
+    return UpdateWorkloadSpec(workload.key, {"metadata": metadata, "spec": spec})
+
+
+# --- running ---------------------------------------------------------------------------------------------------------
+
+
+def _decide_run(case: _Case, workload: Workload) -> JobDecision:
+    """Starts, stops and mirrors a job whose Workload is in order (quota-engine 6.4)."""
+    if workload.metadata.deletion_timestamp is not None:
+        stopped = case.stop("Workload is deleted")
+        return stopped if stopped.actions else _let_go(case, (workload,))
+    if workload.has(EVICTED):
+        evicted = workload.condition(EVICTED)
+        return case.settle(evicted.message if evicted and evicted.message else "Evicted")
+    if not workload.has(ADMITTED):
+        return case.settle("Not admitted by cluster queue")
+    patch = case.adapter.start_patch(case.view.job)
+    if patch is not None:
+        return JobDecision(actions=(PatchJob(patch),))
+    remote = case.view.remote
+    return JobDecision(actions=case.copied_status(remote) if remote is not None and not case.view.remote_lost else ())
+
+
+# --- jobs with a Workload made by the user ---------------------------------------------------------------------------
+
+
+def _decide_prebuilt(case: _Case) -> JobDecision:
+    """The user made the Workload: take it over, never make, change or delete it (quota-engine 6.2)."""
+    job, name = case.view.job, prebuilt_name(case.view.job)
+    workload = next((w for w in case.view.workloads if w.metadata.name == name), None)
+    if workload is None:
+        return case.settle(f"Prebuilt Workload {name} not found")
+    owner = controller_of(workload.metadata)
+    if owner is not None and owner.uid != job.metadata.uid:
+        return case.settle(f"Prebuilt Workload {name} belongs to {owner.kind} {owner.name}")
+    if owner is None and workload.metadata.deletion_timestamp is None:
+        return JobDecision(actions=(_adoption(case, workload),))
+    if not case.adapter.matches(job, workload):
+        return case.settle(f"Prebuilt Workload {name} is out of sync with the job")
+    return _decide_run(case, workload)
+
+
+def _adoption(case: _Case, workload: Workload) -> UpdateWorkloadSpec:
+    meta = case.view.job.metadata
+    owners = [*workload.metadata.owner_references, owner_reference(case.adapter.kind, meta)]
+    changes = {
+        "resourceVersion": workload.metadata.resource_version,
+        "ownerReferences": owners,
+        "labels": job_uid_labels(meta),
+    }
+    return UpdateWorkloadSpec(workload.key, {"metadata": changes})
+
+
+# --- jobs that cannot be dispatched ----------------------------------------------------------------------------------
+
+
+def _decide_undispatchable(case: _Case, now: datetime) -> JobDecision:
+    """Keeps a Workload for people to read, inactive so that it takes no quota from others.
+
+    One that has quota already is left to the dispatcher, which rejects it (contract 3.1 E4).
+    """
+    why = case.undispatchable() or ""
+    warning = JobEvent("Warning", "Undispatchable", why)
+    kept, others = _choose(case)
+    surplus = _delete(others, "Deleted not matching Workload")
+    if kept is None:
+        return _joined(
+            surplus, replace(case.settle("Not dispatchable"), events=()), _marked_creation(case, why, warning)
+        )
+    if kept.has(QUOTA_RESERVED) or kept.metadata.deletion_timestamp is not None:
+        return _joined(surplus, _decide_run(case, kept))
+    if kept.metadata.annotations.get(UNDISPATCHABLE_ANNOTATION) != why:
+        return _joined(
+            surplus, JobDecision(actions=(_marked_update(kept, {"active": False}, mark=why),), events=(warning,))
+        )
+    if kept.condition(QUOTA_RESERVED) is None:
+        return _joined(surplus, JobDecision(actions=(_inadmissible(kept, why, now),)))
+    return _joined(surplus, case.settle("Not dispatchable"))
+
+
+def _marked_creation(case: _Case, why: str, warning: JobEvent) -> JobDecision:
+    if case.view.workloads or case.adapter.is_active(case.view.job):
+        return _NOTHING
+    priority = case.view.priority if isinstance(case.view.priority, Priority) else Priority()
+    body = case.adapter.workload_body(case.view.job, priority=priority)
+    metadata, spec = body["metadata"], body["spec"]
+    annotations = metadata.get("annotations", {}) | {UNDISPATCHABLE_ANNOTATION: why}
+    marked = body | {"metadata": metadata | {"annotations": annotations}, "spec": spec | {"active": False}}
+    return JobDecision(actions=(CreateWorkload(marked),), events=(warning,))
+
+
+def _inadmissible(workload: Workload, why: str, now: datetime) -> PatchWorkloadStatus:
+    condition = Condition(
+        type=QUOTA_RESERVED,
+        status="False",
+        reason="Inadmissible",
+        message=why,
+        observed_generation=workload.metadata.generation,
+    )
+    return PatchWorkloadStatus(
+        workload.key,
+        {
+            "metadata": {"resourceVersion": workload.metadata.resource_version},
+            "status": {"conditions": with_condition(workload.status.conditions, condition, now)},
+        },
+    )
+
+
+def _joined(*decisions: JobDecision) -> JobDecision:
+    waits = [d.again_after for d in decisions if d.again_after is not None]
+    return JobDecision(
+        actions=tuple(action for d in decisions for action in d.actions),
+        events=tuple(event for d in decisions for event in d.events),
+        again_after=min(waits, default=None),
+    )

@@ -1,0 +1,170 @@
+"""What the admission webhook does to batch Jobs: defaults as a JSON patch, and refusals as text (quota-engine 6.1)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from multikueue.api.workload import MAX_EXEC_TIME_LABEL, PREBUILT_LABEL, PRIORITY_CLASS_LABEL, QUEUE_LABEL
+from multikueue.jobs.adapter import MANAGED
+from multikueue.jobs.batch_job import MIN_PARALLELISM_ANNOTATION
+
+Patch = dict[str, Any]
+
+DEFAULT_MANAGERS = (None, "", "kubernetes.io/job-controller")
+"""The values of managedBy that nobody chose."""
+
+_COMPLETIONS_ANNOTATION = "kueue.x-k8s.io/job-completions-equal-parallelism"
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_NUMBER = re.compile(r"[+-]?[0-9]+")
+_TRUE = ("1", "t", "T", "true", "TRUE", "True")
+_FALSE = ("0", "f", "F", "false", "FALSE", "False")
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    namespace: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    suspend: bool | None = None
+    managed_by: str | None = None
+    parallelism: int | None = None
+    completions: int | None = None
+    completion_mode: str | None = None
+
+
+class Submitted(msgspec.Struct, frozen=True):
+    """A Job as an admission request shows it: not stored yet, with nulls where fields are empty."""
+
+    metadata: _Metadata = _Metadata()
+    spec: _Spec | None = None
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return self.metadata.labels or {}
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        return self.metadata.annotations or {}
+
+    @property
+    def fields(self) -> _Spec:
+        return self.spec or _Spec()
+
+    @property
+    def queue(self) -> str:
+        return self.labels.get(QUEUE_LABEL, "")
+
+    @property
+    def pods(self) -> int:
+        """How many pods run at a time."""
+        parallelism = 1 if self.fields.parallelism is None else self.fields.parallelism
+        return parallelism if self.fields.completions is None else min(parallelism, self.fields.completions)
+
+
+_read = msgspec.json.Decoder(Submitted).decode
+
+
+def read_job(raw: bytes | msgspec.Raw) -> Submitted:
+    """The parts of a Job that matter here; raises msgspec.DecodeError if it is none."""
+    return _read(raw)
+
+
+def default_job(job: Submitted | bytes, *, queue_uses_multikueue: bool) -> list[Patch]:
+    """The JSON patch that makes a new job ours: suspended, and marked with managedBy where its queue is dispatched.
+
+    Empty for a job without a queue, and for one that says all that by itself. A managedBy that somebody chose stays.
+    """
+    job = read_job(job) if isinstance(job, bytes) else job
+    if not job.queue:
+        return []
+    wanted: Patch = {} if job.fields.suspend else {"suspend": True}
+    if queue_uses_multikueue and job.fields.managed_by in DEFAULT_MANAGERS:
+        wanted["managedBy"] = MANAGED
+    if job.spec is None:
+        return [{"op": "add", "path": "/spec", "value": wanted}] if wanted else []
+    # "add" also replaces what is there.
+    return [{"op": "add", "path": f"/spec/{field}", "value": value} for field, value in wanted.items()]
+
+
+def refusal(job: Submitted, old: Submitted | None = None) -> str | None:
+    """Why the job, new or changed from `old`, must not be; None if it may. All reasons at once, one per `;`."""
+    problems = [*_problems(job), *(_change_problems(job, old) if old is not None else ())]
+    return "; ".join(problems) or None
+
+
+def _problems(job: Submitted) -> list[str]:
+    found = [
+        f"metadata.labels[{label}]: expected a DNS subdomain name, got {job.labels[label]!r}"
+        for label in (QUEUE_LABEL, PREBUILT_LABEL)
+        if label in job.labels and not _is_name(job.labels[label])
+    ]
+    seconds = job.labels.get(MAX_EXEC_TIME_LABEL)
+    if seconds is not None and not _is_between(seconds, 1, 2**31 - 1):
+        found.append(f"metadata.labels[{MAX_EXEC_TIME_LABEL}]: expected seconds greater than 0, got {seconds!r}")
+    fewest = job.annotations.get(MIN_PARALLELISM_ANNOTATION)
+    if fewest is not None and not _is_between(fewest, 1, job.pods - 1):
+        expected = f"between 1 and {job.pods - 1}" if job.pods > 1 else "none with fewer than two pods"
+        found.append(f"metadata.annotations[{MIN_PARALLELISM_ANNOTATION}]: expected {expected}, got {fewest!r}")
+    return found + _completion_problems(job)
+
+
+def _completion_problems(job: Submitted) -> list[str]:
+    text = job.annotations.get(_COMPLETIONS_ANNOTATION)
+    if text is None or text in _FALSE:
+        return []
+    where = f"metadata.annotations[{_COMPLETIONS_ANNOTATION}]"
+    if text not in _TRUE:
+        return [f"{where}: expected true or false, got {text!r}"]
+    spec = job.fields
+    found = [] if spec.completion_mode == "Indexed" else [f"{where}: expected false on a job that is not Indexed"]
+    if _or_one(spec.completions) != _or_one(spec.parallelism):
+        found.append(f"spec.completions: expected to equal parallelism where {_COMPLETIONS_ANNOTATION} is true")
+    return found
+
+
+def _change_problems(job: Submitted, old: Submitted) -> list[str]:
+    """Kueue's rules of change: what a Workload was made from stays while the job may run."""
+    found = []
+    running = not job.fields.suspend
+    if running and job.queue != old.queue:
+        found.append(f"metadata.labels[{QUEUE_LABEL}]: immutable while the job is not suspended: suspend it first")
+    if running and job.labels.get(PREBUILT_LABEL) != old.labels.get(PREBUILT_LABEL):
+        found.append(f"metadata.labels[{PREBUILT_LABEL}]: immutable while the job is not suspended")
+    changed_limit = job.labels.get(MAX_EXEC_TIME_LABEL) != old.labels.get(MAX_EXEC_TIME_LABEL)
+    if changed_limit and (running or not old.fields.suspend):
+        found.append(f"metadata.labels[{MAX_EXEC_TIME_LABEL}]: immutable while the job is not suspended")
+    return found + _class_problems(job, old, running=running) + _partial_problems(job, old)
+
+
+def _class_problems(job: Submitted, old: Submitted, *, running: bool) -> list[str]:
+    new_class, old_class = job.labels.get(PRIORITY_CLASS_LABEL), old.labels.get(PRIORITY_CLASS_LABEL)
+    if old_class and not new_class:
+        return [f"metadata.labels[{PRIORITY_CLASS_LABEL}]: can be changed but not removed"]
+    if running and new_class and not old_class:
+        return [f"metadata.labels[{PRIORITY_CLASS_LABEL}]: can't be added while the job is not suspended"]
+    return []
+
+
+def _partial_problems(job: Submitted, old: Submitted) -> list[str]:
+    if MIN_PARALLELISM_ANNOTATION not in old.annotations or old.fields.suspend:
+        return []
+    if _or_one(job.fields.parallelism) == _or_one(old.fields.parallelism):
+        return []
+    return ["spec.parallelism: can't change while a job with partial admission is not suspended"]
+
+
+def _is_name(text: str) -> bool:
+    return len(text) <= 253 and _SUBDOMAIN.fullmatch(text) is not None
+
+
+def _is_between(text: str, least: int, most: int) -> bool:
+    return len(text) < 12 and _NUMBER.fullmatch(text) is not None and least <= int(text) <= most
+
+
+def _or_one(number: int | None) -> int:
+    return 1 if number is None else number

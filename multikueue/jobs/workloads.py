@@ -1,0 +1,148 @@
+"""What Workloads made for jobs have in common, whatever the kind of the job (quota-engine 6.2)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from hashlib import sha1
+from typing import Any
+
+from multikueue.api.kinds import WORKLOADS, Kind
+from multikueue.api.meta import Object, ObjectMeta, controller_of
+from multikueue.api.workload import (
+    JOB_UID_LABEL,
+    MAX_EXEC_TIME_LABEL,
+    PREBUILT_LABEL,
+    PRIORITY_CLASS_LABEL,
+    QUEUE_LABEL,
+    WORKLOAD_FINALIZER,
+    Workload,
+)
+from multikueue.jobs.priority import Priority
+
+UNDISPATCHABLE_ANNOTATION = "multikueue.dev/undispatchable"
+"""On a Workload we keep inactive because its job can never be dispatched: why, and what the user can do."""
+
+LONGEST_NAME = 63
+"""The name travels in a label of the remote job, and labels hold no more (contract 9.1)."""
+
+_HASH_LENGTH = 5
+_PROVISIONING_PREFIX = "provreq.kueue.x-k8s.io/"
+_LABEL_VALUE = re.compile(r"^(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")
+_TOPOLOGY_CHOICES = (
+    ("kueue.x-k8s.io/podset-required-topology", "required"),
+    ("kueue.x-k8s.io/podset-preferred-topology", "preferred"),
+)
+_UNCONSTRAINED_TOPOLOGY = "kueue.x-k8s.io/podset-unconstrained-topology"
+_SLICE_TOPOLOGY = "kueue.x-k8s.io/podset-slice-required-topology"
+_SLICE_SIZE = "kueue.x-k8s.io/podset-slice-size"
+_POD_SET_GROUP = "kueue.x-k8s.io/podset-group-name"
+_GO_TRUE = ("1", "t", "T", "true", "TRUE", "True")
+_GO_FALSE = ("0", "f", "F", "false", "FALSE", "False")
+
+
+def workload_name(kind: Kind[Any], meta: ObjectMeta) -> str:
+    """The Workload's name: Kueue's, so that either manager recognises the other's.
+
+    Lower-case kind, `-`, name of the job, `-`, first five hex digits of SHA-1 over kind, group, name and UID, newline
+    separated. Kueue cuts the prefix at 247 characters, and then cannot dispatch what is over 63; we cut it so that
+    the whole fits into a label. Short names are the same either way.
+    """
+    text = "\n".join((kind.kind, kind.group, meta.name, meta.uid))
+    digest = sha1(text.encode(), usedforsecurity=False).hexdigest()[:_HASH_LENGTH]
+    prefix = f"{kind.kind.lower()}-{meta.name}"
+    longest = LONGEST_NAME - _HASH_LENGTH - 1
+    # A cut may end at a separator, after which no `-` may follow.
+    prefix = prefix if len(prefix) <= longest else prefix[:longest].rstrip("-.")
+    return f"{prefix}-{digest}"
+
+
+def prebuilt_name(job: Object) -> str:
+    """The Workload that the user made for the job and named on it; empty if none."""
+    return job.metadata.labels.get(PREBUILT_LABEL, "")
+
+
+def owner_reference(kind: Kind[Any], meta: ObjectMeta) -> dict[str, Any]:
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "name": meta.name,
+        "uid": meta.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def job_uid_labels(meta: ObjectMeta) -> dict[str, str]:
+    """The label that names the owner, if its UID can be a label value."""
+    return {JOB_UID_LABEL: meta.uid} if meta.uid and _LABEL_VALUE.match(meta.uid) else {}
+
+
+def workload_body(
+    kind: Kind[Any], job: Object, *, pod_sets: list[dict[str, Any]], priority: Priority
+) -> dict[str, Any]:
+    """The complete Workload of a job with these pod sets."""
+    meta = job.metadata
+    annotations = {k: v for k, v in meta.annotations.items() if k.startswith(_PROVISIONING_PREFIX)}
+    return {
+        "apiVersion": WORKLOADS.api_version,
+        "kind": WORKLOADS.kind,
+        "metadata": {
+            "name": workload_name(kind, meta),
+            "namespace": meta.namespace,
+            "labels": job_uid_labels(meta),
+            **({"annotations": annotations} if annotations else {}),
+            "finalizers": [WORKLOAD_FINALIZER],
+            "ownerReferences": [owner_reference(kind, meta)],
+        },
+        "spec": workload_spec_body(job, pod_sets=pod_sets, priority=priority),
+    }
+
+
+def workload_spec_body(job: Object, *, pod_sets: list[dict[str, Any]], priority: Priority) -> dict[str, Any]:
+    seconds = maximum_execution_time(job)
+    return {
+        "podSets": pod_sets,
+        "queueName": job.metadata.labels.get(QUEUE_LABEL, ""),
+        "priority": priority.value,
+        **({"priorityClassRef": priority.class_ref} if priority.class_ref else {}),
+        **({"maximumExecutionTimeSeconds": seconds} if seconds else {}),
+    }
+
+
+def maximum_execution_time(job: Object) -> int | None:
+    """Seconds the job may run by its label; None without a limit, or if the label is no positive 32 bit number."""
+    return positive(job.metadata.labels.get(MAX_EXEC_TIME_LABEL, ""))
+
+
+def workload_priority_class(job: Object) -> str:
+    return job.metadata.labels.get(PRIORITY_CLASS_LABEL, "")
+
+
+def is_owned(workload: Workload, job: Object) -> bool:
+    owner = controller_of(workload.metadata)
+    return owner is not None and owner.uid == job.metadata.uid
+
+
+def positive(text: str) -> int | None:
+    """A positive 32 bit number as Kueue reads it from a label; None for all else."""
+    if not re.fullmatch(r"\+?[0-9]{1,10}", text):
+        return None
+    number = int(text)
+    return number if 0 < number < 2**31 else None
+
+
+def topology_request(annotations: Mapping[str, str], *, pod_index_label: str) -> dict[str, Any]:
+    """What a pod set asks of the topology, from the annotations of its template. Values Kueue refuses are left out."""
+    request: dict[str, Any] = {"podIndexLabel": pod_index_label}
+    chosen = next(((field, annotations[key]) for key, field in _TOPOLOGY_CHOICES if key in annotations), None)
+    if chosen:
+        request[chosen[0]] = chosen[1]
+        if _POD_SET_GROUP in annotations:
+            request["podSetGroupName"] = annotations[_POD_SET_GROUP]
+    elif annotations.get(_UNCONSTRAINED_TOPOLOGY) in (*_GO_TRUE, *_GO_FALSE):
+        request["unconstrained"] = annotations[_UNCONSTRAINED_TOPOLOGY] in _GO_TRUE
+    size = positive(annotations.get(_SLICE_SIZE, ""))
+    if size and _SLICE_TOPOLOGY in annotations:
+        request |= {"podSetSliceRequiredTopology": annotations[_SLICE_TOPOLOGY], "podSetSliceSize": size}
+    return request

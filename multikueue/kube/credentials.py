@@ -1,0 +1,320 @@
+"""How to reach one cluster and prove who we are, read from a kubeconfig or from the pod we run in.
+
+kubernetes_asyncio reads the entries (into a configuration of our own, never its global one), knows the plugins and the
+providers, and finds the service account of a pod. It is imported inside the functions: that costs 0.2 s and 40 MiB,
+which a command that talks to no cluster does not pay.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio.to_thread
+import msgspec
+from yarl import URL
+
+from multikueue.errors import ConfigurationError
+from multikueue.kube.kubeconfig import Cluster, Kubeconfig, User, parse
+from multikueue.kube.tokens import AuthProvider, ExecPlugin, FileToken, FixedToken, TokenSource
+
+if TYPE_CHECKING:
+    from kubernetes_asyncio.client import Configuration
+
+_Entry = TypeVar("_Entry")
+
+__all__ = ["Credentials", "from_environment", "from_kubeconfig"]
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+EXEC_EXTENSION = "client.authentication.k8s.io/exec"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """One cluster's address and our identity there.
+
+    `server` is an http(s) URL, possibly with a path, without a slash at its end; `authority`, `certificate` and `key`
+    are PEM; `tls_server_name` is the name the server's certificate must have, if not the host's; `proxy` is an http(s)
+    URL. `strict` off accepts certificates that break RFC 5280. `source` says where this was read, for messages.
+    """
+
+    server: str
+    authority: bytes = field(default=b"", repr=False)
+    certificate: bytes = field(default=b"", repr=False)
+    key: bytes = field(default=b"", repr=False)
+    verify: bool = True
+    strict: bool = True
+    tls_server_name: str = ""
+    proxy: str = ""
+    token: TokenSource = field(default_factory=FixedToken, repr=False)
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """What one context stands for: its cluster and user, and the directories their relative paths start from."""
+
+    where: str
+    cluster: Cluster
+    cluster_directory: Path | None
+    user: User
+    user_directory: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    where: str
+    directory: Path | None
+    content: Kubeconfig
+
+
+async def from_kubeconfig(
+    source: bytes | Mapping[str, Any] | Path, context: str | None = None, *, where: str = "kubeconfig"
+) -> Credentials:
+    """The credentials of one context (the current one by default) of a kubeconfig given as text, tree or file.
+
+    `where` names text and trees in messages. Raises ConfigurationError naming file, context and field.
+    """
+    choice = await anyio.to_thread.run_sync(_choose_from, source, context, where)
+    return await _credentials(choice)
+
+
+async def from_environment(
+    kubeconfig: Path | None = None, context: str | None = None, *, environ: Mapping[str, str] | None = None
+) -> Credentials:
+    """The credentials kubectl would use: the file given, else KUBECONFIG's files merged, else ~/.kube/config.
+
+    Where there is none of these, the service account of the pod we run in. Raises ConfigurationError.
+    """
+    environ = os.environ if environ is None else environ
+    choice = await anyio.to_thread.run_sync(_choose_from_environment, kubeconfig, context, environ)
+    if choice is not None:
+        return await _credentials(choice)
+    return await anyio.to_thread.run_sync(_in_cluster, environ)
+
+
+def _choose_from(source: bytes | Mapping[str, Any] | Path, context: str | None, where: str) -> _Choice:
+    file = _read(source) if isinstance(source, Path) else _parsed(where, None, source)
+    return _choose([file], context)
+
+
+def _choose_from_environment(
+    kubeconfig: Path | None, context: str | None, environ: Mapping[str, str]
+) -> _Choice | None:
+    if kubeconfig is not None:
+        return _choose([_read(kubeconfig)], context)
+    named = [Path(path).expanduser() for path in environ.get("KUBECONFIG", "").split(os.pathsep) if path]
+    paths = [path for path in named or [_home(environ) / ".kube" / "config"] if path.is_file()]
+    if paths:
+        return _choose([_read(path) for path in paths], context)
+    if named:
+        raise ConfigurationError(f"KUBECONFIG: none of these files exists: {', '.join(map(str, named))}")
+    if context is not None:
+        raise ConfigurationError(f"context {context!r}: there is no kubeconfig to look for it in")
+    return None
+
+
+def _home(environ: Mapping[str, str]) -> Path:
+    return Path(environ["HOME"]) if environ.get("HOME") else Path.home()
+
+
+def _read(path: Path) -> _File:
+    try:
+        return _parsed(str(path), path.absolute().parent, path.read_bytes())
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _parsed(where: str, directory: Path | None, data: bytes | Mapping[str, Any]) -> _File:
+    try:
+        return _File(where, directory, parse(data))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{where}: {error}") from None
+
+
+def _choose(files: list[_File], context: str | None) -> _Choice:
+    """The first entry of a name counts, and the first current context: kubectl's rules of merging.
+
+    (The library lets the last current context win, and its errors show whole entries, tokens included.)
+    """
+    where = os.pathsep.join(file.where for file in files)
+    name = context or next((file.content.current_context for file in files if file.content.current_context), None)
+    if not name:
+        raise ConfigurationError(f"{where}: current-context: expected the name of a context, got nothing")
+    found = _first(files, Kubeconfig.each_context, name)
+    if found is None:
+        known = ", ".join(known for file in files for known, _ in file.content.each_context())
+        raise ConfigurationError(f"{where}: there is no context {name!r}; there are: {known or 'none'}")
+    where = f"{where}: context {name!r}"
+    cluster, user = found[1].cluster, found[1].user
+    cluster_entry = _first(files, Kubeconfig.each_cluster, cluster)
+    if cluster_entry is None:
+        raise ConfigurationError(f"{where}: cluster: there is no cluster {cluster!r}")
+    user_entry = _first(files, Kubeconfig.each_user, user) if user else (None, User())
+    if user_entry is None:
+        raise ConfigurationError(f"{where}: user: there is no user {user!r}")
+    return _Choice(where, cluster_entry[1], cluster_entry[0], user_entry[1], user_entry[0])
+
+
+def _first(
+    files: list[_File], entries: Callable[[Kubeconfig], Iterable[tuple[str, _Entry]]], name: str | None
+) -> tuple[Path | None, _Entry] | None:
+    matches = ((file.directory, entry) for file in files for known, entry in entries(file.content) if known == name)
+    return next(matches, None)
+
+
+async def _credentials(choice: _Choice) -> Credentials:
+    try:
+        _check(choice)
+        configuration = await _configuration(choice)
+        authority, certificate, key = await anyio.to_thread.run_sync(_certificates, choice)
+        return Credentials(
+            server=configuration.host,
+            verify=configuration.verify_ssl,
+            tls_server_name=configuration.tls_server_name or "",
+            proxy=configuration.proxy or "",
+            token=_token(choice, configuration),
+            source=choice.where,
+            authority=authority,
+            certificate=certificate,
+            key=key,
+        )
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{choice.where}: {error}") from error
+
+
+def _check(choice: _Choice) -> None:
+    """Refuse what would be read in a wrong way or silently ignored."""
+    _check_server(choice.cluster.server or "")
+    if choice.cluster.proxy_url and not choice.cluster.proxy_url.startswith(("http://", "https://")):
+        raise ConfigurationError("proxy-url: expected an http:// or https:// URL")
+    user = choice.user
+    if user.as_user or user.as_uid or user.as_groups or user.as_user_extra:
+        raise ConfigurationError("as: impersonation is not supported, use credentials of that user")
+
+
+def _check_server(server: str) -> None:
+    try:
+        url = URL(server)
+    except ValueError:
+        url = URL()
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ConfigurationError("server: expected an http:// or https:// URL")
+    if url.user or url.password or url.query_string or url.fragment:
+        raise ConfigurationError("server: expected a URL without user, query and fragment")
+
+
+def _new_configuration() -> Configuration:
+    from kubernetes_asyncio.client import Configuration
+
+    # The plain call would copy a default that other code of the process may have set.
+    return type.__call__(Configuration)
+
+
+async def _configuration(choice: _Choice) -> Configuration:
+    """Address and fixed token, as the library reads them. Everything that is a file or a program is left out."""
+    from kubernetes_asyncio.config import ConfigException, load_kube_config_from_dict
+
+    configuration = await anyio.to_thread.run_sync(_new_configuration)
+    tree = _tree(_address(choice.cluster), _fixed_identity(choice.user))
+    try:
+        await load_kube_config_from_dict(tree, client_configuration=configuration)
+    except (ConfigException, LookupError, TypeError, ValueError, AssertionError) as error:
+        raise ConfigurationError(f"{type(error).__name__}: {error}") from error
+    return configuration
+
+
+def _address(cluster: Cluster) -> Cluster:
+    return Cluster(
+        server=cluster.server,
+        insecure_skip_tls_verify=cluster.insecure_skip_tls_verify,
+        tls_server_name=cluster.tls_server_name or None,
+        proxy_url=cluster.proxy_url or None,
+    )
+
+
+def _fixed_identity(user: User) -> User:
+    return User(token=user.token or None, username=user.username or None, password=user.password or None)
+
+
+def _tree(cluster: Cluster, user: User) -> dict[str, Any]:
+    """A kubeconfig of one context, as the library takes it."""
+    return {
+        "current-context": "chosen",
+        "contexts": [{"name": "chosen", "context": {"cluster": "chosen", "user": "chosen"}}],
+        "clusters": [{"name": "chosen", "cluster": msgspec.to_builtins(cluster)}],
+        "users": [{"name": "chosen", "user": msgspec.to_builtins(user)}],
+    }
+
+
+def _token(choice: _Choice, configuration: Configuration) -> TokenSource:
+    user = choice.user
+    if user.auth_provider is not None:
+        return AuthProvider(_tree(_address(choice.cluster), User(auth_provider=user.auth_provider)))
+    if user.exec is not None:
+        return ExecPlugin(user.exec, cluster=_cluster_info(choice), directory=choice.user_directory)
+    if user.token_file:
+        return FileToken((choice.user_directory or Path()) / user.token_file)
+    return FixedToken(configuration.api_key.get("BearerToken", ""))
+
+
+def _cluster_info(choice: _Choice) -> dict[str, Any]:
+    """What a plugin that asks for it is told (client.authentication.k8s.io/v1, Cluster)."""
+    extensions = {entry.get("name"): entry.get("extension") for entry in choice.cluster.extensions or ()}
+    told = {
+        "server": choice.cluster.server,
+        "tls-server-name": choice.cluster.tls_server_name,
+        "insecure-skip-tls-verify": choice.cluster.insecure_skip_tls_verify,
+        "certificate-authority-data": choice.cluster.certificate_authority_data,
+        "proxy-url": choice.cluster.proxy_url,
+        "config": extensions.get(EXEC_EXTENSION),
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _certificates(choice: _Choice) -> tuple[bytes, bytes, bytes]:
+    """The authority's certificates, our certificate, and our key."""
+    cluster, user = msgspec.to_builtins(choice.cluster), msgspec.to_builtins(choice.user)
+    return (
+        _pem(cluster, "certificate-authority", choice.cluster_directory),
+        _pem(user, "client-certificate", choice.user_directory),
+        _pem(user, "client-key", choice.user_directory),
+    )
+
+
+def _pem(entry: dict[str, Any], name: str, directory: Path | None) -> bytes:
+    """The bytes of `NAME-data` or else of the file `NAME`; empty if there is neither."""
+    from kubernetes_asyncio.config.kube_config import FileOrData
+
+    try:
+        data = FileOrData(entry, name, file_base_path=str(directory or "")).as_data()
+        return base64.b64decode("".join(data.split()), validate=True) if data else b""
+    except OSError as error:
+        raise ConfigurationError(f"{name}: {error.filename} cannot be read: {error.strerror}") from error
+    except (binascii.Error, ValueError):
+        raise ConfigurationError(f"{name}: expected PEM, in base64 if it is {name}-data") from None
+
+
+def _in_cluster(environ: Mapping[str, str]) -> Credentials:
+    from kubernetes_asyncio.config import ConfigException, load_incluster_config
+
+    configuration, token = _new_configuration(), SERVICE_ACCOUNT / "token"
+    try:
+        load_incluster_config(
+            client_configuration=configuration,
+            try_refresh_token=False,
+            token_filename=str(token),
+            cert_filename=str(SERVICE_ACCOUNT / "ca.crt"),
+            environ=environ,
+        )
+        authority = Path(configuration.ssl_ca_cert).read_bytes()
+    except (ConfigException, OSError) as error:
+        raise ConfigurationError(
+            f"no cluster to talk to: no kubeconfig was given or found, and this is no pod of a cluster ({error})"
+        ) from error
+    return Credentials(server=configuration.host, authority=authority, token=FileToken(token), source="service account")

@@ -1,0 +1,211 @@
+"""Answers and watch events to typed values that own their memory.
+
+A raw subtree that msgspec hands out is a view into the bytes it was decoded from: one cached object would keep a whole
+page of a list alive. So every raw field is copied out once, right after decoding, before anybody else sees the value.
+Which fields these are is found out once per type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import inspect
+from msgspec.structs import force_setattr
+
+from multikueue.api.kinds import Kind
+from multikueue.api.meta import Object, ObjectKey, decoder
+
+__all__ = ["Event", "Listing", "Stub", "event_of", "list_of", "object_of", "stub_of"]
+
+T = TypeVar("T", bound=Object)
+
+
+class Event(msgspec.Struct, gc=False):
+    """One line of a watch. BOOKMARK and ERROR share the envelope, so the object stays raw until its type is known."""
+
+    type: str
+    object: msgspec.Raw
+
+
+class StubMeta(msgspec.Struct, gc=False):
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = msgspec.field(name="resourceVersion", default="")
+
+
+class Stub(msgspec.Struct, gc=False):
+    """As much of an object as must be right even where nothing else is: bookmarks, and what cannot be decoded."""
+
+    metadata: StubMeta = msgspec.field(default_factory=StubMeta)
+
+    @property
+    def key(self) -> ObjectKey | None:
+        return ObjectKey(self.metadata.namespace, self.metadata.name) if self.metadata.name else None
+
+
+class _ListMeta(msgspec.Struct, gc=False):
+    resource_version: str = msgspec.field(name="resourceVersion", default="")
+    cont: str = msgspec.field(name="continue", default="")
+
+
+class _RawPage(msgspec.Struct, gc=False):
+    metadata: _ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[T]):
+    """One answer to a list request. `garbage` holds each item that is not of its kind's shape, with the reason."""
+
+    items: list[T]
+    garbage: list[tuple[ObjectKey | None, msgspec.ValidationError]]
+    resource_version: str
+    cont: str
+
+
+event_of: Callable[[bytes], Event] = msgspec.json.Decoder(Event).decode
+"""Raises msgspec.DecodeError if the line is no event at all."""
+
+_decode_stub = msgspec.json.Decoder(Stub).decode
+_decode_raw_page = msgspec.json.Decoder(_RawPage).decode
+
+
+def stub_of(data: bytes | msgspec.Raw) -> Stub:
+    """The key and version of anything; empty where they cannot be read."""
+    try:
+        return _decode_stub(data)
+    except msgspec.DecodeError:
+        return Stub()
+
+
+@cache
+def object_of(kind: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
+    """The decoder of `kind` whose values own their memory. Raises msgspec.DecodeError, as `api.meta.decoder` does."""
+    decode, own = decoder(kind), _owner(inspect.type_info(kind))
+    if own is None:
+        return decode
+
+    def decode_and_own(data: bytes | msgspec.Raw) -> T:
+        item: T = decode(data)
+        own(item)
+        return item
+
+    return decode_and_own
+
+
+@cache
+def list_of(kind: Kind[T]) -> Callable[[bytes], Listing[T]]:
+    """The decoder of one page of a list of `kind`. It raises msgspec.DecodeError if the page itself is no list.
+
+    The page is decoded in one go; item by item only if that failed, since then one of them is odd or broken.
+    """
+    strict = msgspec.json.Decoder(_page_type(kind.type)).decode
+    one, own = object_of(kind.type), _owner(inspect.type_info(kind.type))
+
+    def decode_page(data: bytes) -> Listing[T]:
+        try:
+            page = strict(data)
+        except msgspec.ValidationError:
+            return _item_by_item(data, one)
+        items: list[T] = page.items or []
+        if own is not None:
+            for item in items:
+                own(item)
+        return Listing(items, [], page.metadata.resource_version, page.metadata.cont)
+
+    return decode_page
+
+
+def _page_type(kind: type[Object]) -> Any:
+    items: Any = list[kind] | None  # type: ignore[valid-type]
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = [("metadata", _ListMeta), ("items", items, None)]
+    return msgspec.defstruct(f"{kind.__name__}Page", fields, gc=False)
+
+
+def _item_by_item(data: bytes, one: Callable[[msgspec.Raw], T]) -> Listing[T]:
+    page = _decode_raw_page(data)
+    items: list[T] = []
+    garbage: list[tuple[ObjectKey | None, msgspec.ValidationError]] = []
+    for raw in page.items or ():
+        try:
+            items.append(one(raw))
+        except msgspec.ValidationError as error:
+            garbage.append((stub_of(raw).key, error))
+    return Listing(items, garbage, page.metadata.resource_version, page.metadata.cont)
+
+
+# What follows turns the description of a type into a function that copies out its raw subtrees in place. Values are
+# frozen for everybody else; here they have just been made and nobody holds them yet.
+
+_Own = Callable[[Any], None]
+
+
+def _owner(info: inspect.Type) -> _Own | None:
+    """A function that makes a value of that type own its raw subtrees; None if it has none.
+
+    Raises TypeError where a type keeps raw subtrees in a place this module does not look at.
+    """
+    match info:
+        case inspect.StructType():
+            return _struct_owner(info)
+        case inspect.ListType() | inspect.VarTupleType():
+            return _each(_owner(info.item_type))
+        case inspect.UnionType():
+            return _unless_absent([own for option in info.types if (own := _owner(option)) is not None])
+        case inspect.DictType() if _owner(info.value_type) is not None:
+            raise TypeError("raw subtrees below the values of a dict are not foreseen")
+        case inspect.RawType():
+            raise TypeError("a raw subtree must be a field of a struct")
+    return None
+
+
+def _struct_owner(info: inspect.StructType) -> _Own | None:
+    raws = tuple(field.name for field in info.fields if _is_raw(field.type))
+    owners = ((field.name, _owner(field.type)) for field in info.fields if not _is_raw(field.type))
+    nested = tuple((name, own) for name, own in owners if own is not None)
+    if not raws and not nested:
+        return None
+
+    def own_struct(value: Any) -> None:
+        for name in raws:
+            raw = getattr(value, name)
+            if raw is not msgspec.UNSET:
+                force_setattr(value, name, raw.copy())
+        for name, own in nested:
+            own(getattr(value, name))
+
+    return own_struct
+
+
+def _is_raw(info: inspect.Type) -> bool:
+    options = info.types if isinstance(info, inspect.UnionType) else (info,)
+    return any(isinstance(option, inspect.RawType) for option in options)
+
+
+def _each(own: _Own | None) -> _Own | None:
+    if own is None:
+        return None
+
+    def own_each(values: Any) -> None:
+        for value in values:
+            own(value)
+
+    return own_each
+
+
+def _unless_absent(inner: list[_Own]) -> _Own | None:
+    if not inner:
+        return None
+    if len(inner) > 1:
+        raise TypeError("a union of two types with raw subtrees is not foreseen")
+    own = inner[0]
+
+    def own_present(value: Any) -> None:
+        if value is not None and value is not msgspec.UNSET:
+            own(value)
+
+    return own_present

@@ -1,0 +1,115 @@
+"""From an error answer of an API server to our error: one table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+
+import msgspec
+
+from multikueue.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    Expired,
+    Forbidden,
+    Invalid,
+    NotFound,
+    ServerError,
+    Throttled,
+    Unauthorized,
+)
+
+__all__ = ["BY_REASON", "BY_STATUS", "Status", "error_from_answer", "error_from_status"]
+
+BY_STATUS: Mapping[int, type[ApiError]] = {
+    400: Invalid,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Expired,
+    422: Invalid,
+    429: Throttled,
+}
+"""The class of each HTTP status with a meaning of its own. 5xx is ServerError; any other status is a plain ApiError."""
+
+BY_REASON: Mapping[str, type[ApiError]] = {"AlreadyExists": AlreadyExists, "Expired": Expired, "Gone": Expired}
+"""Reasons that say more than the status they come with; they go first."""
+
+_SHOWN = 200
+"""How many bytes of a body that is not ours to understand are shown in a message."""
+
+
+class _Details(msgspec.Struct, gc=False):
+    retry_after_seconds: float | None = msgspec.field(name="retryAfterSeconds", default=None)
+
+
+class Status(msgspec.Struct, gc=False):
+    """metav1.Status as far as an error needs it; servers and proxies leave out whatever they like."""
+
+    kind: str | None = None
+    code: int | None = None
+    reason: str | None = None
+    message: str | None = None
+    details: _Details | None = None
+
+
+_decode_status = msgspec.json.Decoder(Status).decode
+
+
+def error_from_answer(status: int, headers: Mapping[str, str], body: bytes, *, call: str) -> ApiError:
+    """The error that an HTTP answer with an error status stands for.
+
+    `headers` is looked up case-insensitively by aiohttp's own mapping; `call` names the request in the message. A body
+    that is no Status (a proxy's HTML page, nothing at all) is an error all the same and its beginning is shown.
+    """
+    answer = _status_of(body) or Status(message=_shown(headers.get("Content-Type", ""), body))
+    return _error(status, answer, call=call, after=_retry_after(headers, answer))
+
+
+def error_from_status(raw: bytes | msgspec.Raw, *, call: str) -> ApiError:
+    """The error in a watch event of type ERROR. Never raises: an unreadable one is a ServerError with status 500."""
+    answer = _status_of(raw) or Status(message=_shown("", bytes(raw)))
+    return _error(answer.code or 500, answer, call=call, after=_details_after(answer))
+
+
+def _error(status: int, answer: Status, *, call: str, after: float | None) -> ApiError:
+    reason = answer.reason or ""
+    kind = BY_REASON.get(reason) or BY_STATUS.get(status) or (ServerError if status >= 500 else ApiError)
+    return kind(status, reason or kind.__name__, answer.message or "no message", call=call, after=after)
+
+
+def _status_of(body: bytes | msgspec.Raw) -> Status | None:
+    try:
+        answer = _decode_status(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return answer if answer.kind == "Status" or answer.reason or answer.message else None
+
+
+def _shown(content_type: str, body: bytes) -> str:
+    if not body:
+        return "empty body"
+    what = content_type.partition(";")[0] or "unknown content"
+    return f"{what} instead of a Status: {body[:_SHOWN].decode(errors='replace')!r}"
+
+
+def _retry_after(headers: Mapping[str, str], answer: Status) -> float | None:
+    text = headers.get("Retry-After", "").strip()
+    if text.isdecimal() and len(text) < 10:
+        return float(text)
+    return _seconds_until(text, headers.get("Date", "")) if text else _details_after(answer)
+
+
+def _seconds_until(when: str, date: str) -> float | None:
+    """A Retry-After that is a date, measured by the clock of the server that sent it."""
+    try:
+        return max(0.0, (parsedate_to_datetime(when) - parsedate_to_datetime(date)).total_seconds())
+    except (TypeError, ValueError):
+        return None
+
+
+def _details_after(answer: Status) -> float | None:
+    seconds = answer.details.retry_after_seconds if answer.details else None
+    return seconds if seconds and seconds > 0 else None

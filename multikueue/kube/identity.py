@@ -1,0 +1,103 @@
+"""The proof of identity in use with one cluster: kept while it is good, renewed by one task at a time."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from time import monotonic
+
+import anyio
+import anyio.to_thread
+
+from multikueue.errors import ClusterUnreachable, ConfigurationError
+from multikueue.kube.credentials import Credentials
+from multikueue.kube.tls import tls_context
+from multikueue.kube.tokens import Grant
+
+__all__ = ["Identity", "Proof"]
+
+_PAUSE = 5.0
+"""Seconds between two fetches that the source did not ask for itself: a plugin must not be run once per refused call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What each request carries. `tls` is True for plain http, where aiohttp does not look at it."""
+
+    grant: Grant
+    headers: Mapping[str, str] = field(repr=False)
+    tls: ssl.SSLContext | bool
+    due: float
+
+
+class Identity:
+    """Owns the grant of one cluster. All errors are ClusterUnreachable: without a proof there is no talking to it."""
+
+    def __init__(self, credentials: Credentials, *, cluster: str, clock: Callable[[], float] = monotonic) -> None:
+        self._credentials, self._cluster, self._clock = credentials, cluster, clock
+        self._lock = anyio.Lock()
+        self._proof: Proof | None = None
+        self._trouble = ""
+        self._not_before = 0.0
+        self._forced_not_before = 0.0
+
+    def ready(self) -> Proof | None:
+        """The proof at hand, if it is still good: the way of nearly all requests."""
+        proof = self._proof
+        return proof if proof is not None and self._clock() < proof.due else None
+
+    async def current(self) -> Proof:
+        """The proof at hand or a new one."""
+        async with self._lock:
+            return self.ready() or await self._fetch()
+
+    async def other_than(self, refused: Proof) -> Proof | None:
+        """Another proof, after the server refused this one; None if there is none to be had now."""
+        async with self._lock:
+            known = self._proof
+            if known is not None and known.grant != refused.grant:
+                return known
+            if self._clock() < self._forced_not_before:
+                return None
+            self._forced_not_before = self._clock() + _PAUSE
+            self._not_before = 0.0
+            fresh = await self._fetch()
+            return fresh if fresh.grant != refused.grant else None
+
+    async def _fetch(self) -> Proof:
+        old = self._proof
+        if self._clock() >= self._not_before:
+            try:
+                grant = await self._credentials.token()
+                self._proof = await self._proven(grant, old)
+            except ConfigurationError as error:
+                self._trouble, self._not_before = str(error), self._clock() + _PAUSE
+            else:
+                return self._proof
+        if old is None:
+            raise ClusterUnreachable(self._cluster, f"no credentials: {self._trouble}")
+        # We renew well before the end, so the old proof may serve a while. If not, the server will say so.
+        return old
+
+    async def _proven(self, grant: Grant, old: Proof | None) -> Proof:
+        headers = {"Authorization": grant.authorization} if grant.authorization else {}
+        return Proof(grant, headers, await self._tls(grant, old), self._clock() + grant.lifetime)
+
+    async def _tls(self, grant: Grant, old: Proof | None) -> ssl.SSLContext | bool:
+        if old is not None and (old.grant.certificate, old.grant.key) == (grant.certificate, grant.key):
+            return old.tls
+        return await anyio.to_thread.run_sync(_context, self._credentials, grant)
+
+
+def _context(credentials: Credentials, grant: Grant) -> ssl.SSLContext | bool:
+    if not credentials.server.startswith("https://"):
+        return True
+    own = (grant.certificate, grant.key) if grant.certificate else (credentials.certificate, credentials.key)
+    return tls_context(
+        authority=credentials.authority,
+        certificate=own[0],
+        key=own[1],
+        verify=credentials.verify,
+        strict=credentials.strict,
+    )

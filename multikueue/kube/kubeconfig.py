@@ -1,0 +1,242 @@
+"""The kubeconfig file as typed values, merging of several, and the rules a worker's kubeconfig must keep.
+
+Who may write a kubeconfig Secret must not gain our files, our process or somebody else's connection: so everything that
+makes us read a file, start a program or trust an unverified peer is refused (contract 2.2), and a little more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from ipaddress import ip_address
+from typing import Any, TypeVar
+
+import msgspec
+import yaml
+from yarl import URL
+
+from multikueue.errors import ConfigurationError
+
+__all__ = ["Cluster", "Context", "InsecureKubeconfig", "Kubeconfig", "User", "check_worker_kubeconfig", "parse"]
+
+
+class InsecureKubeconfig(ConfigurationError):  # noqa: N818  # the rule that was broken, as in errors.py
+    """A worker's kubeconfig breaks a security rule; the message is the rule's, as the cluster's condition shows it."""
+
+
+class _Part(msgspec.Struct, rename="kebab", omit_defaults=True):
+    """Base of all parts: unknown fields are ignored, null is absent."""
+
+
+class Cluster(_Part):
+    server: str | None = None
+    certificate_authority: str | None = None
+    certificate_authority_data: str | None = None
+    insecure_skip_tls_verify: bool | None = None
+    tls_server_name: str | None = None
+    proxy_url: str | None = None
+    extensions: list[dict[str, Any]] | None = None
+
+
+class User(_Part):
+    token: str | None = None
+    token_file: str | None = msgspec.field(name="tokenFile", default=None)
+    client_certificate: str | None = None
+    client_certificate_data: str | None = None
+    client_key: str | None = None
+    client_key_data: str | None = None
+    username: str | None = None
+    password: str | None = None
+    exec: dict[str, Any] | None = None
+    auth_provider: dict[str, Any] | None = None
+    as_user: str | None = msgspec.field(name="as", default=None)
+    as_uid: str | None = None
+    as_groups: list[str] | None = None
+    as_user_extra: dict[str, list[str]] | None = None
+
+
+class Context(_Part):
+    cluster: str | None = None
+    user: str | None = None
+
+
+class NamedCluster(_Part):
+    name: str
+    cluster: Cluster | None = None
+
+
+class NamedUser(_Part):
+    name: str
+    user: User | None = None
+
+
+class NamedContext(_Part):
+    name: str
+    context: Context | None = None
+
+
+class Kubeconfig(_Part):
+    """One kubeconfig file. Of several entries of one name the first counts, as in kubectl."""
+
+    clusters: list[NamedCluster] | None = None
+    users: list[NamedUser] | None = None
+    contexts: list[NamedContext] | None = None
+    current_context: str | None = None
+
+    def each_cluster(self) -> list[tuple[str, Cluster]]:
+        return [(entry.name, entry.cluster or Cluster()) for entry in self.clusters or ()]
+
+    def each_user(self) -> list[tuple[str, User]]:
+        return [(entry.name, entry.user or User()) for entry in self.users or ()]
+
+    def each_context(self) -> list[tuple[str, Context]]:
+        return [(entry.name, entry.context or Context()) for entry in self.contexts or ()]
+
+
+def parse(data: bytes | Mapping[str, Any]) -> Kubeconfig:
+    """A kubeconfig from YAML or JSON text, or from a tree of dicts.
+
+    Raises ConfigurationError that starts with "failed to parse" and never shows a value, since values may be secret.
+    """
+    try:
+        tree = _tree(data) if isinstance(data, bytes) else dict(data)
+        return msgspec.convert({} if tree is None else tree, Kubeconfig)
+    except yaml.MarkedYAMLError as error:
+        where = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ConfigurationError(f"failed to parse the kubeconfig: {error.problem}{where}") from None
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(f"failed to parse the kubeconfig: {error}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ConfigurationError(f"failed to parse the kubeconfig: {type(error).__name__}") from None
+
+
+def _tree(data: bytes) -> Any:
+    # YAML forbids the tabs that JSON allows, and JSON is by far the quicker to read.
+    if data.lstrip()[:1] == b"{":
+        try:
+            return msgspec.json.decode(data)
+        except msgspec.DecodeError:
+            pass
+    return yaml.load(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+
+
+def check_worker_kubeconfig(data: bytes) -> None:
+    """Refuse a kubeconfig that a worker must not be reached by.
+
+    The rules are those of contract 2.2 in its order, over all clusters and users of the file, then ours. (The rule on
+    the effective configuration's bearer token file needs no line of its own: only `tokenFile` can set it.)
+    Raises InsecureKubeconfig with the message of the first rule broken.
+    """
+    try:
+        file = parse(data)
+    except ConfigurationError as error:
+        raise InsecureKubeconfig(str(error)) from None
+    if not file.clusters:
+        raise InsecureKubeconfig("failed to parse the kubeconfig: it has no clusters")
+    for problem in _problems(file):
+        raise InsecureKubeconfig(problem)
+
+
+_Entry = TypeVar("_Entry")
+_Rule = Callable[[str, _Entry], str]
+"""Name and entry to what is wrong with it; empty if nothing."""
+
+
+def _problems(file: Kubeconfig) -> Iterable[str]:
+    clusters, users = file.each_cluster(), file.each_user()
+    yield from _broken(users, _token_file)
+    yield from _broken(clusters, _insecure_tls)
+    yield from _broken(clusters, _authority_path)
+    yield from _broken(clusters, _no_server)
+    yield from _broken(clusters, _untrusted_endpoint)
+    yield from _broken(users, _password)
+    yield from _broken(clusters, _password_in_server)
+    yield from _broken(users, _exec_plugin)
+    yield from _broken(users, _auth_provider)
+    yield from _broken(clusters, _plain_http)
+    yield from _broken(users, _certificate_path)
+    yield from _broken(users, _key_path)
+
+
+def _broken(entries: Iterable[tuple[str, _Entry]], rule: _Rule[_Entry]) -> Iterable[str]:
+    return filter(None, (rule(name, entry) for name, entry in entries))
+
+
+def _token_file(_name: str, user: User) -> str:
+    return "tokenFile is not allowed" if user.token_file else ""
+
+
+def _insecure_tls(name: str, cluster: Cluster) -> str:
+    unverified = cluster.insecure_skip_tls_verify
+    return f"insecure TLS verification is not allowed for cluster {name}" if unverified else ""
+
+
+def _authority_path(name: str, cluster: Cluster) -> str:
+    if not cluster.certificate_authority:
+        return ""
+    return f"certificate-authority file paths are not allowed, use certificate-authority-data for cluster {name}"
+
+
+def _no_server(name: str, cluster: Cluster) -> str:
+    return "" if cluster.server else f"server URL is required for cluster {name}"
+
+
+def _untrusted_endpoint(_name: str, cluster: Cluster) -> str:
+    return "" if _is_trusted_host(_url(cluster.server)) else "untrusted server endpoint"
+
+
+def _password(_name: str, user: User) -> str:
+    return "basic auth is not allowed" if user.username or user.password else ""
+
+
+def _password_in_server(_name: str, cluster: Cluster) -> str:
+    url = _url(cluster.server)
+    return "basic auth is not allowed" if url is not None and (url.user or url.password) else ""
+
+
+def _exec_plugin(_name: str, user: User) -> str:
+    return "" if user.exec is None else "exec plugins are not allowed"
+
+
+def _auth_provider(_name: str, user: User) -> str:
+    return "" if user.auth_provider is None else "auth providers are not allowed"
+
+
+def _plain_http(name: str, cluster: Cluster) -> str:
+    url = _url(cluster.server)
+    return "" if url is not None and url.scheme == "https" else f"plain http is not allowed for cluster {name}"
+
+
+def _certificate_path(name: str, user: User) -> str:
+    if not user.client_certificate:
+        return ""
+    return f"client-certificate file paths are not allowed, use client-certificate-data for user {name}"
+
+
+def _key_path(name: str, user: User) -> str:
+    return f"client-key file paths are not allowed, use client-key-data for user {name}" if user.client_key else ""
+
+
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_VISIBLE = re.compile(r"[!-\[\]-~]+")
+"""Printable ASCII without space and backslash: what every URL parser reads alike."""
+
+
+def _url(server: str | None) -> URL | None:
+    """The server as the client will read it, by the very parser that aiohttp uses; None if it is no URL."""
+    if not server or not _VISIBLE.fullmatch(server):
+        return None
+    try:
+        return URL(server)
+    except ValueError:
+        return None
+
+
+def _is_trusted_host(url: URL | None) -> bool:
+    host = (url.host or "").lower() if url is not None else ""
+    if len(host) <= 253 and _SUBDOMAIN.fullmatch(host):
+        return True
+    try:
+        return "%" not in host and bool(ip_address(host))
+    except ValueError:
+        return False

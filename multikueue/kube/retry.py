@@ -1,0 +1,90 @@
+"""When a failed request may be sent again, and how long to wait before.
+
+| failure                        | a read, or a write guarded by version or UID | any other write                  |
+|--------------------------------|----------------------------------------------|----------------------------------|
+| no answer                      | again                                        | never: it may have been done     |
+| 429 or 503 with Retry-After    | again                                        | again: the server did not take it |
+| any other 5xx                  | again                                        | never                            |
+| all else, 409 Conflict included | never                                        | never                            |
+
+A guarded write that was done although its answer was lost comes back as Conflict or NotFound: the caller looks again.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from multikueue.errors import ApiError, ClusterUnreachable, MultiKueueError, ServerError, Throttled
+
+__all__ = ["MAX_RETRIES", "is_repeatable", "wait_before_retry"]
+
+MAX_RETRIES = 2
+_FIRST_WAIT = 0.2
+"""Seconds; the longest wait before the first retry, doubled for the second."""
+
+
+class _Metadata(msgspec.Struct, gc=False):
+    resource_version: str = msgspec.field(name="resourceVersion", default="")
+
+
+class _Preconditions(msgspec.Struct, gc=False):
+    uid: str | None = None
+    resource_version: str | None = msgspec.field(name="resourceVersion", default=None)
+
+
+class _Guarded(msgspec.Struct, gc=False):
+    metadata: _Metadata | None = None
+    preconditions: _Preconditions | None = None
+
+
+class _Operation(msgspec.Struct, gc=False):
+    op: str = ""
+    path: str = ""
+
+
+_decode_guarded = msgspec.json.Decoder(_Guarded).decode
+_decode_operations = msgspec.json.Decoder(list[_Operation]).decode
+
+
+def is_repeatable(method: str, body: bytes) -> bool:
+    """Whether doing the request twice is no worse than once: a read, or a write that names version or UID."""
+    if method == "GET":
+        return True
+    if method == "POST" or not body:
+        return False
+    try:
+        return _tests_version(body) if body.lstrip()[:1] == b"[" else _names_version(body)
+    except msgspec.DecodeError:
+        return False
+
+
+def _names_version(body: bytes) -> bool:
+    guarded = _decode_guarded(body)
+    if guarded.metadata is not None and guarded.metadata.resource_version:
+        return True
+    wanted = guarded.preconditions
+    return wanted is not None and bool(wanted.uid or wanted.resource_version)
+
+
+def _tests_version(body: bytes) -> bool:
+    return any(
+        operation.op in ("test", "replace") and operation.path == "/metadata/resourceVersion"
+        for operation in _decode_operations(body)
+    )
+
+
+def wait_before_retry(failure: MultiKueueError, *, repeatable: bool, attempt: int, chance: float) -> float | None:
+    """Seconds to wait before the request is sent again after its `attempt`th failure (from 1), or None for never.
+
+    `chance` in [0, 1) spreads the waits of many callers. A Retry-After is a lower bound.
+    """
+    if attempt > MAX_RETRIES:
+        return None
+    wait = _FIRST_WAIT * attempt * (0.5 + chance / 2)
+    if isinstance(failure, ApiError) and failure.status in (429, 503) and failure.after is not None:
+        return failure.after + wait
+    if isinstance(failure, Throttled) or not repeatable:
+        return None
+    if isinstance(failure, ServerError):
+        return max(wait, failure.after or 0.0)
+    return wait if isinstance(failure, ClusterUnreachable) else None

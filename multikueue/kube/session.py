@@ -1,0 +1,78 @@
+"""HTTP sessions as we need them, and what went wrong in words.
+
+Never `trust_env`: with it every request costs two thread hops, and a .netrc entry would send its password to the API
+server. The proxy comes from the kubeconfig.
+"""
+
+from __future__ import annotations
+
+import socket
+
+import aiohttp
+from aiohttp.http import HttpProcessingError
+
+from multikueue import __version__
+
+__all__ = ["CONNECT_TIMEOUT", "TRANSPORT_ERRORS", "USER_AGENT", "explain", "open_session"]
+
+USER_AGENT = f"multikueue/{__version__}"
+
+CONNECT_TIMEOUT = 10.0
+"""Seconds for one connection to be made."""
+
+TRANSPORT_ERRORS = (aiohttp.ClientError, HttpProcessingError, TimeoutError, OSError)
+"""All that a request raises when no usable answer came. Cancellation is none of them."""
+
+_KEEP_ALIVE = 80.0
+"""Seconds an idle connection is kept. New ones cost milliseconds of CPU; kube-apiserver closes them after 90 s, and we
+must be the first, or a write now and then meets a closing connection."""
+
+_READ_BUFFER = 2**21
+"""Half of the longest watch line that can be read, in bytes: an object may have 1.5 MiB and more."""
+
+_SOCKET_OPTIONS = (
+    ("TCP_NODELAY", 1),
+    ("TCP_KEEPIDLE", 30),
+    ("TCP_KEEPINTVL", 10),
+    ("TCP_KEEPCNT", 3),
+    ("TCP_USER_TIMEOUT", 60_000),
+)
+"""A peer that is gone without a word is noticed after about a minute, on idle watches too. (TCP_USER_TIMEOUT in ms.)"""
+
+
+def open_session(*, user_agent: str, limit: int) -> aiohttp.ClientSession:
+    """A session of at most `limit` connections (0: unlimited). To be closed by the caller."""
+    session = aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=limit, keepalive_timeout=_KEEP_ALIVE, socket_factory=_socket),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        trust_env=False,
+        read_bufsize=_READ_BUFFER,
+        headers={"User-Agent": user_agent, "Accept": "application/json"},
+    )
+    # aiohttp would repeat any PUT and DELETE on a lost connection. What may be repeated is decided in `retry`.
+    session._retry_connection = False
+    return session
+
+
+def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    made = socket.socket(family=address[0], type=address[1], proto=address[2])
+    made.setblocking(False)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _SOCKET_OPTIONS:
+        if hasattr(socket, name):  # not every system has each of them
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return made
+
+
+def explain(error: BaseException) -> str:
+    """Why no answer came: the same text for the same cause, since it ends up in conditions."""
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            return f"TLS: {error.certificate_error}"
+        case aiohttp.ClientConnectorError():
+            return f"no connection: {error.os_error}"
+        case aiohttp.ConnectionTimeoutError():
+            return "no connection in time"
+        case TimeoutError():
+            return "no answer in time"
+    return str(error) or type(error).__name__

@@ -1,0 +1,65 @@
+"""The TLS context of one cluster, from certificates in memory."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from multikueue.errors import ConfigurationError
+
+__all__ = ["tls_context"]
+
+
+def tls_context(
+    *, authority: bytes = b"", certificate: bytes = b"", key: bytes = b"", verify: bool = True, strict: bool = True
+) -> ssl.SSLContext:
+    """A client context; all three are PEM, and without `authority` the system's trust store counts.
+
+    Not `strict` accepts certificates that break RFC 5280 (no key identifiers, for example), which Python 3.13 and newer
+    refuse otherwise. Blocks for some milliseconds (the trust store). Raises ConfigurationError naming what is unusable.
+    """
+    try:
+        context = ssl.create_default_context(cadata=authority.decode("ascii") if authority else None)
+    except (ssl.SSLError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"certificate-authority: expected certificates in PEM: {error}") from error
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if not strict:
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if certificate or key:
+        _load_certificate(context, certificate, key)
+    return context
+
+
+def _load_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    if not (certificate and key):
+        missing = "client-key" if certificate else "client-certificate"
+        raise ConfigurationError(f"{missing} is missing: a client certificate needs both")
+    try:
+        with _as_file(certificate + b"\n" + key) as path:
+            # Without a password OpenSSL would ask the terminal for one.
+            context.load_cert_chain(path, password="")
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigurationError(f"client-certificate and client-key: expected a pair in PEM: {error}") from error
+
+
+@contextmanager
+def _as_file(content: bytes) -> Iterator[str]:
+    """A path to the content for as long as the block lasts, in memory where the system can: keys stay off disks."""
+    if not hasattr(os, "memfd_create"):
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(content)
+            file.flush()
+            yield file.name
+        return
+    descriptor = os.memfd_create("client-certificate")
+    try:
+        with open(descriptor, "wb", closefd=False) as file:
+            file.write(content)
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,193 @@
+"""Where a request's proof of identity comes from: a fixed token, a file that is rotated, a plugin, a provider.
+
+A source is an async callable that fetches afresh; the client keeps what it got for as long as it is good, and asks
+again when the server says 401.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from subprocess import DEVNULL
+from typing import Any
+
+import aiohttp
+import anyio
+import msgspec
+
+from multikueue.errors import ConfigurationError
+
+__all__ = ["AuthProvider", "ExecPlugin", "FileToken", "FixedToken", "Grant", "TokenSource"]
+
+FILE_LIFETIME = 60.0
+"""Seconds after which a token file is read again; the kubelet renews it minutes before it expires."""
+
+FETCH_TIMEOUT = 30.0
+"""Seconds a plugin or provider may take."""
+
+_SHORTEST_LIFETIME = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What to present to the server, and for how many seconds it is good.
+
+    `authorization` is the whole header value, empty for none. `certificate` and `key` are PEM, from a plugin that
+    answers with a client certificate. Two grants that present the same are equal.
+    """
+
+    authorization: str = field(default="", repr=False)
+    certificate: bytes = field(default=b"", repr=False)
+    key: bytes = field(default=b"", repr=False)
+    lifetime: float = field(default=math.inf, compare=False)
+
+
+TokenSource = Callable[[], Awaitable[Grant]]
+"""Fetches a new grant; raises ConfigurationError that says what is wrong with the source."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedToken:
+    """Always the same header value; empty for none."""
+
+    authorization: str = field(default="", repr=False)
+
+    async def __call__(self) -> Grant:
+        return Grant(self.authorization)
+
+
+@dataclass(frozen=True, slots=True)
+class FileToken:
+    """A bearer token in a file that somebody else renews."""
+
+    path: Path
+
+    async def __call__(self) -> Grant:
+        try:
+            token = (await anyio.Path(self.path).read_text()).strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigurationError(f"token file {self.path}: {error}") from error
+        if not token:
+            raise ConfigurationError(f"token file {self.path} is empty")
+        return Grant(f"Bearer {token}", lifetime=FILE_LIFETIME)
+
+
+class _ExecStatus(msgspec.Struct, gc=False, rename="camel"):
+    token: str = ""
+    client_certificate_data: str = ""
+    client_key_data: str = ""
+    expiration_timestamp: datetime | None = None
+
+
+class _ExecCredential(msgspec.Struct, gc=False, rename="camel"):
+    api_version: str
+    kind: str
+    status: _ExecStatus
+
+
+def _utc_now() -> datetime:
+    # The expiry of a real credential is a fact of the real world, whatever time a simulation may have.
+    return datetime.now(UTC)  # noqa: TID251
+
+
+@dataclass(frozen=True, slots=True)
+class ExecPlugin:
+    """A credential plugin: a command that prints an ExecCredential.
+
+    `config` is the user's `exec` entry, `cluster` what the plugin may know of the cluster if it asks for that, and a
+    relative command with a slash is one below `directory`.
+    """
+
+    config: Mapping[str, Any] = field(repr=False)
+    cluster: Mapping[str, Any] = field(default_factory=dict)
+    directory: Path | None = None
+    timeout: float = FETCH_TIMEOUT
+    now: Callable[[], datetime] = _utc_now
+    jitter: Callable[[], float] = random.random
+
+    async def __call__(self) -> Grant:
+        args, env = self._command()
+        try:
+            with anyio.fail_after(self.timeout):
+                # A session of its own, so that the plugin can neither read our terminal nor get its signals.
+                done = await anyio.run_process(args, stdin=DEVNULL, check=False, env=env, start_new_session=True)
+        except TimeoutError:
+            raise ConfigurationError(f"exec plugin {args[0]} gave no answer within {self.timeout:g} s") from None
+        except OSError as error:
+            raise ConfigurationError(f"exec plugin {args[0]} cannot be run: {error}") from error
+        if done.returncode != 0:
+            said = done.stderr.decode(errors="replace").strip()[-300:]
+            raise ConfigurationError(f"exec plugin {args[0]} ended with {done.returncode}: {said}")
+        return self._grant(args[0], done.stdout)
+
+    def _command(self) -> tuple[list[str], dict[str, str]]:
+        from kubernetes_asyncio.config import ConfigException
+        from kubernetes_asyncio.config.exec_provider import ExecProvider
+        from kubernetes_asyncio.config.kube_config import ConfigNode
+
+        try:
+            plugin = ExecProvider(ConfigNode("exec", dict(self.config)))
+        except (ConfigException, AttributeError, KeyError, TypeError) as error:
+            raise ConfigurationError(f"exec plugin: {error}") from error
+        spec: dict[str, Any] = {"interactive": False}
+        if self.config.get("provideClusterInfo"):
+            spec["cluster"] = dict(self.cluster)
+        info = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec}
+        command, *rest = (str(arg) for arg in plugin.args)
+        if self.directory is not None and "/" in command:
+            command = str(self.directory / command)
+        return [command, *rest], {**plugin.env, "KUBERNETES_EXEC_INFO": json.dumps(info)}
+
+    def _grant(self, command: str, stdout: bytes) -> Grant:
+        try:
+            answer = msgspec.json.decode(stdout, type=_ExecCredential)
+        except msgspec.DecodeError as error:
+            raise ConfigurationError(f"exec plugin {command}: its output is no ExecCredential: {error}") from None
+        wanted, status = self.config["apiVersion"], answer.status
+        if answer.api_version != wanted:
+            raise ConfigurationError(f"exec plugin {command}: answered {answer.api_version}, expected {wanted}")
+        if not status.token and not (status.client_certificate_data and status.client_key_data):
+            raise ConfigurationError(f"exec plugin {command}: gave neither a token nor a certificate with its key")
+        return Grant(
+            f"Bearer {status.token}" if status.token else "",
+            status.client_certificate_data.encode(),
+            status.client_key_data.encode(),
+            self._lifetime(status.expiration_timestamp),
+        )
+
+    def _lifetime(self, expiry: datetime | None) -> float:
+        """Well before the expiry, and not at the same moment for all clusters."""
+        if expiry is None:
+            return math.inf
+        left = (expiry - self.now()).total_seconds()
+        return max(_SHORTEST_LIFETIME, left * (0.75 + 0.15 * self.jitter()))
+
+
+@dataclass(frozen=True, slots=True)
+class AuthProvider:
+    """A kubeconfig's `auth-provider` (OIDC, gcp), which kubernetes_asyncio knows how to ask and to renew.
+
+    `tree` is a kubeconfig with one context and no certificates. The library keeps renewed tokens in it.
+    """
+
+    tree: dict[str, Any] = field(repr=False)
+    timeout: float = FETCH_TIMEOUT
+
+    async def __call__(self) -> Grant:
+        from kubernetes_asyncio.client import Configuration
+        from kubernetes_asyncio.config import ConfigException, load_kube_config_from_dict
+
+        configuration = type.__call__(Configuration)
+        try:
+            with anyio.fail_after(self.timeout):
+                await load_kube_config_from_dict(self.tree, client_configuration=configuration)
+        except (ConfigException, LookupError, ValueError, TypeError, AssertionError) as error:
+            raise ConfigurationError(f"auth provider: {type(error).__name__}: {error}") from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise ConfigurationError(f"auth provider gave no answer: {type(error).__name__} {error}") from error
+        return Grant(configuration.api_key.get("BearerToken", ""), lifetime=FILE_LIFETIME)

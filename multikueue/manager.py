@@ -1,0 +1,204 @@
+"""Composition root: builds the real objects from settings, starts their tasks in order, stops them in reverse.
+
+Order: probes first; the manager cluster's watches until all are listed; the workers' connections; then, and only then,
+what acts: quota cycles, reconciles, webhook, sweep.
+"""
+
+from __future__ import annotations
+
+import gc
+import signal
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import anyio
+import anyio.abc
+import structlog
+
+from multikueue import registry, telemetry
+from multikueue.api import kinds
+from multikueue.api.meta import ObjectKey
+from multikueue.controllers.admission import Admission
+from multikueue.controllers.checks import Checks
+from multikueue.controllers.clusters import Clusters
+from multikueue.controllers.events import Recorder
+from multikueue.controllers.jobs import Jobs
+from multikueue.controllers.queues import Queues as QueueStatuses
+from multikueue.controllers.workloads import Workloads
+from multikueue.controllers.world import Queues, World
+from multikueue.dispatch.group import Reach
+from multikueue.kube.client import Client
+from multikueue.kube.credentials import from_environment
+from multikueue.kube.reflector import Reflector
+from multikueue.quota.engine import Engine
+from multikueue.runtime import Priority, Result, SystemClock, WorkQueue, run_controller
+from multikueue.settings import Settings
+from multikueue.store.cache import Cache
+from multikueue.store.store import Store
+
+log = structlog.get_logger()
+
+STATUS_DELAY = timedelta(seconds=1)
+"""Changes of a queue are collected this long before its status is written (quota-engine 4.5)."""
+
+FIRST_CONTACT = 3.0
+"""Seconds that the workers get to connect before the first decision; one that is away must not hold up the rest."""
+
+
+@dataclass(slots=True)
+class Touch:
+    """Turns what changed into keys on the queues: the `Touched` of the store."""
+
+    queues: Queues
+    admission_: Admission
+
+    def workload(self, key: ObjectKey) -> None:
+        self.queues.workloads.add(key)
+
+    def job(self, key: ObjectKey) -> None:
+        self.queues.jobs.add(key)
+
+    def queue(self, cluster_queue: str, local_queue: ObjectKey | None) -> None:
+        self.queues.cluster_queues.add_after(cluster_queue, STATUS_DELAY)
+        if local_queue is not None:
+            self.queues.local_queues.add_after(local_queue, STATUS_DELAY)
+
+    def check(self, name: str) -> None:
+        self.queues.checks.add(name)
+
+    def cluster(self, name: str) -> None:
+        self.queues.clusters.add(name)
+
+    def admission(self) -> None:
+        self.admission_.wake()
+
+
+@dataclass(slots=True)
+class Manager:
+    """One running manager. `ready` tells whether it acts."""
+
+    settings: Settings
+    client: Client
+    ready: bool = False
+    clock: SystemClock = field(default_factory=SystemClock)
+
+    async def run(self, *, started: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Runs until cancelled."""
+        queues, admission, recorder = Queues(), Admission(), Recorder(self.clock.now)
+        engine = Engine(exclude_resource_prefixes=self.settings.quota.exclude_resource_prefixes)
+        store = Store(engine, Touch(queues, admission), self.clock.now)
+        dispatch = self.settings.dispatch
+        world = World(
+            store=store,
+            manager=self.client,
+            queues=queues,
+            recorder=recorder,
+            strategy=registry.load(dispatch.strategy.name, dispatch.strategy.options),
+            now=self.clock.now,
+            origin=dispatch.origin,
+            lost_after=dispatch.worker_lost_timeout,
+        )
+        clusters = Clusters(world, dispatch, self.settings.cluster.namespace)
+        async with anyio.create_task_group() as tasks:
+            await self._sync(tasks, store)
+            tasks.start_soon(recorder.run, self.client)
+            tasks.start_soon(clusters.run)
+            tasks.start_soon(self._loop("clusters", queues.clusters, clusters.reconcile, workers=4))
+            await self._first_contact(store)
+            self._start_acting(tasks, world, admission)
+            self.ready = True
+            log.info("manager.ready", workers=sorted(store.workers))
+            started.started()
+
+    async def _sync(self, tasks: anyio.abc.TaskGroup, store: Store) -> None:
+        namespace = self.settings.cluster.namespace
+        watched: tuple[tuple[kinds.Kind[Any], Cache[Any], str], ...] = (
+            (kinds.NAMESPACES, store.namespaces, ""),
+            (kinds.RESOURCE_FLAVORS, store.flavors, ""),
+            (kinds.COHORTS, store.cohorts, ""),
+            (kinds.MULTIKUEUE_CLUSTERS, store.clusters, ""),
+            (kinds.MULTIKUEUE_CONFIGS, store.configs, ""),
+            (kinds.ADMISSION_CHECKS, store.checks, ""),
+            (kinds.CLUSTER_QUEUES, store.cluster_queues, ""),
+            (kinds.LOCAL_QUEUES, store.local_queues, ""),
+            (kinds.WORKLOAD_PRIORITY_CLASSES, store.priority_classes, ""),
+            (kinds.PRIORITY_CLASSES, store.pod_priority_classes, ""),
+            (kinds.SECRETS, store.secrets, namespace),
+            (kinds.WORKLOADS, store.workloads, ""),
+            (kinds.JOBS, store.jobs, ""),
+        )
+        reflectors = [Reflector(self.client, kind, sink, namespace=where) for kind, sink, where in watched]
+        for reflector in reflectors:
+            tasks.start_soon(reflector.run)
+        for reflector in reflectors:
+            await reflector.synced.wait()
+
+    async def _first_contact(self, store: Store) -> None:
+        """Give the workers a moment, so that a restart does not begin by telling everybody that none is there."""
+        with anyio.move_on_after(FIRST_CONTACT):
+            while any(store.worker(c.metadata.name).reach is not Reach.CONNECTED for c in store.clusters):
+                await anyio.sleep(0.02)
+
+    def _start_acting(self, tasks: anyio.abc.TaskGroup, world: World, admission: Admission) -> None:
+        queues, workers = world.queues, self.settings.dispatch.concurrency
+        statuses, jobs = QueueStatuses(world), Jobs(world)
+        workloads = Workloads(world, self.settings.quota)
+        tasks.start_soon(admission.run, world)
+        tasks.start_soon(self._loop("jobs", queues.jobs, jobs.reconcile, workers=workers))
+        tasks.start_soon(self._loop("workloads", queues.workloads, workloads.reconcile, workers=workers))
+        tasks.start_soon(self._loop("checks", queues.checks, Checks(world).reconcile, workers=1))
+        tasks.start_soon(
+            self._loop("cluster queues", queues.cluster_queues, statuses.reconcile_cluster_queue, workers=2)
+        )
+        tasks.start_soon(self._loop("local queues", queues.local_queues, statuses.reconcile_local_queue, workers=4))
+        tasks.start_soon(self._sweep, world)
+
+    def _loop(
+        self, name: str, queue: WorkQueue[Any], reconcile: Callable[[Any], Awaitable[Result]], *, workers: int
+    ) -> Callable[[], Awaitable[None]]:
+        deadline = self.settings.dispatch.reconcile_timeout
+
+        async def loop() -> None:
+            await run_controller(name, queue, reconcile, workers=workers, deadline=deadline)
+
+        return loop
+
+    async def _sweep(self, world: World) -> None:
+        """Looks again at everything that is on a worker: heals what an event of ours may have missed."""
+        interval = self.settings.dispatch.gc_interval.total_seconds()
+        while interval:
+            await anyio.sleep(interval)
+            for worker in world.store.workers.values():
+                for key in worker.held():
+                    world.queues.workloads.add(key, Priority.RESYNC)
+
+
+async def run(settings: Settings) -> None:
+    """Run the manager until SIGTERM or SIGINT. Raises ConfigurationError, ClusterUnreachable and ApiError at start."""
+    telemetry.configure(settings.log)
+    registry.load(settings.dispatch.strategy.name, settings.dispatch.strategy.options)
+    credentials = await from_environment(settings.cluster.kubeconfig, settings.cluster.context)
+    timeout = settings.dispatch.call_timeout.total_seconds()
+    async with Client.connect(credentials, limit=settings.dispatch.concurrency, call_timeout=timeout) as client:
+        await client.probe(timeout)
+        _settle_memory()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_stop_on_signal, tasks.cancel_scope)
+            await Manager(settings, client).run()
+
+
+def _settle_memory() -> None:
+    """What is loaded by now stays: the collector need not look at it again, and seldom at the rest (python-stack 5.5)."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+
+
+async def _stop_on_signal(scope: anyio.CancelScope) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for number in signals:
+            log.info("manager.stopping", signal=signal.Signals(number).name)
+            scope.cancel()
+            return

@@ -1,0 +1,199 @@
+"""What the pods of a workload request, exactly (quota-engine 1.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from multikueue.api import quantity
+from multikueue.api.meta import Value, decoder
+from multikueue.api.queues import Toleration
+from multikueue.api.workload import PodSet, PodSetRequest, ReclaimablePod, WorkloadSpec
+from multikueue.errors import InvalidObject
+from multikueue.quota.matching import NodeAffinity, NodeRules, node_rules
+
+PODS = "pods"
+"""The resource that counts pods; requested implicitly where a ClusterQueue covers it."""
+
+Quantities = dict[str, str | int | float]
+Nanos = dict[str, int]
+
+
+class Resources(Value):
+    requests: Quantities = {}
+    limits: Quantities = {}
+
+
+class Container(Value):
+    name: str = ""
+    restart_policy: str = ""
+    resources: Resources = Resources()
+
+
+class Affinity(Value):
+    node_affinity: NodeAffinity = NodeAffinity()
+
+
+class PodSpec(Value):
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    resources: Resources | None = None
+    overhead: Quantities = {}
+    node_selector: dict[str, str] = {}
+    affinity: Affinity = Affinity()
+    tolerations: tuple[Toleration, ...] = ()
+
+
+class PodTemplate(Value):
+    spec: PodSpec = PodSpec()
+
+
+class TopologyRequest(Value):
+    pod_set_group_name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSetDemand:
+    """What one pod set needs: amounts for all its pods together, and which nodes will do.
+
+    `requests` counts milli-units of cpu and whole units of all else. Pod sets of one `group` share their flavors.
+    """
+
+    name: str
+    count: int
+    requests: Mapping[str, int]
+    group: str = ""
+    nodes: NodeRules = field(default_factory=NodeRules)
+
+    def with_pods(self) -> Mapping[str, int]:
+        """The requests where `pods` are counted too."""
+        return {**self.requests, PODS: self.count}
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a workload asks for. With a `problem` it cannot be scheduled, whatever the quota."""
+
+    pod_sets: tuple[PodSetDemand, ...] = ()
+    problem: str = ""
+
+
+def demand(spec: WorkloadSpec, reclaimed: Iterable[ReclaimablePod] = (), excluded: tuple[str, ...] = ()) -> Demand:
+    """The demand of a pending workload; resources whose name starts with one of `excluded` are left out.
+
+    A template that cannot be read is a `problem`, not an error: one bad workload must not stop the others.
+    """
+    gone = {pods.name: pods.count for pods in reclaimed}
+    problems: list[str] = []
+    pod_sets: list[PodSetDemand] = []
+    for index, pod_set in enumerate(spec.pod_sets):
+        try:
+            pod = decoder(PodTemplate)(pod_set.template).spec
+            problems += _above_limits(pod, f"spec.podSets[{index}].template")
+            pod_sets.append(_pod_set_demand(pod_set, pod, gone=gone.get(pod_set.name, 0), excluded=excluded))
+        except (InvalidObject, msgspec.MsgspecError) as error:
+            problems.append(f"spec.podSets[{index}].template: {error}")
+    problem = f"resources validation failed: {', '.join(problems)}" if problems else ""
+    return Demand(tuple(pod_sets), problem)
+
+
+def _pod_set_demand(pod_set: PodSet, pod: PodSpec, *, gone: int, excluded: tuple[str, ...]) -> PodSetDemand:
+    count = max(0, pod_set.count - gone)
+    topology = decoder(TopologyRequest | None)(pod_set.topology_request)
+    return PodSetDemand(
+        name=pod_set.name,
+        count=count,
+        requests={
+            name: quantity.amount(name, nanos) * count
+            for name, nanos in sorted(pod_requests(pod).items())
+            if not name.startswith(excluded)
+        },
+        group=topology.pod_set_group_name if topology else "",
+        nodes=node_rules(pod.node_selector, pod.affinity.node_affinity, pod.tolerations),
+    )
+
+
+def pod_requests(pod: PodSpec) -> Nanos:
+    """Nano-units one pod needs: containers, init containers and sidecars, pod level, overhead."""
+    total = _containers(pod)
+    if pod.resources is not None:
+        total |= {name: nanos for name, nanos in _parsed(pod.resources.requests) if _is_pod_level(name)}
+    for name, nanos in _parsed(pod.overhead):
+        total[name] = total.get(name, 0) + nanos
+    return total
+
+
+def _containers(pod: PodSpec) -> Nanos:
+    running: Nanos = {}
+    for container in pod.containers:
+        _add(running, _requests(container))
+    if not pod.init_containers:
+        return running
+    peak: Nanos = {}
+    sidecars: Nanos = {}
+    for container in pod.init_containers:
+        own = _requests(container)
+        if container.restart_policy == "Always":
+            _add(running, own)
+            _add(sidecars, own)
+            _raise(peak, sidecars)
+        else:
+            _add(own, sidecars)
+            _raise(peak, own)
+    _raise(peak, running)
+    return peak
+
+
+def _requests(container: Container) -> Nanos:
+    """The requests of a container; where only a limit is given it is the request."""
+    return dict(_parsed({**container.resources.limits, **container.resources.requests}))
+
+
+def _parsed(quantities: Quantities) -> Iterator[tuple[str, int]]:
+    return ((name, quantity.parse(text)) for name, text in quantities.items())
+
+
+def _is_pod_level(resource: str) -> bool:
+    return resource in ("cpu", "memory") or resource.startswith("hugepages-")
+
+
+def _add(total: Nanos, more: Nanos) -> None:
+    for name, nanos in more.items():
+        total[name] = total.get(name, 0) + nanos
+
+
+def _raise(peak: Nanos, candidate: Nanos) -> None:
+    for name, nanos in candidate.items():
+        peak[name] = max(peak.get(name, 0), nanos)
+
+
+def _above_limits(pod: PodSpec, path: str) -> Iterator[str]:
+    for field, containers in (("initContainers", pod.init_containers), ("containers", pod.containers)):
+        for index, container in enumerate(containers):
+            limits = container.resources.limits
+            above = [
+                name
+                for name, text in sorted(container.resources.requests.items())
+                if name in limits and quantity.parse(text) > quantity.parse(limits[name])
+            ]
+            if above:
+                where = f"{path}.spec.{field}[{index}].resources.requests"
+                yield f"{where}: {', '.join(above)}: requests must not exceed its limits"
+
+
+def scaled(total: int, *, of: int, to: int) -> int:
+    """An amount of `of` pods as that of `to` pods; divides first, as Kueue does, so a remainder is lost."""
+    return total if of == to or of == 0 else total // of * to
+
+
+def rendered(requests: Mapping[str, int]) -> dict[str, str]:
+    return {name: quantity.render(name, value) for name, value in requests.items()}
+
+
+def resource_requests(pod_sets: Iterable[PodSetDemand], *, count_pods: bool) -> tuple[PodSetRequest, ...]:
+    """`status.resourceRequests` of a pending workload."""
+    return tuple(
+        PodSetRequest(name=p.name, resources=rendered(p.with_pods() if count_pods else p.requests)) for p in pod_sets
+    )

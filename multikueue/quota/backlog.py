@@ -1,0 +1,171 @@
+"""All waiting workloads: the way from LocalQueue to ClusterQueue, and when parked ones are due for another look."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from heapq import heappop, heappush
+
+from multikueue.api.meta import ObjectKey
+from multikueue.quota.pending import PendingQueue, Reason, Waiting
+
+FLUSH_DELAY = timedelta(seconds=1)
+"""Freed or changed quota wakes parked workloads this much later, once per tree: changes come in bursts."""
+
+
+class Backlog:
+    """Who waits where. Owned and changed by the engine only.
+
+    Every waiting workload is a member of its LocalQueue, known or not; it stands in a ClusterQueue's line only while
+    there is a route: the LocalQueue exists, runs, and its ClusterQueue exists.
+    """
+
+    def __init__(self) -> None:
+        self._lines: dict[str, PendingQueue] = {}
+        self._routes: dict[ObjectKey, str] = {}
+        self._members: dict[ObjectKey, dict[ObjectKey, Waiting]] = {}
+        self._waiting: dict[ObjectKey, Waiting] = {}
+        self._busy: set[str] = set()
+        self._flushes: dict[str, datetime] = {}
+        self._backoffs: list[tuple[datetime, ObjectKey]] = []
+
+    # --- queues ---
+
+    def set_queue(self, name: str, *, strict: bool, now: datetime) -> None:
+        """A ClusterQueue exists, with this strategy."""
+        line = self._lines.get(name)
+        if line is not None:
+            line.strict = strict
+            return
+        self._lines[name] = PendingQueue(strict=strict)
+        for local_queue, queue in self._routes.items():
+            if queue == name:
+                self._line_up(local_queue, now)
+
+    def remove_queue(self, name: str) -> None:
+        self._lines.pop(name, None)
+        self._busy.discard(name)
+
+    def set_route(self, local_queue: ObjectKey, queue: str | None, now: datetime) -> bool:
+        """Where a LocalQueue leads: to a ClusterQueue, or nowhere (stopped or gone). Answers whether that is new."""
+        old = self._routes.get(local_queue)
+        if old == queue:
+            return False
+        if line := self._lines.get(old or ""):
+            for key in self._members.get(local_queue, ()):
+                line.remove(key)
+        if queue is None:
+            del self._routes[local_queue]
+        else:
+            self._routes[local_queue] = queue
+            self._line_up(local_queue, now)
+        return True
+
+    def _line_up(self, local_queue: ObjectKey, now: datetime) -> None:
+        for waiting in self._members.get(local_queue, {}).values():
+            self._push(waiting, now)
+
+    # --- workloads ---
+
+    def get(self, key: ObjectKey) -> Waiting | None:
+        return self._waiting.get(key)
+
+    def put(self, waiting: Waiting, now: datetime) -> bool:
+        """A workload waits. Answers whether there is something new to look at."""
+        old = self._waiting.get(waiting.key)
+        if old is not None and old.local_queue != waiting.local_queue:
+            self.remove(waiting.key)
+        self._join(waiting)
+        return self._push(waiting, now)
+
+    def give_back(self, waiting: Waiting, reason: Reason, now: datetime) -> None:
+        """A head comes back from a cycle."""
+        self._join(waiting)
+        queue = self._routes.get(waiting.local_queue, "")
+        if line := self._lines.get(queue):
+            line.give_back(waiting, reason, now)
+            self._busy.add(queue)
+            self._remember_backoff(waiting, now)
+
+    def remove(self, key: ObjectKey) -> None:
+        waiting = self._waiting.pop(key, None)
+        if waiting is None:
+            return
+        members = self._members[waiting.local_queue]
+        del members[key]
+        if not members:
+            del self._members[waiting.local_queue]
+        if line := self._lines.get(self._routes.get(waiting.local_queue, "")):
+            line.remove(key)
+
+    def _join(self, waiting: Waiting) -> None:
+        self._waiting[waiting.key] = waiting
+        self._members.setdefault(waiting.local_queue, {})[waiting.key] = waiting
+
+    def _push(self, waiting: Waiting, now: datetime) -> bool:
+        queue = self._routes.get(waiting.local_queue, "")
+        line = self._lines.get(queue)
+        if line is None:
+            return False
+        self._busy.add(queue)
+        self._remember_backoff(waiting, now)
+        return line.push_or_update(waiting, now)
+
+    def _remember_backoff(self, waiting: Waiting, now: datetime) -> None:
+        if waiting.requeue_at is not None and waiting.requeue_at > now:
+            heappush(self._backoffs, (waiting.requeue_at, waiting.key))
+
+    # --- looking again ---
+
+    def request_flush(self, root: str, now: datetime) -> None:
+        """Something changed in that tree: look at its parked workloads again, soon and once."""
+        self._flushes.setdefault(root, now + FLUSH_DELAY)
+
+    def take_due_flushes(self, now: datetime) -> set[str]:
+        """The trees whose flush is due, which are thereby taken care of."""
+        due = {root for root, at in self._flushes.items() if at <= now}
+        for root in due:
+            del self._flushes[root]
+        return due
+
+    def flush(self, names: Iterable[str], now: datetime, selected: Callable[[str, Waiting], bool]) -> None:
+        """Look again at what is parked in these ClusterQueues."""
+        for name in names:
+            line = self._lines[name]
+            line.flush(now, lambda waiting, name=name: selected(name, waiting))  # type: ignore[misc]
+            self._busy.add(name)
+
+    def end_backoffs(self, now: datetime) -> set[str]:
+        """Unpark the workloads whose back-off has just ended; answers their ClusterQueues."""
+        woken = set()
+        while self._backoffs and self._backoffs[0][0] <= now:
+            _, key = heappop(self._backoffs)
+            waiting = self._waiting.get(key)
+            queue = self._routes.get(waiting.local_queue, "") if waiting else ""
+            if waiting and waiting.may_queue(now) and (line := self._lines.get(queue)):
+                line.unpark(key)
+                woken.add(queue)
+        self._busy |= woken
+        return woken
+
+    def next_due(self) -> datetime | None:
+        """When the next flush or back-off is due."""
+        times = [*self._flushes.values(), *(at for at, _ in self._backoffs[:1])]
+        return min(times, default=None)
+
+    # --- heads ---
+
+    def busy(self) -> list[str]:
+        """The ClusterQueues that have a head, by name."""
+        self._busy = {name for name in self._busy if self._lines[name].top() is not None}
+        return sorted(self._busy)
+
+    def line(self, name: str) -> PendingQueue:
+        return self._lines[name]
+
+    def lines(self) -> Mapping[str, PendingQueue]:
+        return self._lines
+
+    def members(self, local_queue: ObjectKey) -> int:
+        """How many workloads wait in a LocalQueue."""
+        return len(self._members.get(local_queue, ()))

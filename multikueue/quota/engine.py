@@ -1,0 +1,511 @@
+"""The engine: all that the process believes about queues and quota, and the scheduling cycle over it.
+
+One owner, one at a time: controllers tell it what they see, in the order they see it, and call `cycle`. It is never
+asked to do I/O, and what it assumes it can forget again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from multikueue.api.core import Namespace
+from multikueue.api.meta import ObjectKey
+from multikueue.api.multikueue import AdmissionCheck
+from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, QueueStatus, ResourceFlavor
+from multikueue.api.workload import (
+    ADMITTED,
+    FINISHED,
+    QUOTA_RESERVED,
+    Admission,
+    PodSetRequest,
+    Workload,
+    WorkloadSpec,
+    workload_spec,
+)
+from multikueue.quota import status
+from multikueue.quota.amounts import Demand, demand
+from multikueue.quota.backlog import Backlog
+from multikueue.quota.cycle import Head, Refuse, Reserve, run
+from multikueue.quota.matching import selects
+from multikueue.quota.ordering import queue_rank
+from multikueue.quota.pending import Reason, Waiting
+from multikueue.quota.snapshot import QueueSnapshot, snapshot
+from multikueue.quota.status import Problem
+from multikueue.quota.tree import Forest, Member, quotas
+from multikueue.quota.usage import Holding, Holdings, admission_amounts
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why a pending workload has no quota, and what it asked for: the text and figures of its status."""
+
+    message: str
+    resource_requests: tuple[PodSetRequest, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cycle:
+    """What a cycle did: who got quota, whose verdict is new. Not `productive`: another one would do nothing now."""
+
+    reserved: tuple[ObjectKey, ...] = ()
+    pending: tuple[ObjectKey, ...] = ()
+    productive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Assumption:
+    admission: Admission
+    waiting: Waiting
+
+
+class Engine:
+    """Changed only by its methods. Every `now` is aware and never goes back."""
+
+    def __init__(self, *, exclude_resource_prefixes: tuple[str, ...] = ()) -> None:
+        self._excluded = exclude_resource_prefixes
+        self._queues: dict[str, ClusterQueue] = {}
+        self._local_queues: dict[ObjectKey, LocalQueue] = {}
+        self._flavors: dict[str, ResourceFlavor] = {}
+        self._checks: dict[str, AdmissionCheck] = {}
+        self._namespaces: dict[str, Namespace] = {}
+        self._specs: dict[ObjectKey, tuple[msgspec.Raw, WorkloadSpec]] = {}
+        self._forest = Forest()
+        self._backlog = Backlog()
+        self._holdings = Holdings()
+        self._assumed: dict[ObjectKey, _Assumption] = {}
+        self._verdicts: dict[ObjectKey, Verdict] = {}
+        self._problems: dict[str, tuple[Problem, ...]] = {}
+        self._snapshots: dict[str, QueueSnapshot] = {}
+        self._generations: dict[str, int] = {}
+        self._settled: set[str] = set()
+        """Trees whose heads were refused and where nothing changed since: looking again would say the same."""
+
+    # --- queues, flavors, checks, namespaces ---
+
+    def set_cluster_queue(self, queue: ClusterQueue, now: datetime) -> None:
+        name = queue.metadata.name
+        old = self._queues.get(name)
+        self._queues[name] = queue
+        if old is not None and old.spec == queue.spec and _is_leaving(old) == _is_leaving(queue):
+            return
+        member = Member(queue.spec.cohort_name, quotas(queue.spec.resource_groups))
+        self._forest.declare_queue(name, member)
+        self._backlog.set_queue(name, strict=queue.spec.queueing_strategy == "StrictFIFO", now=now)
+        self._settled.clear()
+        self._refresh(queue, now)
+        self._wake(name, now)
+        if _is_leaving(queue) or queue.spec.stop_policy != "None":
+            self._drop_assumptions(now, cluster_queue=name)
+
+    def remove_cluster_queue(self, name: str, now: datetime) -> None:
+        if self._queues.pop(name, None) is None:
+            return
+        self._drop_assumptions(now, cluster_queue=name)
+        self._forest.declare_queue(name, None)
+        self._backlog.remove_queue(name)
+        self._problems.pop(name, None)
+        self._settled.clear()
+
+    def set_cohort(self, cohort: Cohort, now: datetime) -> None:
+        name = cohort.metadata.name
+        member = Member(cohort.spec.parent_name, quotas(cohort.spec.resource_groups))
+        if not self._forest.declare_cohort(name, member):
+            return
+        self._settled.clear()
+        self._backlog.request_flush(self._forest.root_of_cohort(name), now)
+
+    def remove_cohort(self, name: str, now: datetime) -> None:  # noqa: ARG002
+        self._forest.declare_cohort(name, None)
+        self._settled.clear()
+
+    def set_local_queue(self, queue: LocalQueue, now: datetime) -> None:
+        self._local_queues[queue.key] = queue
+        is_open = queue.spec.stop_policy == "None" and not _is_leaving(queue)
+        self._route(queue.key, queue.spec.cluster_queue if is_open else None, now)
+
+    def remove_local_queue(self, key: ObjectKey, now: datetime) -> None:
+        if self._local_queues.pop(key, None) is not None:
+            self._route(key, None, now)
+
+    def _route(self, key: ObjectKey, queue: str | None, now: datetime) -> None:
+        if self._backlog.set_route(key, queue, now):
+            self._settled.clear()
+        if queue is None:
+            self._drop_assumptions(now, local_queue=key)
+
+    def set_flavor(self, flavor: ResourceFlavor, now: datetime) -> None:
+        name = flavor.metadata.name
+        old = self._flavors.get(name)
+        self._flavors[name] = flavor
+        if old is None or old.spec != flavor.spec:
+            self._refresh_all((q for q in self._queues.values() if name in status.flavor_names(q)), now)
+
+    def remove_flavor(self, name: str, now: datetime) -> None:
+        if self._flavors.pop(name, None) is not None:
+            self._refresh_all((q for q in self._queues.values() if name in status.flavor_names(q)), now)
+
+    def set_check(self, check: AdmissionCheck, now: datetime) -> None:
+        name = check.metadata.name
+        old = self._checks.get(name)
+        self._checks[name] = check
+        if old and old.spec == check.spec and old.status == check.status:
+            return
+        self._refresh_all((q for q in self._queues.values() if name in status.check_names(q)), now)
+
+    def remove_check(self, name: str, now: datetime) -> None:
+        if self._checks.pop(name, None) is not None:
+            self._refresh_all((q for q in self._queues.values() if name in status.check_names(q)), now)
+
+    def set_namespace(self, namespace: Namespace, now: datetime) -> None:
+        name = namespace.metadata.name
+        old = self._namespaces.get(name)
+        self._namespaces[name] = namespace
+        if old is not None and old.metadata.labels == namespace.metadata.labels:
+            return
+        self._settled.clear()
+        for queue_name, line in self._backlog.lines().items():
+            if len(line) and selects(self._queues[queue_name].spec.namespace_selector, namespace.metadata.labels):
+                self._wake(queue_name, now)
+
+    def remove_namespace(self, name: str, now: datetime) -> None:  # noqa: ARG002
+        self._namespaces.pop(name, None)
+        self._settled.clear()
+
+    def _refresh_all(self, queues: Iterable[ClusterQueue], now: datetime) -> None:
+        for queue in queues:
+            self._refresh(queue, now)
+
+    def _refresh(self, queue: ClusterQueue, now: datetime) -> None:
+        """What a ClusterQueue refers to, or itself, changed."""
+        name = queue.metadata.name
+        self._snapshots.pop(name, None)
+        self._settled.discard(self._forest.root_name(name))
+        was_active = self.is_active(name)
+        self._problems[name] = status.cluster_queue_problems(queue, flavors=self._flavors, checks=self._checks)
+        if not was_active and self.is_active(name):
+            self._wake(name, now)
+
+    def _wake(self, name: str, now: datetime) -> None:
+        """Something changed for the better in the tree of a ClusterQueue."""
+        root = self._forest.root_name(name)
+        self._settled.discard(root)
+        self._backlog.request_flush(root, now)
+
+    # --- workloads ---
+
+    def set_workload(self, workload: Workload, now: datetime) -> None:
+        """A workload as just seen; every watch event goes here (quota-engine 4.4 end).
+
+        Raises msgspec.ValidationError if its spec is no workload spec.
+        """
+        spec = self._spec(workload)
+        if not spec.active or workload.has(FINISHED):
+            self.remove_workload(workload.key, now)
+        elif workload.has(QUOTA_RESERVED) and workload.status.admission is not None:
+            self._hold(workload, spec, workload.status.admission, now)
+        else:
+            self._await_quota(workload, spec, now)
+
+    def remove_workload(self, key: ObjectKey, now: datetime) -> None:
+        self._specs.pop(key, None)
+        self._assumed.pop(key, None)
+        self._leave_line(key)
+        self._release(key, now)
+
+    def _spec(self, workload: Workload) -> WorkloadSpec:
+        """The decoded spec, decoded again only when its bytes changed."""
+        known = self._specs.get(workload.key)
+        if known is not None and known[0] == workload.spec:
+            return known[1]
+        spec = workload_spec(workload)
+        self._specs[workload.key] = (workload.spec, spec)
+        return spec
+
+    def _hold(self, workload: Workload, spec: WorkloadSpec, admission: Admission, now: datetime) -> None:
+        """Its reservation is in its status: what was assumed is confirmed, or another process did it."""
+        self._assumed.pop(workload.key, None)
+        self._leave_line(workload.key)
+        counts = {pod_set.name: pod_set.count for pod_set in spec.pod_sets}
+        new = Holding(
+            key=workload.key,
+            cluster_queue=admission.cluster_queue,
+            local_queue=ObjectKey(workload.metadata.namespace, spec.queue_name),
+            amounts=admission_amounts(admission, counts, workload.status.reclaimable_pods),
+            priority=spec.priority,
+            admitted=workload.has(ADMITTED),
+        )
+        old = self._holdings.get(workload.key)
+        if old == new:
+            return
+        if old is None:
+            self._take(new)
+            return
+        self._give_up(old)
+        self._take(new)
+        if (old.amounts, old.priority, old.cluster_queue) != (new.amounts, new.priority, new.cluster_queue):
+            self._wake(old.cluster_queue, now)
+
+    def _await_quota(self, workload: Workload, spec: WorkloadSpec, now: datetime) -> None:
+        assumption = self._assumed.get(workload.key)
+        if assumption is not None and assumption.waiting.workload.spec == workload.spec:
+            assumption.waiting.workload = workload  # an older state: the reservation is still on its way
+            return
+        self._assumed.pop(workload.key, None)
+        self._release(workload.key, now)
+        if _is_leaving(workload):
+            self._leave_line(workload.key)
+            return
+        waiting = Waiting(workload, spec, self._demand(workload, spec), queue_rank(workload, spec.priority))
+        if self._backlog.put(waiting, now):
+            self._stir(waiting)
+
+    def _demand(self, workload: Workload, spec: WorkloadSpec) -> Demand:
+        reclaimed = workload.status.reclaimable_pods
+        known = self._backlog.get(workload.key)
+        if known and known.spec is spec and known.workload.status.reclaimable_pods == reclaimed:
+            return known.demand
+        return demand(spec, reclaimed, self._excluded)
+
+    def _leave_line(self, key: ObjectKey) -> None:
+        self._verdicts.pop(key, None)
+        waiting = self._backlog.get(key)
+        if waiting is not None:
+            self._backlog.remove(key)
+            self._stir(waiting)
+
+    def _stir(self, waiting: Waiting) -> None:
+        """The line a workload stands in looks different now."""
+        local_queue = self._local_queues.get(waiting.local_queue)
+        if local_queue is not None:
+            self._settled.discard(self._forest.root_name(local_queue.spec.cluster_queue))
+
+    # --- holding quota ---
+
+    def _take(self, holding: Holding) -> None:
+        self._holdings.add(holding)
+        self._settled.discard(self._forest.root_name(holding.cluster_queue))
+        node = None if self._forest.stale else self._forest.queue(holding.cluster_queue)
+        if node is not None:
+            node.add(holding.amounts)
+
+    def _give_up(self, holding: Holding) -> None:
+        self._holdings.remove(holding.key)
+        self._generations[holding.cluster_queue] = self._generation(holding.cluster_queue) + 1
+        self._settled.discard(self._forest.root_name(holding.cluster_queue))
+        node = None if self._forest.stale else self._forest.queue(holding.cluster_queue)
+        if node is not None:
+            node.remove(holding.amounts)
+
+    def _release(self, key: ObjectKey, now: datetime) -> None:
+        holding = self._holdings.get(key)
+        if holding is not None:
+            self._give_up(holding)
+            self._wake(holding.cluster_queue, now)
+
+    def _generation(self, name: str) -> int:
+        return self._generations.get(name, 1)
+
+    # --- assuming ---
+
+    def reservation(self, key: ObjectKey) -> Admission | None:
+        """What a cycle gave to a workload, as long as its status does not show it."""
+        assumption = self._assumed.get(key)
+        return assumption.admission if assumption else None
+
+    def forget(self, key: ObjectKey, now: datetime) -> None:
+        """The reservation could not be written: take it back and give the head another chance."""
+        assumption = self._assumed.pop(key, None)
+        if assumption is None:
+            return
+        self._release(key, now)
+        self._backlog.give_back(assumption.waiting, Reason.FAILED_AFTER_NOMINATION, now)
+        self._stir(assumption.waiting)
+
+    def _drop_assumptions(
+        self, now: datetime, *, cluster_queue: str | None = None, local_queue: ObjectKey | None = None
+    ) -> None:
+        """A stopped queue gives no quota, not even what was just promised."""
+        for key, assumption in list(self._assumed.items()):
+            if assumption.admission.cluster_queue == cluster_queue or assumption.waiting.local_queue == local_queue:
+                self.forget(key, now)
+
+    # --- the cycle ---
+
+    def cycle(self, now: datetime) -> Cycle:
+        """One scheduling cycle. Call again at once while it is productive, else at `next_look`."""
+        self._prepare()
+        self._wake_parked(now)
+        heads = list(self._take_heads())
+        reserved: list[ObjectKey] = []
+        changed: list[ObjectKey] = []
+        for decision in run(heads):
+            key = decision.head.waiting.key
+            if isinstance(decision, Reserve):
+                self._assume(decision)
+                reserved.append(key)
+            elif self._refuse(decision, now):
+                changed.append(key)
+        self._settle(heads, reserved)
+        return Cycle(reserved=tuple(reserved), pending=tuple(changed), productive=bool(reserved))
+
+    def _prepare(self) -> None:
+        if self._forest.stale:
+            self._forest.build(self._holdings.by_queue())
+            self._snapshots.clear()
+            self._generations = {name: self._generation(name) + 1 for name in self._queues}
+
+    def _wake_parked(self, now: datetime) -> None:
+        roots = self._backlog.take_due_flushes(now)
+        if roots:
+            self._settled -= roots
+            names = [name for name in self._queues if self._forest.root_name(name) in roots]
+            self._backlog.flush(names, now, self._is_selected)
+        for name in self._backlog.end_backoffs(now):
+            self._settled.discard(self._forest.root_name(name))
+
+    def _is_selected(self, queue: str, waiting: Waiting) -> bool:
+        namespace = self._namespaces.get(waiting.key.namespace)
+        selector = self._queues[queue].spec.namespace_selector
+        return namespace is not None and selects(selector, namespace.metadata.labels)
+
+    def _take_heads(self) -> Iterator[Head]:
+        for name in self._backlog.busy():
+            if not self._is_worth_a_look(name):
+                continue
+            waiting = self._backlog.line(name).pop()
+            if waiting is not None:
+                yield self._head(waiting, name)
+
+    def _is_worth_a_look(self, name: str) -> bool:
+        return self.is_active(name) and self._forest.root_name(name) not in self._settled
+
+    def _head(self, waiting: Waiting, name: str) -> Head:
+        queue = self._snapshot(name)
+        generation = self._generation(name)
+        if any(check.state in ("Retry", "Rejected") for check in waiting.workload.status.admission_checks):
+            return Head(waiting, queue, generation, "The workload has failed admission checks")
+        if queue.node.in_cycle:
+            return Head(waiting, queue, generation, f"ClusterQueue {name} is inactive")
+        namespace = self._namespaces.get(waiting.key.namespace)
+        if namespace is None:
+            problem = f"Namespace {waiting.key.namespace} is not known"
+            return Head(waiting, queue, generation, problem, Reason.NAMESPACE_MISMATCH)
+        if not selects(queue.spec.namespace_selector, namespace.metadata.labels):
+            problem = "Workload namespace doesn't match ClusterQueue selector"
+            return Head(waiting, queue, generation, problem, Reason.NAMESPACE_MISMATCH)
+        return Head(waiting, queue, generation, waiting.demand.problem)
+
+    def _snapshot(self, name: str) -> QueueSnapshot:
+        known = self._snapshots.get(name)
+        if known is None:
+            node = self._forest.queue(name)
+            assert node is not None, f"{name} is declared, so it has a node after a build"
+            known = self._snapshots[name] = snapshot(self._queues[name], node, self._flavors)
+        return known
+
+    def _assume(self, decision: Reserve) -> None:
+        waiting = decision.head.waiting
+        self._backlog.remove(waiting.key)
+        self._verdicts.pop(waiting.key, None)
+        self._assumed[waiting.key] = _Assumption(decision.admission, waiting)
+        self._take(
+            Holding(
+                key=waiting.key,
+                cluster_queue=decision.admission.cluster_queue,
+                local_queue=waiting.local_queue,
+                amounts=decision.usage,
+                priority=waiting.spec.priority,
+            )
+        )
+
+    def _refuse(self, decision: Refuse, now: datetime) -> bool:
+        """Give the head back; answers whether there is news for its status."""
+        waiting = decision.head.waiting
+        self._backlog.give_back(waiting, decision.reason, now)
+        verdict = Verdict(decision.message, decision.resource_requests)
+        if self._verdicts.get(waiting.key) == verdict:
+            return False
+        self._verdicts[waiting.key] = verdict
+        return True
+
+    def _settle(self, heads: list[Head], reserved: list[ObjectKey]) -> None:
+        """Note the trees where another look would only repeat this one."""
+        winners = set(reserved)
+        restless = set()
+        for head in heads:
+            top = self._backlog.line(head.queue.name).top()
+            untried = head.waiting.progress is not None and head.waiting.progress.has_untried
+            if head.waiting.key in winners or (top is not None and (top is not head.waiting or untried)):
+                restless.add(self._forest.root_name(head.queue.name))
+        self._settled |= {self._forest.root_name(head.queue.name) for head in heads} - restless
+
+    def next_look(self, now: datetime) -> datetime | None:
+        """When a cycle is worth running: now if a head waits, else when the next flush or back-off is due."""
+        if any(self._is_worth_a_look(name) for name in self._backlog.busy()):
+            return now
+        return self._backlog.next_due()
+
+    # --- answers ---
+
+    def verdict(self, key: ObjectKey) -> Verdict | None:
+        """Why a pending workload has no quota, if a cycle looked at it."""
+        return self._verdicts.get(key)
+
+    def cluster_queue(self, name: str) -> ClusterQueue | None:
+        return self._queues.get(name)
+
+    def local_queue(self, key: ObjectKey) -> LocalQueue | None:
+        return self._local_queues.get(key)
+
+    def is_active(self, name: str) -> bool:
+        """Whether the ClusterQueue exists and nothing keeps it from admitting."""
+        return self._problems.get(name) == ()
+
+    def cluster_queue_problems(self, name: str) -> tuple[Problem, ...]:
+        """Why the ClusterQueue admits nothing, most important first; empty when it is active or unknown."""
+        return self._problems.get(name, ())
+
+    def cluster_queue_status(self, name: str, now: datetime) -> QueueStatus:
+        """The status the ClusterQueue should have. Raises KeyError if it is unknown."""
+        return status.cluster_queue_status(
+            self._queues[name],
+            self._holdings.queue(name),
+            pending=len(self._backlog.line(name)),
+            problems=self._problems[name],
+            now=now,
+        )
+
+    def local_queue_status(self, key: ObjectKey, now: datetime) -> QueueStatus:
+        """The status the LocalQueue should have. Raises KeyError if it is unknown."""
+        local_queue = self._local_queues[key]
+        name = local_queue.spec.cluster_queue
+        return status.local_queue_status(
+            local_queue,
+            self._queues.get(name),
+            self._holdings.local_queue(key),
+            pending=self._backlog.members(key),
+            active=self.is_active(name),
+            now=now,
+        )
+
+    def required_checks(self, cluster_queue: str, flavors: Iterable[str]) -> tuple[str, ...]:
+        """The checks a workload with these flavors needs, in spec order; without flavors, those that apply to all."""
+        queue = self._queues.get(cluster_queue)
+        assigned = set(flavors)
+        rules = queue.spec.admission_checks_strategy.admission_checks if queue else ()
+        return tuple(rule.name for rule in rules if not rule.on_flavors or assigned & set(rule.on_flavors))
+
+    def pending_in(self, cluster_queue: str) -> tuple[ObjectKey, ...]:
+        """Who waits in a ClusterQueue, in queue order."""
+        line: Mapping[str, object] = self._backlog.lines()
+        if cluster_queue not in line:
+            return ()
+        return tuple(waiting.key for waiting in self._backlog.line(cluster_queue).in_order())
+
+
+def _is_leaving(obj: ClusterQueue | LocalQueue | Workload) -> bool:
+    return obj.metadata.deletion_timestamp is not None

@@ -1,0 +1,109 @@
+"""Which namespaces a queue selects and which flavors suit a pod: labels, affinity, taints (quota-engine 3.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from multikueue.api.meta import Value
+from multikueue.api.queues import LabelSelector, LabelSelectorRequirement, ResourceFlavor, Taint, Toleration
+
+_REPELLING = ("NoSchedule", "NoExecute")
+
+
+class NodeSelectorTerm(Value):
+    match_expressions: tuple[LabelSelectorRequirement, ...] = ()
+
+
+class NodeSelector(Value):
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+
+
+class NodeAffinity(Value):
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRules:
+    """What a pod demands of its node: labels, alternatives of expressions, and what it tolerates."""
+
+    selector: Mapping[str, str] | None = None
+    terms: tuple[tuple[LabelSelectorRequirement, ...], ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+
+
+def node_rules(selector: Mapping[str, str], affinity: NodeAffinity, tolerations: tuple[Toleration, ...]) -> NodeRules:
+    """Required affinity counts, preferred does not; `matchFields` are not looked at."""
+    required = affinity.required_during_scheduling_ignored_during_execution
+    terms = required.node_selector_terms if required else ()
+    return NodeRules(selector or None, tuple(term.match_expressions for term in terms), tolerations)
+
+
+def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
+    """Whether the labels match; no selector selects nothing, an empty one everything."""
+    if selector is None:
+        return False
+    exact = all(labels.get(key) == value for key, value in selector.match_labels.items())
+    return exact and all(_meets(expression, labels) for expression in selector.match_expressions)
+
+
+def unsuitable(rules: NodeRules, flavor: ResourceFlavor, keys: frozenset[str]) -> str:
+    """Why pods with these rules cannot use nodes of the flavor; empty if they can.
+
+    Only label `keys` that some flavor of the resource group declares take part: nothing is known about the others.
+    """
+    spec = flavor.spec
+    if taint := _untolerated(spec.node_taints, (*rules.tolerations, *spec.tolerations)):
+        return f"untolerated taint {{{taint.key} {taint.value} {taint.effect} <nil>}} in flavor {flavor.metadata.name}"
+    if not _matches(rules, spec.node_labels, keys):
+        return f"flavor {flavor.metadata.name} doesn't match node affinity"
+    return ""
+
+
+def _untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:
+    repelling = (taint for taint in taints if taint.effect in _REPELLING)
+    return next((t for t in repelling if not any(_tolerates(toleration, t) for toleration in tolerations)), None)
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return toleration.key != "" and toleration.value == taint.value
+
+
+def _matches(rules: NodeRules, labels: Mapping[str, str], keys: frozenset[str]) -> bool:
+    for key, value in (rules.selector or {}).items():
+        if key in keys and labels.get(key) != value:
+            return False
+    terms = [[expression for expression in term if expression.key in keys] for term in rules.terms]
+    if not terms or not all(terms):
+        return True  # one alternative about unknown labels only could be met anywhere
+    return any(all(_meets(expression, labels) for expression in term) for term in terms)
+
+
+def _meets(expression: LabelSelectorRequirement, labels: Mapping[str, str]) -> bool:
+    value = labels.get(expression.key)
+    match expression.operator:
+        case "In":
+            return value is not None and value in expression.values
+        case "NotIn":
+            return value is None or value not in expression.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt" as operator:
+            return _compares(value, expression.values, greater=operator == "Gt")
+        case _:
+            return False
+
+
+def _compares(value: str | None, bounds: tuple[str, ...], *, greater: bool) -> bool:
+    try:
+        (bound,) = bounds
+        number, limit = int(value or ""), int(bound)
+    except ValueError:
+        return False
+    return number > limit if greater else number < limit

@@ -1,0 +1,37 @@
+"""Who comes first: workloads in a queue (quota-engine 2.1) and heads in a cycle (3.2).
+
+Both orders are total: where Kueue leaves a tie to chance, the name or UID decides.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from multikueue.api.workload import EVICTED, Workload
+
+Rank = tuple[int, datetime, str]
+"""Sorts ascending: priority (negated), queue time, UID."""
+
+EntryRank = tuple[int, int, datetime, str]
+"""Sorts ascending: height of the borrowing, priority (negated), queue time, name of the queue."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TO_THE_BACK = ("PodsReadyTimeout", "AdmissionCheck")
+
+
+def queue_time(workload: Workload) -> datetime:
+    """Since when the workload waits: its creation, or its eviction if it is to blame for that."""
+    eviction = workload.condition(EVICTED)
+    if eviction and eviction.status == "True" and eviction.reason in _TO_THE_BACK and eviction.last_transition_time:
+        return eviction.last_transition_time
+    return workload.metadata.creation_timestamp or _EPOCH
+
+
+def queue_rank(workload: Workload, priority: int) -> Rank:
+    return -priority, queue_time(workload), workload.metadata.uid
+
+
+def entry_rank(*, borrowing: int, rank: Rank, queue: str) -> EntryRank:
+    """Order of heads in one cycle: those that stay low in the cohort tree first, then as in a queue."""
+    priority, since, _ = rank
+    return borrowing, priority, since, queue

@@ -1,0 +1,65 @@
+"""What a cycle sees of one ClusterQueue: its place in the tree, its resource groups, its rules.
+
+Compiled once per change of a spec, not per cycle; only usage in the tree moves in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from multikueue.api.queues import ClusterQueue, ClusterQueueSpec, ResourceFlavor
+from multikueue.quota.amounts import PODS
+from multikueue.quota.tree import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Resources that take the same flavor, out of an ordered choice.
+
+    `label_keys` are those that any flavor of the group declares: node selectors on others say nothing about flavors.
+    """
+
+    resources: frozenset[str]
+    flavors: tuple[str, ...]
+    label_keys: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSnapshot:
+    """One ClusterQueue, ready for a cycle. `node` is live: its usage is the usage of now."""
+
+    name: str
+    spec: ClusterQueueSpec
+    node: Node
+    groups: tuple[Group, ...]
+    group_of: Mapping[str, Group]
+    flavors: Mapping[str, ResourceFlavor]
+
+    @property
+    def counts_pods(self) -> bool:
+        return PODS in self.group_of
+
+
+def snapshot(queue: ClusterQueue, node: Node, flavors: Mapping[str, ResourceFlavor]) -> QueueSnapshot:
+    groups = tuple(
+        Group(
+            frozenset(group.covered_resources),
+            tuple(flavor.name for flavor in group.flavors),
+            frozenset(
+                key
+                for flavor in group.flavors
+                if flavor.name in flavors
+                for key in flavors[flavor.name].spec.node_labels
+            ),
+        )
+        for group in queue.spec.resource_groups
+    )
+    return QueueSnapshot(
+        name=queue.metadata.name,
+        spec=queue.spec,
+        node=node,
+        groups=groups,
+        group_of={resource: group for group in groups for resource in group.resources},
+        flavors=flavors,
+    )

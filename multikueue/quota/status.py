@@ -1,0 +1,165 @@
+"""What is wrong with a queue, and the figures in its status (quota-engine 4.5, multikueue-contract 1.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from multikueue.api import quantity
+from multikueue.api.meta import Condition, is_true, with_condition
+from multikueue.api.multikueue import ACTIVE, CONTROLLER_NAME, AdmissionCheck
+from multikueue.api.queues import ClusterQueue, FlavorUsage, LocalQueue, QueueStatus, ResourceFlavor, ResourceUsage
+from multikueue.quota.tree import Amounts, quotas
+from multikueue.quota.usage import Tally
+
+PROVISIONING_CONTROLLER_NAME = "kueue.x-k8s.io/provisioning-request"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a ClusterQueue admits nothing: Kueue's reason and a finding."""
+
+    reason: str
+    message: str
+
+
+def cluster_queue_problems(
+    queue: ClusterQueue, *, flavors: Mapping[str, ResourceFlavor], checks: Mapping[str, AdmissionCheck]
+) -> tuple[Problem, ...]:
+    """Everything that keeps a ClusterQueue from admitting, the most important first; empty: it is active."""
+    if queue.metadata.deletion_timestamp is not None:
+        return (Problem("Terminating", "clusterQueue is terminating"),)
+    return tuple(_problems(queue, flavors, checks))
+
+
+def _problems(
+    queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor], checks: Mapping[str, AdmissionCheck]
+) -> Iterator[Problem]:
+    if queue.spec.stop_policy != "None":
+        yield Problem("Stopped", "is stopped")
+    if missing := sorted(flavor_names(queue) - flavors.keys()):
+        yield Problem("FlavorNotFound", f"references missing ResourceFlavor(s): {','.join(missing)}")
+    names = check_names(queue)
+    if missing := sorted(names - checks.keys()):
+        yield Problem("AdmissionCheckNotFound", f"references missing AdmissionCheck(s): {','.join(missing)}")
+    known = [checks[name] for name in sorted(names & checks.keys())]
+    if inactive := [check.metadata.name for check in known if not is_true(check.status.conditions, ACTIVE)]:
+        yield Problem("AdmissionCheckInactive", f"references inactive AdmissionCheck(s): {','.join(inactive)}")
+    yield from _multikueue_problems(queue, known)
+
+
+def _multikueue_problems(queue: ClusterQueue, checks: Iterable[AdmissionCheck]) -> Iterator[Problem]:
+    by_controller: dict[str, list[str]] = {}
+    for check in checks:
+        by_controller.setdefault(check.spec.controller_name, []).append(check.metadata.name)
+    ours = by_controller.get(CONTROLLER_NAME, [])
+    if len(ours) > 1:
+        message = f"has more than one MultiKueue AdmissionCheck: {','.join(ours)}"
+        yield Problem("MultipleMultiKueueAdmissionChecks", message)
+    rules = queue.spec.admission_checks_strategy.admission_checks
+    if per_flavor := sorted(rule.name for rule in rules if rule.on_flavors and rule.name in ours):
+        message = f"applies a MultiKueue AdmissionCheck to some flavors only: {','.join(per_flavor)}"
+        yield Problem("MultiKueueAdmissionCheckAppliedPerFlavor", message)
+    if ours and (others := by_controller.get(PROVISIONING_CONTROLLER_NAME, [])):
+        message = f"combines MultiKueue with ProvisioningRequest AdmissionChecks: {','.join(ours + others)}"
+        yield Problem("MultiKueueWithProvisioningRequest", message)
+
+
+def flavor_names(queue: ClusterQueue) -> set[str]:
+    return {flavor.name for group in queue.spec.resource_groups for flavor in group.flavors}
+
+
+def check_names(queue: ClusterQueue) -> set[str]:
+    return {rule.name for rule in queue.spec.admission_checks_strategy.admission_checks}
+
+
+def cluster_queue_status(
+    queue: ClusterQueue, tally: Tally, *, pending: int, problems: tuple[Problem, ...], now: datetime
+) -> QueueStatus:
+    """The status after `queue.status`, whose transition times live on; equal to it when nothing changed."""
+    borrowable = quotas(queue.spec.resource_groups) if queue.spec.cohort_name else {}
+    nominal = {fr: quota.nominal for fr, quota in borrowable.items()}
+    return QueueStatus(
+        conditions=with_condition(queue.status.conditions, _cluster_queue_condition(queue, problems), now),
+        flavors_reservation=_flavors(queue, tally.reservation, nominal),
+        flavors_usage=_flavors(queue, tally.usage, nominal),
+        pending_workloads=pending,
+        reserving_workloads=tally.reserving,
+        admitted_workloads=tally.admitted,
+    )
+
+
+def _cluster_queue_condition(queue: ClusterQueue, problems: tuple[Problem, ...]) -> Condition:
+    reason, message = "Ready", "Can admit new workloads"
+    if problems:
+        reason = problems[0].reason
+        message = f"Can't admit new workloads: {', '.join(problem.message for problem in problems)}."
+    if reason == "Terminating":
+        message = f"Can't admit new workloads; {problems[0].message}"
+    return _active(queue.metadata.generation, reason, message, active=not problems)
+
+
+def local_queue_status(
+    local_queue: LocalQueue,
+    queue: ClusterQueue | None,
+    tally: Tally,
+    *,
+    pending: int,
+    active: bool,
+    now: datetime,
+) -> QueueStatus:
+    """As for a ClusterQueue; `active` says whether that one is."""
+    condition = _local_queue_condition(local_queue, exists=queue is not None, active=active)
+    return QueueStatus(
+        conditions=with_condition(local_queue.status.conditions, condition, now),
+        flavors_reservation=_flavors(queue, tally.reservation, None),
+        flavors_usage=_flavors(queue, tally.usage, None),
+        pending_workloads=pending,
+        reserving_workloads=tally.reserving,
+        admitted_workloads=tally.admitted,
+    )
+
+
+def _local_queue_condition(local_queue: LocalQueue, *, exists: bool, active: bool) -> Condition:
+    generation = local_queue.metadata.generation
+    if local_queue.spec.stop_policy != "None":
+        return _active(generation, "Stopped", "LocalQueue is stopped", active=False)
+    if not exists:
+        return _active(
+            generation, "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue", active=False
+        )
+    if not active:
+        return _active(generation, "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue", active=False)
+    return _active(generation, "Ready", "Can submit new workloads to localQueue", active=True)
+
+
+def _active(generation: int, reason: str, message: str, *, active: bool) -> Condition:
+    return Condition(
+        type=ACTIVE,
+        status="True" if active else "False",
+        reason=reason,
+        message=message,
+        observed_generation=generation,
+    )
+
+
+def _flavors(queue: ClusterQueue | None, used: Amounts, nominal: Amounts | None) -> tuple[FlavorUsage, ...]:
+    """The amounts by flavor in the order of the spec. `nominal` is None where borrowing is no matter of the queue's."""
+
+    def usage(flavor: str, resource: str) -> ResourceUsage:
+        amount = used.get((flavor, resource), 0)
+        total = quantity.render(resource, amount)
+        if nominal is None:
+            return ResourceUsage(name=resource, total=total)
+        borrowed = max(0, amount - nominal.get((flavor, resource), amount))
+        return ResourceUsage(name=resource, total=total, borrowed=quantity.render(resource, borrowed))
+
+    return tuple(
+        FlavorUsage(
+            name=flavor.name,
+            resources=tuple(usage(flavor.name, name) for name in sorted(r.name for r in flavor.resources)),
+        )
+        for group in (queue.spec.resource_groups if queue else ())
+        for flavor in group.flavors
+    )

@@ -1,0 +1,290 @@
+"""The quota tree: how much each ClusterQueue and Cohort has, uses, lends and may borrow (quota-engine 1.7).
+
+Each (flavor, resource) is an independent tree of `Cell`s, so the arithmetic is a walk along parents. The shape is built
+anew only when a spec changed; in between only usage moves. Nothing is ever copied: whoever tries something out passes
+an `UndoLog` and rolls it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from multikueue.api import quantity
+from multikueue.api.queues import ResourceGroup
+from multikueue.api.queues import ResourceQuota as QuotaSpec
+
+FlavorResource = tuple[str, str]
+"""(flavor, resource): what quota is counted by."""
+
+Amounts = Mapping[FlavorResource, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """Limits in counted amounts. No borrowing limit: whatever the cohort has; no lending limit: everything."""
+
+    nominal: int = 0
+    borrowing_limit: int | None = None
+    lending_limit: int | None = None
+
+
+_NOTHING = Quota()
+
+
+def quotas(groups: Iterable[ResourceGroup]) -> dict[FlavorResource, Quota]:
+    return {
+        (flavor.name, resource.name): _quota(resource)
+        for group in groups
+        for flavor in group.flavors
+        for resource in flavor.resources
+    }
+
+
+def _quota(spec: QuotaSpec) -> Quota:
+    def counted(text: str | int | float | None) -> int | None:
+        return None if text is None else quantity.amount(spec.name, quantity.parse(text))
+
+    return Quota(counted(spec.nominal_quota) or 0, counted(spec.borrowing_limit), counted(spec.lending_limit))
+
+
+class UndoLog:
+    """Changes of usage in order, to be rolled back exactly."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[Cell, int]] = []
+
+    def note(self, cell: Cell) -> None:
+        self._entries.append((cell, cell.usage))
+
+    def roll_back(self) -> None:
+        for cell, usage in reversed(self._entries):
+            cell.usage = usage
+        self._entries.clear()
+
+
+class Cell:
+    """One (flavor, resource) at one node.
+
+    `subtree` is the quota of the node and all below that lend to it; `private` the part it never lends; `usage` what
+    the node uses, for a cohort only what its children do not cover by their private part.
+    """
+
+    __slots__ = ("node", "parent", "private", "quota", "subtree", "usage")
+
+    def __init__(self, node: Node, parent: Cell | None, quota: Quota) -> None:
+        self.node, self.parent, self.quota = node, parent, quota
+        self.subtree = quota.nominal
+        self.private = 0
+        self.usage = 0
+
+    def local_available(self) -> int:
+        return max(0, self.private - self.usage)
+
+    def available(self) -> int:
+        """What could be used now, by borrowing too. Negative below an oversubscribed root."""
+        if self.parent is None:
+            return self.subtree - self.usage
+        above = self.parent.available()
+        if self.quota.borrowing_limit is not None:
+            lent = self.subtree - self.private
+            above = min(above, lent - max(0, self.usage - self.private) + self.quota.borrowing_limit)
+        return self.local_available() + above
+
+    def potential(self) -> int:
+        """What could be used if nobody used anything."""
+        if self.parent is None:
+            return self.subtree
+        reachable = self.private + self.parent.potential()
+        limit = self.quota.borrowing_limit
+        return reachable if limit is None else min(reachable, self.subtree + limit)
+
+    def add(self, amount: int, log: UndoLog | None = None) -> None:
+        free = self.local_available()
+        if log is not None:
+            log.note(self)
+        self.usage += amount
+        if self.parent is not None and amount > free:
+            self.parent.add(amount - free, log)
+
+    def remove(self, amount: int, log: UndoLog | None = None) -> None:
+        stored = self.usage - self.private
+        if log is not None:
+            log.note(self)
+        self.usage -= amount
+        if self.parent is not None and stored > 0:
+            self.parent.remove(min(amount, stored), log)
+
+    def borrows_with(self, amount: int) -> bool:
+        return self.usage + amount > self.subtree
+
+
+class Node:
+    """A ClusterQueue or Cohort in the tree; `height` is 0 for a ClusterQueue, 1 for a cohort of ClusterQueues only."""
+
+    __slots__ = ("cells", "children", "height", "in_cycle", "is_queue", "name", "parent", "quotas")
+
+    def __init__(self, name: str, *, is_queue: bool, quotas: Mapping[FlavorResource, Quota]) -> None:
+        self.name, self.is_queue, self.quotas = name, is_queue, quotas
+        self.parent: Node | None = None
+        self.children: list[Node] = []
+        self.cells: dict[FlavorResource, Cell] = {}
+        self.height = 0
+        self.in_cycle = False
+
+    @property
+    def root(self) -> Node:
+        return self if self.parent is None else self.parent.root
+
+    def cell(self, fr: FlavorResource) -> Cell:
+        """The cell, made (with those above it) where nobody declared a quota."""
+        cell = self.cells.get(fr)
+        if cell is None:
+            parent = self.parent.cell(fr) if self.parent else None
+            cell = self.cells[fr] = Cell(self, parent, self.quotas.get(fr, _NOTHING))
+        return cell
+
+    def available(self, fr: FlavorResource) -> int:
+        """What a ClusterQueue can still use; never negative."""
+        return max(0, self.cell(fr).available())
+
+    def add(self, amounts: Amounts, log: UndoLog | None = None) -> None:
+        for fr, amount in amounts.items():
+            self.cell(fr).add(amount, log)
+
+    def remove(self, amounts: Amounts, log: UndoLog | None = None) -> None:
+        for fr, amount in amounts.items():
+            self.cell(fr).remove(amount, log)
+
+
+def subtree_that_fits(cell: Cell, amount: int) -> tuple[int, bool]:
+    """Height of the lowest subtree whose quota holds `amount` more, and whether others could be asked to give back."""
+    parent = cell.parent
+    if not cell.borrows_with(amount) or parent is None:
+        return 0, parent is not None
+    rest = amount - cell.local_available()
+    while parent.borrows_with(rest):
+        if parent.parent is None:
+            return parent.node.height, False
+        rest -= parent.local_available()
+        parent = parent.parent
+    return parent.node.height, parent.parent is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A ClusterQueue or Cohort as declared: its parent cohort (empty: none) and its quotas."""
+
+    parent: str = ""
+    quotas: Mapping[FlavorResource, Quota] = field(default_factory=dict)
+
+
+class Forest:
+    """All trees. Declare members, then `build`; nodes handed out before a build are of the past after it."""
+
+    def __init__(self) -> None:
+        self._queue_specs: dict[str, Member] = {}
+        self._cohort_specs: dict[str, Member] = {}
+        self._queues: dict[str, Node] = {}
+        self._cohorts: dict[str, Node] = {}
+        self.stale = False
+
+    def declare_queue(self, name: str, member: Member | None) -> bool:
+        """Set a ClusterQueue, or remove it with None; answers whether that is new."""
+        return self._declare(self._queue_specs, name, member)
+
+    def declare_cohort(self, name: str, member: Member | None) -> bool:
+        """As for a ClusterQueue. A cohort without object that others name lives on without quota."""
+        return self._declare(self._cohort_specs, name, member)
+
+    def _declare(self, specs: dict[str, Member], name: str, member: Member | None) -> bool:
+        if specs.get(name) == member:
+            return False
+        if member is None:
+            del specs[name]
+        else:
+            specs[name] = member
+        self.stale = True
+        return True
+
+    def queue(self, name: str) -> Node | None:
+        return self._queues.get(name)
+
+    def cohort(self, name: str) -> Node | None:
+        return self._cohorts.get(name)
+
+    def root_name(self, queue: str) -> str:
+        """What stands for the tree of a ClusterQueue: its root cohort, or the queue itself when it has none.
+
+        Read from the declarations, so it is right before a build too. The two kinds of names cannot clash.
+        """
+        member = self._queue_specs.get(queue, Member())
+        lineage = list(self._lineage(member.parent))
+        return f"cohort/{lineage[-1]}" if lineage else f"queue/{queue}"
+
+    def root_of_cohort(self, cohort: str) -> str:
+        return f"cohort/{list(self._lineage(cohort))[-1]}"
+
+    def _lineage(self, cohort: str) -> Iterator[str]:
+        """The cohort and its ancestors, each once."""
+        seen: set[str] = set()
+        while cohort and cohort not in seen:
+            seen.add(cohort)
+            yield cohort
+            cohort = self._cohort_specs.get(cohort, Member()).parent
+
+    def build(self, usages: Mapping[str, Amounts]) -> None:
+        """Shape the trees as declared and fill in the usage of each ClusterQueue."""
+        self._cohorts = {name: self._cohort_node(name) for name in self._cohort_names()}
+        self._queues = {
+            name: Node(name, is_queue=True, quotas=spec.quotas) for name, spec in sorted(self._queue_specs.items())
+        }
+        for name, node in self._cohorts.items():
+            self._link(node, self._cohort_specs.get(name, Member()).parent)
+        for name, node in self._queues.items():
+            self._link(node, self._queue_specs[name].parent)
+        nodes = [*self._cohorts.values(), *self._queues.values()]
+        for node in nodes:
+            node.height = _height(node)
+            for fr in node.quotas:
+                node.cell(fr)
+        for node in sorted(nodes, key=lambda node: node.height):
+            _sum_up(node)
+        for name, amounts in usages.items():
+            if name in self._queues:
+                self._queues[name].add(amounts)
+        self.stale = False
+
+    def _cohort_names(self) -> list[str]:
+        named = {spec.parent for spec in (*self._queue_specs.values(), *self._cohort_specs.values()) if spec.parent}
+        return sorted(named | self._cohort_specs.keys())
+
+    def _cohort_node(self, name: str) -> Node:
+        return Node(name, is_queue=False, quotas=self._cohort_specs.get(name, Member()).quotas)
+
+    def _link(self, node: Node, parent: str) -> None:
+        """Hang a node below its parent, unless the way up never ends."""
+        if not parent:
+            return
+        *_, top = self._lineage(parent)
+        node.in_cycle = self._cohort_specs.get(top, Member()).parent != ""
+        if not node.in_cycle:
+            node.parent = self._cohorts[parent]
+            node.parent.children.append(node)
+
+
+def _height(node: Node) -> int:
+    if node.is_queue:
+        return 0
+    return max((1 + _height(child) for child in node.children), default=0)
+
+
+def _sum_up(node: Node) -> None:
+    """Fix what each cell keeps private and pass the rest on to the parent, which must come later."""
+    for cell in node.cells.values():
+        lending_limit = cell.quota.lending_limit
+        cell.private = 0 if lending_limit is None else max(0, cell.subtree - lending_limit)
+        if cell.parent is not None:
+            cell.parent.subtree += cell.subtree - cell.private

@@ -1,0 +1,107 @@
+"""Who holds quota: reservations by workload, their sums by ClusterQueue and by LocalQueue (quota-engine 1.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from multikueue.api import quantity
+from multikueue.api.meta import ObjectKey
+from multikueue.api.workload import Admission, ReclaimablePod
+from multikueue.quota.amounts import scaled
+from multikueue.quota.tree import Amounts, FlavorResource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """One workload's reservation. It counts from the moment a cycle assumes it until quota is released."""
+
+    key: ObjectKey
+    cluster_queue: str
+    local_queue: ObjectKey
+    amounts: Amounts
+    priority: int = 0
+    admitted: bool = False
+
+
+@dataclass(slots=True)
+class Tally:
+    """Sums over the holdings of one queue."""
+
+    reserving: int = 0
+    admitted: int = 0
+    reservation: dict[FlavorResource, int] = field(default_factory=dict)
+    usage: dict[FlavorResource, int] = field(default_factory=dict)
+
+    def count(self, holding: Holding, sign: int) -> None:
+        self.reserving += sign
+        _count(self.reservation, holding.amounts, sign)
+        if holding.admitted:
+            self.admitted += sign
+            _count(self.usage, holding.amounts, sign)
+
+
+_EMPTY = Tally()
+
+
+class Holdings:
+    """All reservations. Owned and changed by the engine only."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[ObjectKey, Holding] = {}
+        self._queues: dict[str, Tally] = {}
+        self._local_queues: dict[ObjectKey, Tally] = {}
+
+    def get(self, key: ObjectKey) -> Holding | None:
+        return self._by_key.get(key)
+
+    def add(self, holding: Holding) -> None:
+        self._by_key[holding.key] = holding
+        self._count(holding, 1)
+
+    def remove(self, key: ObjectKey) -> Holding | None:
+        holding = self._by_key.pop(key, None)
+        if holding is not None:
+            self._count(holding, -1)
+        return holding
+
+    def queue(self, name: str) -> Tally:
+        return self._queues.get(name, _EMPTY)
+
+    def local_queue(self, key: ObjectKey) -> Tally:
+        return self._local_queues.get(key, _EMPTY)
+
+    def by_queue(self) -> Mapping[str, Amounts]:
+        return {name: tally.reservation for name, tally in self._queues.items()}
+
+    def __iter__(self) -> Iterator[Holding]:
+        return iter(self._by_key.values())
+
+    def _count(self, holding: Holding, sign: int) -> None:
+        self._queues.setdefault(holding.cluster_queue, Tally()).count(holding, sign)
+        self._local_queues.setdefault(holding.local_queue, Tally()).count(holding, sign)
+
+
+def _count(total: dict[FlavorResource, int], amounts: Amounts, sign: int) -> None:
+    for fr, amount in amounts.items():
+        left = total.get(fr, 0) + sign * amount
+        if left:
+            total[fr] = left
+        else:
+            total.pop(fr, None)
+
+
+def admission_amounts(
+    admission: Admission, counts: Mapping[str, int], reclaimed: Iterable[ReclaimablePod] = ()
+) -> Amounts:
+    """What an admission uses. `counts` are the pods of the spec by pod set; reclaimed ones need no quota any more."""
+    gone = {pods.name: pods.count for pods in reclaimed}
+    total: dict[FlavorResource, int] = {}
+    for pod_set in admission.pod_set_assignments:
+        left = counts.get(pod_set.name, pod_set.count) - gone.get(pod_set.name, 0)
+        to = max(0, min(pod_set.count, left))
+        for resource, flavor in pod_set.flavors.items():
+            used = quantity.amount(resource, quantity.parse(pod_set.resource_usage.get(resource, "0")))
+            fr = (flavor, resource)
+            total[fr] = total.get(fr, 0) + scaled(used, of=pod_set.count, to=to)
+    return total

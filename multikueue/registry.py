@@ -1,0 +1,171 @@
+"""Finds a strategy by name among the installed entry points and builds it from options.
+
+Our own strategies register themselves in the same way as a user's: by an entry point of the group
+`multikueue.strategies` that points at a frozen dataclass. Only the strategy that is asked for gets imported, so a broken
+one hurts nobody else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, cast, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from multikueue.errors import ConfigurationError
+from multikueue.settings import duration, expectation
+from multikueue.strategy import Strategy
+
+__all__ = ["GROUP", "Description", "Option", "describe", "load", "names"]
+
+GROUP = "multikueue.strategies"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of a strategy: its name, its type and default in words; `default` is None if it must be given."""
+
+    name: str
+    type: str
+    default: str | None
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.type}" + ("" if self.default is None else f" = {self.default}")
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What people need to know to choose a strategy: its help text, its options and the package it comes from."""
+
+    name: str
+    help: str
+    options: tuple[Option, ...]
+    package: str
+
+
+def names() -> tuple[str, ...]:
+    """The installed strategies, sorted. Imports none of them."""
+    return tuple(sorted({point.name for point in entry_points(group=GROUP)}))
+
+
+def load(name: str, options: Mapping[str, Any]) -> Strategy:
+    """The strategy of that name with these options. Durations may be given as text, such as `5m`.
+
+    Raises ConfigurationError if there is no such strategy, if it is broken, or if it has no such option or another type
+    of it; the message lists what would be right.
+    """
+    kind = _kind(name)
+    known = _options(kind)
+    unknown = sorted(set(options) - {option.name for option in known})
+    if unknown:
+        raise ConfigurationError(f"strategy {name!r}: there is no option {', '.join(unknown)}; {_listed(known)}")
+    try:
+        return cast(Strategy, TypeAdapter(kind).validate_python(_with_durations(kind, options)))
+    except ValidationError as error:
+        raise ConfigurationError(f"strategy {name!r}: {_problems(error)}; {_listed(known)}") from None
+    except Exception as error:
+        raise ConfigurationError(f"strategy {name!r} cannot be built: {type(error).__name__}: {error}") from error
+
+
+def describe(name: str) -> Description:
+    """Help text and options of a strategy. Raises ConfigurationError as `load`."""
+    kind = _kind(name)
+    distribution = _entry_point(name).dist
+    return Description(
+        name=name,
+        help=inspect.getdoc(kind) or "",
+        options=_options(kind),
+        package=f"{distribution.name} {distribution.version}" if distribution else "",
+    )
+
+
+def _entry_point(name: str) -> EntryPoint:
+    found = {point.value: point for point in entry_points(group=GROUP) if point.name == name}
+    if not found:
+        raise ConfigurationError(
+            f"strategy {name!r}: expected one that is installed: {', '.join(names()) or 'none is'}"
+        )
+    if len(found) > 1:
+        raise ConfigurationError(f"strategy {name!r}: installed more than once: {', '.join(sorted(found))}")
+    return next(iter(found.values()))
+
+
+def _kind(name: str) -> type:
+    """The class of a strategy, once it is known to be one."""
+    point = _entry_point(name)
+    try:
+        kind = point.load()
+    except Exception as error:  # importing anybody's code may raise anything
+        raise ConfigurationError(
+            f"strategy {name!r}: {point.value} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
+    if not _is_strategy(kind):
+        raise ConfigurationError(
+            f"strategy {name!r}: expected {point.value} to be a frozen dataclass with a method nominate"
+        )
+    return cast(type, kind)
+
+
+def _is_strategy(kind: object) -> bool:
+    if not isinstance(kind, type) or not dataclasses.is_dataclass(kind):
+        return False
+    frozen: bool = kind.__dataclass_params__.frozen  # type: ignore[attr-defined]  # every dataclass has it
+    return frozen and callable(getattr(kind, "nominate", None))
+
+
+def _options(kind: type) -> tuple[Option, ...]:
+    hints = _hints(kind)
+    return tuple(
+        Option(each.name, _type_name(hints[each.name]), _default(each))
+        for each in dataclasses.fields(kind)
+        if each.init
+    )
+
+
+def _hints(kind: type) -> dict[str, Any]:
+    """The types of the fields; a name that only type checkers can see stays as it was written."""
+    try:
+        return get_type_hints(kind)
+    except NameError:
+        return {each.name: each.type for each in dataclasses.fields(kind)}
+
+
+def _with_durations(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
+    hints = _hints(kind)
+    return {
+        name: duration(value) if hints[name] in (timedelta, timedelta | None) else value
+        for name, value in options.items()
+    }
+
+
+def _type_name(hint: object) -> str:
+    text = hint if isinstance(hint, str) else inspect.formatannotation(hint)
+    return text.replace("datetime.timedelta", "duration")
+
+
+def _default(option: dataclasses.Field[Any]) -> str | None:
+    if option.default is not dataclasses.MISSING:
+        return _shown(option.default)
+    if option.default_factory is not dataclasses.MISSING:
+        return _shown(option.default_factory())
+    return None
+
+
+def _shown(value: object) -> str:
+    return f"{value.total_seconds():g}s" if isinstance(value, timedelta) else repr(value)
+
+
+def _listed(options: tuple[Option, ...]) -> str:
+    return f"its options are: {'; '.join(map(str, options))}" if options else "it has no options"
+
+
+def _problems(error: ValidationError) -> str:
+    return "; ".join(
+        f"{'.'.join(map(str, each['loc'])) or 'options'}: {expectation(each)}, got {each['input']!r}"
+        for each in error.errors()
+    )

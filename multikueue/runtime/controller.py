@@ -1,0 +1,123 @@
+"""The controller loop: long-lived workers that take keys from a queue and bring each to where it belongs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Generic, TypeVar
+
+import anyio
+import anyio.lowlevel
+import structlog
+
+from multikueue.errors import Conflict, MultiKueueError, Throttled
+from multikueue.runtime.failures import describe, is_expected, is_fatal, leaves
+from multikueue.runtime.queue import Closed, WorkQueue
+
+K = TypeVar("K", bound=Hashable)
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A reconcile that went well; with `again_after`, it wants to look again then even if nothing happens."""
+
+    again_after: timedelta | None = None
+
+
+DONE = Result()
+
+
+class Terminal(MultiKueueError):
+    """Trying again cannot help: wait until something happens to the key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Controller(Generic[K]):
+    name: str
+    queue: WorkQueue[K]
+    reconcile: Callable[[K], Awaitable[Result]]
+    deadline: timedelta | None
+    on_error: Callable[[K, Exception], None]
+
+    async def work(self) -> None:
+        """One worker: until the queue is closed."""
+        structlog.contextvars.bind_contextvars(controller=self.name)
+        while True:
+            try:
+                key = await self.queue.get()
+            except Closed:
+                return
+            # The worker's task has a context of its own and the next key takes this one's place: no need to unbind.
+            structlog.contextvars.bind_contextvars(key=str(key))
+            try:
+                await self._attempt(key)
+            finally:
+                self.queue.done(key)
+            await anyio.lowlevel.checkpoint()  # a reconcile that finds nothing to do may never have let others run
+
+    async def _attempt(self, key: K) -> None:
+        try:
+            with anyio.fail_after(None if self.deadline is None else self.deadline.total_seconds()):
+                result = await self.reconcile(key)
+        except Exception as error:  # noqa: BLE001  # the boundary: one key's failure is never another's
+            self._failed(key, error)
+            return
+        self.queue.forget(key)
+        if result.again_after is not None:
+            self.queue.add_after(key, result.again_after)
+
+    def _failed(self, key: K, error: Exception) -> None:
+        if is_fatal(error):
+            raise error
+        self.on_error(key, error)
+        if all(isinstance(leaf, Terminal) for leaf in leaves(error)):
+            self.queue.forget(key)
+            log.warning("reconcile.gave_up", error=describe(error))
+            return
+        delay = self.queue.retry(key, at_least=_asked_to_wait(error))
+        _log_retry(error, delay=delay, failures=self.queue.failures(key))
+
+
+def _asked_to_wait(error: Exception) -> timedelta:
+    """How long the server told us to stay away."""
+    waits = (leaf.after or 0.0 for leaf in leaves(error) if isinstance(leaf, Throttled))
+    return timedelta(seconds=max(waits, default=0.0))
+
+
+def _log_retry(error: Exception, *, delay: timedelta, failures: int) -> None:
+    facts = {"error": describe(error), "retry_after": round(delay.total_seconds(), 3), "failures": failures}
+    if not is_expected(error):
+        log.error("reconcile.crashed", **facts, exc_info=error)
+    elif all(isinstance(leaf, Conflict) for leaf in leaves(error)):
+        log.debug("reconcile.conflicted", **facts)
+    else:
+        log.warning("reconcile.failed", **facts)
+
+
+def _ignore(_key: object, _error: Exception) -> None:
+    pass
+
+
+async def run_controller(
+    name: str,
+    queue: WorkQueue[K],
+    reconcile: Callable[[K], Awaitable[Result]],
+    *,
+    workers: int,
+    deadline: timedelta | None = None,
+    on_error: Callable[[K, Exception], None] = _ignore,
+) -> None:
+    """Runs `reconcile` over the keys of `queue` with that many workers, until the queue is closed.
+
+    An error costs its key a back-off and nobody else anything: Terminal waits for the next event instead, Throttled
+    waits at least as long as the server asked. A reconcile that takes longer than `deadline` is cancelled and counts as
+    failed. `on_error` hears of every failure, for metrics; what it raises ends the controller. So does InvariantBroken,
+    raised within an exception group. Cancellation passes.
+    """
+    controller = _Controller(name=name, queue=queue, reconcile=reconcile, deadline=deadline, on_error=on_error)
+    async with anyio.create_task_group() as tasks:
+        for number in range(workers):
+            tasks.start_soon(controller.work, name=f"{name}-{number}")

@@ -1,0 +1,207 @@
+"""The work queue: keys wait here, each once, until a worker takes them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Hashable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import IntEnum
+from typing import Generic, NamedTuple, TypeVar
+
+from multikueue.errors import MultiKueueError
+from multikueue.runtime.backoff import Backoff
+
+K = TypeVar("K", bound=Hashable)
+
+RETRIES = Backoff(first=timedelta(milliseconds=200), cap=timedelta(minutes=5))
+
+
+class Priority(IntEnum):
+    """Which keys go first: something happened, then we asked for it, then "look at everything again"."""
+
+    LIVE = 0
+    REQUEUE = 1
+    RESYNC = 2
+
+
+class Closed(MultiKueueError):
+    """The queue was closed: there is nothing more to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Depth:
+    """How full a queue is: keys that wait by priority, that wait for their time, that are worked on, that failed last.
+
+    A key that is worked on and was added again meanwhile counts in both places.
+    """
+
+    waiting: tuple[int, ...]
+    delayed: int
+    processing: int
+    failing: int
+
+
+class _Timer(NamedTuple):
+    when: float
+    priority: Priority
+    handle: asyncio.TimerHandle
+
+
+class WorkQueue(Generic[K]):
+    """Keys by priority, first in first out within one, never twice at a time.
+
+    - A key that waits already is not added twice; it keeps the highest priority and the shortest delay of all adds.
+    - A key that a worker has is not given to another one: added meanwhile, it waits until `done`.
+    - A key of a lower priority waits as long as there is any of a higher one.
+
+    Not for threads: one event loop owns it, every method but `get` is synchronous, so there is no lock.
+    Use it within a running loop.
+    """
+
+    def __init__(self, *, retries: Backoff = RETRIES) -> None:
+        self._retries = retries
+        self._waiting: tuple[OrderedDict[K, None], ...] = tuple(OrderedDict() for _ in Priority)
+        self._place: dict[K, Priority] = {}
+        self._timers: dict[K, _Timer] = {}
+        self._processing: set[K] = set()
+        self._again: dict[K, Priority] = {}
+        self._failures: dict[K, int] = {}
+        self._getters: deque[asyncio.Future[None]] = deque()
+        self._closed = False
+
+    def __len__(self) -> int:
+        """How many keys wait for a worker or for their turn after `done`; those with a delay do not count."""
+        return len(self._place) + len(self._again)
+
+    def depth(self) -> Depth:
+        waiting = [len(keys) for keys in self._waiting]
+        for priority in self._again.values():
+            waiting[priority] += 1
+        return Depth(
+            waiting=tuple(waiting),
+            delayed=len(self._timers),
+            processing=len(self._processing),
+            failing=len(self._failures),
+        )
+
+    def add(self, key: K, priority: Priority = Priority.LIVE) -> None:
+        """Wants the key looked at as soon as may be. After `close`, nothing happens."""
+        if self._closed:
+            return
+        timer = self._drop_timer(key)
+        if timer is not None:
+            priority = min(priority, timer.priority)
+        if key in self._processing:
+            self._again[key] = min(priority, self._again.get(key, priority))
+            return
+        self._enqueue(key, priority)
+
+    def add_after(self, key: K, delay: timedelta, priority: Priority = Priority.REQUEUE) -> None:
+        """Wants the key looked at after `delay`, unless it is to be looked at sooner anyhow."""
+        if self._closed:
+            return
+        if delay <= timedelta():
+            self.add(key, priority)
+            return
+        if key in self._place or key in self._again:
+            self.add(key, priority)  # sooner anyhow: only the priority may rise
+            return
+        self._start_timer(key, delay.total_seconds(), priority)
+
+    def retry(self, key: K, *, at_least: timedelta = timedelta()) -> timedelta:
+        """The key failed: wants it looked at after its back-off, which grows until `forget`. Answers the delay."""
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        delay = max(self._retries.delay(failures), at_least)
+        self.add_after(key, delay)
+        return delay
+
+    def failures(self, key: K) -> int:
+        """How often the key failed since it was last forgotten."""
+        return self._failures.get(key, 0)
+
+    def forget(self, key: K) -> None:
+        """The key went well: its next failure counts as the first."""
+        self._failures.pop(key, None)
+
+    async def get(self) -> K:
+        """The next key, which is then ours until `done`; waits for one if need be. Raises Closed."""
+        while not self._closed:
+            for keys in self._waiting:
+                if keys:
+                    key, _ = keys.popitem(last=False)
+                    del self._place[key]
+                    self._processing.add(key)
+                    return key
+            await self._woken()
+        raise Closed("the work queue is closed")
+
+    def done(self, key: K) -> None:
+        """The worker has finished with the key, well or not. Raises KeyError if nobody had it."""
+        self._processing.remove(key)
+        priority = self._again.pop(key, None)
+        if priority is not None:
+            self.add(key, priority)
+
+    def close(self) -> None:
+        """Forgets all keys and wakes all that wait in `get`, which then raise Closed."""
+        self._closed = True
+        for timer in self._timers.values():
+            timer.handle.cancel()
+        for keys in self._waiting:
+            keys.clear()
+        self._place.clear()
+        self._timers.clear()
+        self._again.clear()
+        while self._getters:
+            self._wake_one()
+
+    def _enqueue(self, key: K, priority: Priority) -> None:
+        place = self._place.get(key)
+        if place is not None and place <= priority:
+            return
+        if place is not None:
+            del self._waiting[place][key]
+        self._waiting[priority][key] = None
+        self._place[key] = priority
+        if place is None:
+            self._wake_one()
+
+    def _start_timer(self, key: K, seconds: float, priority: Priority) -> None:
+        loop = asyncio.get_running_loop()
+        when = loop.time() + seconds
+        known = self._drop_timer(key)
+        if known is not None:
+            when, priority = min(when, known.when), min(priority, known.priority)
+        self._timers[key] = _Timer(when, priority, loop.call_at(when, self._ring, key))
+
+    def _drop_timer(self, key: K) -> _Timer | None:
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.handle.cancel()
+        return timer
+
+    def _ring(self, key: K) -> None:
+        self.add(key, self._timers[key].priority)
+
+    async def _woken(self) -> None:
+        getter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._getters.append(getter)
+        try:
+            await getter
+        except asyncio.CancelledError:
+            if getter.cancelled():
+                with suppress(ValueError):  # skipped by a wake-up already
+                    self._getters.remove(getter)
+            elif self._place:
+                self._wake_one()  # we were woken for a key and go without it: somebody else must take it
+            raise
+
+    def _wake_one(self) -> None:
+        while self._getters:
+            getter = self._getters.popleft()
+            if not getter.done():
+                getter.set_result(None)
+                return

@@ -1,0 +1,103 @@
+"""The last seen objects of one kind in one cluster, with indexes; changed only by watch events and our own answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Generic, TypeVar
+
+from multikueue.api.meta import Object, ObjectKey
+
+T = TypeVar("T", bound=Object)
+
+Indexer = Callable[[T], Iterable[Hashable]]
+Listener = Callable[[T | None, T | None], None]
+
+
+def _ignore(_old: object, _new: object) -> None:
+    return None
+
+
+class Cache(Generic[T]):
+    """Objects by key. Owner: the store of the cluster; every method is synchronous, so each change is atomic.
+
+    It keeps the newest version only. An answer to our own write goes in through `upsert` like an event does (read your
+    writes), and older events fall off. What we saw deleted does not come back by a late event of the same object.
+    `on_change(old, new)` is told each real change: (None, new) added, (old, new) changed, (old, None) gone.
+    """
+
+    def __init__(self, on_change: Listener[T] = _ignore, *, indexes: Mapping[str, Indexer[T]] | None = None) -> None:
+        self._objects: dict[ObjectKey, T] = {}
+        self._buried: dict[str, ObjectKey] = {}
+        self._on_change = on_change
+        self._indexers = dict(indexes or {})
+        self._indexes: dict[str, dict[Hashable, dict[ObjectKey, None]]] = {name: {} for name in self._indexers}
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(tuple(self._objects.values()))
+
+    def get(self, key: ObjectKey) -> T | None:
+        return self._objects.get(key)
+
+    def by(self, index: str, value: Hashable) -> tuple[T, ...]:
+        """The objects whose index function named `value`, in the order they came."""
+        return tuple(self._objects[key] for key in self._indexes[index].get(value, ()))
+
+    def upsert(self, item: T) -> None:
+        """Take in an object, unless something newer is known or it is known to be deleted."""
+        if item.metadata.uid in self._buried:
+            return
+        old = self._objects.get(item.key)
+        if old is not None and old.version >= item.version:
+            return
+        self._put(old, item)
+
+    def remove(self, item: T) -> None:
+        """A watch said that the object is gone."""
+        self._buried.pop(item.metadata.uid, None)
+        old = self._objects.get(item.key)
+        if old is not None and old.metadata.uid == item.metadata.uid:
+            self._drop(old)
+
+    def bury(self, item: T) -> None:
+        """Our own delete was answered: the object is gone now, whatever late events say."""
+        self._buried[item.metadata.uid] = item.key
+        old = self._objects.get(item.key)
+        if old is not None and old.metadata.uid == item.metadata.uid:
+            self._drop(old)
+
+    def replace(self, items: Sequence[T], version: int = 0) -> None:
+        """A list as of `version`: missing objects are gone, unless they are newer than the list itself."""
+        listed = {item.key for item in items}
+        self._buried = {uid: key for uid, key in self._buried.items() if key in listed}
+        for old in self:
+            if old.key not in listed and not (version and old.version > version):
+                self._drop(old)
+        for item in items:
+            self.upsert(item)
+
+    def _put(self, old: T | None, new: T) -> None:
+        if old is not None:
+            self._unindex(old)
+        self._objects[new.key] = new
+        for name, indexer in self._indexers.items():
+            for value in indexer(new):
+                self._indexes[name].setdefault(value, {})[new.key] = None
+        self._on_change(old, new)
+
+    def _drop(self, old: T) -> None:
+        self._unindex(old)
+        del self._objects[old.key]
+        self._on_change(old, None)
+
+    def _unindex(self, old: T) -> None:
+        for name, indexer in self._indexers.items():
+            index = self._indexes[name]
+            for value in indexer(old):
+                keys = index.get(value)
+                if keys is not None:
+                    keys.pop(old.key, None)
+                    if not keys:
+                        del index[value]

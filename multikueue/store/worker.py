@@ -1,0 +1,87 @@
+"""One worker cluster as last seen: its copies and jobs with our origin, and how it can be reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from multikueue.api.job import Job
+from multikueue.api.meta import ObjectKey
+from multikueue.api.workload import PREBUILT_LABEL, Workload
+from multikueue.dispatch.group import Reach
+from multikueue.store.cache import Cache
+
+CONFLICT_MEMORY = timedelta(minutes=5)
+"""How long a worker is passed over for a workload after a foreign object was found in its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A foreign object that holds a name we need, in words, and until when we take it to be there."""
+
+    text: str
+    until: datetime
+
+
+def prebuilt_key(job: Job) -> Iterable[ObjectKey]:
+    """The workload a remote job belongs to."""
+    name = job.metadata.labels.get(PREBUILT_LABEL)
+    return (ObjectKey(job.metadata.namespace, name),) if name else ()
+
+
+@dataclass(slots=True)
+class WorkerView:
+    """Owner of the state: the worker's connection task (caches, reach) and its outbox (asked, conflicts).
+
+    `known` turns True once all its objects were seen, and stays. `asked` holds, per workload, the attempt whose job we
+    asked for without having learned the outcome. The caches survive a lost connection: they are the last known state.
+    """
+
+    name: str
+    touch_workload: Callable[[ObjectKey], None]
+    touch_job: Callable[[ObjectKey], None]
+    reach: Reach = Reach.SUSPECT
+    since: datetime | None = None
+    why: str = "not connected yet"
+    known: bool = False
+    asked: dict[ObjectKey, str] = field(default_factory=dict)
+    conflicts: dict[ObjectKey, Conflict] = field(default_factory=dict)
+    workloads: Cache[Workload] = field(init=False)
+    jobs: Cache[Job] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.workloads = Cache(self._workload_changed)
+        self.jobs = Cache(self._job_changed, indexes={"workload": prebuilt_key})
+
+    def job_of(self, key: ObjectKey) -> Job | None:
+        """Our job for the workload of that key."""
+        return next(iter(self.jobs.by("workload", key)), None)
+
+    def conflict(self, key: ObjectKey, now: datetime) -> str:
+        conflict = self.conflicts.get(key)
+        if conflict is not None and now >= conflict.until:
+            del self.conflicts[key]
+            return ""
+        return conflict.text if conflict else ""
+
+    def holds(self, key: ObjectKey) -> bool:
+        """Whether anything of the workload is, or may be, there."""
+        return self.workloads.get(key) is not None or self.job_of(key) is not None or key in self.asked
+
+    def held(self) -> set[ObjectKey]:
+        """The workloads that have something there."""
+        return {w.key for w in self.workloads} | {key for job in self.jobs for key in prebuilt_key(job)}
+
+    def _workload_changed(self, old: Workload | None, new: Workload | None) -> None:
+        touched = new or old
+        assert touched is not None
+        self.touch_workload(touched.key)
+
+    def _job_changed(self, old: Job | None, new: Job | None) -> None:
+        touched = new or old
+        assert touched is not None
+        self.touch_job(touched.key)
+        for key in prebuilt_key(touched):
+            self.asked.pop(key, None)
+            self.touch_workload(key)

@@ -1,0 +1,117 @@
+"""Builders of what a strategy sees: its workload and its fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Self
+
+from multikueue.api.quantity import amount, parse
+from multikueue.strategy import Fleet, Placement, Worker
+from multikueue.strategy import Workload as StrategyWorkload
+from multikueue.testing.objects import NOW, Quantity, resources_of
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyWorkloadBuilder:
+    """A workload as strategies see it: reserved at `NOW`, nominated nowhere."""
+
+    value: StrategyWorkload
+
+    def queue(self, name: str, *, cluster_queue: str = "cq") -> Self:
+        return self._with(queue=name, cluster_queue=cluster_queue)
+
+    def priority(self, value: int) -> Self:
+        return self._with(priority=value)
+
+    def request(self, resources: Mapping[str, Quantity] | None = None, **more: Quantity) -> Self:
+        """What all pods request together; adds to what was said before."""
+        amounts = {name: amount(name, parse(each)) for name, each in resources_of(resources, more).items()}
+        return self._with(requests={**self.value.requests, **amounts})
+
+    def labels(self, labels: Mapping[str, str] | None = None, **more: str) -> Self:
+        return self._with(labels={**self.value.labels, **(labels or {}), **more})
+
+    def annotations(self, annotations: Mapping[str, str] | None = None, **more: str) -> Self:
+        return self._with(annotations={**self.value.annotations, **(annotations or {}), **more})
+
+    def created(self, at: datetime) -> Self:
+        return self._with(created_at=at)
+
+    def reserved(self, at: datetime) -> Self:
+        return self._with(reserved_at=at)
+
+    def nominated(self, *clusters: str, at: datetime = NOW) -> Self:
+        """Nominated there since `at`."""
+        return self._with(nominated_clusters=clusters, nominated_at=at if clusters else None)
+
+    def failed_on(self, cluster: str, *, at: datetime = NOW) -> Self:
+        """An earlier attempt ended there at `at`."""
+        return self._with(failed_on={**self.value.failed_on, cluster: at})
+
+    def build(self) -> StrategyWorkload:
+        return self.value
+
+    def _with(self, **changes: Any) -> Self:
+        return replace(self, value=replace(self.value, **changes))
+
+
+@dataclass(frozen=True, slots=True)
+class FleetBuilder:
+    """Workers in the order in which they were named, all usable until said otherwise, at `NOW`."""
+
+    value: Fleet
+
+    def worker(
+        self,
+        name: str,
+        *,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Adds a usable worker at the end."""
+        return self._add(Worker(name=name, labels=dict(labels or {}), annotations=dict(annotations or {})))
+
+    def unusable(self, name: str, *, why: str = "not connected") -> Self:
+        """That worker cannot be used; it comes at the end if it was not named before."""
+        lost = Worker(name=name, usable=False, why=why)
+        if all(each.name != name for each in self.value.workers):
+            return self._add(lost)
+        return self._with(
+            workers=tuple(
+                replace(each, usable=False, why=why) if each.name == name else each for each in self.value.workers
+            )
+        )
+
+    def placement(self, name: str, *groups: tuple[str, ...], problem: str = "") -> Self:
+        """Adds an OCM Placement with its decision groups in order of preference."""
+        found = Placement(name=name, groups=groups, problem=problem)
+        return self._with(placements={**self.value.placements, name: found})
+
+    def at(self, now: datetime) -> Self:
+        return self._with(now=now)
+
+    def later(self, by: timedelta) -> Self:
+        return self._with(now=self.value.now + by)
+
+    def build(self) -> Fleet:
+        return self.value
+
+    def _add(self, worker: Worker) -> Self:
+        return self._with(workers=(*self.value.workers, worker))
+
+    def _with(self, **changes: Any) -> Self:
+        return replace(self, value=replace(self.value, **changes))
+
+
+def strategy_workload(name: str = "wl", *, namespace: str = "default") -> StrategyWorkloadBuilder:
+    value = StrategyWorkload(
+        namespace=namespace, name=name, queue="main", cluster_queue="cq", created_at=NOW, reserved_at=NOW
+    )
+    return StrategyWorkloadBuilder(value)
+
+
+def fleet(*names: str) -> FleetBuilder:
+    """A fleet of usable workers of these names."""
+    return FleetBuilder(Fleet(workers=tuple(Worker(name=name) for name in names), now=NOW))

@@ -1,0 +1,106 @@
+"""What every builder of an object shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Generic, Self, TypeVar
+
+import msgspec
+
+from multikueue.api.meta import Condition, Object, ObjectMeta, OwnerReference, with_condition
+from multikueue.api.multikueue import (
+    ACTIVE,
+)
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+"""The time of everything built without a time of its own."""
+
+Quantity = str | int | float
+"""An amount as Kubernetes spells it: `2`, `"500m"`, `"4Gi"`."""
+
+T_co = TypeVar("T_co", bound=Object, covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Builder(Generic[T_co]):
+    """Any object with metadata."""
+
+    value: T_co
+
+    def build(self) -> T_co:
+        return self.value
+
+    def uid(self, uid: str) -> Self:
+        return self._withmetadata_of(uid=uid)
+
+    def version(self, number: int) -> Self:
+        """The resource version."""
+        return self._withmetadata_of(resource_version=str(number))
+
+    def generation(self, number: int) -> Self:
+        return self._withmetadata_of(generation=number)
+
+    def created(self, at: datetime) -> Self:
+        return self._withmetadata_of(creation_timestamp=at)
+
+    def deleted(self, at: datetime = NOW) -> Self:
+        """Being deleted since `at`."""
+        return self._withmetadata_of(deletion_timestamp=at)
+
+    def labels(self, labels: Mapping[str, str] | None = None, **more: str) -> Self:
+        """Adds labels; those of a name that is there already are replaced."""
+        return self._withmetadata_of(labels={**self.value.metadata.labels, **(labels or {}), **more})
+
+    def annotations(self, annotations: Mapping[str, str] | None = None, **more: str) -> Self:
+        return self._withmetadata_of(annotations={**self.value.metadata.annotations, **(annotations or {}), **more})
+
+    def finalizers(self, *names: str) -> Self:
+        return self._withmetadata_of(finalizers=names)
+
+    def owned_by(self, *, api_version: str, kind: str, name: str, uid: str, controller: bool = True) -> Self:
+        """Adds an owner reference."""
+        owner = OwnerReference(api_version=api_version, kind=kind, name=name, uid=uid, controller=controller)
+        return self._withmetadata_of(owner_references=(*self.value.metadata.owner_references, owner))
+
+    def _withmetadata_of(self, **changes: Any) -> Self:
+        return self._with(metadata=msgspec.structs.replace(self.value.metadata, **changes))
+
+    def _with(self, **changes: Any) -> Self:
+        return replace(self, value=msgspec.structs.replace(self.value, **changes))
+
+    def _with_spec(self, **changes: Any) -> Self:
+        spec: Any = self.value.spec  # type: ignore[attr-defined]  # each builder that calls this has one
+        return self._with(spec=msgspec.structs.replace(spec, **changes))
+
+    def _with_status(self, **changes: Any) -> Self:
+        status: Any = self.value.status  # type: ignore[attr-defined]  # as above
+        return self._with(status=msgspec.structs.replace(status, **changes))
+
+    def _with_condition(self, condition: Condition, at: datetime) -> Self:
+        conditions: tuple[Condition, ...] = self.value.status.conditions  # type: ignore[attr-defined]  # as above
+        return self._with_status(conditions=with_condition(conditions, condition, at))
+
+
+def metadata_of(kind: str, name: str, namespace: str = "") -> ObjectMeta:
+    return ObjectMeta(
+        name=name,
+        namespace=namespace,
+        uid=uid_of(kind, name, namespace),
+        resource_version="1",
+        generation=1,
+        creation_timestamp=NOW,
+    )
+
+
+def uid_of(kind: str, name: str, namespace: str = "") -> str:
+    return "-".join(part for part in ("uid", kind, namespace, name) if part)
+
+
+def resources_of(resources: Mapping[str, Quantity] | None, more: Mapping[str, Quantity]) -> dict[str, Quantity]:
+    return {**(resources or {}), **more}
+
+
+def active_condition(yes: bool, reason: str, message: str) -> Condition:
+    return Condition(type=ACTIVE, status="True" if yes else "False", reason=reason, message=message)

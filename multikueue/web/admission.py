@@ -1,0 +1,99 @@
+"""AdmissionReview v1: request bytes in, response bytes out. Never raises on what a client sends."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from multikueue.api.meta import encode
+from multikueue.jobs.defaulting import DEFAULT_MANAGERS, Submitted, default_job, read_job, refusal
+
+Lookup = Callable[[str, str], bool | None]
+"""(namespace, LocalQueue) -> whether its ClusterQueue dispatches to workers; None if there is no such queue."""
+
+
+class NotAReview(Exception):  # noqa: N818  # says what came in, as a sentence
+    """The request is no AdmissionReview that one could answer: HTTP 400."""
+
+
+class _Resource(msgspec.Struct, frozen=True):
+    group: str = ""
+    resource: str = ""
+
+
+class _Request(msgspec.Struct, frozen=True, rename="camel"):
+    uid: str
+    resource: _Resource = _Resource()
+    sub_resource: str | None = None
+    namespace: str | None = None
+    operation: str = ""
+    object: msgspec.Raw = msgspec.Raw(b"null")
+    old_object: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Review(msgspec.Struct, frozen=True, rename="camel"):
+    api_version: str
+    kind: str
+    request: _Request
+
+
+_decode = msgspec.json.Decoder(_Review).decode
+
+
+def review(body: bytes, lookup: Lookup) -> bytes:
+    """The answer to one AdmissionReview about a batch Job: allowed, perhaps with a patch; or denied with the reasons.
+
+    Whatever is not a Job being created or updated is allowed as it is. Raises NotAReview if there is nothing to answer.
+    """
+    try:
+        asked = _decode(body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise NotAReview(f"not an AdmissionReview: {error}") from None
+    if asked.api_version != "admission.k8s.io/v1" or asked.kind != "AdmissionReview":
+        raise NotAReview(f"expected admission.k8s.io/v1 AdmissionReview, got {asked.api_version} {asked.kind}")
+    answer = {"apiVersion": asked.api_version, "kind": asked.kind, "response": _respond(asked.request, lookup)}
+    return encode(answer)
+
+
+def _respond(request: _Request, lookup: Lookup) -> dict[str, Any]:
+    allowed: dict[str, Any] = {"uid": request.uid, "allowed": True}
+    if not _is_job(request) or request.operation not in ("CREATE", "UPDATE"):
+        return allowed
+    try:
+        job = read_job(request.object)
+        old = read_job(request.old_object) if request.operation == "UPDATE" else None
+    except (msgspec.DecodeError, RecursionError) as error:
+        return _denied(request, f"the Job can't be read: {error}")
+    if not job.queue and (old is None or not old.queue):
+        return allowed
+    problem = refusal(job, old)
+    if problem is not None:
+        return _denied(request, problem)
+    return allowed if old is not None else allowed | _defaults(job, request, lookup)
+
+
+def _is_job(request: _Request) -> bool:
+    return (request.resource.group, request.resource.resource) == ("batch", "jobs") and not request.sub_resource
+
+
+def _defaults(job: Submitted, request: _Request, lookup: Lookup) -> dict[str, Any]:
+    namespace = request.namespace or job.metadata.namespace or ""
+    dispatched = lookup(namespace, job.queue)
+    patch = default_job(job, queue_uses_multikueue=bool(dispatched))
+    found: dict[str, Any] = {}
+    if patch:
+        found = {"patchType": "JSONPatch", "patch": b64encode(encode(patch)).decode()}
+    if dispatched is None and job.fields.managed_by in DEFAULT_MANAGERS:
+        found["warnings"] = [
+            f"LocalQueue {job.queue} doesn't exist in namespace {namespace} yet, so the job isn't marked for dispatch "
+            "to other clusters, and the mark (spec.managedBy) can't be added later"
+        ]
+    return found
+
+
+def _denied(request: _Request, message: str) -> dict[str, Any]:
+    status = {"code": 403, "reason": "Forbidden", "message": message}
+    return {"uid": request.uid, "allowed": False, "status": status}

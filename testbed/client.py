@@ -1,0 +1,224 @@
+"""A tiny Kubernetes client for tests and benchmarks: plain dictionaries in and out.
+
+It shares nothing with `multikueue.kube`, so a mistake there cannot hide itself in the tests.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, NamedTuple, Self, TypeVar
+
+import aiohttp
+import anyio
+import yaml
+
+__all__ = ["ApiError", "Client", "Kind", "eventually"]
+
+T = TypeVar("T")
+Object = dict[str, Any]
+Objects = list[Object]  # `list` inside `Client` is its method
+
+MERGE_PATCH = "application/merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+
+class Kind(NamedTuple):
+    """A kind of object with its group and version, as in its manifests."""
+
+    api_version: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Resource:
+    """Where the objects of a kind live on the server."""
+
+    root: str
+    plural: str
+    namespaced: bool
+
+    def path(self, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
+        scope = ["namespaces", namespace] if self.namespaced and namespace else []
+        return "/".join(part for part in (self.root, *scope, self.plural, name, subresource) if part)
+
+
+class ApiError(Exception):
+    """The server said no."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(f"{status} {reason}: {message}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+
+
+class Client:
+    """Requests to one API server as one user; open it with `async with`, in the event loop that uses it."""
+
+    def __init__(self, server: str, *, ca: bytes, token: str, user_agent: str = "testbed", timeout: float = 30) -> None:
+        self.server = server
+        self._ca = ca
+        self._headers = {"Authorization": f"Bearer {token}", "User-Agent": user_agent}
+        self._timeout = aiohttp.ClientTimeout(total=timeout)
+        self._session: aiohttp.ClientSession | None = None
+        self._resources: dict[Kind, _Resource] = {}
+
+    async def __aenter__(self) -> Self:
+        trust = ssl.create_default_context(cadata=self._ca.decode())
+        connector = aiohttp.TCPConnector(ssl=trust, limit=0)
+        self._session = aiohttp.ClientSession(
+            self.server, connector=connector, headers=self._headers, timeout=self._timeout
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._session is not None
+        await self._session.close()
+        self._session = None
+
+    async def get(self, kind: Kind, name: str, namespace: str | None = None) -> Object:
+        return await self._object("GET", await self._path(kind, namespace, name))
+
+    async def find(self, kind: Kind, name: str, namespace: str | None = None) -> Object | None:
+        """Like `get`, with None for an object that is not there."""
+        try:
+            return await self.get(kind, name, namespace)
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    async def list(self, kind: Kind, namespace: str | None = None, *, labels: str | None = None) -> Objects:
+        """All objects of the kind, in one namespace or everywhere, perhaps only those the label selector chooses."""
+        query = {"labelSelector": labels} if labels else {}
+        answer = await self._object("GET", await self._path(kind, namespace), query=query)
+        # Lists leave out what is the same for all items.
+        return [{"apiVersion": kind.api_version, "kind": kind.kind, **item} for item in answer["items"]]
+
+    async def create(self, body: Object, *, dry_run: bool = False) -> Object:
+        query = {"dryRun": "All"} if dry_run else {}
+        kind, _, namespace = _identity(body)
+        return await self._object("POST", await self._path(kind, namespace), body=body, query=query)
+
+    async def replace(self, body: Object, *, subresource: str | None = None) -> Object:
+        return await self._object("PUT", await self._own_path(body, subresource), body=body)
+
+    async def patch(
+        self, kind: Kind, name: str, body: Object, namespace: str | None = None, *, subresource: str | None = None
+    ) -> Object:
+        """Merge patch: a key with None goes away."""
+        path = await self._path(kind, namespace, name, subresource)
+        return await self._object("PATCH", path, body=body, content_type=MERGE_PATCH)
+
+    async def patch_status(self, kind: Kind, name: str, status: Object, namespace: str | None = None) -> Object:
+        return await self.patch(kind, name, {"status": status}, namespace, subresource="status")
+
+    async def apply(self, body: Object) -> Object:
+        """Server-side apply as field manager `testbed`; conflicts are ours to win."""
+        query = {"fieldManager": "testbed", "force": "true"}
+        return await self._object("PATCH", await self._own_path(body), body=body, query=query, content_type=APPLY_PATCH)
+
+    async def apply_yaml(self, text: str) -> Objects:
+        """Apply each document of a YAML text, in order."""
+        return [await self.apply(document) for document in yaml.safe_load_all(text) if document]
+
+    async def delete(
+        self, kind: Kind, name: str, namespace: str | None = None, *, propagation: str = "Background"
+    ) -> None:
+        """Ask for deletion; an object that is not there is as good as deleted."""
+        options = {"propagationPolicy": propagation}
+        try:
+            await self._object("DELETE", await self._path(kind, namespace, name), body=options)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Object | None = None,
+        query: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+    ) -> bytes:
+        """One request as it is; an answer of 400 or more raises `ApiError`."""
+        assert self._session is not None, "open the client with `async with`"
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": content_type} if data is not None else {}
+        async with self._session.request(method, path, data=data, headers=headers, params=query or {}) as response:
+            content = await response.read()
+            if response.status >= 400:
+                raise _error(response.status, content)
+            return content
+
+    async def _object(self, method: str, path: str, **options: Any) -> Object:
+        answer: Object = json.loads(await self.request(method, path, **options))
+        return answer
+
+    async def _own_path(self, body: Object, subresource: str | None = None) -> str:
+        kind, name, namespace = _identity(body)
+        return await self._path(kind, namespace, name, subresource)
+
+    async def _path(
+        self, kind: Kind, namespace: str | None, name: str | None = None, subresource: str | None = None
+    ) -> str:
+        resource = self._resources.get(kind) or await self._discover(kind)
+        return resource.path(namespace, name, subresource)
+
+    async def _discover(self, kind: Kind) -> _Resource:
+        root = f"/api/{kind.api_version}" if kind.api_version == "v1" else f"/apis/{kind.api_version}"
+        for entry in (await self._object("GET", root))["resources"]:
+            if "/" not in entry["name"]:
+                known = Kind(kind.api_version, entry["kind"])
+                self._resources[known] = _Resource(root, entry["name"], entry["namespaced"])
+        if kind not in self._resources:
+            raise ApiError(404, "NotFound", f"the server does not know {kind.kind} of {kind.api_version}")
+        return self._resources[kind]
+
+
+async def eventually(predicate: Callable[[], Awaitable[T | None]], *, timeout: float = 10, interval: float = 0.05) -> T:
+    """Ask until the answer is true, and return it.
+
+    Inside, a failed `assert` and an object that is not there mean "not yet"; the last one is the cause a failed test
+    shows.
+    """
+    deadline = time.monotonic() + timeout
+    while True:
+        cause: Exception | None = None
+        try:
+            if answer := await predicate():
+                return answer
+        except AssertionError as error:
+            cause = error
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            cause = error
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout:g} s: {cause or _name(predicate)}") from cause
+        await anyio.sleep(interval)
+
+
+def _name(predicate: Callable[..., object]) -> str:
+    return getattr(predicate, "__qualname__", repr(predicate))
+
+
+def _identity(body: Object) -> tuple[Kind, str, str | None]:
+    metadata = body["metadata"]
+    return Kind(body["apiVersion"], body["kind"]), metadata.get("name", ""), metadata.get("namespace")
+
+
+def _error(status: int, content: bytes) -> ApiError:
+    try:
+        answer = json.loads(content)
+        return ApiError(status, answer.get("reason", ""), answer.get("message", ""))
+    except (ValueError, AttributeError):
+        return ApiError(status, "", content.decode(errors="replace")[:500])

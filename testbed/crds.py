@@ -1,0 +1,101 @@
+"""CRDs from the Go module cache, by group name, and their installation.
+
+None is copied into the repository: they are always those of the versions in `go.mod`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import anyio
+import yaml
+
+from testbed.client import ApiError, Client, Kind, eventually
+from testbed.programs import module_folder
+
+__all__ = ["GROUPS", "definitions", "install"]
+
+CRD = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+
+# What `install` knows: the module and the files in it.
+GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "kueue": ("sigs.k8s.io/kueue", ("config/components/crd/bases/kueue.x-k8s.io_*.yaml",)),
+    "jobset": ("sigs.k8s.io/jobset", ("config/components/crd/bases/*.yaml",)),
+    "leaderworkerset": ("sigs.k8s.io/lws", ("config/crd/bases/leaderworkerset.x-k8s.io_*.yaml",)),
+    "mpi": ("github.com/kubeflow/mpi-operator", ("manifests/base/kubeflow.org_mpijobs.yaml",)),
+    "kubeflow": (
+        "github.com/kubeflow/training-operator",
+        tuple(
+            f"manifests/base/crds/kubeflow.org_{kind}jobs.yaml"
+            for kind in ("jax", "paddle", "pytorch", "tf", "xgboost")
+        ),
+    ),
+    "trainer": ("github.com/kubeflow/trainer/v2", ("manifests/base/crds/trainer.kubeflow.org_*.yaml",)),
+    "ray": ("github.com/ray-project/kuberay/ray-operator", ("config/crd/bases/ray.io_*.yaml",)),
+    "appwrapper": ("github.com/project-codeflare/appwrapper", ("config/crd/bases/*appwrappers.yaml",)),
+    "clusterprofile": ("sigs.k8s.io/cluster-inventory-api", ("config/crd/bases/*_clusterprofiles.yaml",)),
+    "ocm": ("open-cluster-management.io/api", ("cluster/*/*.crd.yaml",)),
+}
+
+
+@cache
+def definitions(group: str) -> list[dict[str, Any]]:
+    """The CRDs of one group, read once; not to be changed."""
+    module, patterns = GROUPS[group]
+    folder = module_folder(module)
+    files = [file for pattern in patterns for file in sorted(folder.glob(pattern))]
+    assert files, f"no CRDs of {group} in {folder}"
+    return [_read(file) for file in files]
+
+
+def _read(file: Path) -> dict[str, Any]:
+    # The C loader: Kueue's Workload alone has 19,000 lines, half a minute for the pure one.
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    definition: dict[str, Any] = yaml.load(file.read_bytes(), Loader=loader)
+    slim: dict[str, Any] = _without_descriptions(definition)
+    return slim
+
+
+def _without_descriptions(value: Any) -> Any:
+    """Drop what `kubectl explain` would show: two thirds of the text, paid for by each API server."""
+    if isinstance(value, list):
+        return [_without_descriptions(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    # A property may be called "description" too; that one is a schema, not a text.
+    return {
+        key: _without_descriptions(item)
+        for key, item in value.items()
+        if not (key == "description" and isinstance(item, str))
+    }
+
+
+async def install(client: Client, groups: Iterable[str]) -> None:
+    """Create the CRDs of the groups and wait until each is served."""
+    wanted = [definition for group in groups for definition in definitions(group)]
+    async with anyio.create_task_group() as tasks:
+        for definition in wanted:
+            tasks.start_soon(_create, client, definition)
+    await eventually(lambda: _established(client, [crd["metadata"]["name"] for crd in wanted]), timeout=60)
+
+
+async def _create(client: Client, definition: dict[str, Any]) -> None:
+    try:
+        await client.create(definition)
+    except ApiError as error:
+        if error.reason != "AlreadyExists":
+            raise
+
+
+async def _established(client: Client, names: Sequence[str]) -> bool:
+    installed = {crd["metadata"]["name"]: crd for crd in await client.list(CRD)}
+    return all(_is_established(installed.get(name, {})) for name in names)
+
+
+def _is_established(crd: dict[str, Any]) -> bool:
+    # The list of conditions is null for a moment.
+    conditions = crd.get("status", {}).get("conditions") or []
+    return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)

@@ -1,0 +1,93 @@
+"""Playing the part of nodes and pods: a test decides when a Job has run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from testbed.client import ApiError, Client
+from testbed.objects import JOB, Object
+
+__all__ = ["complete_job", "fail_job", "start_job"]
+
+# Kubernetes counts pods in these fields. A finished Job may have none that run, and none whose end is not counted yet.
+NO_PODS: Object = {
+    "active": None,
+    "ready": 0,
+    "terminating": 0,
+    "uncountedTerminatedPods": {"succeeded": None, "failed": None},
+}
+
+
+async def start_job(client: Client, namespace: str, name: str) -> Object:
+    """All pods of the Job run and are ready."""
+    return await _patch(client, namespace, name, _running)
+
+
+async def complete_job(client: Client, namespace: str, name: str) -> Object:
+    """The Job has succeeded.
+
+    The status is one that the API server's validation takes as a whole, beside a kube-controller-manager or without:
+    the start that is already noted stays (it may not change while a Job runs), and no pod is left that runs or waits
+    to be counted.
+    """
+    return await _patch(client, namespace, name, _succeeded)
+
+
+async def fail_job(client: Client, namespace: str, name: str) -> Object:
+    """The Job has failed for good."""
+    return await _patch(client, namespace, name, _failed)
+
+
+async def _patch(client: Client, namespace: str, name: str, status: Callable[[Object], Object]) -> Object:
+    """Patch the status made from what is there; once more when the Job controller was quicker."""
+    while True:
+        body = await client.get(JOB, name, namespace)
+        patch = {"metadata": {"resourceVersion": body["metadata"]["resourceVersion"]}, "status": status(body)}
+        try:
+            return await client.patch(JOB, name, patch, namespace, subresource="status")
+        except ApiError as error:
+            if error.reason != "Conflict":
+                raise
+
+
+def _running(body: Object) -> Object:
+    pods = body["spec"].get("parallelism", 1)
+    return {"startTime": _start(body), "active": pods, "ready": pods, "terminating": 0}
+
+
+def _succeeded(body: Object) -> Object:
+    return {
+        **NO_PODS,
+        "startTime": _start(body),
+        "completionTime": _now(),
+        "succeeded": body["spec"].get("completions") or body["spec"].get("parallelism", 1),
+        "conditions": _conditions(body, "SuccessCriteriaMet", "Complete", reason="CompletionsReached"),
+    }
+
+
+def _failed(body: Object) -> Object:
+    return {
+        **NO_PODS,
+        "startTime": _start(body),
+        "failed": body["spec"].get("backoffLimit", 6) + 1,
+        "conditions": _conditions(body, "FailureTarget", "Failed", reason="BackoffLimitExceeded"),
+    }
+
+
+def _conditions(body: Object, *names: str, reason: str) -> list[dict[str, Any]]:
+    # A merge patch replaces the list, so what is there comes along (Suspended, say).
+    kept = [entry for entry in body.get("status", {}).get("conditions") or [] if entry["type"] not in names]
+    stamps = {"lastProbeTime": _now(), "lastTransitionTime": _now()}
+    new = [{"type": name, "status": "True", "reason": reason, "message": "by the test", **stamps} for name in names]
+    return [*kept, *new]
+
+
+def _start(body: Object) -> str:
+    noted = body.get("status", {}).get("startTime")
+    return str(noted) if noted else _now(-timedelta(seconds=1))
+
+
+def _now(offset: timedelta = timedelta()) -> str:
+    return (datetime.now(UTC) + offset).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,33 @@
+"""Free TCP ports on loopback."""
+
+from __future__ import annotations
+
+import random
+import socket
+
+__all__ = ["free_port"]
+
+# Below Linux's range for outgoing connections (32768 and up): a port in that range may be taken by anybody's outgoing
+# connection while a killed control plane is down, and then it could not come back on the same port.
+FIRST, LAST = 20_000, 32_000
+
+_given: set[int] = set()
+_random = random.SystemRandom()
+
+
+def free_port() -> int:
+    """Choose a port nobody listens on; no two calls in this process give the same one."""
+    while True:
+        port = _random.randrange(FIRST, LAST)
+        if port not in _given and _is_free(port):
+            _given.add(port)
+            return port
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,65 @@
+"""docs/dependencies.md has a reason for each dependency, and for nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from tests.project.files import pyproject, read, rows, section
+
+DOCUMENT = "docs/dependencies.md"
+
+
+def name_of(requirement: str) -> str:
+    """The name with its extras, without version and marker."""
+    match = re.match(r"[\w.-]+(\[[\w,-]+\])?", requirement)
+    assert match, requirement
+    return match[0]
+
+
+def named(requirements: Iterable[str]) -> set[str]:
+    return {name_of(requirement) for requirement in requirements}
+
+
+def go_tools(path: str) -> set[str]:
+    text = read(path)
+    block = re.search(r"^tool \((.*?)^\)", text, re.MULTILINE | re.DOTALL)
+    return set(block[1].split()) if block else set(re.findall(r"^tool (\S+)$", text, re.MULTILINE))
+
+
+def declared() -> dict[str, set[str]]:
+    """Section of the document to what the project declares there."""
+    project: dict[str, Any] = pyproject()
+    extras = project["project"]["optional-dependencies"]
+    return {
+        "At run time": named(project["project"]["dependencies"]),
+        **{f"Extra `{extra}`": named(requirements) for extra, requirements in extras.items()},
+        "For development": named(project["dependency-groups"]["dev"]),
+        "To build the package": named(project["build-system"]["requires"]),
+        "Programs of the testbed": go_tools("testbed/go.mod") | go_tools("testbed/ocm/go.mod"),
+    }
+
+
+@pytest.mark.parametrize(("title", "names"), declared().items(), ids=declared())
+def test_each_dependency_is_in_its_section_and_nothing_else_is(title: str, names: set[str]) -> None:
+    assert names
+    assert {name for name, _ in rows(section(read(DOCUMENT), title))} == names
+
+
+def test_each_dependency_has_a_reason() -> None:
+    for name, cells in rows(read(DOCUMENT)):
+        assert all(len(cell) > 15 for cell in cells), f"{name} has no reason"
+
+
+def test_what_was_left_out_is_no_dependency() -> None:
+    left_out = {name for name, _ in rows(section(read(DOCUMENT), "Considered and left out"))}
+
+    assert left_out
+    assert left_out.isdisjoint(set().union(*declared().values()))
+
+
+def test_there_is_no_other_group_of_dependencies() -> None:
+    assert set(pyproject()["dependency-groups"]) == {"dev"}

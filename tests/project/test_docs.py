@@ -1,0 +1,67 @@
+"""What the documents promise is there: files, commands, settings, figures only where they were measured."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from multikueue.settings import ENV_PREFIX, LEVEL, Settings
+from tests.project.files import DOCS, ROOT, code, read
+
+LINK = re.compile(r"\]\(([^)#:\s]*)(?:#([\w-]+))?\)")
+VARIABLE = re.compile(rf"\b{ENV_PREFIX}[A-Z][A-Z_]*\b")
+FOR_TESTS = {"MULTIKUEUE_TEST_CONTEXTS"}
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors of a document's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def variables(group: type[BaseModel] = Settings, prefix: str = ENV_PREFIX) -> Iterator[str]:
+    """The environment variables that the settings read."""
+    for name, field in group.model_fields.items():
+        variable = prefix + name.upper()
+        yield variable
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from variables(field.annotation, variable + LEVEL)
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
+def test_each_link_leads_somewhere(path: Path) -> None:
+    for target, anchor in LINK.findall(path.read_text()):
+        found = (path.parent / target).resolve() if target else path
+        assert found.exists(), f"{path.name}: {target}"
+        assert not anchor or anchor in anchors(found), f"{path.name}: {target}#{anchor}"
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
+def test_each_setting_that_is_named_exists(path: Path) -> None:
+    named = {variable for text in code(path.read_text()) for variable in VARIABLE.findall(text)}
+
+    assert named <= {*variables(), *FOR_TESTS}
+
+
+@pytest.mark.parametrize("path", [*DOCS, ROOT / "Makefile", ROOT / ".ci/run"], ids=lambda path: path.name)
+def test_no_line_is_too_long_to_read(path: Path) -> None:
+    prose = [line for line in path.read_text().splitlines() if not line.startswith("|") and "://" not in line]
+
+    assert [line for line in prose if len(line) > 125] == []
+
+
+def test_the_changelog_keeps_its_form() -> None:
+    headings = re.findall(r"^## (.+)$", read("CHANGELOG.md"), re.MULTILINE)
+    kinds = set(re.findall(r"^### (.+)$", read("CHANGELOG.md"), re.MULTILINE))
+
+    assert headings[0] == "[Unreleased]"
+    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", heading) for heading in headings[1:])
+    assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
+def test_the_readme_says_what_is_not_there_yet() -> None:
+    assert "Not yet" in read("README.md")

@@ -1,0 +1,82 @@
+"""The Makefile says what it can do, and whoever names a target names one that exists."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.project.files import CLUSTERS, DOCS, ROOT, code, make_targets, pyproject, read
+
+MENTION = re.compile(r"\bmake((?: +[a-z][a-z-]*)+)")
+
+
+def mentioned(text: str) -> set[str]:
+    return {target for words in MENTION.findall(text) for target in words.split()}
+
+
+def mentions() -> Iterator[tuple[str, set[str]]]:
+    for path in DOCS:
+        yield path.name, mentioned("\n".join(code(path.read_text())))
+    yield ".ci/run", mentioned(read(".ci/run"))
+
+
+def test_plain_make_prints_each_target_with_its_description() -> None:
+    printed = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    assert set(re.findall(r"^  make ([a-z-]+)  +\S", printed, re.MULTILINE)) == make_targets()
+
+
+def test_each_target_is_phony_and_described() -> None:
+    phony = set(re.findall(r"^\.PHONY: (\S+)$", read("Makefile"), re.MULTILINE))
+
+    assert phony == make_targets()
+
+
+@pytest.mark.parametrize(("place", "targets"), mentions(), ids=lambda value: value if isinstance(value, str) else "")
+def test_each_target_that_is_named_somewhere_exists(place: str, targets: set[str]) -> None:
+    assert targets <= make_targets()
+
+
+@pytest.mark.parametrize("target", ["check", "test", "testbed", "test-real"])
+def test_ci_runs_the_steps_that_the_readme_names(target: str) -> None:
+    ran = mentioned(read(".ci/run"))
+
+    assert target in ran
+    assert target in mentioned("\n".join(code(read("README.md"))))
+
+
+@pytest.mark.parametrize("path", [".ci/run", "kind-configs/up.sh", "kind-configs/down.sh"])
+def test_a_script_can_be_run_and_stops_at_the_first_error(path: str) -> None:
+    script = ROOT / path
+
+    subprocess.run(["bash", "-n", script], check=True)
+    assert script.stat().st_mode & 0o111 == 0o111
+    assert script.read_text().startswith("#!/usr/bin/env bash\n")
+    assert "set -euo pipefail" in script.read_text()
+
+
+def test_the_environment_is_made_anew_when_the_project_changes() -> None:
+    assert re.search(r"^\$\(READY\): pyproject\.toml$", read("Makefile"), re.MULTILINE)
+
+
+def test_the_real_tests_keep_the_strictness_of_the_fast_ones() -> None:
+    fast = pyproject()["tool"]["pytest"]["ini_options"]["addopts"]
+    real = re.search(r'-o addopts="([^"]+)" tests/real', read("Makefile"))
+
+    assert real
+    assert real[1].split() == [option for option in fast if option != "--ignore=tests/real"]
+
+
+def test_the_kind_tests_know_the_contexts_of_the_kind_clusters() -> None:
+    contexts = re.search(r"^KIND_CONTEXTS := (\S+)$", read("Makefile"), re.MULTILINE)
+
+    assert contexts
+    assert contexts[1].split(",") == [f"kind-{name}" for name in CLUSTERS]
+
+
+def test_nothing_asks_for_the_administrator() -> None:
+    for path in [ROOT / "Makefile", ROOT / ".ci/run", *(ROOT / "kind-configs").glob("*.sh")]:
+        assert "sudo" not in path.read_text(), path
