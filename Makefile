@@ -82,7 +82,7 @@ clean: ## Remove the environment, the caches and what was built here
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis htmlcov .coverage
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# With uv in seconds; without it by venv and pip, which knows dependency groups since 25.1. An explicit PYTHON holds for both.
+# By uv in seconds, else by venv and pip (which knows dependency groups since 25.1). An explicit PYTHON holds for both.
 $(READY): pyproject.toml
 	@echo "Installing into $(VENV)"
 	@if $(UV) --version >/dev/null 2>&1; then \

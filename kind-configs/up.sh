@@ -34,13 +34,17 @@ done
 kubectl --context kind-manager wait --for condition=Established --timeout 1m crd --all
 
 for worker in "${workers[@]}"; do
-  "$multikueue" clusters register "$worker" --worker-context "kind-$worker" --context kind-manager
+  "$multikueue" clusters register "$worker" --context "kind-$worker" --manager-context kind-manager
 done
+
+# Where the API server of the manager, in its container, finds a process on this machine: the first IPv4 gateway.
+gateway=$(docker network inspect kind --format '{{range .IPAM.Config}}{{println .Gateway}}{{end}}' | grep -m 1 -F . || true)
 
 cat <<END
 
 Next:
   export KUBECONFIG=$KUBECONFIG
+  export MULTIKUEUE_WEBHOOK__ENABLED=true MULTIKUEUE_WEBHOOK__URL=https://${gateway:-ADDRESS}:9443
   kubectl --context kind-manager apply -f kind-configs/queues/manager.yaml
   for i in 1 2 3; do kubectl --context kind-worker-\$i apply -f kind-configs/queues/worker.yaml; done
   make run ARGS="--context kind-manager"

@@ -7,8 +7,9 @@ what acts: quota cycles, reconciles, webhook, sweep.
 from __future__ import annotations
 
 import gc
+import logging
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -28,7 +29,6 @@ from multikueue.controllers.jobs import Jobs
 from multikueue.controllers.queues import Queues as QueueStatuses
 from multikueue.controllers.workloads import Workloads
 from multikueue.controllers.world import Queues, World
-from multikueue.dispatch.group import Reach
 from multikueue.kube.client import Client
 from multikueue.kube.credentials import from_environment
 from multikueue.kube.reflector import Reflector
@@ -106,7 +106,7 @@ class Manager:
             tasks.start_soon(recorder.run, self.client)
             tasks.start_soon(clusters.run)
             tasks.start_soon(self._loop("clusters", queues.clusters, clusters.reconcile, workers=4))
-            await self._first_contact(store)
+            await self._first_contact(store, clusters)
             self._start_acting(tasks, world, admission)
             self.ready = True
             log.info("manager.ready", workers=sorted(store.workers))
@@ -129,17 +129,20 @@ class Manager:
             (kinds.WORKLOADS, store.workloads, ""),
             (kinds.JOBS, store.jobs, ""),
         )
-        reflectors = [Reflector(self.client, kind, sink, namespace=where) for kind, sink, where in watched]
+        reflectors = [
+            Reflector(self.client, kind, sink, namespace=where, on_state=_tell(kind.plural))
+            for kind, sink, where in watched
+        ]
         for reflector in reflectors:
             tasks.start_soon(reflector.run)
         for reflector in reflectors:
             await reflector.synced.wait()
 
-    async def _first_contact(self, store: Store) -> None:
+    async def _first_contact(self, store: Store, clusters: Clusters) -> None:
         """Give the workers a moment, so that a restart does not begin by telling everybody that none is there."""
         with anyio.move_on_after(FIRST_CONTACT):
-            while any(store.worker(c.metadata.name).reach is not Reach.CONNECTED for c in store.clusters):
-                await anyio.sleep(0.02)
+            for cluster in store.clusters:
+                await clusters.contact(cluster.metadata.name)
 
     def _start_acting(self, tasks: anyio.abc.TaskGroup, world: World, admission: Admission) -> None:
         queues, workers = world.queues, self.settings.dispatch.concurrency
@@ -157,7 +160,7 @@ class Manager:
 
     def _loop(
         self, name: str, queue: WorkQueue[Any], reconcile: Callable[[Any], Awaitable[Result]], *, workers: int
-    ) -> Callable[[], Awaitable[None]]:
+    ) -> Callable[[], Coroutine[Any, Any, None]]:
         deadline = self.settings.dispatch.reconcile_timeout
 
         async def loop() -> None:
@@ -187,6 +190,13 @@ async def run(settings: Settings) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_stop_on_signal, tasks.cancel_scope)
             await Manager(settings, client).run()
+
+
+def _tell(plural: str) -> Callable[[bool, str], None]:
+    def on_state(ok: bool, why: str) -> None:
+        log.log(logging.INFO if ok else logging.WARNING, "watch.stands" if ok else "watch.broken", kind=plural, why=why)
+
+    return on_state
 
 
 def _settle_memory() -> None:

@@ -1,8 +1,8 @@
 """Finds a strategy by name among the installed entry points and builds it from options.
 
 Our own strategies register themselves in the same way as a user's: by an entry point of the group
-`multikueue.strategies` that points at a frozen dataclass. Only the strategy that is asked for gets imported, so a broken
-one hurts nobody else.
+`multikueue.strategies` that points at a frozen dataclass. Only the strategy asked for is imported, so a broken one hurts
+nobody else.
 """
 
 from __future__ import annotations

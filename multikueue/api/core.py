@@ -1,6 +1,11 @@
-"""The few kinds of Kubernetes' own that we read beside jobs: Namespace, Secret, PriorityClass, LimitRange, RuntimeClass."""
+"""The few kinds of Kubernetes' own that we read beside jobs.
+
+Namespace, Secret, PriorityClass, LimitRange, RuntimeClass, MutatingWebhookConfiguration.
+"""
 
 from __future__ import annotations
+
+import msgspec
 
 from multikueue.api.meta import Object, Value
 
@@ -41,3 +46,7 @@ class Overhead(Value):
 
 class RuntimeClass(Object):
     overhead: Overhead | None = None
+
+
+class MutatingWebhookConfiguration(Object):
+    webhooks: msgspec.Raw = msgspec.Raw(b"[]")

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from multikueue.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass, Secret
+from multikueue.api.core import (
+    LimitRange,
+    MutatingWebhookConfiguration,
+    Namespace,
+    PriorityClass,
+    RuntimeClass,
+    Secret,
+)
 from multikueue.api.job import Job
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.multikueue import AdmissionCheck, MultiKueueCluster, MultiKueueConfig
@@ -64,3 +71,11 @@ SECRETS = Kind("", "v1", "secrets", "Secret", True, Secret)
 LIMIT_RANGES = Kind("", "v1", "limitranges", "LimitRange", True, LimitRange)
 PRIORITY_CLASSES = Kind("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, PriorityClass)
 RUNTIME_CLASSES = Kind("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False, RuntimeClass)
+MUTATING_WEBHOOKS = Kind(
+    "admissionregistration.k8s.io",
+    "v1",
+    "mutatingwebhookconfigurations",
+    "MutatingWebhookConfiguration",
+    False,
+    MutatingWebhookConfiguration,
+)

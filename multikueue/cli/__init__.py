@@ -24,6 +24,8 @@ app = typer.Typer(
     help="Submit ordinary Kubernetes jobs to one cluster, run them on many.",
     epilog=EPILOG,
     no_args_is_help=True,
+    # Plain help, as of kubectl: boxes cut option names off, and loading rich takes longer than all the rest.
+    rich_markup_mode=None,
     # A traceback with local variables would print tokens.
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

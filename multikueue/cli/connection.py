@@ -15,7 +15,7 @@ import typer
 
 if TYPE_CHECKING:
     from multikueue.api.kinds import Kind
-    from multikueue.kube.client import Client
+    from multikueue.controllers.registration.ownership import Client
     from multikueue.kube.credentials import Credentials
 
 __all__ = [
@@ -43,7 +43,7 @@ Kubeconfig = Annotated[
         "--kubeconfig",
         "--manager-kubeconfig",
         envvar="MULTIKUEUE_CLUSTER__KUBECONFIG",
-        help="Kubeconfig of the manager cluster. [default: as kubectl: $KUBECONFIG, ~/.kube/config]",
+        help="Kubeconfig of the manager cluster. (default: as kubectl: $KUBECONFIG, ~/.kube/config)",
         show_default=False,
         rich_help_panel=_MANAGER,
         exists=True,
@@ -56,7 +56,7 @@ Context = Annotated[
         "--context",
         "--manager-context",
         envvar="MULTIKUEUE_CLUSTER__CONTEXT",
-        help="Context of the manager cluster. [default: the current one]",
+        help="Context of the manager cluster. (default: the current one)",
         show_default=False,
         rich_help_panel=_MANAGER,
     ),
@@ -66,7 +66,7 @@ ManagerKubeconfig = Annotated[
     typer.Option(
         "--manager-kubeconfig",
         envvar="MULTIKUEUE_CLUSTER__KUBECONFIG",
-        help="Kubeconfig of the manager cluster. [default: as kubectl: $KUBECONFIG, ~/.kube/config]",
+        help="Kubeconfig of the manager cluster. (default: as kubectl: $KUBECONFIG, ~/.kube/config)",
         show_default=False,
         rich_help_panel=_MANAGER,
         exists=True,
@@ -78,7 +78,7 @@ ManagerContext = Annotated[
     typer.Option(
         "--manager-context",
         envvar="MULTIKUEUE_CLUSTER__CONTEXT",
-        help="Context of the manager cluster. [default: the current one]",
+        help="Context of the manager cluster. (default: the current one)",
         show_default=False,
         rich_help_panel=_MANAGER,
     ),

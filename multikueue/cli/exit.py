@@ -9,7 +9,11 @@ from enum import IntEnum
 
 from multikueue.errors import ClusterUnreachable, ConfigurationError, MultiKueueError
 
-__all__ = ["EPILOG", "ExitCode", "code_of", "reported"]
+__all__ = ["EPILOG", "CommandFailed", "ExitCode", "code_of", "reported"]
+
+
+class CommandFailed(MultiKueueError):  # noqa: N818  # named by the situation, as in errors.py
+    """The command cannot do what it was asked for; the message says why, and what would help."""
 
 
 class ExitCode(IntEnum):

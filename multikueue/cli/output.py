@@ -11,7 +11,19 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["Column", "Format", "Listing", "Output", "age", "heading", "note", "print_document", "print_items", "since"]
+__all__ = [
+    "Column",
+    "Format",
+    "Listing",
+    "Output",
+    "age",
+    "heading",
+    "note",
+    "print_document",
+    "print_facts",
+    "print_items",
+    "since",
+]
 
 GAP = "   "
 
@@ -28,6 +40,7 @@ _COLOURS = {
     "ok": "green",
     "warning": "yellow",
     "failed": "red",
+    "unreachable": "red",
 }
 
 
@@ -94,6 +107,15 @@ def print_document(document: Any, output: Format) -> None:
 def note(text: str) -> None:
     """Progress and remarks: never in the way of what a program reads from stdout."""
     print(text, file=sys.stderr)
+
+
+def print_facts(title: str, facts: Iterable[tuple[str, str]]) -> None:
+    """A block of titled values under a heading."""
+    heading(title)
+    lines = [(f"{name}:", value) for name, value in facts]
+    width = max((len(name) for name, _ in lines), default=0)
+    for name, value in lines:
+        print(f"  {name.ljust(width)}  {value or '-'}")
 
 
 def heading(text: str) -> None:

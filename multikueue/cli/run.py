@@ -32,8 +32,8 @@ Config = Annotated[
         "--config", "-f", envvar="MULTIKUEUE_CONFIG", help="YAML file with settings.", exists=True, dir_okay=False
     ),
 ]
-Level = Annotated[LogLevel | None, typer.Option(help="Least important events to show. [default: info]")]
-Form = Annotated[LogFormat | None, typer.Option(help="How events are written. [default: auto]")]
+Level = Annotated[LogLevel | None, typer.Option(help="Least important events to show. (default: info)")]
+Form = Annotated[LogFormat | None, typer.Option(help="How events are written. (default: auto)")]
 
 
 def run(
@@ -58,5 +58,3 @@ def run(
         log__format=log_format and log_format.value,
     )
     run_async(lambda: manager.run(chosen))
-
-

@@ -8,15 +8,32 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from multikueue.cli.connection import Context, Kubeconfig, Target, fetch, now, run_async
-from multikueue.cli.output import Column, Format, Listing, Output, age, heading, note, print_document, print_items
-from multikueue.errors import ConfigurationError, MultiKueueError
+from multikueue.cli.exit import EPILOG, CommandFailed
+from multikueue.cli.output import (
+    Column,
+    Format,
+    Listing,
+    Output,
+    age,
+    heading,
+    note,
+    print_document,
+    print_facts,
+    print_items,
+)
 
 if TYPE_CHECKING:
     from multikueue.api.workload import Workload
 
 __all__ = ["app"]
 
-app = typer.Typer(name="workloads", help="See where workloads are, and why.", no_args_is_help=True)
+app = typer.Typer(
+    name="workloads",
+    help="See where workloads are, and why.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 COLUMNS = (
     Column("NAMESPACE"),
@@ -39,18 +56,19 @@ InNamespace = Annotated[str, typer.Option("--namespace", "-n", help="Namespace o
 def list_workloads(
     namespace: InNamespace = "default",
     all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="In all namespaces.")] = False,
-    queue: Annotated[str, typer.Option("--queue", "-q", help="Only those of this LocalQueue.", show_default=False)] = "",
+    queue: Annotated[
+        str, typer.Option("--queue", "-q", help="Only those of this LocalQueue.", show_default=False)
+    ] = "",
     output: Output = Format.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
     """List workloads with their state and their cluster.
 
+    \b
     Examples:
-
-        multikueue workloads list -n team-a
-
-        multikueue workloads list -A -q main -o wide
+      multikueue workloads list -n team-a
+      multikueue workloads list -A -q main -o wide
     """
     items = run_async(lambda: _fetch(Target(kubeconfig, context), "" if all_namespaces else namespace))
     pairs = [(item, workload) for item, workload in items if not queue or _queue(workload) == queue]
@@ -77,11 +95,10 @@ def show_workload(
 ) -> None:
     """Tell the story of one workload: what happened, where it is, and what it waits for.
 
+    \b
     Examples:
-
-        multikueue workloads show -n team-a my-job
-
-        multikueue workloads show job-my-job-6a1f2 -o yaml
+      multikueue workloads show -n team-a my-job
+      multikueue workloads show job-my-job-6a1f2 -o yaml
     """
     items = run_async(lambda: _fetch(Target(kubeconfig, context), namespace))
     item, workload = _pick(items, name, namespace)
@@ -103,9 +120,7 @@ async def _fetch(target: Target, namespace: str) -> list[tuple[dict[str, Any], W
     return [(item, decode(encode(item))) for item in items]
 
 
-def _pick(
-    items: list[tuple[dict[str, Any], Workload]], name: str, namespace: str
-) -> tuple[dict[str, Any], Workload]:
+def _pick(items: list[tuple[dict[str, Any], Workload]], name: str, namespace: str) -> tuple[dict[str, Any], Workload]:
     """The workload of that name, or the only one whose job has it."""
     exact = [pair for pair in items if pair[1].metadata.name == name]
     owned = [pair for pair in items if any(owner.name == name for owner in pair[1].metadata.owner_references)]
@@ -114,8 +129,8 @@ def _pick(
         return found[0]
     if found:
         names = ", ".join(workload.metadata.name for _, workload in found)
-        raise ConfigurationError(f"several workloads in namespace {namespace} belong to {name!r}: choose one of {names}")
-    raise MultiKueueError(
+        raise CommandFailed(f"several workloads in namespace {namespace} belong to {name!r}: choose one of {names}")
+    raise CommandFailed(
         f"there is no workload {name!r} in namespace {namespace}, and no workload of a job with that name;"
         f" {_known([workload.metadata.name for _, workload in items])}"
     )
@@ -157,9 +172,7 @@ def _row(workload: Workload, moment: datetime) -> tuple[str, ...]:
 def _tell(workload: Workload) -> None:
     from multikueue.cli import story
 
-    heading(f"Workload {workload.key}")
-    for title, value in story.facts(workload):
-        print(f"  {title + ':':<12} {value}")
+    print_facts(f"Workload {workload.key}", story.facts(workload))
     heading("Story")
     for event in story.events(workload):
         print(f"  {event}")

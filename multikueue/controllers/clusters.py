@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.abc
@@ -40,12 +42,12 @@ log = structlog.get_logger()
 NOT_LOADED = "load client config failed: "
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal(Exception):
+class RefusedError(MultiKueueError):
     """Why there can be no connection: the reason and message of the Active condition."""
 
-    reason: str
-    message: str
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason, self.message = reason, message
 
 
 @dataclass(slots=True)
@@ -56,6 +58,7 @@ class Clusters:
     settings: Dispatch
     namespace: str
     _connections: dict[str, Connection] = field(default_factory=dict)
+    _contacts: defaultdict[str, anyio.Event] = field(default_factory=lambda: defaultdict(anyio.Event))
     _tasks: anyio.abc.TaskGroup | None = None
 
     async def run(self) -> None:
@@ -73,7 +76,7 @@ class Clusters:
         try:
             kubeconfig = await self._kubeconfig(cluster)
             await self._connect(name, kubeconfig)
-        except Refusal as refusal:
+        except RefusedError as refusal:
             self._disconnect(name, refusal.message)
             await self._write(cluster, self._refused(cluster, refusal))
             return Result(again_after=timedelta(seconds=30))
@@ -81,6 +84,10 @@ class Clusters:
         if condition is not None:
             await self._write(cluster, condition)
         return DONE
+
+    async def contact(self, name: str) -> None:
+        """Waits until a worker was reached once."""
+        await self._contacts[name].wait()
 
     def _remember(self, worker: WorkerView, cluster: MultiKueueCluster) -> None:
         """A loss that an earlier process recorded goes on counting from when it was recorded."""
@@ -91,7 +98,7 @@ class Clusters:
     async def _kubeconfig(self, cluster: MultiKueueCluster) -> bytes:
         source = cluster.spec.cluster_source.kube_config
         if source is None:
-            raise Refusal("BadClusterProfile", f"{NOT_LOADED}a cluster needs spec.clusterSource.kubeConfig")
+            raise RefusedError("BadClusterProfile", f"{NOT_LOADED}a cluster needs spec.clusterSource.kubeConfig")
         data = (
             await self._from_file(source.location)
             if source.location_type == "Path"
@@ -100,26 +107,26 @@ class Clusters:
         try:
             check_worker_kubeconfig(data)
         except InsecureKubeconfig as error:
-            raise Refusal("InsecureKubeConfig", f"{NOT_LOADED}{error}") from error
+            raise RefusedError("InsecureKubeConfig", f"{NOT_LOADED}{error}") from error
         return data
 
     def _from_secret(self, name: str) -> bytes:
         secret = self.world.store.secrets.get(ObjectKey(self.namespace, name))
         if secret is None:
-            raise Refusal("BadKubeConfig", f'{NOT_LOADED}Secret "{name}" not found')
+            raise RefusedError("BadKubeConfig", f'{NOT_LOADED}Secret "{name}" not found')
         text = secret.data.get(KUBECONFIG_KEY)
         if text is None:
-            raise Refusal("BadKubeConfig", f'{NOT_LOADED}key "{KUBECONFIG_KEY}" not found in secret "{name}"')
+            raise RefusedError("BadKubeConfig", f'{NOT_LOADED}key "{KUBECONFIG_KEY}" not found in secret "{name}"')
         try:
             return base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError) as error:
-            raise Refusal("BadKubeConfig", f'{NOT_LOADED}secret "{name}": {error}') from error
+            raise RefusedError("BadKubeConfig", f'{NOT_LOADED}secret "{name}": {error}') from error
 
     async def _from_file(self, path: str) -> bytes:
         try:
             return await anyio.Path(Path(path)).read_bytes()
         except OSError as error:
-            raise Refusal("BadKubeConfig", f"{NOT_LOADED}{path}: {error.strerror}") from error
+            raise RefusedError("BadKubeConfig", f"{NOT_LOADED}{path}: {error.strerror}") from error
 
     async def _connect(self, name: str, kubeconfig: bytes) -> None:
         running = self._connections.get(name)
@@ -128,10 +135,12 @@ class Clusters:
         try:
             credentials = await from_kubeconfig(kubeconfig, where=f"kubeconfig of cluster {name}")
         except ConfigurationError as error:
-            raise Refusal("BadKubeConfig", f"{NOT_LOADED}{error}") from error
+            raise RefusedError("BadKubeConfig", f"{NOT_LOADED}{error}") from error
         if running is not None:
             running.stop()
-        connection = Connection(self.world, self.settings, self.world.store.worker(name), credentials, kubeconfig)
+        connection = Connection(
+            self.world, self.settings, self.world.store.worker(name), credentials, kubeconfig, self._contacts[name]
+        )
         self._connections[name] = connection
         assert self._tasks is not None
         self._tasks.start_soon(connection.run, name=f"cluster {name}")
@@ -147,7 +156,7 @@ class Clusters:
             worker.reach, worker.why = Reach.ISOLATED, why
             self.world.store.reach_changed(name)
 
-    def _refused(self, cluster: MultiKueueCluster, refusal: Refusal) -> Condition:
+    def _refused(self, cluster: MultiKueueCluster, refusal: RefusedError) -> Condition:
         generation = cluster.metadata.generation
         return active(status=False, reason=refusal.reason, message=refusal.message, generation=generation)
 
@@ -188,11 +197,12 @@ class Connection:
     worker: WorkerView
     credentials: Credentials
     kubeconfig: bytes
+    contact: anyio.Event
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _trouble: dict[str, str] = field(default_factory=lambda: {"heartbeat": "not connected yet"})
     _decline: anyio.CancelScope | None = None
     _tasks: anyio.abc.TaskGroup | None = None
-    _reflectors: list[Reflector] = field(default_factory=list)
+    _reflectors: list[Reflector[Any]] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -279,6 +289,7 @@ class Connection:
         if self.worker.reach is not Reach.CONNECTED:
             self.worker.since, self.worker.why, self.worker.known = None, "", True
             self._become(Reach.CONNECTED)
+            self.contact.set()
 
     async def _degrade(self, scope: anyio.CancelScope) -> None:
         with scope:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -29,15 +29,9 @@ class Recorder:
     """Collects events; `run` sends them. Overflow drops the oldest: an event is a courtesy, not a record."""
 
     now: Callable[[], datetime]
-
-    def __post_init__(self) -> None:
-        self._waiting: deque[tuple[str, dict[str, Any]]] = deque(maxlen=REMEMBERED)
-        self._said: OrderedDict[tuple[str, str, str], datetime] = OrderedDict()
-        self._news = anyio.Event()
-
-    _waiting: deque[tuple[str, dict[str, Any]]]
-    _said: OrderedDict[tuple[str, str, str], datetime]
-    _news: anyio.Event
+    _waiting: deque[tuple[str, dict[str, Any]]] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    _said: OrderedDict[tuple[str, str, str], datetime] = field(default_factory=OrderedDict)
+    _news: anyio.Event = field(default_factory=anyio.Event)
 
     def emit(self, kind: Kind[Any], about: Object, *, type_: str, reason: str, message: str) -> None:
         """Say something about an object; `type_` is Normal or Warning."""

@@ -102,17 +102,17 @@ class Jobs:
                 raise Conflict(409, "Conflict", "a workload of that name is still being deleted") from None
 
     @_perform.register
-    async def _update(self, action: UpdateWorkloadSpec, job: Job) -> None:
+    async def _update(self, action: UpdateWorkloadSpec, _job: Job) -> None:
         answer = await self.world.manager.merge_patch(WORKLOADS, action.key, action.patch)
         self.world.store.workloads.upsert(answer)
 
     @_perform.register
-    async def _update_status(self, action: PatchWorkloadStatus, job: Job) -> None:
+    async def _update_status(self, action: PatchWorkloadStatus, _job: Job) -> None:
         answer = await self.world.manager.merge_patch(WORKLOADS, action.key, action.patch, subresource="status")
         self.world.store.workloads.upsert(answer)
 
     @_perform.register
-    async def _delete(self, action: DeleteWorkload, job: Job) -> None:
+    async def _delete(self, action: DeleteWorkload, _job: Job) -> None:
         seen = self.world.store.workloads.get(action.key)
         try:
             left = await self.world.manager.delete(WORKLOADS, action.key, uid=action.uid)
@@ -124,7 +124,7 @@ class Jobs:
             self.world.store.workloads.bury(seen)
 
     @_perform.register
-    async def _release(self, action: RemoveFinalizer, job: Job) -> None:
+    async def _release(self, action: RemoveFinalizer, _job: Job) -> None:
         await release(self.world, action.key)
 
     @_perform.register

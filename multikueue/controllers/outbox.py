@@ -6,6 +6,7 @@ held up never acts on old news; a worker that hangs holds nothing but its own ou
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from functools import singledispatchmethod
 from typing import TypeVar
@@ -23,6 +24,7 @@ from multikueue.dispatch.actions import (
     Deactivate,
     DeleteJob,
     DeleteWorkload,
+    FindJob,
     PatchWorkload,
 )
 from multikueue.dispatch.decide import decide
@@ -92,6 +94,16 @@ class Outbox:
             self._refused(key, f"the job is refused: {error}", error)
         else:
             self.worker.jobs.upsert(made)
+        self._answered(key)
+
+    @_perform.register
+    async def _find_job(self, _action: FindJob, key: ObjectKey) -> None:
+        """One live read, on a path that only lost answers take."""
+        local = self.world.store.workloads.get(key)
+        name = self.world.store.owner(local) if local else None
+        if name is not None:
+            with contextlib.suppress(NotFound):
+                self.worker.jobs.upsert(await self.client.get(JOBS, name))
         self._answered(key)
 
     def _answered(self, key: ObjectKey) -> None:

@@ -22,7 +22,7 @@ class Queues:
         queue = store.cluster_queues.get(ObjectKey("", name))
         if queue is None:
             return DONE
-        status = store.engine.cluster_queue_status(name, queue.status, self.world.now())
+        status = store.engine.cluster_queue_status(name, self.world.now())
         patch = difference(queue.status, status)
         if patch:
             body = status_patch(queue, patch)
@@ -35,7 +35,7 @@ class Queues:
         queue = store.local_queues.get(key)
         if queue is None:
             return DONE
-        status = store.engine.local_queue_status(key, queue.status, self.world.now())
+        status = store.engine.local_queue_status(key, self.world.now())
         patch = difference(queue.status, status)
         if patch:
             body = status_patch(queue, patch)

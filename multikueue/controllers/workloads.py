@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -14,7 +15,7 @@ from multikueue.api.render import difference, status_patch
 from multikueue.api.workload import Workload, workload_spec
 from multikueue.controllers.jobs import release
 from multikueue.controllers.world import World
-from multikueue.dispatch.decide import Decision, decide, is_holding
+from multikueue.dispatch.decide import Decision, Event, decide, is_holding
 from multikueue.errors import Invalid, NotFound
 from multikueue.jobs.table import adapter_for
 from multikueue.quota import lifecycle
@@ -22,6 +23,9 @@ from multikueue.runtime import Result
 from multikueue.settings import Quota
 
 log = structlog.get_logger()
+
+ROUTINE = frozenset({"QuotaReserved", "Admitted", "Pending"})
+"""Events that say what a condition says already: not sent, for each would cost every workload a write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +46,15 @@ class Workloads:
         if not local.has("Finished"):
             status = lifecycle.synchronise_admitted(status, local.metadata.generation, self.world.now())
         await self._write(local, status, deactivate=step.deactivate)
-        for event in (*step.events, *decision.events):
-            self.world.recorder.emit(WORKLOADS, local, type_=event.type, reason=event.reason, message=event.message)
+        self._tell(local, (*step.events, *decision.events))
         self._send(key, decision)
         await self._release(local)
         return Result(again_after=_sooner(step.again_after, decision.again_after))
+
+    def _tell(self, local: Workload, events: Iterable[lifecycle.Event | Event]) -> None:
+        for event in events:
+            if event.reason not in ROUTINE:
+                self.world.recorder.emit(WORKLOADS, local, type_=event.type, reason=event.reason, message=event.message)
 
     def _decide(self, key: ObjectKey, local: Workload | None) -> Decision:
         return decide(self.world.group(key, local), self.world.strategy, self.world.now())
@@ -77,7 +85,8 @@ class Workloads:
         """How long an evicted workload waits before its next attempt: longer with each one (CX-19)."""
         state = local.status.requeue_state
         tried = (state.count or 0) if state else 0
-        return min(self.settings.requeue_first * 2 ** min(tried, 30), self.settings.requeue_cap)
+        doubled: timedelta = self.settings.requeue_first * 2 ** min(tried, 20)
+        return min(doubled, self.settings.requeue_cap)
 
     async def _write(self, local: Workload, status: object, *, deactivate: bool) -> None:
         store = self.world.store

@@ -48,6 +48,11 @@ class CreateJob(Action):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FindJob(Action):
+    """Learn whether a job we asked for, without an answer, was made."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteJob(Action):
     """Remove our job and what it runs; `uid` is the precondition."""
 

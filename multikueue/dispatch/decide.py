@@ -14,10 +14,9 @@ from multikueue.api.meta import Condition, decoder, with_condition
 from multikueue.api.workload import (
     DEACTIVATION_TARGET,
     EVICTED,
-    FAILED,
     FINISHED,
     QUOTA_RESERVED,
-    SUCCEEDED,
+    Admission,
     AdmissionCheckState,
     Workload,
     WorkloadSpec,
@@ -31,6 +30,7 @@ from multikueue.dispatch.actions import (
     Deactivate,
     DeleteJob,
     DeleteWorkload,
+    FindJob,
     PatchWorkload,
 )
 from multikueue.dispatch.consult import consult
@@ -76,7 +76,15 @@ def decide(group: Group, strategy: contract.Strategy, now: datetime) -> Decision
     seen = view(group, now)
     phase = phase_of(seen)
     decision = HANDLERS[phase](seen, strategy)
-    return replace(decision, phase=phase)
+    return replace(decision, phase=phase, actions=(*decision.actions, *_questions(group, decision)))
+
+
+def _questions(group: Group, decision: Decision) -> Iterator[Action]:
+    """A job that was asked for is looked for as soon as its worker can be asked again, unless it is asked for anew."""
+    asked_anew = {action.cluster for action in decision.actions if isinstance(action, CreateJob)}
+    for remote in group.remotes:
+        if remote.maybe_job and remote.reachable and remote.job is None and remote.cluster not in asked_anew:
+            yield FindJob(cluster=remote.cluster, why="it was asked for, and no answer came")
 
 
 def is_holding(group: Group, now: datetime) -> bool:
@@ -105,7 +113,7 @@ def _same(v: View, *, actions: Iterator[Action] | tuple[Action, ...] = (), after
 
 
 def _remove_all(v: View, _: contract.Strategy) -> Decision:
-    return _same(v, actions=_removals(v, "", v.group.remotes))
+    return _same(v, actions=_removals((), v.group.remotes))
 
 
 def _unreserved(v: View, strategy: contract.Strategy) -> Decision:
@@ -150,7 +158,7 @@ def _nominating(v: View, strategy: contract.Strategy) -> Decision:
     stuck, stuck_after = _stuck(v, wanted)
     status = _with_check(v, "Pending", stuck if wanted else _why_nobody(v, nomination), status)
     persisted = v.local.status.nominated_cluster_names == recorded
-    actions = (*_removals(v, wanted, v.group.remotes), *(_copies(v, wanted) if persisted else ()))
+    actions = (*_removals(wanted, v.group.remotes), *(_copies(v, wanted) if persisted else ()))
     after = min((t for t in (nomination.revisit_after, stuck_after) if t is not None), default=None)
     return replace(_same(v, actions=actions, after=after), status=status)
 
@@ -225,7 +233,7 @@ def _winner_lost(v: View, _: contract.Strategy) -> Decision:
 
 
 def _winner_unreachable(v: View, _: contract.Strategy) -> Decision:
-    return _same(v, actions=_removals(v, v.won.cluster, v.group.remotes), after=_until_lost(v, (v.won,)))
+    return _same(v, actions=_removals((v.won.cluster,), v.group.remotes), after=_until_lost(v, (v.won,)))
 
 
 def _winner_gone(v: View, _: contract.Strategy) -> Decision:
@@ -252,7 +260,7 @@ def _retry(v: View, message: str, *, type_: str = "Normal") -> Decision:
 
 
 def _admitted(v: View, _: contract.Strategy) -> Decision:
-    losers = _removals(v, v.won.cluster, v.group.remotes)
+    losers = _removals((v.won.cluster,), v.group.remotes)
     mends = _mends(v, v.won, winner=True) if v.won.workload else iter(())
     if v.ready:
         return _same(v, actions=(*losers, *mends))
@@ -260,6 +268,8 @@ def _admitted(v: View, _: contract.Strategy) -> Decision:
         return replace(_same(v, actions=(*losers, *mends)), status=_won(v))
     if v.won.job is not None:
         return _same(v, actions=(*losers, *_job_removal(v.won, "left from an earlier attempt")))
+    if any(r.job is not None and r.reachable for r in v.group.remotes):
+        return _same(v, actions=(*losers, *mends))  # one left from an earlier attempt must be gone first (I1)
     unseen = [r for r in v.group.remotes if _may_hold_unseen(v, r)]
     if unseen:
         return _same(v, actions=(*mends,), after=_until_lost(v, unseen))
@@ -274,16 +284,16 @@ def _may_hold_unseen(v: View, remote: Remote) -> bool:
     return nominated and not remote.known and not remote.lost(v.now, v.group.lost_after)
 
 
-def _completing(v: View, strategy: contract.Strategy) -> Decision:
+def _completing(v: View, _: contract.Strategy) -> Decision:
     """Record the winner if a crash prevented it; finish once the local job's status is final (I8)."""
-    losers = _removals(v, v.won.cluster, v.group.remotes)
+    losers = _removals((v.won.cluster,), v.group.remotes)
     if not v.ready:
         return replace(_same(v, actions=losers), status=_won(v))
     job_is_gone = not v.group.is_current(v.won.job)
     if not (v.group.job_finished or job_is_gone):
         return _same(v, actions=losers)
     remote = v.won.condition(FINISHED)
-    assert remote is not None and remote.reason in (SUCCEEDED, FAILED)
+    assert remote is not None
     finished = Condition(
         type=FINISHED,
         status="True",
@@ -306,9 +316,10 @@ def _won(v: View) -> WorkloadStatus:
     )
 
 
-def _with_topology(v: View) -> msgspec.Struct | None:
+def _with_topology(v: View) -> Admission | None:
     """Topology is chosen on the worker; the manager only learns that it is (contract 3.9)."""
-    admission, theirs = v.local.status.admission, v.won.workload and v.won.workload.status.admission
+    admission = v.local.status.admission
+    theirs = v.won.workload.status.admission if v.won.workload else None
     if admission is None or theirs is None:
         return admission
     placed = {a.name for a in theirs.pod_set_assignments if a.topology_assignment is not msgspec.UNSET}
@@ -333,10 +344,9 @@ def _with_check(v: View, state: str, message: str, status: WorkloadStatus | None
     return msgspec.structs.replace(status, admission_checks=tuple(changed(c) for c in status.admission_checks))
 
 
-def _removals(v: View, keep: str | tuple[str, ...], remotes_: tuple[Remote, ...]) -> Iterator[Action]:
-    kept = (keep,) if isinstance(keep, str) else keep
+def _removals(keep: tuple[str, ...], remotes_: tuple[Remote, ...]) -> Iterator[Action]:
     for remote in remotes_:
-        if remote.cluster not in kept and remote.reachable:
+        if remote.cluster not in keep and remote.reachable:
             yield from _removal(remote, "not wanted there")
 
 

@@ -138,7 +138,7 @@ class Group:
         if mark is not None:
             return mark == self.attempt
         reserved = self.local.condition(QUOTA_RESERVED) if self.local else None
-        created, since = item.metadata.creation_timestamp, reserved and reserved.last_transition_time
+        created, since = item.metadata.creation_timestamp, reserved.last_transition_time if reserved else None
         return created is not None and since is not None and created >= since
 
     def remote(self, cluster: str) -> Remote | None:

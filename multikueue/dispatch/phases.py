@@ -64,10 +64,10 @@ class View:
 
 
 def view(group: Group, now: datetime) -> View:
-    return View(group, find_winner(group, now) if group.attempt else None, now)
+    return View(group, find_winner(group) if group.attempt else None, now)
 
 
-def find_winner(group: Group, now: datetime) -> Remote | None:
+def find_winner(group: Group) -> Remote | None:
     """The worker that has, or is to get, the job of the present attempt.
 
     In this order: the recorded one, whatever others do (sticky); one that may have got a job whose outcome we never

@@ -38,6 +38,16 @@ _UID_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
 _LABELS_NOT_IN_WORKLOAD = frozenset((*_UID_LABELS, "job-name"))
 _NOT_FOR_REMOTE = ("managedBy", "suspend", "ttlSecondsAfterFinished")
 
+
+class _Shape(msgspec.Struct, frozen=True, rename="camel"):
+    """What else of a spec decides how it is copied."""
+
+    manual_selector: bool = False
+    completion_mode: str = ""
+    completions: int | None = None
+
+
+_shape = decoder(_Shape)
 _fields = decoder(dict[str, msgspec.Raw])
 _tree = decoder(dict[str, Any])
 
@@ -240,7 +250,7 @@ def _is_same_pod_set(job: Job, pod_set: PodSet, *, ignore_tolerations: bool) -> 
 
 def _remote_spec(job: Job) -> Tree:
     fields = _fields(job.spec)
-    manual = fields.get("manualSelector") == b"true"
+    manual = _shape(job.spec).manual_selector
     dropped = _NOT_FOR_REMOTE if manual else (*_NOT_FOR_REMOTE, "selector", "manualSelector")
     spec: Tree = {key: value for key, value in fields.items() if key not in dropped}
     if not manual and "template" in fields:
@@ -259,9 +269,8 @@ def _without_generated_labels(raw: msgspec.Raw, job: Job) -> Tree | msgspec.Raw:
 
 def _is_elastic_index(job: Job) -> bool:
     """Whether the job may be scaled down by indexes: the one case in which `succeeded` may shrink."""
-    fields = _fields(job.spec)
-    indexed = fields.get("completionMode") == b'"Indexed"'
-    return indexed and "completions" in fields and fields["completions"] == fields.get("parallelism")
+    shape = _shape(job.spec)
+    return shape.completion_mode == "Indexed" and shape.completions == job_spec(job).parallelism
 
 
 def _suspend_patch(job: Job, *, suspend: bool) -> Tree:

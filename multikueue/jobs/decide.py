@@ -64,6 +64,7 @@ class JobView:
     remote_lost: bool = False
     priority: Priority | str = _NO_CLASS
     queue_is_multikueue: bool = True
+    local_queue_exists: bool = True
 
 
 def decide(view: JobView, now: datetime, *, adapter: Adapter[Job] = BATCH_JOB) -> JobDecision:
@@ -255,10 +256,10 @@ def _update(case: _Case, workload: Workload) -> JobDecision:
         return _NOTHING
     wanted_queue, queue = case.adapter.queue_name(case.view.job), workload_spec(workload).queue_name
     moved = queue != wanted_queue and case.adapter.is_suspended(case.view.job) and not workload.has(ADMITTED)
-    if moved and workload.has(QUOTA_RESERVED):
+    if moved and workload.has(QUOTA_RESERVED) and case.view.local_queue_exists:
         # A queue is immutable while quota is reserved; to keep waiting in the old one would ignore the user's wish.
         return _delete((workload,), "Deleted Workload because the job changed queues")
-    changes: dict[str, Any] = {"queueName": wanted_queue} if moved else {}
+    changes: dict[str, Any] = {"queueName": wanted_queue} if moved and not workload.has(QUOTA_RESERVED) else {}
     changes |= _priority_changes(case.view.priority, workload)
     if UNDISPATCHABLE_ANNOTATION in workload.metadata.annotations:
         return JobDecision(actions=(_marked_update(workload, changes | {"active": True}, mark=None),))

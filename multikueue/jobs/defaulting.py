@@ -16,7 +16,7 @@ Patch = dict[str, Any]
 DEFAULT_MANAGERS = (None, "", "kubernetes.io/job-controller")
 """The values of managedBy that nobody chose."""
 
-_COMPLETIONS_ANNOTATION = "kueue.x-k8s.io/job-completions-equal-parallelism"
+COMPLETIONS_ANNOTATION = "kueue.x-k8s.io/job-completions-equal-parallelism"
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _NUMBER = re.compile(r"[+-]?[0-9]+")
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")
@@ -114,16 +114,16 @@ def _problems(job: Submitted) -> list[str]:
 
 
 def _completion_problems(job: Submitted) -> list[str]:
-    text = job.annotations.get(_COMPLETIONS_ANNOTATION)
+    text = job.annotations.get(COMPLETIONS_ANNOTATION)
     if text is None or text in _FALSE:
         return []
-    where = f"metadata.annotations[{_COMPLETIONS_ANNOTATION}]"
+    where = f"metadata.annotations[{COMPLETIONS_ANNOTATION}]"
     if text not in _TRUE:
         return [f"{where}: expected true or false, got {text!r}"]
     spec = job.fields
     found = [] if spec.completion_mode == "Indexed" else [f"{where}: expected false on a job that is not Indexed"]
     if _or_one(spec.completions) != _or_one(spec.parallelism):
-        found.append(f"spec.completions: expected to equal parallelism where {_COMPLETIONS_ANNOTATION} is true")
+        found.append(f"spec.completions: expected to equal parallelism where {COMPLETIONS_ANNOTATION} is true")
     return found
 
 

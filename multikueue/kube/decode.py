@@ -62,13 +62,16 @@ class Listing(Generic[T]):
     """One answer to a list request. `garbage` holds each item that is not of its kind's shape, with the reason."""
 
     items: list[T]
-    garbage: list[tuple[ObjectKey | None, msgspec.ValidationError]]
+    garbage: list[tuple[ObjectKey | None, Exception]]
     resource_version: str
     cont: str
 
 
 event_of: Callable[[bytes], Event] = msgspec.json.Decoder(Event).decode
 """Raises msgspec.DecodeError if the line is no event at all."""
+
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
+"""What a decoder raises; text that is no UTF-8 has an error of its own."""
 
 _decode_stub = msgspec.json.Decoder(Stub).decode
 _decode_raw_page = msgspec.json.Decoder(_RawPage).decode
@@ -78,7 +81,7 @@ def stub_of(data: bytes | msgspec.Raw) -> Stub:
     """The key and version of anything; empty where they cannot be read."""
     try:
         return _decode_stub(data)
-    except msgspec.DecodeError:
+    except _UNREADABLE:
         return Stub()
 
 
@@ -109,7 +112,7 @@ def list_of(kind: Kind[T]) -> Callable[[bytes], Listing[T]]:
     def decode_page(data: bytes) -> Listing[T]:
         try:
             page = strict(data)
-        except msgspec.ValidationError:
+        except (msgspec.ValidationError, UnicodeDecodeError):
             return _item_by_item(data, one)
         items: list[T] = page.items or []
         if own is not None:
@@ -129,11 +132,11 @@ def _page_type(kind: type[Object]) -> Any:
 def _item_by_item(data: bytes, one: Callable[[msgspec.Raw], T]) -> Listing[T]:
     page = _decode_raw_page(data)
     items: list[T] = []
-    garbage: list[tuple[ObjectKey | None, msgspec.ValidationError]] = []
+    garbage: list[tuple[ObjectKey | None, Exception]] = []
     for raw in page.items or ():
         try:
             items.append(one(raw))
-        except msgspec.ValidationError as error:
+        except _UNREADABLE as error:
             garbage.append((stub_of(raw).key, error))
     return Listing(items, garbage, page.metadata.resource_version, page.metadata.cont)
 

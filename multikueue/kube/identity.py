@@ -32,15 +32,27 @@ class Proof:
 
 
 class Identity:
-    """Owns the grant of one cluster. All errors are ClusterUnreachable: without a proof there is no talking to it."""
+    """Owns the grant of one cluster. Its errors are ClusterUnreachable: without a proof there is no talking to it."""
 
-    def __init__(self, credentials: Credentials, *, cluster: str, clock: Callable[[], float] = monotonic) -> None:
-        self._credentials, self._cluster, self._clock = credentials, cluster, clock
+    def __init__(
+        self,
+        credentials: Credentials,
+        tls: ssl.SSLContext | bool,
+        *,
+        cluster: str,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._credentials, self._own_tls, self._cluster, self._clock = credentials, tls, cluster, clock
         self._lock = anyio.Lock()
         self._proof: Proof | None = None
-        self._trouble = ""
         self._not_before = 0.0
         self._forced_not_before = 0.0
+        self.trouble = ""
+
+    @classmethod
+    async def of(cls, credentials: Credentials, *, cluster: str) -> Identity:
+        """Raises ConfigurationError if the certificates of `credentials` are unusable."""
+        return cls(credentials, await anyio.to_thread.run_sync(_context, credentials, Grant()), cluster=cluster)
 
     def ready(self) -> Proof | None:
         """The proof at hand, if it is still good: the way of nearly all requests."""
@@ -72,11 +84,12 @@ class Identity:
                 grant = await self._credentials.token()
                 self._proof = await self._proven(grant, old)
             except ConfigurationError as error:
-                self._trouble, self._not_before = str(error), self._clock() + _PAUSE
+                self.trouble, self._not_before = str(error), self._clock() + _PAUSE
             else:
+                self.trouble = ""
                 return self._proof
         if old is None:
-            raise ClusterUnreachable(self._cluster, f"no credentials: {self._trouble}")
+            raise ClusterUnreachable(self._cluster, f"no credentials: {self.trouble}")
         # We renew well before the end, so the old proof may serve a while. If not, the server will say so.
         return old
 
@@ -85,6 +98,8 @@ class Identity:
         return Proof(grant, headers, await self._tls(grant, old), self._clock() + grant.lifetime)
 
     async def _tls(self, grant: Grant, old: Proof | None) -> ssl.SSLContext | bool:
+        if not grant.certificate:
+            return self._own_tls
         if old is not None and (old.grant.certificate, old.grant.key) == (grant.certificate, grant.key):
             return old.tls
         return await anyio.to_thread.run_sync(_context, self._credentials, grant)

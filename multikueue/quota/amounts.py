@@ -170,7 +170,7 @@ def _raise(peak: Nanos, candidate: Nanos) -> None:
 
 
 def _above_limits(pod: PodSpec, path: str) -> Iterator[str]:
-    for field, containers in (("initContainers", pod.init_containers), ("containers", pod.containers)):
+    for kind, containers in (("initContainers", pod.init_containers), ("containers", pod.containers)):
         for index, container in enumerate(containers):
             limits = container.resources.limits
             above = [
@@ -179,7 +179,7 @@ def _above_limits(pod: PodSpec, path: str) -> Iterator[str]:
                 if name in limits and quantity.parse(text) > quantity.parse(limits[name])
             ]
             if above:
-                where = f"{path}.spec.{field}[{index}].resources.requests"
+                where = f"{path}.spec.{kind}[{index}].resources.requests"
                 yield f"{where}: {', '.join(above)}: requests must not exceed its limits"
 
 

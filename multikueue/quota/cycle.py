@@ -94,7 +94,7 @@ def _process(head: Head, assignment: Assignment, log: UndoLog) -> Decision:
         head.waiting.progress = None
         return _refuse(head, assignment.message())
     if assignment.mode is not Mode.FIT:
-        head.waiting.progress = assignment.progress
+        head.waiting.progress = assignment.progress()
         if head.queue.spec.preemption.reclaim_within_cohort != "Any":
             node.add(_blocked(node, assignment), log)
         return _refuse(head, assignment.message())

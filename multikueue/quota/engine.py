@@ -168,7 +168,7 @@ class Engine:
             return
         self._settled.clear()
         for queue_name, line in self._backlog.lines().items():
-            if len(line) and selects(self._queues[queue_name].spec.namespace_selector, namespace.metadata.labels):
+            if line.size and selects(self._queues[queue_name].spec.namespace_selector, namespace.metadata.labels):
                 self._wake(queue_name, now)
 
     def remove_namespace(self, name: str, now: datetime) -> None:  # noqa: ARG002
@@ -347,8 +347,8 @@ class Engine:
             if isinstance(decision, Reserve):
                 self._assume(decision)
                 reserved.append(key)
-            elif self._refuse(decision, now):
-                changed.append(key)
+            else:
+                changed += self._refuse(decision, now)
         self._settle(heads, reserved)
         return Cycle(reserved=tuple(reserved), pending=tuple(changed), productive=bool(reserved))
 
@@ -422,15 +422,25 @@ class Engine:
             )
         )
 
-    def _refuse(self, decision: Refuse, now: datetime) -> bool:
-        """Give the head back; answers whether there is news for its status."""
+    def _refuse(self, decision: Refuse, now: datetime) -> Iterator[ObjectKey]:
+        """Give the head back, and with it those behind it that ask for the same: they would hear the same.
+
+        Answers those for whose status there is news.
+        """
         waiting = decision.head.waiting
-        self._backlog.give_back(waiting, decision.reason, now)
         verdict = Verdict(decision.message, decision.resource_requests)
-        if self._verdicts.get(waiting.key) == verdict:
-            return False
-        self._verdicts[waiting.key] = verdict
-        return True
+        line = self._backlog.line(decision.head.queue.name)
+        self._backlog.give_back(waiting, decision.reason, now)
+        while True:
+            if self._verdicts.get(waiting.key) != verdict:
+                self._verdicts[waiting.key] = verdict
+                yield waiting.key
+            follower = line.top()
+            if follower is None or line.parked(waiting.key) is None or not follower.asks_the_same(waiting):
+                return
+            line.pop()
+            self._backlog.give_back(follower, decision.reason, now)
+            waiting = follower
 
     def _settle(self, heads: list[Head], reserved: list[ObjectKey]) -> None:
         """Note the trees where another look would only repeat this one."""
@@ -438,8 +448,8 @@ class Engine:
         restless = set()
         for head in heads:
             top = self._backlog.line(head.queue.name).top()
-            untried = head.waiting.progress is not None and head.waiting.progress.has_untried
-            if head.waiting.key in winners or (top is not None and (top is not head.waiting or untried)):
+            fresh = top is not None and (top is not head.waiting or top.progress is not None)
+            if head.waiting.key in winners or fresh:
                 restless.add(self._forest.root_name(head.queue.name))
         self._settled |= {self._forest.root_name(head.queue.name) for head in heads} - restless
 
@@ -474,7 +484,7 @@ class Engine:
         return status.cluster_queue_status(
             self._queues[name],
             self._holdings.queue(name),
-            pending=len(self._backlog.line(name)),
+            pending=self._backlog.line(name).size,
             problems=self._problems[name],
             now=now,
         )

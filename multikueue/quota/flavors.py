@@ -79,9 +79,11 @@ class Assignment:
     def borrowing(self) -> int:
         return max((c.grade.borrowing for each in self.pod_sets for c in each.choices.values()), default=0)
 
-    @property
-    def progress(self) -> Progress:
-        return Progress(self.generation, tuple({r: c.tried for r, c in s.choices.items()} for s in self.pod_sets))
+    def progress(self) -> Progress | None:
+        """Where the search for flavors is to resume; None when there is none left to try."""
+        tried = tuple({r: choice.tried for r, choice in each.choices.items()} for each in self.pod_sets)
+        untried = any(index != -1 for pod_set in tried for index in pod_set.values())
+        return Progress(self.generation, tried) if untried else None
 
     def message(self) -> str:
         return "; ".join(

@@ -28,14 +28,13 @@ class Reason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the search for flavors came, per pod set and resource; -1: to the end. Void once the quota changed."""
+    """A search for flavors that was interrupted: the last one tried, per pod set and resource; -1: all were.
+
+    Void once the quota changed, which `generation` tells.
+    """
 
     generation: int
     tried: tuple[dict[str, int], ...]
-
-    @property
-    def has_untried(self) -> bool:
-        return any(index != -1 for pod_set in self.tried for index in pod_set.values())
 
 
 @dataclass(slots=True)
@@ -68,6 +67,17 @@ class Waiting:
             return False
         return self.requeue_at is None or now >= self.requeue_at
 
+    def asks_the_same(self, other: Waiting) -> bool:
+        """Whether a cycle that refused the other would refuse this one for the same reasons."""
+        mine, its = self.workload, other.workload
+        return (
+            self.rank[0] == other.rank[0]
+            and self.key.namespace == other.key.namespace
+            and self.progress == other.progress
+            and self.demand == other.demand
+            and mine.status.admission_checks == its.status.admission_checks
+        )
+
     def same_for_queue(self, other: Waiting) -> bool:
         """Whether an update changes nothing that could make a parked workload worth another look."""
         mine, its = self.workload, other.workload
@@ -89,7 +99,8 @@ class PendingQueue:
         self._parked: dict[ObjectKey, Waiting] = {}
         self._heap: list[tuple[Rank, ObjectKey]] = []
 
-    def __len__(self) -> int:
+    @property
+    def size(self) -> int:
         return len(self._ready) + len(self._parked)
 
     def push_or_update(self, waiting: Waiting, now: datetime) -> bool:
@@ -122,8 +133,7 @@ class PendingQueue:
     def _at_once(self, waiting: Waiting, reason: Reason) -> bool:
         if self.strict:
             return reason is not Reason.NAMESPACE_MISMATCH
-        untried = waiting.progress is not None and waiting.progress.has_untried
-        return untried or reason is Reason.FAILED_AFTER_NOMINATION
+        return waiting.progress is not None or reason is Reason.FAILED_AFTER_NOMINATION
 
     def unpark(self, key: ObjectKey) -> None:
         """Look at one parked workload again: its back-off is over."""

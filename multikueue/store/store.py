@@ -223,11 +223,10 @@ class Store:
         name = _name(new or old)
         if new is None:
             self.engine.remove_cluster_queue(name, self.now())
-        elif old is None or _spec_changed(old, new):
-            self.engine.set_cluster_queue(new, self.now())
         else:
-            return
-        self._queue_touched(name)
+            self.engine.set_cluster_queue(new, self.now())
+        if old is None or new is None or _spec_changed(old, new):
+            self._queue_touched(name)
 
     def _queue_touched(self, cluster_queue: str) -> None:
         self.touched.admission()
@@ -245,9 +244,9 @@ class Store:
         assert touched is not None
         if new is None:
             self.engine.remove_local_queue(touched.key, self.now())
-        elif old is None or _spec_changed(old, new):
-            self.engine.set_local_queue(new, self.now())
         else:
+            self.engine.set_local_queue(new, self.now())
+        if old is not None and new is not None and not _spec_changed(old, new):
             return
         self.touched.admission()
         self.touched.queue(touched.spec.cluster_queue, touched.key)

@@ -10,9 +10,7 @@ from typing import Any, Generic, Self, TypeVar
 import msgspec
 
 from multikueue.api.meta import Condition, Object, ObjectMeta, OwnerReference, with_condition
-from multikueue.api.multikueue import (
-    ACTIVE,
-)
+from multikueue.api.multikueue import ACTIVE
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 """The time of everything built without a time of its own."""
@@ -33,38 +31,38 @@ class Builder(Generic[T_co]):
         return self.value
 
     def uid(self, uid: str) -> Self:
-        return self._withmetadata_of(uid=uid)
+        return self._with_metadata(uid=uid)
 
     def version(self, number: int) -> Self:
         """The resource version."""
-        return self._withmetadata_of(resource_version=str(number))
+        return self._with_metadata(resource_version=str(number))
 
     def generation(self, number: int) -> Self:
-        return self._withmetadata_of(generation=number)
+        return self._with_metadata(generation=number)
 
     def created(self, at: datetime) -> Self:
-        return self._withmetadata_of(creation_timestamp=at)
+        return self._with_metadata(creation_timestamp=at)
 
     def deleted(self, at: datetime = NOW) -> Self:
         """Being deleted since `at`."""
-        return self._withmetadata_of(deletion_timestamp=at)
+        return self._with_metadata(deletion_timestamp=at)
 
     def labels(self, labels: Mapping[str, str] | None = None, **more: str) -> Self:
         """Adds labels; those of a name that is there already are replaced."""
-        return self._withmetadata_of(labels={**self.value.metadata.labels, **(labels or {}), **more})
+        return self._with_metadata(labels={**self.value.metadata.labels, **(labels or {}), **more})
 
     def annotations(self, annotations: Mapping[str, str] | None = None, **more: str) -> Self:
-        return self._withmetadata_of(annotations={**self.value.metadata.annotations, **(annotations or {}), **more})
+        return self._with_metadata(annotations={**self.value.metadata.annotations, **(annotations or {}), **more})
 
     def finalizers(self, *names: str) -> Self:
-        return self._withmetadata_of(finalizers=names)
+        return self._with_metadata(finalizers=names)
 
     def owned_by(self, *, api_version: str, kind: str, name: str, uid: str, controller: bool = True) -> Self:
         """Adds an owner reference."""
         owner = OwnerReference(api_version=api_version, kind=kind, name=name, uid=uid, controller=controller)
-        return self._withmetadata_of(owner_references=(*self.value.metadata.owner_references, owner))
+        return self._with_metadata(owner_references=(*self.value.metadata.owner_references, owner))
 
-    def _withmetadata_of(self, **changes: Any) -> Self:
+    def _with_metadata(self, **changes: Any) -> Self:
         return self._with(metadata=msgspec.structs.replace(self.value.metadata, **changes))
 
     def _with(self, **changes: Any) -> Self:
@@ -84,6 +82,7 @@ class Builder(Generic[T_co]):
 
 
 def metadata_of(kind: str, name: str, namespace: str = "") -> ObjectMeta:
+    """The metadata of an object that a server has just created."""
     return ObjectMeta(
         name=name,
         namespace=namespace,
@@ -95,10 +94,12 @@ def metadata_of(kind: str, name: str, namespace: str = "") -> ObjectMeta:
 
 
 def uid_of(kind: str, name: str, namespace: str = "") -> str:
+    """A UID that one can read and that fits into a label."""
     return "-".join(part for part in ("uid", kind, namespace, name) if part)
 
 
 def resources_of(resources: Mapping[str, Quantity] | None, more: Mapping[str, Quantity]) -> dict[str, Quantity]:
+    """Amounts by resource, given as a mapping and as keywords."""
     return {**(resources or {}), **more}
 
 

@@ -28,7 +28,6 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 LIFETIME = timedelta(days=365)
-RENEW_BELOW = LIFETIME / 3
 
 BUNDLE, CERTIFICATE, KEY = "ca.crt", "tls.crt", "tls.key"
 """Keys of the Secret's data, as Secrets of type kubernetes.io/tls have them. The CA's own key is never stored."""
@@ -70,7 +69,7 @@ def serving(data: Mapping[str, str]) -> Serving:
 def renewal_due(data: Mapping[str, str]) -> datetime | None:
     """When the certificate falls due for renewal; None if there is none to read."""
     certificates = _certificates(_read(data, CERTIFICATE))
-    return certificates[0].not_valid_after_utc - RENEW_BELOW if certificates else None
+    return _due(certificates[0]) if certificates else None
 
 
 def _is_good(now: datetime, data: Mapping[str, str], names: Sequence[str]) -> bool:
@@ -78,11 +77,17 @@ def _is_good(now: datetime, data: Mapping[str, str], names: Sequence[str]) -> bo
     if not certificates or not _fits(_read(data, KEY), certificates[0]):
         return False
     certificate = certificates[0]
-    if not _is_valid(certificate, now) or certificate.not_valid_after_utc - now < RENEW_BELOW:
+    if not _is_valid(certificate, now) or now > _due(certificate):
         return False
     return _names_of(certificate) >= _rendered(names) and any(
         _is_valid(ca, now) and _is_issued_by(certificate, ca) for ca in trusted
     )
+
+
+def _due(certificate: x509.Certificate) -> datetime:
+    """When less than a third of its own life is left: a certificate that somebody else put there may be shorter."""
+    life = certificate.not_valid_after_utc - certificate.not_valid_before_utc
+    return certificate.not_valid_after_utc - life / 3
 
 
 def _issue(now: datetime, names: Sequence[str], old: Sequence[x509.Certificate]) -> dict[str, bytes]:

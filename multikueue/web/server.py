@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Callable
-from tempfile import mkstemp
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from tempfile import NamedTemporaryFile
 from types import TracebackType
 from typing import Self
 
@@ -45,6 +46,8 @@ class Server:
         self._lookup = lookup
         self._runners: list[web.AppRunner] = []
         self._tls: ssl.SSLContext | None = None
+        self._loaded: Serving | None = None
+        self._webhook_port: int | None = None
 
     async def serve_probes(self, host: str, port: int) -> int:
         """Serves /healthz and /readyz; answers with the port it listens on."""
@@ -54,24 +57,30 @@ class Server:
         return await self._listen(app, host, port)
 
     async def serve_webhook(self, host: str, port: int, certificate: Serving) -> int:
-        """Serves the admission webhook over TLS; answers with the port it listens on."""
+        """Serves the admission webhook over TLS; answers with the port it listens on. Called again, only loads."""
+        if self._webhook_port is not None:
+            self.load(certificate)
+            return self._webhook_port
         app = web.Application(client_max_size=LARGEST_REVIEW)
         app.router.add_post(WEBHOOK_PATH, self._review)
         self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._tls.minimum_version = ssl.TLSVersion.TLSv1_2
         self.load(certificate)
-        return await self._listen(app, host, port, tls=self._tls)
+        self._webhook_port = await self._listen(app, host, port, tls=self._tls)
+        return self._webhook_port
 
     def load(self, certificate: Serving) -> None:
         """Takes the certificate for all connections from now on; those open now keep theirs."""
         if self._tls is None:
             raise RuntimeError("load a certificate after serve_webhook")
-        _load_chain(self._tls, certificate)
+        if certificate != self._loaded:
+            _load_chain(self._tls, certificate)
+            self._loaded = certificate
 
     async def _listen(self, app: web.Application, host: str, port: int, *, tls: ssl.SSLContext | None = None) -> int:
         runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=GRACE_SECONDS)
-        await runner.setup()
         self._runners.append(runner)
+        await runner.setup()
         await web.TCPSite(runner, host, port, ssl_context=tls).start()
         return int(runner.addresses[0][1])
 
@@ -99,14 +108,27 @@ class Server:
         for runner in reversed(self._runners):
             await runner.cleanup()
         self._runners.clear()
+        self._webhook_port = None
 
 
 def _load_chain(context: ssl.SSLContext, certificate: Serving) -> None:
-    """The standard library takes certificate and key from a file only: one that nobody else can read, and gone at once."""
-    handle, path = mkstemp(prefix="multikueue-", suffix=".pem")
+    with _as_file(certificate.certificate + certificate.key) as path:
+        # Without a password OpenSSL would ask the terminal for one.
+        context.load_cert_chain(path, password="")
+
+
+@contextmanager
+def _as_file(content: bytes) -> Iterator[str]:
+    """A path to the content, since the standard library loads keys from files only; in memory where the system can."""
+    if not hasattr(os, "memfd_create"):
+        with NamedTemporaryFile() as file:
+            file.write(content)
+            file.flush()
+            yield file.name
+        return
+    descriptor = os.memfd_create("webhook-certificate")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(certificate.certificate + certificate.key)
-        context.load_cert_chain(path)
+        os.write(descriptor, content)
+        yield f"/proc/self/fd/{descriptor}"
     finally:
-        os.unlink(path)
+        os.close(descriptor)

@@ -43,7 +43,7 @@ def declared() -> dict[str, set[str]]:
     }
 
 
-@pytest.mark.parametrize(("title", "names"), declared().items(), ids=declared())
+@pytest.mark.parametrize(("title", "names"), [*declared().items()], ids=[*declared()])
 def test_each_dependency_is_in_its_section_and_nothing_else_is(title: str, names: set[str]) -> None:
     assert names
     assert {name for name, _ in rows(section(read(DOCUMENT), title))} == names

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from multikueue.settings import ENV_PREFIX, LEVEL, Settings
-from tests.project.files import DOCS, ROOT, code, read
+from multikueue.api import kinds
+from multikueue.settings import ENV_PREFIX, LEVEL, Settings, load
+from tests.project.files import DOCS, blocks, code, read
 
 LINK = re.compile(r"\]\(([^)#:\s]*)(?:#([\w-]+))?\)")
 VARIABLE = re.compile(rf"\b{ENV_PREFIX}[A-Z][A-Z_]*\b")
@@ -47,11 +48,24 @@ def test_each_setting_that_is_named_exists(path: Path) -> None:
     assert named <= {*variables(), *FOR_TESTS}
 
 
-@pytest.mark.parametrize("path", [*DOCS, ROOT / "Makefile", ROOT / ".ci/run"], ids=lambda path: path.name)
-def test_no_line_is_too_long_to_read(path: Path) -> None:
-    prose = [line for line in path.read_text().splitlines() if not line.startswith("|") and "://" not in line]
+def test_the_settings_file_that_is_shown_has_the_defaults(tmp_path: Path) -> None:
+    (text,) = blocks(read("docs/operations.md"), "yaml")
+    file = tmp_path / "settings.yaml"
+    file.write_text(text)
 
-    assert [line for line in prose if len(line) > 125] == []
+    assert load(file) == Settings()
+
+
+def test_the_rights_on_the_manager_cluster_cover_what_is_watched() -> None:
+    watched = {
+        getattr(kinds, name).plural for name in re.findall(r"\(kinds\.([A-Z_]+), ", read("multikueue/manager.py"))
+    }
+    rights = [line for line in read("docs/install.md").splitlines() if "get, list, watch" in line]
+
+    granted = {resource.partition(".")[0] for line in rights for resource in re.findall(r"`([^`]+)`", line)}
+
+    assert {"workloads", "jobs", "secrets"} <= watched
+    assert watched <= granted
 
 
 def test_the_changelog_keeps_its_form() -> None:

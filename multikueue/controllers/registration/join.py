@@ -10,9 +10,6 @@ from datetime import timedelta
 import anyio
 
 from multikueue.api.kinds import (
-    ADMISSION_CHECKS,
-    CLUSTER_QUEUES,
-    LOCAL_QUEUES,
     MULTIKUEUE_CLUSTERS,
     MULTIKUEUE_CONFIGS,
     NAMESPACES,
@@ -36,14 +33,15 @@ from multikueue.controllers.registration.plan import (
     CredentialKind,
     Registration,
     Wanted,
+    is_name,
     manager_objects,
     worker_objects,
 )
-from multikueue.controllers.registration.preflight import Finding, expected_queues, missing_rights, preflight
+from multikueue.controllers.registration.preflight import Finding, missing_rights, preflight, routes
 from multikueue.errors import ConfigurationError, Forbidden, Invalid, NotFound, Unauthorized
 from multikueue.kube.kubeconfig import check_worker_kubeconfig
 
-__all__ = ["Joined", "Request", "busy", "expected_on", "join", "leave"]
+__all__ = ["Joined", "Request", "busy", "join", "leave"]
 
 SHORTEST_VALIDITY = timedelta(minutes=10)
 """What the API server demands of a token and of a certificate alike."""
@@ -67,6 +65,8 @@ class Request:
     config: str = ""
 
     def __post_init__(self) -> None:
+        if self.config and not is_name(self.config):
+            raise ConfigurationError(f"config name {self.config!r}: expected lower case letters, digits, '-' and '.'")
         if self.validity < SHORTEST_VALIDITY:
             raise ConfigurationError(f"validity {self.validity}: expected at least 10 minutes, no server grants less")
 
@@ -102,17 +102,18 @@ async def join(
         await _settle(client)
         await _tell_manager(manager, request, build_kubeconfig(registration.cluster, request.endpoint, credential))
         say(f"looking at {worker.where} with the new credential")
-        findings = await preflight(client, await expected_on(manager.client, registration.cluster))
+        findings = await preflight(client, (await routes(manager.client)).queues_to(registration.cluster))
     return Joined(credential, findings)
 
 
-async def leave(registration: Registration, *, manager: Side, worker: Side | None, configs: Iterable[str]) -> None:
+async def leave(registration: Registration, *, manager: Side, worker: Side | None = None) -> None:
     """Take the worker out: first from the manager, so that nobody uses the credential, then its rights on the worker.
 
-    `configs` are the MultiKueueConfigs that name it. Objects that are not ours stay, and are reported.
+    Raises InvalidObject if the MultiKueueCluster is not ours; other objects that are not ours stay, and are reported.
     """
-    for name in configs:
-        await manager.remove_from_config(name, registration.cluster)
+    await manager.refuse_foreign(manager_objects(registration)[-1:])
+    for config in (await manager.client.list(MULTIKUEUE_CONFIGS)).items:
+        await manager.remove_from_config(config.metadata.name, registration.cluster)
     await manager.remove(MULTIKUEUE_CLUSTERS, ObjectKey("", registration.cluster))
     await manager.remove(SECRETS, registration.secret)
     if worker is None:
@@ -132,17 +133,6 @@ def busy(cluster: str, workloads: Iterable[Workload]) -> tuple[ObjectKey, ...]:
             if not workload.has(FINISHED)
             and (workload.status.cluster_name == cluster or cluster in workload.status.nominated_cluster_names)
         )
-    )
-
-
-async def expected_on(manager: Client, cluster: str) -> tuple[ObjectKey, ...]:
-    """The LocalQueues the manager may send to the cluster, from what the manager cluster says now."""
-    return expected_queues(
-        cluster,
-        local_queues=(await manager.list(LOCAL_QUEUES)).items,
-        cluster_queues=(await manager.list(CLUSTER_QUEUES)).items,
-        checks=(await manager.list(ADMISSION_CHECKS)).items,
-        configs=(await manager.list(MULTIKUEUE_CONFIGS)).items,
     )
 
 

@@ -36,17 +36,17 @@ class Page(Protocol[T_co]):
 class Client(Protocol):
     """What we need of a connection to one cluster; `kube.Client` has it."""
 
+    async def get(self, kind: Kind[T], key: ObjectKey) -> T: ...
+
+    async def list(self, kind: Kind[T], *, namespace: str = "") -> Page[T]: ...
+
+    async def merge_patch(self, kind: Kind[T], key: ObjectKey, body: Mapping[str, Any]) -> T: ...
+
+    async def delete(self, kind: Kind[T], key: ObjectKey, *, uid: str = "") -> T | None: ...
+
     async def request(
-        self, method: str, path: str, *, body: Any = None, params: Mapping[str, str] | None = None
+        self, method: str, path: str, *, body: Mapping[str, Any] | None = None, params: Mapping[str, str] | None = None
     ) -> bytes: ...
-
-    async def list(self, kind: Kind[T], *, namespace: str = "", label_selector: str = "") -> Page[T]: ...
-
-    async def merge_patch(
-        self, kind: Kind[Any], key: ObjectKey, body: Mapping[str, Any], subresource: str = ""
-    ) -> Any: ...
-
-    async def delete(self, kind: Kind[Any], key: ObjectKey, *, uid: str = "") -> Any: ...
 
 
 StepAction = Literal["created", "updated", "unchanged", "removed", "absent", "kept"]
@@ -183,7 +183,7 @@ class Side:
         self.report(Step(action, what, self.where, planned=self.dry_run and changes, why=why))
 
 
-async def ask(client: Client, method: str, path: str, body: Any = None) -> dict[str, Any]:
+async def ask(client: Client, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """One request, JSON both ways."""
     answer: dict[str, Any] = msgspec.json.decode(await client.request(method, path, body=body))
     return answer

@@ -19,9 +19,10 @@ from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESP
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.multikueue import KUBECONFIG_KEY
 from multikueue.errors import ConfigurationError
+from multikueue.jobs.table import ADAPTERS
 
 __all__ = [
-    "JOB_RIGHTS",
+    "JOB_KINDS",
     "LABELS",
     "RIGHTS",
     "CredentialKind",
@@ -73,12 +74,16 @@ QUEUE_RIGHTS = (
     Right("kueue.x-k8s.io", "localqueues", _READ),
 )
 
-JOB_RIGHTS: Mapping[str, tuple[Right, ...]] = {
-    "batch/job": (Right("batch", "jobs", _COPY), Right("batch", "jobs/status", ("get",))),
-}
-"""What each kind of job needs on a worker, by the name Kueue gives its integration; a new kind is one more line."""
+JOB_KINDS = tuple(adapter.kind for adapter in ADAPTERS.values())
+"""The kinds of jobs we dispatch: the table is `jobs.table`, a kind that joins it gets its rights by registering again."""
 
-RIGHTS = (*QUEUE_RIGHTS, *(right for rights in JOB_RIGHTS.values() for right in rights))
+JOB_RIGHTS = tuple(
+    right
+    for kind in JOB_KINDS
+    for right in (Right(kind.group, kind.plural, _COPY), Right(kind.group, f"{kind.plural}/status", ("get",)))
+)
+
+RIGHTS = (*QUEUE_RIGHTS, *JOB_RIGHTS)
 
 
 # --- the names -------------------------------------------------------------------------------------------------------
@@ -97,7 +102,7 @@ class Registration:
     origin: str = OUR_NAME
 
     def __post_init__(self) -> None:
-        if len(self.secret.name) > 253 or not _SUBDOMAIN.fullmatch(self.cluster):
+        if not is_name(self.cluster) or not is_name(self.secret.name):
             raise ConfigurationError(
                 f"cluster name {self.cluster!r}: expected lower case letters, digits, '-' and '.', at most 242 of them"
             )
@@ -126,10 +131,15 @@ class Registration:
         return f"{OUR_NAME}:{self.origin}"
 
 
+def is_name(text: str) -> bool:
+    """Whether it can be the name of nearly any object (RFC 1123 subdomain)."""
+    return len(text) <= 253 and _SUBDOMAIN.fullmatch(text) is not None
+
+
 def _as_name(origin: str) -> str:
     """The origin as part of an object's name; a digest keeps apart what would become equal."""
     name = origin.lower().replace("_", "-")
-    if name == origin and _SUBDOMAIN.fullmatch(name):
+    if name == origin and is_name(name):
         return name
     return f"{name.replace('.', '-')}-{sha256(origin.encode()).hexdigest()[:6]}"
 

@@ -5,25 +5,25 @@ Asked with the very credentials the manager will use (contract CX-51, CX-52).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import anyio
 
-from multikueue.api.kinds import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOADS
+from multikueue.api.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES, MULTIKUEUE_CONFIGS, WORKLOADS, Kind
 from multikueue.api.meta import ObjectKey, find_condition
 from multikueue.api.multikueue import ACTIVE, CONTROLLER_NAME, AdmissionCheck, MultiKueueConfig
 from multikueue.api.queues import ClusterQueue, LocalQueue
 from multikueue.controllers.registration.ownership import Client, ask
-from multikueue.controllers.registration.plan import RIGHTS, Right
+from multikueue.controllers.registration.plan import JOB_KINDS, RIGHTS, Right
 from multikueue.errors import ApiError, Forbidden, MultiKueueError, NotFound
 
-__all__ = ["Finding", "expected_queues", "missing_rights", "preflight"]
+__all__ = ["Finding", "Level", "Routes", "missing_rights", "preflight", "routes"]
 
-Level = Literal["ok", "warning", "failed"]
+Level = Literal["ok", "warning", "failed", "unreachable"]
 
-_SERVED = (WORKLOADS, CLUSTER_QUEUES, LOCAL_QUEUES, JOBS)
+_KUEUE = (WORKLOADS, CLUSTER_QUEUES, LOCAL_QUEUES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,22 +68,38 @@ async def missing_rights(client: Client, rights: Iterable[Right] = RIGHTS) -> di
     return {right: tuple(verb for verb in right.verbs if not granted[right, verb]) for right in wanted}
 
 
-def expected_queues(
-    cluster: str,
-    *,
-    local_queues: Iterable[LocalQueue],
-    cluster_queues: Iterable[ClusterQueue],
-    checks: Iterable[AdmissionCheck],
-    configs: Iterable[MultiKueueConfig],
-) -> tuple[ObjectKey, ...]:
-    """The manager's LocalQueues whose jobs may go to the cluster: LocalQueue, ClusterQueue, check, config, cluster."""
-    naming = {config.metadata.name for config in configs if cluster in config.spec.clusters}
-    ours = {check.metadata.name for check in checks if _uses(check, naming)}
-    feeding = {queue.metadata.name for queue in cluster_queues if ours & _checks_of(queue)}
-    return tuple(sorted(queue.key for queue in local_queues if queue.spec.cluster_queue in feeding))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routes:
+    """The manager's queues, checks and configs: which LocalQueues lead to which cluster."""
+
+    local_queues: Sequence[LocalQueue]
+    cluster_queues: Sequence[ClusterQueue]
+    checks: Sequence[AdmissionCheck]
+    configs: Sequence[MultiKueueConfig]
+
+    def configs_with(self, cluster: str) -> tuple[str, ...]:
+        """The names of the MultiKueueConfigs that name the cluster."""
+        return tuple(config.metadata.name for config in self.configs if cluster in config.spec.clusters)
+
+    def queues_to(self, cluster: str) -> tuple[ObjectKey, ...]:
+        """The LocalQueues whose jobs may go to the cluster: LocalQueue, ClusterQueue, check, config, cluster."""
+        naming = self.configs_with(cluster)
+        checks = {check.metadata.name for check in self.checks if _leads_to(check, naming)}
+        feeding = {queue.metadata.name for queue in self.cluster_queues if checks & _checks_of(queue)}
+        return tuple(sorted(queue.key for queue in self.local_queues if queue.spec.cluster_queue in feeding))
 
 
-def _uses(check: AdmissionCheck, configs: Collection[str]) -> bool:
+async def routes(manager: Client) -> Routes:
+    """As the manager cluster has them now."""
+    return Routes(
+        local_queues=(await manager.list(LOCAL_QUEUES)).items,
+        cluster_queues=(await manager.list(CLUSTER_QUEUES)).items,
+        checks=(await manager.list(ADMISSION_CHECKS)).items,
+        configs=(await manager.list(MULTIKUEUE_CONFIGS)).items,
+    )
+
+
+def _leads_to(check: AdmissionCheck, configs: Collection[str]) -> bool:
     parameters = check.spec.parameters
     return check.spec.controller_name == CONTROLLER_NAME and parameters is not None and parameters.name in configs
 
@@ -93,16 +109,19 @@ def _checks_of(queue: ClusterQueue) -> set[str]:
 
 
 async def _served(worker: Client) -> list[Finding]:
-    """Whether the worker serves each kind in the version we use."""
-    groups = {kind.api_version: await _resources(worker, kind.path().rpartition("/")[0]) for kind in _SERVED}
+    """Whether the worker serves each kind in the version we use; it may lack a kind of jobs it shall never run."""
+    groups = {kind.api_version: kind.path().rpartition("/")[0] for kind in (*_KUEUE, *JOB_KINDS)}
+    served = {version: await _resources(worker, path) for version, path in groups.items()}
     return [
-        Finding("ok", f"kind {kind.kind}", f"served as {kind.api_version}")
-        if kind.plural in groups[kind.api_version]
-        else Finding(
-            "failed", f"kind {kind.kind}", f"{kind.api_version} is not served: install Kueue 0.16 or newer there"
-        )
-        for kind in _SERVED
+        *(_kind(kind, served, "failed", "install Kueue 0.16 or newer there") for kind in _KUEUE),
+        *(_kind(kind, served, "warning", "jobs of this kind cannot go there") for kind in JOB_KINDS),
     ]
+
+
+def _kind(kind: Kind[Any], served: Mapping[str, Collection[str]], otherwise: Level, advice: str) -> Finding:
+    if kind.plural in served[kind.api_version]:
+        return Finding("ok", f"kind {kind.kind}", f"served as {kind.api_version}")
+    return Finding(otherwise, f"kind {kind.kind}", f"{kind.api_version} is not served: {advice}")
 
 
 async def _resources(worker: Client, path: str) -> set[str]:

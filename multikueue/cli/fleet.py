@@ -1,0 +1,312 @@
+"""The manager's worker clusters as the CLI sees them: read together, shown as rows and facts, checked side by side."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import anyio
+
+from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, SECRETS, WORKLOADS
+from multikueue.api.meta import Condition, ObjectKey, decoder, encode, find_condition
+from multikueue.api.multikueue import ACTIVE, KUBECONFIG_KEY, MultiKueueCluster, MultiKueueConfig
+from multikueue.cli.connection import fetch
+from multikueue.cli.exit import CommandFailed
+from multikueue.cli.output import Column, Listing, age, since
+from multikueue.controllers.registration.credentials import KubeconfigFacts, kubeconfig_facts
+from multikueue.controllers.registration.join import busy
+from multikueue.controllers.registration.ownership import Client, Side
+from multikueue.controllers.registration.plan import Registration
+from multikueue.controllers.registration.preflight import Finding, Level, Routes, preflight, routes
+from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, MultiKueueError, NotFound, Unauthorized
+from multikueue.kube.kubeconfig import InsecureKubeconfig, check_worker_kubeconfig
+
+__all__ = ["RESOURCE", "Member", "Report", "check_all", "facts", "findings_listing", "gather", "listing", "pick"]
+
+RESOURCE = "multikueuecluster.kueue.x-k8s.io"
+SOON = timedelta(days=3)
+"""A credential that ends within this time is worth a warning."""
+
+SHOWN = 10
+"""Names in one message."""
+
+COLUMNS = (
+    Column("NAME"),
+    Column("CONNECTED"),
+    Column("REASON"),
+    Column("AGE"),
+    Column("SERVER", wide=True),
+    Column("CREDENTIAL", wide=True),
+    Column("EXPIRES", wide=True),
+    Column("CONFIGS", wide=True),
+    Column("MESSAGE", wide=True),
+)
+
+Connect = Callable[[str, bytes], AbstractAsyncContextManager[Client]]
+"""A connection to the worker of that name by that kubeconfig."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One MultiKueueCluster with what belongs to it.
+
+    `item` is the object as the server has it, `source` where its kubeconfig is, in words; `problem` says why
+    `kubeconfig` is empty.
+    """
+
+    item: dict[str, Any]
+    cluster: MultiKueueCluster
+    configs: tuple[str, ...] = ()
+    source: str = ""
+    kubeconfig: bytes = b""
+    problem: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.cluster.metadata.name
+
+    @property
+    def active(self) -> Condition | None:
+        return find_condition(self.cluster.status.conditions, ACTIVE)
+
+    @property
+    def known(self) -> KubeconfigFacts:
+        return kubeconfig_facts(self.kubeconfig) if self.kubeconfig else KubeconfigFacts(problem=self.problem)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a check found on one cluster."""
+
+    cluster: str
+    findings: tuple[Finding, ...]
+    unreachable: bool = False
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+async def gather(client: Client, namespace: str, *, secrets: bool = True) -> list[Member]:
+    """All clusters in the order of their names; without `secrets` their kubeconfigs are not read."""
+    items = await fetch(client, MULTIKUEUE_CLUSTERS)
+    configs = (await client.list(MULTIKUEUE_CONFIGS)).items
+    decode = decoder(MultiKueueCluster)
+    return [await _member(client, item, decode(encode(item)), configs, namespace if secrets else "") for item in items]
+
+
+def pick(members: Sequence[Member], name: str) -> Member:
+    """The cluster of that name; raises CommandFailed that lists the known ones."""
+    for member in members:
+        if member.name == name:
+            return member
+    known = ", ".join(member.name for member in members) or "none"
+    raise CommandFailed(f"there is no MultiKueueCluster {name!r}; there are: {known}")
+
+
+async def _member(
+    client: Client,
+    item: dict[str, Any],
+    cluster: MultiKueueCluster,
+    configs: Sequence[MultiKueueConfig],
+    namespace: str,
+) -> Member:
+    naming = tuple(config.metadata.name for config in configs if cluster.metadata.name in config.spec.clusters)
+    source = _source(cluster, namespace)
+    kubeconfig, problem = await _kubeconfig(client, cluster, namespace) if namespace else (b"", "")
+    return Member(item=item, cluster=cluster, configs=naming, source=source, kubeconfig=kubeconfig, problem=problem)
+
+
+def _source(cluster: MultiKueueCluster, namespace: str) -> str:
+    from_file, profile = cluster.spec.cluster_source.kube_config, cluster.spec.cluster_source.cluster_profile_ref
+    if profile is not None:
+        return f"ClusterProfile {profile.name}"
+    if from_file is None:
+        return ""
+    if from_file.location_type == "Path":
+        return f"file {from_file.location}"
+    return f"Secret {namespace}/{from_file.location}" if namespace else f"Secret {from_file.location}"
+
+
+async def _kubeconfig(client: Client, cluster: MultiKueueCluster, namespace: str) -> tuple[bytes, str]:
+    """The kubeconfig, or why there is none to be had."""
+    source = cluster.spec.cluster_source.kube_config
+    if source is None:
+        return b"", "only the manager has the credentials of a ClusterProfile"
+    if source.location_type == "Path":
+        return await _from_file(source.location)
+    return await _from_secret(client, ObjectKey(namespace, source.location))
+
+
+async def _from_file(location: str) -> tuple[bytes, str]:
+    try:
+        return await anyio.Path(location).read_bytes(), ""
+    except OSError:
+        return b"", f"file {location} is where the manager runs, not here"
+
+
+async def _from_secret(client: Client, key: ObjectKey) -> tuple[bytes, str]:
+    try:
+        secret = await client.get(SECRETS, key)
+        return b64decode(secret.data[KUBECONFIG_KEY], validate=True), ""
+    except NotFound:
+        return b"", f"Secret {key} is missing: register the cluster again"
+    except Forbidden:
+        return b"", f"you may not read Secret {key}"
+    except ApiError as error:
+        return b"", f"Secret {key} cannot be read: {error.message}"
+    except KeyError:
+        return b"", f"Secret {key} has no key {KUBECONFIG_KEY!r}: register the cluster again"
+    except Base64Error:
+        return b"", f"Secret {key}, key {KUBECONFIG_KEY!r} is not base64"
+
+
+# --- showing ---------------------------------------------------------------------------------------------------------
+
+
+def listing(members: Sequence[Member], now: datetime) -> Listing:
+    return Listing(
+        columns=COLUMNS,
+        rows=[_row(member, now) for member in members],
+        items=[member.item for member in members],
+        resource=RESOURCE,
+        nothing="No clusters found. Register one: multikueue clusters register --help",
+    )
+
+
+def _row(member: Member, now: datetime) -> tuple[str, ...]:
+    active, known = member.active, member.known
+    return (
+        member.name,
+        active.status if active else "Unknown",
+        active.reason if active else "",
+        age(member.cluster.metadata.creation_timestamp, now),
+        known.server,
+        member.source,
+        ends(known.expires, now),
+        ",".join(member.configs),
+        member.problem or known.problem or (active.message if active else "no manager has looked at it yet"),
+    )
+
+
+def facts(member: Member, now: datetime) -> Iterator[tuple[str, str]]:
+    """One cluster in titled lines."""
+    active, known = member.active, member.known
+    since_when = f", for {age(active.last_transition_time, now)}" if active and active.last_transition_time else ""
+    yield "Connected", f"{active.status} ({active.reason}){since_when}" if active else "Unknown"
+    yield "Message", active.message if active else "no manager has looked at it yet"
+    yield "Age", age(member.cluster.metadata.creation_timestamp, now)
+    yield "Credential", member.source
+    if member.problem or known.problem:
+        yield "Problem", member.problem or known.problem
+    else:
+        yield "Server", known.server
+        yield "Expires", f"{known.expires:%Y-%m-%d %H:%M} UTC, {ends(known.expires, now)}" if known.expires else "never"
+    yield "Configs", ", ".join(member.configs) or "none: add it to a MultiKueueConfig, or nothing is sent to it"
+
+
+def ends(moment: datetime | None, now: datetime) -> str:
+    """How far away the end of a credential is; empty if it has none that is known."""
+    if moment is None:
+        return ""
+    return f"in {since(moment - now)}" if moment > now else f"{since(now - moment)} ago"
+
+
+def findings_listing(reports: Sequence[Report]) -> Listing:
+    """One row for each finding; programs get them as objects in place of Kubernetes objects."""
+    found = [(report.cluster, finding) for report in reports for finding in report.findings]
+    return Listing(
+        columns=(Column("CLUSTER"), Column("RESULT"), Column("CHECK"), Column("DETAIL")),
+        rows=[(cluster, finding.level, finding.subject, finding.detail) for cluster, finding in found],
+        items=[{"metadata": {"name": cluster}, **asdict(finding)} for cluster, finding in found],
+        resource=RESOURCE,
+        nothing="No clusters found.",
+    )
+
+
+# --- checking --------------------------------------------------------------------------------------------------------
+
+
+async def check_all(manager: Client, members: Sequence[Member], *, connect: Connect, moment: datetime) -> list[Report]:
+    """Check the clusters side by side; one that hangs delays only the end."""
+    way = await routes(manager)
+    reports: dict[str, Report] = {}
+
+    async def check(member: Member) -> None:
+        reports[member.name] = await _check(member, way, connect=connect, moment=moment)
+
+    async with anyio.create_task_group() as tasks:
+        for member in members:
+            tasks.start_soon(check, member)
+    return [reports[member.name] for member in members]
+
+
+async def _check(member: Member, way: Routes, *, connect: Connect, moment: datetime) -> Report:
+    known = [_connection(member), _membership(member), _credential(member, moment)]
+    if known[-1].level == "failed":
+        return Report(member.name, tuple(known))
+    try:
+        async with connect(member.name, member.kubeconfig) as worker:
+            found = await preflight(worker, way.queues_to(member.name))
+    except ClusterUnreachable as error:
+        return Report(member.name, (*known, Finding("unreachable", "API server", error.why)), unreachable=True)
+    except Unauthorized:
+        refused = Finding("failed", "credential", "the worker refuses it: register the cluster again")
+        return Report(member.name, (*known, refused))
+    except MultiKueueError as error:
+        return Report(member.name, (*known, Finding("failed", "API server", str(error))))
+    return Report(member.name, (*known, *found))
+
+
+def _connection(member: Member) -> Finding:
+    active = member.active
+    if active is None:
+        return Finding("warning", "manager's connection", "no manager has looked at the cluster yet: does it run?")
+    level: Level = "ok" if active.status == "True" else "warning"
+    return Finding(level, "manager's connection", f"{active.reason}: {active.message}")
+
+
+def _membership(member: Member) -> Finding:
+    if member.configs:
+        return Finding("ok", "configs", ", ".join(member.configs))
+    return Finding("warning", "configs", "no MultiKueueConfig names it, so nothing is sent to it")
+
+
+def _credential(member: Member, moment: datetime) -> Finding:
+    if member.problem:
+        return Finding("failed", "credential", member.problem)
+    try:
+        check_worker_kubeconfig(member.kubeconfig)
+    except InsecureKubeconfig as error:
+        return Finding("failed", "credential", f"{member.source}: {error}")
+    known = member.known
+    if known.problem:
+        return Finding("failed", "credential", f"{member.source}: {known.problem}")
+    if known.expires is None:
+        return Finding("ok", "credential", "has no end that could be read")
+    if known.expires <= moment:
+        return Finding("failed", "credential", f"ended {ends(known.expires, moment)}: register the cluster again")
+    level: Level = "warning" if known.expires - moment < SOON else "ok"
+    return Finding(level, "credential", f"ends {ends(known.expires, moment)}")
+
+
+# --- removing --------------------------------------------------------------------------------------------------------
+
+
+async def refuse_removal(manager: Side, registration: Registration, *, force: bool) -> None:
+    """Raise CommandFailed if there is nothing to remove, or if workloads are still there and `force` is off."""
+    members = await gather(manager.client, registration.namespace, secrets=False)
+    if await manager.find(SECRETS, registration.secret) is None:
+        pick(members, registration.cluster)
+    held = busy(registration.cluster, (await manager.client.list(WORKLOADS)).items)
+    if not held or force:
+        return
+    names = ", ".join(map(str, held[:SHOWN])) + (f" and {len(held) - SHOWN} more" if len(held) > SHOWN else "")
+    raise CommandFailed(
+        f"{len(held)} workloads run on {registration.cluster} or wait there: {names};"
+        " wait for them, or remove it all the same with --force (what is there then stays there)"
+    )

@@ -1,0 +1,547 @@
+"""Calls to the API server of one cluster: typed values in and out, a deadline on each, retries where they are safe."""
+
+from __future__ import annotations
+
+import io
+import random
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from urllib.parse import quote, urlencode
+
+import aiohttp
+import anyio
+import msgspec
+from yarl import URL
+
+from multikueue.api.kinds import Kind
+from multikueue.api.meta import Object, ObjectKey, encode
+from multikueue.errors import ApiError, ClusterUnreachable, Expired, Invalid, InvalidObject, Unauthorized
+from multikueue.kube.credentials import Credentials
+from multikueue.kube.decode import Listing, list_of, object_of
+from multikueue.kube.errors import error_from_answer
+from multikueue.kube.identity import Identity, Proof
+from multikueue.kube.retry import is_repeatable, wait_before_retry
+from multikueue.kube.session import CONNECT_TIMEOUT, TRANSPORT_ERRORS, USER_AGENT, explain, open_session
+
+if TYPE_CHECKING:
+    from aiohttp.client import _RequestContextManager
+
+__all__ = ["FIELD_MANAGER", "Body", "Call", "Client", "OnGarbage", "Page", "Stream"]
+
+T = TypeVar("T", bound=Object)
+_Answer = TypeVar("_Answer")
+
+Body = bytes | Mapping[str, Any]
+"""JSON as bytes, or a tree of dicts, lists, values and raw subtrees to be encoded."""
+
+FIELD_MANAGER = "multikueue"
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+_OURS = f"?fieldManager={FIELD_MANAGER}"
+_VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_LARGE = 2**20
+"""Bytes of a body from which on aiohttp wants it as a stream."""
+
+_CLOSING_TIME = 5.0
+
+
+class Call(msgspec.Struct, frozen=True, gc=False):
+    """One request as it went over the wire; a repeated one counts again.
+
+    `status` is the HTTP status of a success ("200"), the name of our error class otherwise ("Conflict",
+    "ClusterUnreachable"), or "Cancelled". A watch is counted when it opens. `seconds` run until the answer was read.
+    """
+
+    cluster: str
+    verb: str
+    plural: str
+    subresource: str
+    status: str
+    seconds: float
+
+
+OnCall = Callable[[Call], None]
+OnGarbage = Callable[[str, Kind[Any], ObjectKey | None, Exception], None]
+"""Told of each object that is not of its kind's shape: cluster, kind, key if readable, what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """A whole collection as of one moment. `undecodable` names the objects that exist but could not be read."""
+
+    items: tuple[T, ...]
+    resource_version: str
+    undecodable: tuple[ObjectKey, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    verb: str
+    method: str
+    target: str
+    plural: str
+    subresource: str = ""
+    body: bytes = b""
+    content_type: str = JSON
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.target.partition('?')[0]}"
+
+
+class Stream:
+    """The open answer of a watch, line by line."""
+
+    def __init__(self, cluster: str, response: aiohttp.ClientResponse) -> None:
+        self._cluster, self._readline = cluster, response.content.readline
+
+    async def line(self) -> bytes:
+        """The next line with its line end; one without is cut off; empty at the end of the stream.
+
+        Raises ClusterUnreachable on a broken connection, on silence longer than the watch allows, and on a line of more
+        than 4 MiB.
+        """
+        try:
+            return await self._readline()
+        except TRANSPORT_ERRORS as error:
+            raise ClusterUnreachable(self._cluster, f"watch: {explain(error)}") from error
+
+
+class Client:
+    """One cluster's API server. Made by `connect`; safe to use from many tasks of one event loop.
+
+    Every call raises ClusterUnreachable if no usable answer came in time, an ApiError if the server said no, and
+    InvalidObject if it answered with an object that is not of the kind's shape. `retry` says what is tried again.
+    """
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        identity: Identity,
+        *,
+        cluster: str,
+        calls: aiohttp.ClientSession,
+        streams: aiohttp.ClientSession,
+        call_timeout: float,
+        on_call: OnCall | None,
+        on_garbage: OnGarbage | None,
+    ) -> None:
+        self.cluster = cluster
+        self._base, self._identity, self._calls, self._streams = (
+            credentials.server.rstrip("/"),
+            identity,
+            calls,
+            streams,
+        )
+        self._timeout, self._on_call, self._on_garbage = call_timeout, on_call, on_garbage
+        self._options: dict[str, Any] = {"allow_redirects": False}
+        if credentials.proxy:
+            self._options["proxy"] = URL(credentials.proxy)
+        if credentials.tls_server_name:
+            self._options["server_hostname"] = credentials.tls_server_name
+
+    @classmethod
+    @asynccontextmanager
+    async def connect(
+        cls,
+        credentials: Credentials,
+        *,
+        cluster: str = "",
+        user_agent: str = USER_AGENT,
+        limit: int = 32,
+        call_timeout: float = 30.0,
+        on_call: OnCall | None = None,
+        on_garbage: OnGarbage | None = None,
+    ) -> AsyncIterator[Self]:
+        """A client for as long as the block lasts. Nothing is sent before the first call.
+
+        `cluster` is the worker's name, empty for the manager; `limit` the number of calls in flight (watches have
+        connections of their own); `call_timeout` the seconds a call may take with its retries.
+        Raises ConfigurationError if certificates are unusable.
+        """
+        identity = await Identity.of(credentials, cluster=cluster)
+        calls, streams = open_session(user_agent=user_agent, limit=limit), open_session(user_agent=user_agent, limit=0)
+        try:
+            yield cls(
+                credentials,
+                identity,
+                cluster=cluster,
+                calls=calls,
+                streams=streams,
+                call_timeout=call_timeout,
+                on_call=on_call,
+                on_garbage=on_garbage,
+            )
+        finally:
+            with anyio.move_on_after(_CLOSING_TIME, shield=True):
+                await calls.close()
+                await streams.close()
+
+    async def get(self, kind: Kind[T], key: ObjectKey) -> T:
+        return await self._object(kind, _Request(verb="get", method="GET", target=_path(kind, key), plural=kind.plural))
+
+    async def list(self, kind: Kind[T], *, namespace: str = "", label_selector: str = "", page: int = 500) -> Page[T]:
+        """The whole collection (of one namespace, if given), fetched in pages, consistent as of its resource version.
+
+        Should a server forget the first pages while we read the others, the rest comes in one piece. Objects that are
+        not of the kind's shape are told to `on_garbage` and left out.
+        """
+        try:
+            return await self._pages(kind, namespace, label_selector, page)
+        except Expired:
+            return await self._pages(kind, namespace, label_selector, 0)
+
+    async def create(self, kind: Kind[T], namespace: str, body: Body, *, dry_run: bool = False) -> T:
+        """The object as made. If its answer is lost (ClusterUnreachable) it may exist: a second try tells."""
+        target = _collection(kind, namespace) + _OURS + ("&dryRun=All" if dry_run else "")
+        return await self._object(
+            kind, _Request(verb="create", method="POST", target=target, plural=kind.plural, body=_bytes(body))
+        )
+
+    async def merge_patch(self, kind: Kind[T], key: ObjectKey, body: Body, *, subresource: str = "") -> T:
+        """Lists are replaced whole, so name `metadata.resourceVersion` where another's entries must survive."""
+        return await self._patch(kind, key, _bytes(body), MERGE_PATCH, subresource=subresource)
+
+    async def json_patch(
+        self, kind: Kind[T], key: ObjectKey, operations: bytes | Sequence[Mapping[str, Any]], *, subresource: str = ""
+    ) -> T:
+        return await self._patch(kind, key, _bytes(operations), JSON_PATCH, subresource=subresource)
+
+    async def apply(
+        self, kind: Kind[T], key: ObjectKey, body: Body, *, manager: str, force: bool, subresource: str = ""
+    ) -> T:
+        """Server-side apply as `manager`; without `force` a field that another manager owns is a Conflict."""
+        query = f"?fieldManager={quote(manager, safe='')}&force={'true' if force else 'false'}"
+        return await self._patch(
+            kind, key, _bytes(body), APPLY_PATCH, subresource=subresource, query=query, verb="apply"
+        )
+
+    async def replace(self, kind: Kind[T], key: ObjectKey, body: Body, *, subresource: str = "") -> T:
+        target = _path(kind, key, subresource) + _OURS
+        return await self._object(
+            kind,
+            _Request(
+                verb="update",
+                method="PUT",
+                target=target,
+                plural=kind.plural,
+                subresource=subresource,
+                body=_bytes(body),
+            ),
+        )
+
+    async def delete(
+        self,
+        kind: Kind[T],
+        key: ObjectKey,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        propagation: str = "Background",
+    ) -> T | None:
+        """The object as it is now, while finalizers hold it; None if it is gone at once.
+
+        `uid` and `resource_version` are preconditions: Conflict if they do not hold. Raises NotFound if there is none.
+        """
+        wanted = {"uid": uid, "resourceVersion": resource_version}
+        preconditions = {name: value for name, value in wanted.items() if value}
+        options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
+        request = _Request(
+            verb="delete",
+            method="DELETE",
+            target=_path(kind, key),
+            plural=kind.plural,
+            body=encode(options | ({"preconditions": preconditions} if preconditions else {})),
+        )
+        answer = await self._send(request)
+        if self._decoded(_decode_head, answer, request).kind == "Status":
+            return None
+        item = self._decoded(object_of(kind.type), answer, request)
+        # Some kinds come back whole although nothing holds them: only a deletion under way has its time in there.
+        return item if item.metadata.deletion_timestamp is not None else None
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Body | None = None,
+        content_type: str = JSON,
+        params: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """The generic door: the answer's bytes for any path (percent-encoded where needed), by the same rules."""
+        plural, subresource = _resource_in(path)
+        request = _Request(
+            verb=_VERBS.get(method, method.lower()),
+            method=method,
+            target=path + ("?" + urlencode(params) if params else ""),
+            plural=plural,
+            subresource=subresource,
+            body=b"" if body is None else _bytes(body),
+            content_type=content_type,
+        )
+        return await self._send(request)
+
+    async def probe(self, timeout: float) -> None:
+        """Return if the API server answers and accepts our credentials, within so many seconds and at the first try.
+
+        It asks for the list of API versions, which every authenticated user may read and nobody else.
+        Raises Unauthorized, Forbidden (we are nobody to this server), ClusterUnreachable or another ApiError.
+        """
+        await self._exchange(_Request(verb="get", method="GET", target="/api", plural="api"), monotonic() + timeout)
+
+    @asynccontextmanager
+    async def stream(self, path: str, params: Mapping[str, str], *, idle: float) -> AsyncIterator[Stream]:
+        """An open watch. It breaks (see Stream.line) after `idle` seconds without a byte; opening it has a deadline.
+
+        The body of the block is entered only with a successful answer; otherwise it raises like every call.
+        """
+        plural, _ = _resource_in(path)
+        request = _Request(verb="watch", method="GET", target=f"{path}?{urlencode(params)}", plural=plural)
+        response = await self._open(request, idle)
+        try:
+            yield Stream(self.cluster, response)
+        finally:
+            response.close()
+
+    def report_garbage(self, kind: Kind[Any], key: ObjectKey | None, error: Exception) -> None:
+        """Tell `on_garbage` of an object that is not of its kind's shape."""
+        if self._on_garbage is not None:
+            self._on_garbage(self.cluster, kind, key, error)
+
+    async def _patch(
+        self,
+        kind: Kind[T],
+        key: ObjectKey,
+        body: bytes,
+        content_type: str,
+        *,
+        subresource: str,
+        query: str = _OURS,
+        verb: str = "patch",
+    ) -> T:
+        request = _Request(
+            verb=verb,
+            method="PATCH",
+            target=_path(kind, key, subresource) + query,
+            plural=kind.plural,
+            subresource=subresource,
+            body=body,
+            content_type=content_type,
+        )
+        return await self._object(kind, request)
+
+    async def _object(self, kind: Kind[T], request: _Request) -> T:
+        item: T = self._decoded(object_of(kind.type), await self._send(request), request)
+        return item
+
+    async def _pages(self, kind: Kind[T], namespace: str, label_selector: str, size: int) -> Page[T]:
+        items: list[T] = []
+        garbage: list[ObjectKey] = []
+        cont = ""
+        while True:
+            listing = await self._one_page(kind, namespace, {"labelSelector": label_selector, "continue": cont}, size)
+            items += listing.items
+            for key, error in listing.garbage:
+                self.report_garbage(kind, key, error)
+            garbage += (key for key, _ in listing.garbage if key is not None)
+            cont = listing.cont
+            if not cont:
+                return Page(tuple(items), listing.resource_version, tuple(garbage))
+
+    async def _one_page(self, kind: Kind[T], namespace: str, query: Mapping[str, str], size: int) -> Listing[T]:
+        given = {name: value for name, value in query.items() if value} | ({"limit": str(size)} if size else {})
+        path = _collection(kind, namespace) if namespace else kind.path()
+        target = f"{path}?{urlencode(given)}" if given else path
+        request = _Request(verb="list", method="GET", target=target, plural=kind.plural)
+        return self._decoded(list_of(kind), await self._send(request), request)
+
+    def _decoded(self, decode: Callable[[bytes], _Answer], data: bytes, request: _Request) -> _Answer:
+        try:
+            return decode(data)
+        except msgspec.ValidationError as error:
+            expected, _, field = str(error).partition(" - at ")
+            where = f"answer to {request} of cluster {self.cluster or 'manager'}"
+            raise InvalidObject(where, field.strip("`") or "$", expected.removeprefix("Expected ")) from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ClusterUnreachable(self.cluster, f"{request}: the answer is no JSON: {data[:100]!r}") from error
+
+    async def _send(self, request: _Request) -> bytes:
+        deadline = monotonic() + self._timeout
+        attempt = 0
+        while True:
+            try:
+                return await self._exchange(request, deadline)
+            except (ApiError, ClusterUnreachable) as failure:
+                attempt += 1
+                wait = wait_before_retry(
+                    failure,
+                    repeatable=is_repeatable(request.method, request.body),
+                    attempt=attempt,
+                    chance=random.random(),  # noqa: S311  # spreads retries, guards nothing
+                )
+                if wait is None or monotonic() + wait >= deadline:
+                    raise
+            await anyio.sleep(wait)
+
+    async def _exchange(self, request: _Request, deadline: float) -> bytes:
+        proof = self._identity.ready() or await self._proof_by(deadline)
+        try:
+            return await self._once(request, proof, deadline)
+        except Unauthorized as error:
+            return await self._once(request, await self._other_proof(proof, error), deadline)
+
+    async def _proof_by(self, deadline: float) -> Proof:
+        with anyio.move_on_after(deadline - monotonic()):
+            return await self._identity.current()
+        raise ClusterUnreachable(self.cluster, "no credentials in time")
+
+    async def _other_proof(self, refused: Proof, error: Unauthorized) -> Proof:
+        other = await self._identity.other_than(refused)
+        if other is not None:
+            return other
+        if self._identity.trouble:
+            message = f"{error.message}; and there are no new credentials: {self._identity.trouble}"
+            raise Unauthorized(error.status, error.reason, message) from error
+        raise error
+
+    async def _once(self, request: _Request, proof: Proof, deadline: float) -> bytes:
+        """Send it once and read the answer; 2xx or an error."""
+        timeout = aiohttp.ClientTimeout(total=_left(deadline), sock_connect=CONNECT_TIMEOUT)
+        with self._accounted(request) as account:
+            async with self._start(self._calls, request, proof, timeout) as response:
+                answer = await response.read()
+            _check(response, answer, request)
+            account.status = str(response.status)
+        return answer
+
+    async def _open(self, request: _Request, idle: float) -> aiohttp.ClientResponse:
+        deadline = monotonic() + self._timeout
+        proof = self._identity.ready() or await self._proof_by(deadline)
+        try:
+            return await self._open_once(request, proof, idle=idle, deadline=deadline)
+        except Unauthorized as error:
+            other = await self._other_proof(proof, error)
+            return await self._open_once(request, other, idle=idle, deadline=deadline)
+
+    async def _open_once(
+        self, request: _Request, proof: Proof, *, idle: float, deadline: float
+    ) -> aiohttp.ClientResponse:
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=idle)
+        with self._accounted(request) as account, anyio.fail_after(_left(deadline)):
+            response = await self._start(self._streams, request, proof, timeout)
+            if response.status != 200:
+                async with response:
+                    _check(response, await response.read(), request)
+                raise ClusterUnreachable(self.cluster, f"watch: status {response.status} instead of a stream")
+            account.status = str(response.status)
+        return response
+
+    def _start(
+        self, session: aiohttp.ClientSession, request: _Request, proof: Proof, timeout: aiohttp.ClientTimeout
+    ) -> _RequestContextManager:
+        return session.request(
+            request.method,
+            URL(self._base + request.target, encoded=True),
+            data=_payload(request.body),
+            headers={**proof.headers, "Content-Type": request.content_type} if request.body else proof.headers,
+            ssl=proof.tls,
+            timeout=timeout,
+            **self._options,
+        )
+
+    @contextmanager
+    def _accounted(self, request: _Request) -> Iterator[_Account]:
+        """Turn what the transport raises into our error, and report the request whatever became of it."""
+        account = _Account()
+        started = monotonic()
+        try:
+            yield account
+        except (ApiError, ClusterUnreachable) as error:
+            account.status = type(error).__name__
+            raise
+        except TRANSPORT_ERRORS as error:
+            account.status = ClusterUnreachable.__name__
+            raise ClusterUnreachable(self.cluster, f"{request.verb} {request.plural}: {explain(error)}") from error
+        except RuntimeError as error:
+            if not self._calls.closed:
+                raise
+            account.status = ClusterUnreachable.__name__
+            raise ClusterUnreachable(self.cluster, "the connection was given up") from error
+        finally:
+            if self._on_call is not None:
+                seconds = monotonic() - started
+                call = Call(self.cluster, request.verb, request.plural, request.subresource, account.status, seconds)
+                self._on_call(call)
+
+
+class _Account:
+    """What became of a request."""
+
+    __slots__ = ("status",)
+
+    def __init__(self) -> None:
+        self.status = "Cancelled"
+
+
+class _Head(msgspec.Struct, gc=False):
+    kind: str = ""
+
+
+_decode_head = msgspec.json.Decoder(_Head).decode
+
+
+def _left(deadline: float) -> float:
+    return max(0.001, deadline - monotonic())
+
+
+def _check(response: aiohttp.ClientResponse, answer: bytes, request: _Request) -> None:
+    if not 200 <= response.status < 300:
+        raise error_from_answer(response.status, response.headers, answer, call=str(request))
+
+
+def _payload(body: bytes) -> bytes | io.BytesIO | None:
+    return (body if len(body) < _LARGE else io.BytesIO(body)) if body else None
+
+
+def _bytes(body: bytes | Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> bytes:
+    return body if isinstance(body, bytes) else encode(body)
+
+
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*").fullmatch
+
+
+def _path(kind: Kind[Any], key: ObjectKey, subresource: str = "") -> str:
+    namespace = _segment(kind, key.namespace) if kind.namespaced else ""
+    return kind.path(ObjectKey(namespace, _segment(kind, key.name)), subresource=subresource)
+
+
+def _collection(kind: Kind[Any], namespace: str) -> str:
+    return kind.collection(_segment(kind, namespace) if kind.namespaced else "")
+
+
+def _segment(kind: Kind[Any], name: str) -> str:
+    """A name as a segment of a URL. Some names come from what users write, and none may lead to another path."""
+    if _PLAIN(name):
+        return name
+    if name in ("", ".", "..") or "/" in name or "%" in name:
+        raise Invalid(400, "BadName", f"{name!r} cannot be the namespace or name of a {kind.kind}")
+    return quote(name, safe="")
+
+
+def _resource_in(path: str) -> tuple[str, str]:
+    """Plural and subresource of an API path, for accounting: no names, so that there are only a few."""
+    parts = path.partition("?")[0].strip("/").split("/")
+    if parts[0] not in ("api", "apis"):
+        return parts[0], ""
+    rest = parts[2:] if parts[0] == "api" else parts[3:]
+    if len(rest) > 2 and rest[0] == "namespaces":
+        rest = rest[2:]
+    return (rest[0] if rest else parts[0]), (rest[2] if len(rest) > 2 else "")

@@ -1,0 +1,260 @@
+"""Keeps a sink equal to one collection of one cluster, through whatever the connection and the server do.
+
+A round is: list everything in pages, hand it over, then watch from there. The rules (python-stack 5.2): an end of the
+stream is normal and the watch goes on from the last version; an expired version, in either form, means listing again,
+and the sink finds out what was deleted meanwhile; silence is death; nothing is ever repeated without a pause.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from time import monotonic
+from typing import Generic, NoReturn, Protocol, TypeVar
+
+import anyio
+import anyio.lowlevel
+import msgspec
+from anyio.abc import TaskStatus
+
+from multikueue.api.kinds import Kind
+from multikueue.api.meta import Object, ObjectKey
+from multikueue.errors import ApiError, ClusterUnreachable, Expired, Invalid, InvalidObject, NotFound, ServerError
+from multikueue.kube.client import Client, Stream
+from multikueue.kube.decode import Event, event_of, object_of, stub_of
+from multikueue.kube.errors import error_from_status
+
+__all__ = ["OnState", "Reflector", "Sink"]
+
+T = TypeVar("T", bound=Object)
+T_contra = TypeVar("T_contra", bound=Object, contravariant=True)
+
+OnState = Callable[[bool, str], None]
+
+_LONGEST_PAUSE = 30.0
+_LONGEST_RETRY_AFTER = 120.0
+_SHORTEST_PAUSE = 0.1
+_ABSENT_PAUSE = 30.0
+"""Seconds between two looks for a kind that the server does not have."""
+
+_SETTLED = 5.0
+"""Seconds after which a watch that brought nothing yet counts as a working one."""
+
+_YIELD_EVERY = 64
+"""Events; reading does not suspend while data is buffered, so in a flood we must step aside ourselves."""
+
+_DOUBTS = 3
+"""Watches in a row that brought nothing, after which the version they started from is doubted."""
+
+
+class Sink(Protocol[T_contra]):
+    """What takes in a collection. All synchronous: each call is one atomic change."""
+
+    def replace(self, items: Sequence[T_contra], version: int, /) -> None:
+        """The whole collection as of the resource version: what is missing is gone. The sink finds the differences."""
+
+    def upsert(self, item: T_contra, /) -> None:
+        """Added or changed."""
+
+    def remove(self, item: T_contra, /) -> None:
+        """Gone; the object is as it was last."""
+
+
+class _Broken(Exception):  # noqa: N818
+    """The watch cannot be read on."""
+
+
+class Reflector(Generic[T]):
+    """One collection of one cluster. `run` it in one task; that task owns the state here.
+
+    `synced` is set once the sink has the whole collection. `on_state` is told (True, "") when the watch stands, and
+    (False, why) on each failed attempt to get it to stand; the normal end of a watch and a forgotten version are none.
+    `idle` is the seconds of silence after which a peer is taken for dead: servers send bookmarks every two minutes.
+    `sleep` and `jitter` (in [0, 1)) are for tests.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        kind: Kind[T],
+        sink: Sink[T],
+        *,
+        on_state: OnState,
+        label_selector: str = "",
+        namespace: str = "",
+        idle: float = 180.0,
+        page: int = 500,
+        sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self.synced = anyio.Event()
+        self._client, self._kind, self._sink, self._on_state = client, kind, sink, on_state
+        self._label_selector, self._namespace, self._idle, self._page = label_selector, namespace, idle, page
+        self._sleep, self._jitter = sleep, jitter
+        self._decode = object_of(kind.type)
+        self._path = kind.collection(namespace) if namespace else kind.path()
+        self._known: dict[ObjectKey, T] = {}
+        self._version = ""
+        self._standing = False
+        self._failures = 0
+        self._fruitless = 0
+        self._received = False
+        self._pause = anyio.CancelScope()
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> NoReturn:
+        """Reflect until cancelled; `task_status` is started when the sink has been filled for the first time.
+
+        Errors of cluster and server never leave it; an error of the sink does.
+        """
+        while True:
+            fresh = not self._version
+            try:
+                if fresh:
+                    await self._list(task_status)
+                await self._watch(fresh=fresh)
+            except (ApiError, ClusterUnreachable, InvalidObject, _Broken) as error:
+                with anyio.CancelScope() as self._pause:
+                    await self._sleep(self._failed(error, fresh=fresh))
+
+    def hurry(self) -> None:
+        """The cluster answers again: end a pause now, and list anew, so that what we hold is as of now."""
+        if not self._standing:
+            self._version = ""
+            self._pause.cancel()
+
+    async def _list(self, task_status: TaskStatus[None]) -> None:
+        page = await self._client.list(
+            self._kind, namespace=self._namespace, label_selector=self._label_selector, page=self._page
+        )
+        found = {item.key: item for item in page.items}
+        # What exists but cannot be read stays as it was last read: it is not gone.
+        found |= {key: self._known[key] for key in page.undecodable if key in self._known}
+        version = page.resource_version
+        self._sink.replace(tuple(found.values()), int(version) if version.isdecimal() else 0)
+        self._known, self._version = found, version
+        if not self.synced.is_set():
+            self.synced.set()
+            task_status.started()
+
+    async def _watch(self, *, fresh: bool) -> None:
+        """Follow the collection from the version we have; returns at the normal end of a watch."""
+        opened: float | None = None
+        self._received = False
+        try:
+            async with self._client.stream(self._path, self._query(), idle=self._idle) as stream:
+                opened = monotonic()
+                await self._follow(stream)
+            if not self._received and monotonic() - opened < _SETTLED:
+                raise _Broken("the server closed the watch at once")
+        except Expired:
+            self._version = ""
+            self._fruitless += fresh
+            raise
+        except (ApiError, ClusterUnreachable, _Broken) as error:
+            if opened is not None or isinstance(error, (Invalid, NotFound, ServerError)):
+                self._doubt_version(lived=monotonic() - opened if opened is not None else 0.0)
+            raise
+        self._doubt_version(lived=monotonic() - opened)
+
+    def _query(self) -> dict[str, str]:
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._version,
+            "timeoutSeconds": str(290 + int(291 * self._jitter())),
+        }
+        return query | ({"labelSelector": self._label_selector} if self._label_selector else {})
+
+    def _doubt_version(self, *, lived: float) -> None:
+        """A watch that brought nothing does not vouch for the version it started from.
+
+        A server restored from a backup never reached that version and stays silent for ever: so list again, after one
+        watch that had its time, or after several that had none.
+        """
+        if self._received:
+            return
+        self._fruitless += lived < _SETTLED
+        if lived >= _SETTLED or self._fruitless >= _DOUBTS:
+            self._version = ""
+
+    async def _follow(self, stream: Stream) -> None:
+        # After a watch that ended before it brought anything, an open one alone is no good news yet.
+        wait = _SETTLED if self._fruitless else 0.0
+        settled = asyncio.get_running_loop().call_later(wait, self._stands)
+        count = 0
+        try:
+            while line := await stream.line():
+                self._take(line)
+                count += 1
+                if count % _YIELD_EVERY == 0:
+                    await anyio.lowlevel.checkpoint()
+        finally:
+            settled.cancel()
+
+    def _take(self, line: bytes) -> None:
+        try:
+            event = event_of(line)
+        except msgspec.DecodeError:
+            if not line.endswith(b"\n"):
+                raise _Broken("the stream was cut off in the middle of a line") from None
+            self._version = ""
+            raise _Broken(f"a line of the watch is no event: {line[:100]!r}") from None
+        if event.type == "ERROR":
+            raise error_from_status(event.object, call=f"watch {self._kind.plural}")
+        self._version = self._take_object(event) or self._version
+        if not self._received:
+            self._received, self._fruitless = True, 0
+            self._stands()
+
+    def _take_object(self, event: Event) -> str:
+        """Hand the object to the sink; answers its version."""
+        if event.type == "BOOKMARK":
+            return stub_of(event.object).metadata.resource_version
+        try:
+            item: T = self._decode(event.object)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            return self._take_garbage(event, error)
+        if event.type == "DELETED":
+            self._known.pop(item.key, None)
+            self._sink.remove(item)
+        elif event.type in ("ADDED", "MODIFIED"):
+            self._known[item.key] = item
+            self._sink.upsert(item)
+        return item.metadata.resource_version
+
+    def _take_garbage(self, event: Event, error: Exception) -> str:
+        """One odd object must not stop a watch: keep what we knew of it, unless it is gone."""
+        stub = stub_of(event.object)
+        self._client.report_garbage(self._kind, stub.key, error)
+        if event.type == "DELETED" and stub.key in self._known:
+            self._sink.remove(self._known.pop(stub.key))
+        return stub.metadata.resource_version
+
+    def _stands(self) -> None:
+        self._failures = 0
+        if not self._standing:
+            self._standing = True
+            self._on_state(True, "")
+
+    def _failed(self, error: Exception, *, fresh: bool) -> float:
+        """Tell of the failure; answers the seconds to wait."""
+        self._failures += 1
+        # A version grows old in the normal course of things; one that was listed just now does not.
+        if fresh or not isinstance(error, Expired):
+            self._standing = False
+            self._on_state(False, self._why(error))
+        return self._pause_after(error)
+
+    def _why(self, error: Exception) -> str:
+        if isinstance(error, NotFound):
+            return f"the server has no kind {self._kind.kind} ({self._kind.api_version})"
+        return error.why if isinstance(error, ClusterUnreachable) else str(error)
+
+    def _pause_after(self, error: Exception) -> float:
+        if isinstance(error, NotFound):
+            return _ABSENT_PAUSE * (0.75 + self._jitter() / 2)
+        if isinstance(error, ApiError) and error.after is not None:
+            return min(error.after, _LONGEST_RETRY_AFTER) + self._jitter()
+        longest: float = min(_LONGEST_PAUSE, 0.5 * 2 ** min(self._failures, 10))
+        return max(_SHORTEST_PAUSE, longest * self._jitter())

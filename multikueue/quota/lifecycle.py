@@ -1,0 +1,349 @@
+"""What comes next for a workload, as one new status (quota-engine 4.2-4.4, 5.3, 12; multikueue-contract 3.11).
+
+`step` looks at everything that is due at once, so that several changes end in one write. It is safe to repeat: with
+nothing new it answers the very status it was given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from msgspec.structs import replace
+
+from multikueue.api.meta import find_condition, is_true, without_condition
+from multikueue.api.queues import ClusterQueue, LocalQueue
+from multikueue.api.workload import (
+    ADMITTED,
+    DEACTIVATION_TARGET,
+    EVICTED,
+    FINISHED,
+    QUOTA_RESERVED,
+    REQUEUED,
+    Admission,
+    RequeueState,
+    Workload,
+    WorkloadStatus,
+    workload_spec,
+)
+from multikueue.quota import transitions
+from multikueue.quota.engine import Verdict
+from multikueue.quota.transitions import (
+    DEACTIVATED,
+    MAXIMUM_EXECUTION_TIME_EXCEEDED,
+    evict,
+    put_condition,
+    synchronise_admitted,
+)
+
+__all__ = ["Event", "Facts", "Finish", "Step", "evict", "step", "synchronise_admitted"]
+
+ADMISSION_CHECK = "AdmissionCheck"
+_EVENT_LENGTH = 1024
+_RETRIED = (ADMISSION_CHECK, "PodsReadyTimeout")
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """How the local job ended: the workload ends with the same words."""
+
+    reason: Literal["Succeeded", "Failed"]
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """All a step may know beside the workload.
+
+    `required_checks` are those of the reservation or admission at hand, or those for all flavors while there is none.
+    `holding`: something of the workload runs, or may; an evicted workload keeps its quota as long.
+    `job_finished`: the local job's status is final. `retry_backoff`: how long a workload waits after an eviction by a
+    check that asked for another try; None: not at all.
+    """
+
+    now: datetime
+    reservation: Admission | None = None
+    verdict: Verdict | None = None
+    required_checks: tuple[str, ...] = ()
+    local_queue: LocalQueue | None = None
+    cluster_queue: ClusterQueue | None = None
+    cluster_queue_active: bool = False
+    holding: bool = False
+    job_finished: Finish | None = None
+    retry_backoff: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The status to write if it is not the old one; then, with `deactivate`, `spec.active` becomes false.
+
+    `again_after`: when time alone will bring something new; None: never.
+    """
+
+    status: WorkloadStatus
+    deactivate: bool = False
+    again_after: timedelta | None = None
+    events: tuple[Event, ...] = ()
+
+
+def step(workload: Workload, facts: Facts) -> Step:
+    """The next status of a workload. Raises msgspec.ValidationError if its spec is no workload spec."""
+    return _Step(workload, facts).run()
+
+
+class _Step:
+    """One run over the rules. Each method is a rule: it looks at `status` and may replace it."""
+
+    def __init__(self, workload: Workload, facts: Facts) -> None:
+        self.workload, self.facts, self.now = workload, facts, facts.now
+        self.spec = workload_spec(workload)
+        self.status = workload.status
+        self.generation = workload.metadata.generation
+        self.deactivate = False
+        self.due: list[datetime] = []
+        self.events: list[Event] = []
+
+    def run(self) -> Step:
+        if not self.has(FINISHED):
+            self.go_on()
+        status = self.workload.status if self.status == self.workload.status else self.status
+        again_after = min(self.due) - self.now if self.due else None
+        return Step(status, self.deactivate, again_after, tuple(self.events))
+
+    def go_on(self) -> None:
+        if self.facts.job_finished is not None:
+            self.finish(self.facts.job_finished)
+        elif not self.spec.active:
+            self.end_deactivation()
+            self.release()
+        elif self.has(DEACTIVATION_TARGET):
+            self.deactivate = True
+        else:
+            self.live()
+
+    def live(self) -> None:
+        self.reserve()
+        self.heed_delays()
+        if self.has(QUOTA_RESERVED) or self.facts.verdict is not None:  # before, the list would cost a write of its own
+            self.status = transitions.synchronise_checks(self.status, self.facts.required_checks, now=self.now)
+        self.admit()
+        if self.has(QUOTA_RESERVED) and not self.has(EVICTED):
+            self.look_for_trouble()
+        self.release()
+        if not self.has(QUOTA_RESERVED) and not self.deactivate:
+            self.requeue()
+            self.explain()
+
+    # --- what we know ---
+
+    def has(self, type_: str) -> bool:
+        return is_true(self.status.conditions, type_)
+
+    @property
+    def requeue_at(self) -> datetime | None:
+        return self.status.requeue_state.requeue_at if self.status.requeue_state else None
+
+    def waits_for(self, when: datetime | None) -> bool:
+        """Whether that time is yet to come; if so the step is due again then."""
+        if when is None or when <= self.now:
+            return False
+        self.due.append(when)
+        return True
+
+    # --- the rules ---
+
+    def finish(self, finish: Finish) -> None:
+        self.put(FINISHED, "True", reason=finish.reason, message=finish.message)
+
+    def end_deactivation(self) -> None:
+        """The workload is switched off: by its user, or by us for the cause in DeactivationTarget."""
+        target = find_condition(self.status.conditions, DEACTIVATION_TARGET)
+        if not self.has(EVICTED):
+            cause, message = "", "The workload is deactivated"
+            if target and target.status == "True":
+                cause, message = target.reason, f"{message} due to {target.message}"
+            self.evict(DEACTIVATED, message, cause=cause)
+        conditions = without_condition(self.status.conditions, DEACTIVATION_TARGET)
+        if conditions is not self.status.conditions or self.status.requeue_state is not None:
+            self.status = replace(self.status, conditions=conditions, requeue_state=None)
+
+    def reserve(self) -> None:
+        admission = self.facts.reservation
+        if admission is None or self.has(QUOTA_RESERVED):
+            return
+        requeued = find_condition(self.status.conditions, REQUEUED)
+        since = requeued.last_transition_time if requeued else self.workload.metadata.creation_timestamp
+        self.status = transitions.reserve(
+            self.status, admission, self.facts.required_checks, generation=self.generation, now=self.now
+        )
+        message = f"Quota reserved in ClusterQueue {admission.cluster_queue}, wait time since queued was"
+        self.tell("Normal", QUOTA_RESERVED, f"{message} {self.seconds_since(since)}s")
+
+    def heed_delays(self) -> None:
+        """A check may ask for a delay; the latest end of all counts, and it never moves back."""
+        ends = [
+            check.last_transition_time + timedelta(seconds=check.requeue_after_seconds)
+            for check in self.status.admission_checks
+            if check.requeue_after_seconds and check.last_transition_time
+        ]
+        if ends:
+            self.hold_back(until=max(ends))
+
+    def hold_back(self, *, until: datetime, retries: int = 0) -> None:
+        state = self.status.requeue_state or RequeueState()
+        until = until.replace(microsecond=0)
+        later = until if state.requeue_at is None else max(until, state.requeue_at)
+        count = (state.count or 0) + retries if retries else state.count
+        self.status = replace(self.status, requeue_state=RequeueState(count=count, requeue_at=later))
+
+    def admit(self) -> None:
+        before = self.has(ADMITTED)
+        reserved = find_condition(self.status.conditions, QUOTA_RESERVED)
+        self.status = synchronise_admitted(self.status, self.generation, self.now)
+        if self.has(ADMITTED) and not before and self.status.admission:
+            waited = self.seconds_since(reserved.last_transition_time if reserved else None)
+            queue = self.status.admission.cluster_queue
+            message = f"Admitted by ClusterQueue {queue}, wait time since reservation was {waited}s"
+            self.tell("Normal", ADMITTED, message)
+
+    def look_for_trouble(self) -> None:
+        """A reserved workload may have to go; the first rule that bites decides."""
+        rules = (self.heed_rejection, self.heed_retry, self.heed_local_queue, self.heed_cluster_queue)
+        if not any(rule() for rule in rules) and self.has(ADMITTED):
+            self.limit_execution_time()
+
+    def heed_rejection(self) -> bool:
+        rejected = sorted(check.name for check in self.status.admission_checks if check.state == "Rejected")
+        if rejected:
+            message = f"Admission check(s): {','.join(rejected)}, were rejected"
+            self.target(ADMISSION_CHECK, message, event="AdmissionCheckRejected")
+        return bool(rejected)
+
+    def heed_retry(self) -> bool:
+        if not any(check.state == "Retry" for check in self.status.admission_checks):
+            return False
+        if self.waits_for(self.requeue_at):
+            return False
+        self.evict(ADMISSION_CHECK, "At least one admission check is false")
+        if self.facts.retry_backoff is not None:
+            self.hold_back(until=self.now + self.facts.retry_backoff, retries=1)
+        return True
+
+    def heed_local_queue(self) -> bool:
+        return self.heed_queue("LocalQueue", self.spec.queue_name, self.facts.local_queue)
+
+    def heed_cluster_queue(self) -> bool:
+        name = self.status.admission.cluster_queue if self.status.admission else ""
+        return self.heed_queue("ClusterQueue", name, self.facts.cluster_queue)
+
+    def heed_queue(self, kind: str, name: str, queue: LocalQueue | ClusterQueue | None) -> bool:
+        """A stopped queue takes reservations back; only draining ends what is admitted already."""
+        policy = queue.spec.stop_policy if queue else "None"
+        gone = queue is None or queue.metadata.deletion_timestamp is not None
+        admitted = self.has(ADMITTED)
+        if policy == "None" and (admitted or not gone):
+            return False
+        if admitted and policy != "HoldAndDrain":
+            return False
+        if admitted or self.facts.holding:
+            self.evict(f"{kind}Stopped", f"The {kind} is stopped")
+            return True
+        message = f"{kind} {name} is {'terminating or missing' if policy == 'None' else 'stopped'}"
+        self.status = transitions.unreserve(
+            self.status, reason="Inadmissible", message=message, generation=self.generation, now=self.now
+        )
+        return True
+
+    def limit_execution_time(self) -> None:
+        limit = self.spec.maximum_execution_time_seconds
+        admitted = find_condition(self.status.conditions, ADMITTED)
+        if limit is None or admitted is None or admitted.last_transition_time is None:
+            return
+        past = self.status.accumulated_past_execution_time_seconds or 0
+        if self.waits_for(admitted.last_transition_time + timedelta(seconds=limit - past)):
+            return
+        self.status = replace(self.status, accumulated_past_execution_time_seconds=None)
+        message = "exceeding the maximum execution time"
+        self.target(MAXIMUM_EXECUTION_TIME_EXCEEDED, message, event=MAXIMUM_EXECUTION_TIME_EXCEEDED)
+
+    def release(self) -> None:
+        """An eviction is complete when nothing runs any more: only now does quota go back."""
+        if self.has(EVICTED) and self.has(QUOTA_RESERVED) and not self.facts.holding:
+            self.status = transitions.release(self.status, generation=self.generation, now=self.now)
+
+    def requeue(self) -> None:
+        """A workload without quota may queue again when what held it back is over."""
+        backing_off = self.waits_for(self.requeue_at)
+        if not backing_off and self.status.requeue_state and self.requeue_at:
+            self.status = replace(self.status, requeue_state=replace(self.status.requeue_state, requeue_at=None))
+        requeued = find_condition(self.status.conditions, REQUEUED)
+        if requeued is None or requeued.status != "False":
+            return
+        if requeued.reason.startswith(DEACTIVATED):
+            self.put(REQUEUED, "True", reason="Reactivated", message="The workload is active again")
+        elif requeued.reason in _RETRIED and not backing_off:
+            self.put(REQUEUED, "True", reason="BackoffFinished", message="The back-off is over")
+        elif requeued.reason == "LocalQueueStopped" and _runs(self.facts.local_queue):
+            self.put(REQUEUED, "True", reason="LocalQueueRestarted", message="The LocalQueue runs again")
+        elif requeued.reason == "ClusterQueueStopped" and _runs(self.facts.cluster_queue):
+            self.put(REQUEUED, "True", reason="ClusterQueueRestarted", message="The ClusterQueue runs again")
+
+    def explain(self) -> None:
+        """Say why a workload without quota has none."""
+        verdict = self.facts.verdict
+        if problem := self.queue_problem():
+            self.put(QUOTA_RESERVED, "False", reason="Inadmissible", message=problem)
+        elif verdict is not None:
+            before = self.status
+            self.put(QUOTA_RESERVED, "False", reason="Pending", message=verdict.message)
+            if self.status.resource_requests != verdict.resource_requests:
+                self.status = replace(self.status, resource_requests=verdict.resource_requests)
+            if self.status is not before:
+                self.tell("Warning", "Pending", verdict.message)
+
+    def queue_problem(self) -> str:
+        local_queue, queue = self.facts.local_queue, self.facts.cluster_queue
+        if local_queue is None:
+            return f"LocalQueue {self.spec.queue_name} doesn't exist"
+        if local_queue.spec.stop_policy != "None":
+            return f"LocalQueue {self.spec.queue_name} is inactive"
+        if queue is None:
+            return f"ClusterQueue {local_queue.spec.cluster_queue} doesn't exist"
+        return "" if self.facts.cluster_queue_active else f"ClusterQueue {queue.metadata.name} is inactive"
+
+    # --- how a rule acts ---
+
+    def put(self, type_: str, value: Literal["True", "False"], *, reason: str, message: str) -> None:
+        self.status = put_condition(
+            self.status, type_, value, reason=reason, message=message, generation=self.generation, now=self.now
+        )
+
+    def evict(self, reason: str, message: str, *, cause: str = "") -> None:
+        self.status = evict(
+            self.status, reason=reason, message=message, cause=cause, generation=self.generation, now=self.now
+        )
+        self.tell("Normal", f"EvictedDueTo{reason}{f'DueTo{cause}' if cause else ''}", message)
+
+    def target(self, reason: str, message: str, *, event: str) -> None:
+        """Have the workload switched off. The condition makes sure that it happens, and says why, after a crash too."""
+        self.put(DEACTIVATION_TARGET, "True", reason=reason, message=message)
+        self.deactivate = True
+        self.tell("Warning", event, message)
+
+    def tell(self, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+        self.events.append(Event(type_, reason, message[:_EVENT_LENGTH]))
+
+    def seconds_since(self, since: datetime | None) -> int:
+        return max(0, int((self.now - since).total_seconds())) if since else 0
+
+
+def _runs(queue: LocalQueue | ClusterQueue | None) -> bool:
+    return queue is not None and queue.spec.stop_policy == "None"

@@ -1,0 +1,78 @@
+"""Groups for the decision tests: a local workload and what its workers hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from multikueue.api.job import Job
+from multikueue.api.workload import Workload
+from multikueue.dispatch.decide import Decision, decide
+from multikueue.dispatch.group import Group, Reach, Remote
+from multikueue.strategy import Fleet, Nomination
+from multikueue.strategy import Workload as StrategyWorkload
+from multikueue.testing import NOW, job, workload
+from multikueue.testing.workloads import JobBuilder, WorkloadBuilder
+
+ATTEMPT = NOW.strftime("%Y-%m-%dT%H:%M:%SZ")
+EARLIER = "2025-12-31T00:00:00Z"
+CHECK = "mk"
+
+
+class Everywhere:
+    """The strategy of these tests: every usable worker."""
+
+    def nominate(self, workload: StrategyWorkload, fleet: Fleet) -> Nomination:
+        return Nomination(fleet.names)
+
+
+def pending() -> WorkloadBuilder:
+    return workload("wl").queue("main").request(cpu=1).owner_job("job")
+
+
+def reserved() -> WorkloadBuilder:
+    return pending().reserved("cq").check(CHECK)
+
+
+def won(cluster: str = "w1") -> WorkloadBuilder:
+    return reserved().check(CHECK, "Ready").admitted().cluster_name(cluster)
+
+
+def copy(attempt: str = ATTEMPT) -> WorkloadBuilder:
+    return pending().origin().attempt(attempt)
+
+
+def admitted_copy(attempt: str = ATTEMPT, *, at: datetime = NOW) -> WorkloadBuilder:
+    return copy(attempt).reserved("remote", at=at).admitted(at=at)
+
+
+def remote_job(attempt: str = ATTEMPT) -> JobBuilder:
+    return job("job").queue("main").origin().prebuilt("wl").attempt(attempt)
+
+
+def worker(
+    name: str, workload_: Workload | WorkloadBuilder | None = None, job_: Job | JobBuilder | None = None, **more: Any
+) -> Remote:
+    built = workload_.build() if isinstance(workload_, WorkloadBuilder) else workload_
+    built_job = job_.build() if isinstance(job_, JobBuilder) else job_
+    return Remote(cluster=name, workload=built, job=built_job, **more)
+
+
+def away(remote: Remote, *, since: datetime = NOW, reach: Reach = Reach.ISOLATED) -> Remote:
+    return replace(remote, reach=reach, since=since)
+
+
+def group(local: WorkloadBuilder | None, *remotes: Remote, **more: Any) -> Group:
+    settings = {"check": CHECK, "lost_after": timedelta(minutes=15)} | more
+    built = local.build() if local else None
+    return Group(key=pending().build().key, local=built, remotes=remotes, **settings)
+
+
+def decided(local: WorkloadBuilder | None, *remotes: Remote, now: datetime = NOW, **more: Any) -> Decision:
+    return decide(group(local, *remotes, **more), Everywhere(), now)
+
+
+def told(decision: Decision) -> list[str]:
+    """The actions in short: `CreateWorkload w1`."""
+    return [f"{type(action).__name__} {action.cluster}" for action in decision.actions]

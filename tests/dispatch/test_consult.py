@@ -1,0 +1,99 @@
+"""Whatever a strategy does, the answer is a sound nomination or a StrategyError with its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from multikueue.dispatch.consult import consult
+from multikueue.errors import StrategyError
+from multikueue.strategy import Fleet, Nomination, Workload
+from multikueue.testing import fleet, strategy_workload
+
+WORKLOAD = strategy_workload().build()
+FLEET = fleet("a", "b").unusable("c").build()
+
+
+@dataclass(frozen=True)
+class Stub:
+    """Does as it is told."""
+
+    behaviour: Callable[[Workload, Fleet], Any]
+
+    def nominate(self, workload: Workload, fleet: Fleet) -> Nomination:
+        answer: Nomination = self.behaviour(workload, fleet)
+        return answer
+
+
+class Unprintable:
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    "nomination",
+    [
+        pytest.param(Nomination(("b", "a")), id="in an order of its own"),
+        pytest.param(Nomination(), id="nobody"),
+        pytest.param(Nomination(("a",), revisit_after=timedelta(minutes=5), reason="the first"), id="and ask me again"),
+        pytest.param(Nomination(("c",)), id="one that is away keeps its place"),
+    ],
+)
+def test_a_sound_nomination_comes_back_as_it_is(nomination: Nomination) -> None:
+    assert consult(Stub(lambda _workload, _fleet: nomination), WORKLOAD, FLEET) is nomination
+
+
+def test_the_strategy_sees_the_question() -> None:
+    seen: list[object] = []
+
+    def look(*question: object) -> Nomination:
+        seen.extend(question)
+        return Nomination()
+
+    consult(Stub(look), WORKLOAD, FLEET)
+    assert seen == [WORKLOAD, FLEET]
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        pytest.param(None, "must answer a Nomination, answered NoneType None", id="nothing"),
+        pytest.param(("a",), "must answer a Nomination, answered tuple", id="bare names"),
+        pytest.param(Nomination(["a"]), "must nominate a tuple of names, nominated list", id="a list"),  # type: ignore[arg-type]
+        pytest.param(Nomination("a"), "must nominate a tuple of names, nominated str", id="a string"),  # type: ignore[arg-type]
+        pytest.param(Nomination((1,)), "must nominate a tuple of names", id="numbers"),  # type: ignore[arg-type]
+        pytest.param(Nomination(("a", "x")), "nominated x, not in its fleet of a, b, c", id="somebody unknown"),
+        pytest.param(Nomination(("a", "b", "a")), "nominated a more than once", id="somebody twice"),
+        pytest.param(Nomination(revisit_after=60), "must give revisit_after as a timedelta", id="seconds"),  # type: ignore[arg-type]
+        pytest.param(Nomination(revisit_after=timedelta()), "must wait before it is asked again", id="at once"),
+        pytest.param(Nomination(reason=7), "must give its reason as text, gave int 7", id="no text"),  # type: ignore[arg-type]
+        pytest.param(Unprintable(), "raised RuntimeError: no words", id="what cannot even be shown"),
+    ],
+)
+def test_an_unsound_answer_is_an_error_that_says_what_is_wrong(answer: object, message: str) -> None:
+    with pytest.raises(StrategyError) as caught:
+        consult(Stub(lambda _workload, _fleet: answer), WORKLOAD, FLEET)
+    assert str(caught.value).startswith(f"strategy Stub {message}")
+
+
+def test_in_an_empty_fleet_nobody_can_be_named() -> None:
+    with pytest.raises(StrategyError, match="nominated a, not in its fleet of no workers"):
+        consult(Stub(lambda _workload, _fleet: Nomination(("a",))), WORKLOAD, fleet().build())
+
+
+def test_a_strategy_that_raises_is_an_error_with_its_cause() -> None:
+    with pytest.raises(StrategyError, match="strategy Stub raised ZeroDivisionError: division by zero") as caught:
+        consult(Stub(lambda _workload, _fleet: 1 / 0), WORKLOAD, FLEET)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_what_ends_the_program_passes() -> None:
+    def interrupted(_workload: Workload, _fleet: Fleet) -> Nomination:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        consult(Stub(interrupted), WORKLOAD, FLEET)

@@ -1,0 +1,387 @@
+"""The decision, branch by branch of contract section 3."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from multikueue.api.workload import Workload, WorkloadStatus
+from multikueue.dispatch.actions import CreateJob, CreateWorkload, DeleteJob, DeleteWorkload
+from multikueue.dispatch.decide import MAX_NOMINATED, decide, is_holding
+from multikueue.dispatch.group import Reach, Remote
+from multikueue.dispatch.phases import Phase
+from multikueue.strategy import Fleet, Nomination
+from multikueue.strategy import Workload as StrategyWorkload
+from multikueue.testing import NOW
+from multikueue.testing.workloads import WorkloadBuilder
+from tests.dispatch.builders import (
+    ATTEMPT,
+    EARLIER,
+    Everywhere,
+    admitted_copy,
+    away,
+    copy,
+    decided,
+    group,
+    pending,
+    remote_job,
+    reserved,
+    told,
+    won,
+    worker,
+)
+
+BOTH = (worker("w1"), worker("w2"))
+LATE = NOW + timedelta(minutes=16)
+
+
+def check_of(status: WorkloadStatus | None) -> tuple[str, str]:
+    assert status is not None
+    return status.admission_checks[0].state, status.admission_checks[0].message
+
+
+PHASES = {
+    "a deleted workload is gone": (Phase.GONE, None, ()),
+    "a workload without our check is not ours": (Phase.UNCHECKED, pending().reserved("cq"), ()),
+    "a finished workload stays finished": (Phase.FINISHED, won().finished(), ()),
+    "no quota, no copies": (Phase.UNRESERVED, pending().check(), ()),
+    "a rejected check": (Phase.REJECTED, reserved().check("mk", "Rejected"), ()),
+    "evicted on the manager": (Phase.EVICTED, won().evicted(), ()),
+    "a retry waits for its eviction": (Phase.SETTLING, reserved().check("mk", "Retry"), ()),
+    "copies are out and none is admitted": (Phase.NOMINATING, reserved(), (worker("w1", copy()),)),
+    "another check is not ready": (Phase.WAITING, reserved().check("other"), BOTH),
+    "one admitted": (Phase.ADMITTED, reserved(), (worker("w1", admitted_copy()),)),
+    "the winner finished": (Phase.COMPLETING, won(), (worker("w1", admitted_copy().finished(), remote_job()),)),
+    "the winner ended out of sync": (Phase.OUT_OF_SYNC, won(), (worker("w1", admitted_copy().finished("OutOfSync")),)),
+    "the winner evicted it": (Phase.EVICTED_REMOTELY, won(), (worker("w1", copy().evicted(), remote_job()),)),
+    "the winner's copy is gone": (Phase.WINNER_GONE, won(), BOTH),
+    "the winner's job is gone": (Phase.WINNER_GONE, won(), (worker("w1", admitted_copy()),)),
+    "Ready without a recorded winner": (Phase.WINNER_GONE, reserved().check("mk", "Ready"), BOTH),
+    "the winner is away": (Phase.WINNER_UNREACHABLE, won(), (away(worker("w1", admitted_copy(), remote_job())),)),
+    "the winner is away for too long": (Phase.WINNER_LOST, won(), (away(worker("w1"), since=NOW - timedelta(hours=1)),)),
+}
+
+
+@pytest.mark.parametrize(("phase", "local", "remotes"), PHASES.values(), ids=PHASES.keys())
+def test_phase(phase: Phase, local: WorkloadBuilder | None, remotes: tuple[Remote, ...]) -> None:
+    assert decided(local, *remotes).phase is phase
+
+
+def test_every_phase_is_in_the_table() -> None:
+    assert {phase for phase, *_ in PHASES.values()} | {Phase.UNDISPATCHABLE} == set(Phase)
+
+
+CLEANED = {
+    "deleted": None,
+    "finished": won().finished(),
+    "without quota": pending().check(),
+    "rejected": reserved().check("mk", "Rejected"),
+    "waiting for another check": reserved().check("other"),
+}
+
+
+@pytest.mark.parametrize("local", CLEANED.values(), ids=CLEANED.keys())
+def test_everything_is_removed_job_first(local: WorkloadBuilder | None) -> None:
+    stale = replace(worker("w1", copy(EARLIER), remote_job(EARLIER)), configured=False)
+    assert told(decided(local, stale)) == ["DeleteJob w1", "DeleteWorkload w1"]
+
+
+def test_what_is_being_deleted_is_not_deleted_again() -> None:
+    leaving = worker("w1", copy().deleted(), remote_job().deleted())
+    assert told(decided(None, leaving)) == []
+
+
+def test_an_unreachable_worker_is_asked_nothing() -> None:
+    assert told(decided(None, away(worker("w1", copy(), remote_job())))) == []
+
+
+def test_without_quota_nothing_stays_recorded() -> None:
+    status = decided(pending().check().cluster_name("w1")).status
+    assert status is not None
+    assert (status.cluster_name, status.nominated_cluster_names) == (None, ())
+
+
+# Nomination.
+
+
+def test_nominations_are_written_before_copies_are_made() -> None:
+    first = decided(reserved(), *BOTH)
+    assert first.status is not None
+    assert first.status.nominated_cluster_names == ("w1", "w2")
+    assert told(first) == []
+    second = decided(reserved().nominated("w1", "w2"), *BOTH)
+    assert told(second) == ["CreateWorkload w1", "CreateWorkload w2"]
+    assert second.status == reserved().nominated("w1", "w2").build().status
+
+
+def test_a_copy_carries_origin_and_attempt_and_the_very_spec() -> None:
+    (create,) = decided(reserved().nominated("w1"), worker("w1")).actions
+    assert isinstance(create, CreateWorkload)
+    metadata = create.body["metadata"]
+    assert metadata["labels"] == {"kueue.x-k8s.io/multikueue-origin": "multikueue"}
+    assert metadata["annotations"] == {"multikueue.dev/attempt": ATTEMPT}
+    assert bytes(create.body["spec"]) == bytes(reserved().build().spec)
+    assert "ownerReferences" not in metadata
+
+
+def test_a_copy_left_from_an_earlier_attempt_is_removed_and_cannot_win() -> None:
+    decision = decided(reserved().nominated("w1"), worker("w1", admitted_copy(EARLIER)))
+    assert decision.phase is Phase.NOMINATING
+    assert told(decision) == ["DeleteWorkload w1"]
+
+
+def test_a_copy_without_a_mark_counts_if_it_is_not_older_than_the_reservation() -> None:
+    unmarked = pending().origin().reserved("remote").admitted()
+    assert decided(reserved(), worker("w1", unmarked.created(NOW))).phase is Phase.ADMITTED
+    assert decided(reserved(), worker("w1", unmarked.created(NOW - timedelta(seconds=1)))).phase is Phase.NOMINATING
+
+
+def test_a_worker_that_is_not_nominated_loses_its_copy() -> None:
+    cordoned = replace(worker("w1", copy()), usable=False, why="cordoned")
+    assert told(decided(reserved().nominated("w2"), cordoned, worker("w2", copy()))) == ["DeleteWorkload w1"]
+
+
+def test_a_nominated_worker_that_goes_away_stays_nominated() -> None:
+    decision = decided(reserved().nominated("w1", "w2"), away(worker("w1", copy())), worker("w2", copy()))
+    assert decision.status is not None
+    assert set(decision.status.nominated_cluster_names) == {"w1", "w2"}
+
+
+def test_nobody_to_nominate_is_explained() -> None:
+    cordoned = replace(worker("w2"), usable=False, why="cordoned")
+    status = decided(reserved(), away(replace(worker("w1"), why="refused")), cordoned).status
+    assert check_of(status) == ("Pending", "No worker can be nominated: w1: not connected (refused), w2: cordoned")
+
+
+def test_an_inadmissible_copy_is_explained_once_it_lasts() -> None:
+    stuck = copy().condition("QuotaReserved", "False", reason="Inadmissible", message="LocalQueue main doesn't exist")
+    local, remotes = reserved().nominated("w1", "w2"), (worker("w1", stuck), worker("w2", copy()))
+    early = decided(local, *remotes)
+    assert check_of(early.status)[1] == ""
+    assert early.again_after == timedelta(seconds=5)
+    late = decided(local, *remotes, now=NOW + timedelta(seconds=5))
+    assert check_of(late.status)[1] == "Waiting for admission; not possible on w1: LocalQueue main doesn't exist"
+
+
+def test_more_than_twenty_workers_get_copies_though_the_status_holds_twenty() -> None:
+    many = tuple(worker(f"w{n}") for n in range(25))
+    status = decided(reserved(), *many).status
+    assert status is not None
+    assert len(status.nominated_cluster_names) == MAX_NOMINATED
+    assert len(decided(reserved().nominated(*status.nominated_cluster_names), *many).actions) == 25
+
+
+def test_a_strategy_that_raises_hurts_its_own_workload_only() -> None:
+    class Broken:
+        def nominate(self, workload: StrategyWorkload, fleet: Fleet) -> Nomination:
+            raise ValueError("no idea")
+
+    decision = decide(group(reserved(), *BOTH), Broken(), NOW)
+    assert decision.status == reserved().build().status
+    assert decision.again_after is not None
+    assert [event.reason for event in decision.events] == ["StrategyFailed"]
+
+
+# The race.
+
+
+def test_the_first_to_admit_wins_and_losers_go_first() -> None:
+    w1, w2 = worker("w1", admitted_copy(at=NOW + timedelta(seconds=1))), worker("w2", admitted_copy())
+    assert told(decided(reserved().nominated("w1", "w2"), w1, w2)) == ["DeleteWorkload w1", "CreateJob w2"]
+
+
+def test_a_tie_goes_by_the_order_of_the_configuration() -> None:
+    w1, w2 = worker("w1", admitted_copy()), worker("w2", admitted_copy())
+    assert told(decided(reserved().nominated("w2", "w1"), w2, w1)) == ["DeleteWorkload w1", "CreateJob w2"]
+
+
+def test_the_win_is_one_write_once_the_job_exists() -> None:
+    status = decided(reserved().nominated("w1", "w2"), worker("w1", admitted_copy(), remote_job())).status
+    assert status is not None
+    assert (status.cluster_name, status.nominated_cluster_names) == ("w1", ())
+    assert check_of(status) == ("Ready", 'The workload was admitted on "w1"')
+
+
+def test_a_worker_that_only_reserved_has_not_won() -> None:
+    assert decided(reserved(), worker("w1", copy().reserved("remote"))).phase is Phase.NOMINATING
+
+
+def test_a_foreign_object_makes_the_next_worker_win() -> None:
+    taken = replace(worker("w1", admitted_copy()), conflict="Job default/job is there and not ours")
+    decision = decided(reserved().nominated("w1", "w2"), taken, worker("w2"))
+    assert told(decision) == ["DeleteWorkload w1"]
+    assert decision.status is not None
+    assert decision.status.nominated_cluster_names == ("w2",)
+
+
+def test_a_returning_worker_with_an_older_admission_loses() -> None:
+    older = worker("w2", admitted_copy(at=NOW - timedelta(minutes=5)), remote_job())
+    decision = decided(won("w1"), worker("w1", admitted_copy(), remote_job()), older)
+    assert told(decision) == ["DeleteJob w2", "DeleteWorkload w2"]
+    assert decision.status == won("w1").build().status
+
+
+# What a predecessor left.
+
+
+def test_the_job_of_a_predecessor_is_adopted() -> None:
+    w1 = worker("w1", admitted_copy(at=NOW + timedelta(seconds=9)), remote_job())
+    decision = decided(reserved().nominated("w1", "w2"), worker("w2", admitted_copy()), w1)
+    assert told(decision) == ["DeleteWorkload w2"]
+    assert decision.status is not None
+    assert decision.status.cluster_name == "w1"
+
+
+def test_a_job_that_finished_before_it_was_recorded_is_recorded_then_finished() -> None:
+    done = worker("w1", admitted_copy().finished(message="done"), remote_job().complete())
+    first = decided(reserved().nominated("w1"), done)
+    assert check_of(first.status)[0] == "Ready"
+    second = decided(won("w1"), done, job_finished=True)
+    assert second.status is not None
+    finished = second.status.conditions[-1]
+    assert (finished.type, finished.reason, finished.message) == ("Finished", "Succeeded", "done")
+
+
+def test_a_workload_is_not_finished_before_its_job_is_final() -> None:
+    done = worker("w1", admitted_copy().finished(), remote_job().complete())
+    assert decided(won("w1"), done, job_finished=False).status == won("w1").build().status
+
+
+def test_a_nominated_worker_not_yet_seen_holds_the_job_back() -> None:
+    """A predecessor may have made the job there just before it died."""
+    unseen = away(replace(worker("w2"), known=False))
+    local = reserved().nominated("w1", "w2")
+    decision = decided(local, worker("w1", admitted_copy()), unseen)
+    assert told(decision) == []
+    assert decision.again_after == timedelta(minutes=15)
+    assert told(decided(local, worker("w1", admitted_copy()), unseen, now=LATE)) == ["CreateJob w1"]
+
+
+def test_a_worker_that_may_have_got_the_job_is_the_winner_though_it_is_away() -> None:
+    asked = away(replace(worker("w1", admitted_copy()), maybe_job=ATTEMPT))
+    local = reserved().nominated("w1", "w2")
+    decision = decided(local, asked, worker("w2", admitted_copy()))
+    assert decision.phase is Phase.WINNER_UNREACHABLE
+    assert not any(isinstance(action, CreateJob) for action in decision.actions)
+    assert decided(local, asked, worker("w2"), now=LATE).phase is Phase.WINNER_LOST
+
+
+def test_a_stale_job_in_the_way_is_removed_first() -> None:
+    assert told(decided(reserved().nominated("w1"), worker("w1", admitted_copy(), remote_job(EARLIER)))) == ["DeleteJob w1"]
+
+
+# Loss.
+
+
+def test_the_lost_timeout_is_waited_for_exactly() -> None:
+    gone = away(worker("w1", admitted_copy(), remote_job()), since=NOW - timedelta(minutes=10))
+    assert decided(won("w1"), gone).again_after == timedelta(minutes=5)
+
+
+@pytest.mark.parametrize(
+    ("remotes", "now", "message"),
+    [
+        ((away(worker("w1")),), LATE, 'Admitting remote lost: worker cluster "w1" is out of reach for too long'),
+        ((worker("w1"),), NOW, 'Admitting remote no longer exists on worker cluster "w1"'),
+        (
+            (worker("w1", admitted_copy().evicted(), remote_job()),),
+            NOW,
+            'Workload evicted on worker cluster: "w1", resetting for re-admission',
+        ),
+        (
+            (worker("w1", admitted_copy().finished("OutOfSync"), remote_job()),),
+            NOW,
+            'Remote workload on worker cluster "w1" ended as OutOfSync, resetting for re-dispatch',
+        ),
+    ],
+    ids=["the winner is lost", "the copy is gone", "the worker evicted it", "the end was no result"],
+)
+def test_the_workload_is_tried_again(remotes: tuple[Remote, ...], now: object, message: str) -> None:
+    decision = decided(won("w1"), *remotes, now=now)  # type: ignore[arg-type]
+    assert check_of(decision.status) == ("Retry", f'{message}. Previously: "Ready"')
+    assert [event.message for event in decision.events] == [f'{message}. Previously: "Ready"']
+
+
+# Eviction on the manager.
+
+
+def test_an_evicted_workload_is_stopped_where_it_runs_and_taken_back_where_not() -> None:
+    running = worker("w1", admitted_copy(), remote_job().running())
+    decision = decided(won("w1").evicted(message="preempted"), running, worker("w2", copy()))
+    assert told(decision) == ["Deactivate w1", "DeleteWorkload w2"]
+
+
+def test_a_stopped_copy_is_not_stopped_again() -> None:
+    asked = admitted_copy().condition("DeactivationTarget")
+    assert told(decided(won("w1").evicted(), worker("w1", asked, remote_job().running()))) == []
+
+
+HOLDING = {
+    "a running job holds": (True, worker("w1", admitted_copy(), remote_job().running())),
+    "an admitted job may start at any time": (True, worker("w1", admitted_copy(), remote_job())),
+    "an evicted job whose pods still end holds": (True, worker("w1", copy().evicted(), remote_job().running())),
+    "an evicted quiet job does not": (False, worker("w1", admitted_copy().evicted(), remote_job())),
+    "a copy without a job does not": (False, worker("w1", admitted_copy())),
+    "the recorded winner out of reach holds": (True, away(worker("w1"))),
+    "the winner lost holds nothing": (False, away(worker("w1", admitted_copy(), remote_job()), since=NOW - timedelta(hours=1))),
+    "a job asked for holds": (True, replace(worker("w1"), maybe_job=ATTEMPT)),
+}
+
+
+@pytest.mark.parametrize(("holds", "remote"), HOLDING.values(), ids=HOLDING.keys())
+def test_holding(holds: bool, remote: Remote) -> None:
+    assert is_holding(group(won("w1").evicted(), remote), NOW) is holds
+
+
+# Drift.
+
+
+def test_a_priority_is_changed_in_place() -> None:
+    local = reserved().priority(9, workload_class="high").nominated("w1")
+    theirs = copy().priority(1, workload_class="low")
+    assert told(decided(local, worker("w1", theirs))) == ["PatchWorkload w1"]
+
+
+def test_any_other_difference_makes_a_new_copy() -> None:
+    assert told(decided(reserved().nominated("w1"), worker("w1", copy().request(cpu=7)))) == ["DeleteWorkload w1"]
+
+
+def test_the_winner_is_never_replaced_for_drift() -> None:
+    assert told(decided(won("w1"), worker("w1", admitted_copy().request(cpu=7), remote_job()))) == []
+
+
+def test_an_undispatchable_workload_is_rejected() -> None:
+    decision = decided(reserved(), *BOTH, problem="No multikueue adapter found")
+    assert check_of(decision.status) == ("Rejected", "No multikueue adapter found")
+
+
+@pytest.mark.parametrize(("phase", "local", "remotes"), PHASES.values(), ids=PHASES.keys())
+def test_the_decision_taken_is_at_rest(phase: Phase, local: WorkloadBuilder | None, remotes: tuple[Remote, ...]) -> None:
+    """Deciding on what was decided changes no status (I11)."""
+    first = decided(local, *remotes)
+    if local is None or first.status is None:
+        return
+    settled = replace(group(local, *remotes), local=_with(local.build(), first.status))
+    second = decide(settled, Everywhere(), NOW)
+    again = decide(replace(settled, local=_with(settled.local, second.status)), Everywhere(), NOW)
+    assert again.status == second.status
+
+
+def _with(local: Workload | None, status: WorkloadStatus | None) -> Workload:
+    import msgspec
+
+    assert local is not None
+    assert status is not None
+    return msgspec.structs.replace(local, status=status)
+
+
+def test_deletes_name_the_uid_they_are_meant_for() -> None:
+    actions = decided(None, worker("w1", copy().uid("u1"), remote_job().uid("u2"))).actions
+    assert [a.uid for a in actions if isinstance(a, (DeleteJob, DeleteWorkload))] == ["u2", "u1"]
+
+
+def test_a_suspect_worker_keeps_its_copy() -> None:
+    suspect = away(worker("w1", copy()), reach=Reach.SUSPECT)
+    assert told(decided(reserved().nominated("w1"), suspect)) == []

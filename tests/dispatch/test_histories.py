@@ -1,0 +1,302 @@
+"""Random histories of one workload over three workers: whatever happens, the rules hold, and it comes to rest.
+
+A model of the world stands in for the clusters: what is there (`truth`), what the manager last saw, a core that evicts and
+reserves. Each step is one event of chance. Seeds make every history replayable: a failure prints its story.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+import msgspec
+import pytest
+
+from multikueue.api.job import Job
+from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED, Workload
+from multikueue.dispatch.actions import (
+    Action,
+    CreateJob,
+    CreateWorkload,
+    Deactivate,
+    DeleteJob,
+    DeleteWorkload,
+    FindJob,
+)
+from multikueue.dispatch.decide import decide, is_holding
+from multikueue.dispatch.group import Group, Reach, Remote
+from multikueue.dispatch.phases import Phase
+from multikueue.testing import NOW
+from tests.dispatch.builders import CHECK, Everywhere, copy, pending, remote_job
+
+LOST_AFTER = timedelta(minutes=15)
+WORKERS = ("w1", "w2", "w3")
+
+
+@dataclass
+class Side:
+    """One worker: what is there, and what the manager knows of it."""
+
+    workload: Workload | None = None
+    job: Job | None = None
+    finished: bool = False
+    deactivated: bool = False
+    away_since: datetime | None = None
+    seen_workload: Workload | None = None
+    seen_job: Job | None = None
+    known: bool = True
+    asked: str = ""
+
+    def look(self) -> None:
+        if self.away_since is None:
+            self.seen_workload, self.seen_job, self.known = self.workload, self.job, True
+            if self.job is not None:
+                self.asked = ""
+
+
+@dataclass
+class World:
+    chance: random.Random
+    now: datetime = NOW
+    local: Workload | None = None
+    sides: dict[str, Side] = field(default_factory=lambda: {name: Side() for name in WORKERS})
+    starts: list[str] = field(default_factory=list)
+    story: list[str] = field(default_factory=list)
+    phases: set[tuple[Phase, Phase]] = field(default_factory=set)
+    phase: Phase = Phase.GONE
+    uids: int = 0
+
+    def __post_init__(self) -> None:
+        self.local = pending().build()
+        self.reserve()
+
+    # The manager.
+
+    def group(self) -> Group:
+        remotes = tuple(self._remote(name, side) for name, side in self.sides.items())
+        winner = self.local.status.cluster_name if self.local else None
+        finished = bool(winner and self.sides[winner].finished)
+        return Group(
+            key=pending().build().key,
+            local=self.local,
+            check=CHECK,
+            remotes=remotes,
+            job_finished=finished,
+            lost_after=LOST_AFTER,
+        )
+
+    def _remote(self, name: str, side: Side) -> Remote:
+        return Remote(
+            cluster=name,
+            reach=Reach.CONNECTED if side.away_since is None else Reach.ISOLATED,
+            since=side.away_since,
+            known=side.known,
+            workload=side.seen_workload,
+            job=side.seen_job,
+            maybe_job=side.asked,
+        )
+
+    def manage(self) -> None:
+        """One look: write the status, then perform the actions, of which any may fail or lose its answer."""
+        decision = decide(self.group(), Everywhere(), self.now)
+        self.phases.add((self.phase, decision.phase))
+        self.phase = decision.phase
+        if self.local is not None and decision.status is not None:
+            self.local = msgspec.structs.replace(self.local, status=decision.status)
+        for action in decide(self.group(), Everywhere(), self.now).actions:
+            self.perform(action)
+
+    def perform(self, action: Action) -> None:
+        side = self.sides[action.cluster]
+        assert side.away_since is None, f"{action} for a worker out of reach"
+        if self.chance.random() < 0.15:
+            return
+        match action:
+            case CreateWorkload() if side.workload is not None:
+                side.look()  # the name is taken: by ours, which is adopted
+            case CreateWorkload():
+                mark = action.body["metadata"]["annotations"]["multikueue.dev/attempt"]
+                side.deactivated = False
+                side.workload = copy(mark).uid(self.uid()).created(self.now).build()
+            case DeleteWorkload():
+                if side.workload is not None and side.workload.metadata.uid == action.uid:
+                    side.workload = None
+            case CreateJob():
+                self.create_job(action, side)
+            case DeleteJob():
+                if side.job is not None and side.job.metadata.uid == action.uid:
+                    side.job, side.finished = None, False
+            case FindJob():
+                side.look()
+                side.asked = ""
+            case Deactivate():
+                self.worker_evicts(side)
+                side.deactivated = True
+        if self.chance.random() < 0.9:
+            side.look()
+
+    def create_job(self, action: CreateJob, side: Side) -> None:
+        for name, other in self.sides.items():
+            lost = other.away_since is not None and self.now >= other.away_since + LOST_AFTER
+            assert other is side or other.job is None or lost, f"second job beside {name}"
+        side.asked = action.attempt
+        if side.job is None:
+            side.job = remote_job(action.attempt).uid(self.uid()).created(self.now).build()
+            self.starts.append(action.cluster)
+        if self.chance.random() < 0.1:
+            self.cut(action.cluster)
+
+    def uid(self) -> str:
+        self.uids += 1
+        return f"u{self.uids}"
+
+    # The core on the manager.
+
+    def reserve(self) -> None:
+        assert self.local is not None
+        self.now += timedelta(seconds=1)
+        built = replace(pending(), value=self.local).reserved("cq", at=self.now).check(CHECK, at=self.now)
+        self.local = msgspec.structs.replace(built.condition(EVICTED, "False", reason="QuotaReserved").build(), spec=self.local.spec)
+
+    def core(self) -> None:
+        local = self.local
+        if local is None or local.has(FINISHED):
+            return
+        if not local.has(QUOTA_RESERVED):
+            self.reserve()
+        elif local.has(EVICTED) and not is_holding(self.group(), self.now):
+            freed = replace(pending(), value=local).unreserved(at=self.now).check(CHECK, at=self.now).build()
+            status = msgspec.structs.replace(freed.status, cluster_name=None, nominated_cluster_names=())
+            self.local = msgspec.structs.replace(local, status=status)
+        elif any(c.state == "Retry" for c in local.status.admission_checks):
+            evicted = replace(pending(), value=local).evicted("AdmissionCheck", at=self.now).check(CHECK, at=self.now)
+            self.local = msgspec.structs.replace(local, status=evicted.build().status)
+
+    # Chance.
+
+    def worker_admits(self, side: Side) -> None:
+        if side.workload is not None and not side.workload.has(FINISHED) and not side.deactivated:
+            built = replace(copy(), value=side.workload).reserved("remote", at=self.now).admitted(at=self.now)
+            status = built.condition(EVICTED, "False").build().status
+            side.workload = msgspec.structs.replace(side.workload, status=status)
+
+    def worker_evicts(self, side: Side) -> None:
+        if side.workload is not None and side.workload.has(ADMITTED) and not side.workload.has(FINISHED):
+            built = replace(copy(), value=side.workload).evicted(at=self.now).unreserved(at=self.now)
+            side.workload = msgspec.structs.replace(side.workload, status=built.build().status)
+
+    def job_ends(self, side: Side) -> None:
+        if side.workload is not None and side.job is not None and side.workload.has(ADMITTED):
+            side.finished = True
+            status = replace(copy(), value=side.workload).finished(at=self.now).build().status
+            side.workload = msgspec.structs.replace(side.workload, status=status)
+
+    def copy_vanishes(self, side: Side) -> None:
+        side.workload, side.job, side.finished = None, None, False
+
+    def cut(self, name: str) -> None:
+        if self.sides[name].away_since is None:
+            self.sides[name].away_since = self.now
+
+    def restore(self, name: str) -> None:
+        self.sides[name].away_since = None
+        self.sides[name].look()
+
+    def crash(self) -> None:
+        """A new process knows what it can reach, and of the others nothing."""
+        for side in self.sides.values():
+            side.asked, side.seen_workload, side.seen_job, side.known = "", None, None, False
+            side.look()
+
+    def step(self) -> None:
+        name = self.chance.choice(WORKERS)
+        side = self.sides[name]
+        events = [
+            (10, "manage", self.manage),
+            (4, "core", self.core),
+            (6, f"{name} admits", lambda: self.worker_admits(side)),
+            (1, f"{name} evicts", lambda: self.worker_evicts(side)),
+            (2, f"job ends on {name}", lambda: self.job_ends(side)),
+            (0.3, f"copy vanishes on {name}", lambda: self.copy_vanishes(side)),
+            (1.2, f"cut {name}", lambda: self.cut(name)),
+            (2, f"restore {name}", lambda: self.restore(name)),
+            (0.8, "crash", self.crash),
+            (5, "see", lambda: [s.look() for s in self.sides.values()]),
+            (2, "minutes pass", self.minutes_pass),
+            (0.2, "user deletes", self.delete_local),
+        ]
+        weights = [weight for weight, _, _ in events]
+        _, told, event = self.chance.choices(events, weights)[0]
+        self.story.append(told)
+        event()
+        self.now += timedelta(seconds=1)
+        self.check()
+
+    def minutes_pass(self) -> None:
+        self.now += timedelta(minutes=self.chance.choice((1, 5, 20)))
+
+    def delete_local(self) -> None:
+        self.local = None
+
+    def check(self) -> None:
+        if self.local is None:
+            return
+        status = self.local.status
+        assert not (status.cluster_name and status.nominated_cluster_names)
+        if any(c.state == "Ready" for c in status.admission_checks):
+            assert status.cluster_name
+
+    def settle(self) -> None:
+        """Faults end: everything is reachable, and the world takes its turns until nothing changes."""
+        for name in WORKERS:
+            self.restore(name)
+        for _ in range(60):
+            before = (self.local, [(s.workload, s.job) for s in self.sides.values()])
+            self.core()
+            self.manage()
+            for side in self.sides.values():
+                side.look()
+            winner = self.local and self.local.status.cluster_name
+            if winner:
+                self.job_ends(self.sides[winner])
+            elif self.local is not None and not self.local.has(FINISHED):
+                for side in self.sides.values():
+                    self.worker_admits(side)
+            for side in self.sides.values():
+                side.look()
+            self.now += timedelta(seconds=1)
+            if before == (self.local, [(s.workload, s.job) for s in self.sides.values()]):
+                return
+
+
+def history(seed: int, steps: int = 60) -> World:
+    world = World(random.Random(seed))
+    try:
+        for _ in range(steps):
+            world.step()
+        world.story.append("faults end")
+        world.chance = _Calm()
+        world.settle()
+        assert world.local is None or world.local.has(FINISHED), "did not finish"
+        left = [name for name, side in world.sides.items() if side.workload or side.job]
+        assert not left, f"left behind on {left}"
+    except AssertionError as error:
+        error.add_note(f"seed {seed}: {', '.join(world.story)}")
+        raise
+    return world
+
+
+class _Calm(random.Random):
+    """Nothing fails any more."""
+
+    def random(self) -> float:
+        return 0.5
+
+
+@pytest.mark.parametrize("block", range(8))
+def test_histories_keep_the_rules_and_come_to_rest(block: int) -> None:
+    seen: set[tuple[Phase, Phase]] = set()
+    for seed in range(block * 250, (block + 1) * 250):
+        seen |= history(seed).phases
+    assert len({phase for _, phase in seen}) >= 9, "the walk must reach most phases"

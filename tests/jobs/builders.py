@@ -1,0 +1,57 @@
+"""Jobs and Workloads as the API server shows them, where the tests of this room need more than the public builders say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from multikueue.api.job import Job
+from multikueue.api.meta import decoder, encode
+from multikueue.api.workload import Workload, WorkloadSpec
+from multikueue.jobs.batch_job import BATCH_JOB
+from multikueue.jobs.priority import Priority
+from multikueue.testing import JobBuilder, WorkloadBuilder, job
+
+Tree = dict[str, Any]
+
+
+def ours(name: str = "j") -> JobBuilder:
+    """A suspended job in the queue `main` that is managed by us."""
+    return job(name).queue("main").managed_by().suspended()
+
+
+def with_spec(job: Job, **fields: Any) -> Job:
+    """The job with these fields of its spec set, in the API's spelling."""
+    return msgspec.structs.replace(job, spec=msgspec.Raw(encode(tree(job.spec) | fields)))
+
+
+def with_status(job: Job, status: Tree) -> Job:
+    return msgspec.structs.replace(job, status=msgspec.Raw(encode(status)))
+
+
+def tree(raw: msgspec.Raw) -> Tree:
+    return decoder(dict[str, Any])(raw)
+
+
+def plain(value: Any) -> Any:
+    """What the API server receives of a value."""
+    return msgspec.json.decode(encode(value))
+
+
+def stored(body: Tree, *, uid: str = "uid-wl", version: int = 7) -> Workload:
+    """A created Workload, as the API server gives it back."""
+    shown = plain(body)
+    shown["metadata"] |= {"uid": uid, "resourceVersion": str(version), "generation": 1}
+    return decoder(Workload)(encode(shown))
+
+
+def workload_of(job: Job, *, priority: Priority | None = None) -> Workload:
+    """The stored Workload that belongs to the job."""
+    return stored(BATCH_JOB.workload_body(job, priority=priority or Priority()))
+
+
+def become(seen: Workload, change: Callable[[WorkloadBuilder], WorkloadBuilder]) -> Workload:
+    """The Workload after what `change` says happened to it; its spec stays the very bytes."""
+    return change(WorkloadBuilder(seen, WorkloadSpec())).value

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multikueue.jobs.canonical import canonical, is_pruned_copy, merge_patch
+
+# What an API server stores: a null only ever stands for an absent field.
+LEAVES = st.none() | st.booleans() | st.integers(-5, 5) | st.text("ab", max_size=3)
+TREES = st.recursive(
+    LEAVES,
+    lambda t: st.lists(t, max_size=3) | st.dictionaries(st.text("xyz", max_size=2), t, max_size=3),
+    max_leaves=12,
+)
+OBJECTS = st.dictionaries(st.text("xyz", max_size=2), TREES, max_size=4)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param({"a": None, "b": [], "c": {}, "d": {"e": None}}, {}, id="null, empty and absent are one"),
+        pytest.param({"requests": {"cpu": "1"}}, {"requests": {"cpu": "1000m"}}, id="quantities by value"),
+        pytest.param({"limits": {"memory": "1Gi"}}, {"limits": {"memory": 1073741824}}, id="quantities as numbers"),
+        pytest.param({"l": [{"a": None}]}, {"l": [{}]}, id="inside lists"),
+    ],
+)
+def test_same_meaning(one: Any, other: Any) -> None:
+    assert canonical(one) == canonical(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param({"a": False}, {}, id="false is said"),
+        pytest.param({"a": 0}, {}, id="zero is said"),
+        pytest.param({"requests": {"cpu": "1"}}, {"requests": {"cpu": "1001m"}}, id="other quantities"),
+        pytest.param({"requests": {"cpu": "much"}}, {"requests": {"cpu": "1"}}, id="what is no quantity"),
+        pytest.param({"l": [1, 2]}, {"l": [2, 1]}, id="order counts"),
+    ],
+)
+def test_other_meaning(one: Any, other: Any) -> None:
+    assert canonical(one) != canonical(other)
+
+
+@pytest.mark.parametrize(
+    ("copy", "verdict"),
+    [
+        pytest.param({"image": "i", "env": [{"name": "A", "valueFrom": {"new": 1}}], "newer": 1}, True, id="the same"),
+        pytest.param(
+            {"image": "i", "env": [{"name": "A", "valueFrom": {"new": 1}}]}, True, id="an unknown field pruned"
+        ),
+        pytest.param({"image": "i", "env": [{"name": "A"}], "newer": 1}, True, id="an unknown field pruned deep down"),
+        pytest.param({"image": "i", "newer": 1}, False, id="a field that all know is missing"),
+        pytest.param({"image": "i", "env": [], "newer": 1}, False, id="a list is shorter"),
+        pytest.param({"image": "j", "env": [{"name": "A"}]}, False, id="another value"),
+        pytest.param({"image": "i", "env": [{"name": "A"}], "more": 1}, False, id="a field that the original lacks"),
+    ],
+)
+def test_pruned_copy(copy: Any, verdict: bool) -> None:
+    original = {"image": "i", "env": [{"name": "A", "valueFrom": {"new": 1}}], "newer": 1}
+    assert is_pruned_copy(copy, original) is verdict
+
+
+@pytest.mark.parametrize("side", ["copy", "original"])
+def test_no_resource_is_ever_pruned(side: str) -> None:
+    more, fewer = {"resources": {"requests": {"cpu": 1, "gpu": 1}}}, {"resources": {"requests": {"cpu": 1}}}
+    copy, original = (more, fewer) if side == "copy" else (fewer, more)
+    assert not is_pruned_copy(copy, original)
+
+
+@given(tree=OBJECTS)
+def test_every_tree_is_a_copy_of_itself(tree: dict[str, Any]) -> None:
+    assert is_pruned_copy(canonical(tree), canonical(tree))
+
+
+@given(tree=OBJECTS)
+def test_canonical_twice_is_canonical(tree: dict[str, Any]) -> None:
+    assert canonical(canonical(tree)) == canonical(tree)
+
+
+@given(old=OBJECTS, new=OBJECTS)
+def test_merge_patch_leads_from_old_to_new(old: dict[str, Any], new: dict[str, Any]) -> None:
+    old, new = _without_nulls(old), _without_nulls(new)
+    assert _apply(old, merge_patch(old, new)) == new
+
+
+@given(tree=OBJECTS)
+def test_merge_patch_of_no_change_is_empty(tree: dict[str, Any]) -> None:
+    assert merge_patch(tree, tree) == {}
+
+
+def _apply(target: Any, patch: Any) -> Any:
+    """RFC 7386, section 2."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = _apply(result.get(key), value)
+    return result
+
+
+def _without_nulls(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {key: _without_nulls(value) for key, value in tree.items() if value is not None}
+    return tree

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import gc
+import json
+import sys
+from typing import Any
+
+import msgspec
+import pytest
+
+from multikueue.api import kinds
+from multikueue.api.job import Job
+from multikueue.api.kinds import JOBS, WORKLOADS, Kind
+from multikueue.api.meta import Object, ObjectKey
+from multikueue.api.workload import Workload
+from multikueue.kube.decode import event_of, list_of, object_of, stub_of
+from tests.kube.server import job
+
+PAGE: dict[str, Any] = {"metadata": {"resourceVersion": "9", "continue": "more"}}
+
+
+def page(*items: Any) -> bytes:
+    return json.dumps(PAGE | {"items": items}).encode()
+
+
+def pinned(data: bytes) -> bool:
+    """Whether anybody but the caller still holds the bytes."""
+    gc.collect()
+    return sys.getrefcount(data) > 3
+
+
+def test_a_decoded_object_does_not_keep_the_answer_alive() -> None:
+    data = json.dumps(job("a", status={"active": 1})).encode()
+    item = object_of(Job)(data)
+    assert not pinned(data)
+    assert bytes(item.spec) == b'{"parallelism": 1}'
+
+
+def test_without_the_copy_it_would() -> None:
+    data = json.dumps(job("a")).encode()
+    item = msgspec.json.decode(data, type=Job)
+    assert pinned(data)
+    assert item.key == ObjectKey("ns", "a")
+
+
+def test_raw_subtrees_deep_in_a_status_are_owned_too() -> None:
+    assignment = {"name": "main", "topologyAssignment": {"levels": ["rack"]}}
+    check = {"name": "mk", "state": "Pending", "message": "", "podSetUpdates": [{"name": "main"}]}
+    status = {"admission": {"podSetAssignments": [assignment]}, "admissionChecks": [check, {**check, "name": "b"}]}
+    data = json.dumps({"metadata": {"name": "w"}, "spec": {"podSets": []}, "status": status}).encode()
+    item = object_of(Workload)(data)
+    assert not pinned(data)
+    assert item.status.admission is not None
+    assert item.status.admission.pod_set_assignments[0].topology_assignment == msgspec.Raw(b'{"levels": ["rack"]}')
+
+
+def test_a_list_is_decoded_whole_and_not_kept_alive() -> None:
+    data = page(job("a"), job("b"))
+    listing = list_of(JOBS)(data)
+    assert not pinned(data)
+    assert [item.key.name for item in listing.items] == ["a", "b"]
+    assert (listing.resource_version, listing.cont, listing.garbage) == ("9", "more", [])
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"metadata":{},"items":null}', b'{"metadata":{},"items":[]}', b'{"metadata":{}}'], ids=bytes.decode
+)
+def test_an_empty_list_in_any_spelling(body: bytes) -> None:
+    assert list_of(JOBS)(body).items == []
+
+
+def test_one_object_out_of_shape_does_not_spoil_the_list() -> None:
+    listing = list_of(JOBS)(page(job("a"), job("b", metadata={"labels": 5}), job("c"), "what?"))
+    assert [item.key.name for item in listing.items] == ["a", "c"]
+    assert [key for key, _ in listing.garbage] == [ObjectKey("ns", "b"), None]
+
+
+def test_text_that_is_no_unicode_spoils_only_its_object() -> None:
+    body = page(job("a"), job("b", metadata={"annotations": {"x": "BAD"}})).replace(b"BAD", b"\xff")
+    listing = list_of(JOBS)(body)
+    assert [item.key.name for item in listing.items] == ["a"]
+    assert [key for key, _ in listing.garbage] == [ObjectKey("ns", "b")]
+
+
+def test_null_where_a_list_is_expected_is_absent() -> None:
+    item = {"metadata": {"name": "w", "finalizers": None}, "status": {"conditions": None}}
+    listing = list_of(WORKLOADS)(page(item))
+    assert (listing.garbage, listing.items[0].status.conditions) == ([], ())
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html>", b"[]", b'{"items":[]}', b""], ids=["HTML", "no object", "no meta", "empty"]
+)
+def test_what_is_no_list_is_refused(body: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        list_of(JOBS)(body)
+
+
+def test_an_event_keeps_its_object_raw() -> None:
+    event = event_of(b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7"}}}\n')
+    assert (event.type, stub_of(event.object).metadata.resource_version) == ("BOOKMARK", "7")
+
+
+@pytest.mark.parametrize("data", [b"5", b'{"metadata":{"name":5}}', b"{", b'{"metadata":{"name":"\xff"}}'])
+def test_a_stub_of_anything_is_empty_at_worst(data: bytes) -> None:
+    assert stub_of(data).key is None
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in vars(kinds).values() if isinstance(kind, Kind)], ids=lambda kind: kind.kind
+)
+def test_every_kind_of_the_table_can_be_decoded(kind: Kind[Object]) -> None:
+    listing = list_of(kind)(page({"metadata": {"name": "x"}}))
+    assert [item.key.name for item in listing.items] == ["x"]
+
+
+def test_a_raw_subtree_where_nobody_looks_is_refused_early() -> None:
+    odd = msgspec.defstruct("Odd", [("parts", dict[str, msgspec.Raw])], bases=(Object,), frozen=True, kw_only=True)
+    with pytest.raises(TypeError, match="raw"):
+        object_of(odd)

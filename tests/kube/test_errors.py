@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import pytest
+from multidict import CIMultiDict
+
+from multikueue import errors
+from multikueue.errors import ApiError, Conflict, Expired, ServerError, Throttled
+from multikueue.kube.errors import BY_REASON, BY_STATUS, error_from_answer, error_from_status
+
+
+def answer(status: int, body: bytes = b"", **headers: str) -> ApiError:
+    given = CIMultiDict({name.replace("_", "-"): value for name, value in headers.items()})
+    return error_from_answer(status, given, body, call="get jobs")
+
+
+def test_each_class_of_api_error_is_what_some_answer_becomes() -> None:
+    ours = {kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ApiError)}
+    assert {*BY_STATUS.values(), *BY_REASON.values(), ServerError, ApiError} == ours
+
+
+@pytest.mark.parametrize(("status", "kind"), [*BY_STATUS.items(), (500, ServerError), (504, ServerError)])
+def test_the_status_alone_decides_where_nothing_more_is_said(status: int, kind: type[ApiError]) -> None:
+    error = answer(status)
+    assert (type(error), error.status, error.reason) == (kind, status, kind.__name__)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "kind"),
+    [
+        pytest.param(409, "AlreadyExists", errors.AlreadyExists, id="a name that is taken is no conflict of versions"),
+        pytest.param(409, "Conflict", Conflict, id="a conflict of versions"),
+        pytest.param(400, "Expired", Expired, id="an expired version whatever the status"),
+        pytest.param(410, "Gone", Expired, id="an expired continue token"),
+        pytest.param(415, "UnsupportedMediaType", ApiError, id="a status without class of its own"),
+        pytest.param(302, "", ApiError, id="a redirection, which we do not follow"),
+    ],
+)
+def test_the_reason_goes_before_the_status(status: int, reason: str, kind: type[ApiError]) -> None:
+    body = f'{{"kind":"Status","reason":"{reason}","message":"m"}}'.encode()
+    error = answer(status, body)
+    assert (type(error), error.message) == (kind, "m")
+
+
+def test_the_message_names_the_call() -> None:
+    body = b'{"kind":"Status","code":404,"reason":"NotFound","message":"jobs \\"a\\" not found","details":null}'
+    assert str(answer(404, body)) == 'get jobs: 404 NotFound: jobs "a" not found'
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        pytest.param(b"<html>Bad Gateway", "text/html instead of a Status: '<html>Bad Gateway'", id="HTML of a proxy"),
+        pytest.param(b"", "empty body", id="nothing"),
+        pytest.param(b'"down"', "text/html instead of a Status: '\"down\"'", id="JSON that is no object"),
+        pytest.param(b"\xff\xfe", "text/html instead of a Status: '��'", id="bytes"),
+        pytest.param(b'{"code":{}}', "text/html instead of a Status: '{\"code\":{}}'", id="a Status out of shape"),
+        pytest.param(b"x" * 999, f"text/html instead of a Status: '{'x' * 200}'", id="only the beginning of it"),
+    ],
+)
+def test_a_body_that_is_no_status_is_an_error_all_the_same(body: bytes, shown: str) -> None:
+    error = answer(502, body, Content_Type="text/html; charset=utf-8")
+    assert (type(error), error.message) == (ServerError, shown)
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "after"),
+    [
+        pytest.param({"Retry_After": "3"}, b"", 3.0, id="seconds"),
+        pytest.param({}, b"", None, id="not said"),
+        pytest.param({"Retry_After": "soon"}, b"", None, id="neither number nor date"),
+        pytest.param({"Retry_After": "-1"}, b"", None, id="negative"),
+        pytest.param({}, b'{"kind":"Status","details":{"retryAfterSeconds":2}}', 2.0, id="only in the details"),
+        pytest.param(
+            {"Retry_After": "Sat, 21 Nov 2026 10:00:07 GMT", "Date": "Sat, 21 Nov 2026 10:00:00 GMT"},
+            b"",
+            7.0,
+            id="a date, by the clock of the server",
+        ),
+        pytest.param({"Retry_After": "Sat, 21 Nov 2026 10:00:07 GMT"}, b"", None, id="a date and no clock"),
+    ],
+)
+def test_how_long_to_wait(headers: dict[str, str], body: bytes, after: float | None) -> None:
+    error = answer(429, body, **headers)
+    assert (type(error), error.after) == (Throttled, after)
+
+
+def test_an_error_event_is_the_same_error_as_an_error_answer() -> None:
+    error = error_from_status(b'{"kind":"Status","code":410,"reason":"Expired","message":"old"}', call="watch jobs")
+    assert (type(error), error.status, error.message) == (Expired, 410, "old")
+
+
+def test_an_unreadable_error_event_is_an_error_too() -> None:
+    error = error_from_status(b'{"oops":1}', call="watch jobs")
+    assert (type(error), error.status) == (ServerError, 500)

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from multikueue.errors import ConfigurationError
+from multikueue.kube.kubeconfig import InsecureKubeconfig, check_worker_kubeconfig, parse
+
+GOOD_CLUSTER = {"server": "https://w1.example.com:6443", "certificate-authority-data": "Q0E="}
+GOOD_USER = {"token": "t"}
+
+
+def kubeconfig(*, cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A file of two clusters and two users: the current ones are good, what is given is in the others."""
+    return {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "good", "user": "good"}}],
+        "clusters": [
+            {"name": "good", "cluster": GOOD_CLUSTER},
+            {"name": "X", "cluster": GOOD_CLUSTER if cluster is None else cluster},
+        ],
+        "users": [{"name": "good", "user": GOOD_USER}, {"name": "U", "user": GOOD_USER if user is None else user}],
+    }
+
+
+def refusal(config: dict[str, Any] | bytes) -> str:
+    """The message a file is refused with; empty if it is not."""
+    data = config if isinstance(config, bytes) else yaml.safe_dump(config).encode()
+    try:
+        check_worker_kubeconfig(data)
+    except InsecureKubeconfig as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        pytest.param({}, id="an inline token"),
+        pytest.param({"user": {"client-certificate-data": "QQ==", "client-key-data": "QQ=="}}, id="a certificate"),
+        pytest.param({"cluster": {"server": "https://10.0.0.1:6443"}}, id="an IPv4 address"),
+        pytest.param({"cluster": {"server": "https://[2001:db8::1]"}}, id="an IPv6 address"),
+        pytest.param({"cluster": {"server": "https://W1.Example.com/k8s/clusters/c-1"}}, id="capitals and a path"),
+        pytest.param(
+            {"cluster": GOOD_CLUSTER | {"insecure-skip-tls-verify": False}}, id="an explicit no to insecurity"
+        ),
+        pytest.param({"cluster": GOOD_CLUSTER | {"certificate-authority": ""}}, id="an empty path"),
+        pytest.param({"user": {"token": "t", "tokenFile": None, "exec": None}}, id="nulls"),
+        pytest.param({"user": {}}, id="an empty user"),
+    ],
+)
+def test_a_harmless_kubeconfig_is_accepted(part: dict[str, Any]) -> None:
+    assert refusal(kubeconfig(**part)) == ""
+
+
+RULES = [
+    pytest.param({"user": {"tokenFile": "/t"}}, "tokenFile is not allowed", id="a token file"),
+    pytest.param(
+        {"cluster": GOOD_CLUSTER | {"insecure-skip-tls-verify": True}},
+        "insecure TLS verification is not allowed for cluster X",
+        id="an unverified peer",
+    ),
+    pytest.param(
+        {"cluster": GOOD_CLUSTER | {"certificate-authority": "/ca"}},
+        "certificate-authority file paths are not allowed, use certificate-authority-data for cluster X",
+        id="an authority in a file",
+    ),
+    pytest.param({"cluster": {}}, "server URL is required for cluster X", id="no server"),
+    pytest.param({"cluster": {"server": "https://bad_host"}}, "untrusted server endpoint", id="an odd host"),
+    pytest.param({"user": {"username": "u"}}, "basic auth is not allowed", id="a user name"),
+    pytest.param({"user": {"password": "p"}}, "basic auth is not allowed", id="a password"),
+    pytest.param({"cluster": {"server": "https://u:p@h"}}, "basic auth is not allowed", id="a password in the URL"),
+    pytest.param({"user": {"exec": {"command": "sh"}}}, "exec plugins are not allowed", id="a program"),
+    pytest.param({"user": {"exec": {}}}, "exec plugins are not allowed", id="an empty program"),
+    pytest.param({"user": {"auth-provider": {"name": "oidc"}}}, "auth providers are not allowed", id="a provider"),
+    pytest.param({"cluster": {"server": "http://h"}}, "plain http is not allowed for cluster X", id="plain http"),
+    pytest.param(
+        {"user": {"client-certificate": "/c"}},
+        "client-certificate file paths are not allowed, use client-certificate-data for user U",
+        id="a certificate in a file",
+    ),
+    pytest.param(
+        {"user": {"client-key": "/k"}},
+        "client-key file paths are not allowed, use client-key-data for user U",
+        id="a key in a file",
+    ),
+]
+
+
+@pytest.mark.parametrize(("part", "message"), RULES)
+def test_a_rule_is_kept_by_every_cluster_and_user_of_the_file(part: dict[str, Any], message: str) -> None:
+    assert refusal(kubeconfig(**part)) == message
+
+
+def test_the_first_rule_broken_is_named_in_the_order_of_the_contract() -> None:
+    # Each pair of neighbours of one section; a file that breaks both names the former.
+    cluster = {"insecure-skip-tls-verify": True, "certificate-authority": "/ca", "server": "http://bad_host"}
+    user = {"tokenFile": "/t", "username": "u", "exec": {}, "auth-provider": {}, "client-certificate": "/c"}
+    named = []
+    for section, field in [
+        ("user", "tokenFile"),
+        ("cluster", "insecure-skip-tls-verify"),
+        ("cluster", "certificate-authority"),
+        ("cluster", "server"),
+        ("user", "username"),
+        ("user", "exec"),
+        ("user", "auth-provider"),
+        ("cluster", "server"),
+        ("user", "client-certificate"),
+    ]:
+        named.append(refusal(kubeconfig(cluster=cluster, user=user)))
+        if field == "server":
+            cluster["server"] = "http://good-host" if cluster["server"] == "http://bad_host" else "https://h"
+        else:
+            del (user if section == "user" else cluster)[field]
+    assert [message.partition(" for ")[0] for message in named] == [
+        "tokenFile is not allowed",
+        "insecure TLS verification is not allowed",
+        "certificate-authority file paths are not allowed, use certificate-authority-data",
+        "untrusted server endpoint",
+        "basic auth is not allowed",
+        "exec plugins are not allowed",
+        "auth providers are not allowed",
+        "plain http is not allowed",
+        "client-certificate file paths are not allowed, use client-certificate-data",
+    ]
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        "w1:6443",
+        "https://",
+        "https://a b",
+        "https://a\\@b",
+        "https://-a",
+        "https://a..b",
+        "https://é",
+        "https://[::1%1]",
+    ],
+)
+def test_an_endpoint_that_could_be_read_in_two_ways_is_not_trusted(server: str) -> None:
+    assert refusal(kubeconfig(cluster={"server": server})) == "untrusted server endpoint"
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        pytest.param(b"a: [", "expected the node content, but found '<stream end>' in line 1", id="broken YAML"),
+        pytest.param(b"\xff\xfe\xff", "UnicodeDecodeError", id="bytes"),
+        pytest.param(b"[1]", "Expected `object`, got `array`", id="a list"),
+        pytest.param(b"", "it has no clusters", id="nothing"),
+        pytest.param(b"clusters: 5", "Expected `array | null`, got `int` - at `$.clusters`", id="no list of clusters"),
+        pytest.param(
+            b"clusters: [{name: a, cluster: {server: 'https://h', insecure-skip-tls-verify: 'false'}}]",
+            "Expected `bool | null`, got `str` - at `$.clusters[0].cluster.insecure-skip-tls-verify`",
+            id="a word for a truth value",
+        ),
+        pytest.param(b"[" * 5000, "", id="a tower of brackets"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(data: bytes, why: str) -> None:
+    message = refusal(data)
+    assert message.startswith("failed to parse the kubeconfig: ")
+    assert why in message
+
+
+def test_a_secret_never_shows_in_an_error() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse({"users": [{"name": "u", "user": {"token": ["S3CRET"]}}]})
+    assert "S3CRET" not in str(caught.value)
+
+
+def test_json_with_tabs_is_read_although_yaml_forbids_them() -> None:
+    assert parse(json.dumps(kubeconfig(), indent="\t").encode()).current_context == "c"

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import os
+import ssl
+import sys
+
+import pytest
+import trustme
+
+from multikueue.errors import ConfigurationError
+from multikueue.kube.tls import tls_context
+
+AUTHORITY = trustme.CA()
+PEM = AUTHORITY.cert_pem.bytes()
+OURS = AUTHORITY.issue_cert("us@example.com")
+CERTIFICATE, KEY = b"".join(blob.bytes() for blob in OURS.cert_chain_pems), OURS.private_key_pem.bytes()
+
+
+def test_only_the_given_authority_is_trusted() -> None:
+    context = tls_context(authority=PEM)
+    assert len(context.get_ca_certs()) == 1
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert context.check_hostname
+
+
+def test_verification_can_be_given_up_only_on_demand() -> None:
+    context = tls_context(authority=PEM, verify=False)
+    assert context.verify_mode is ssl.CERT_NONE
+
+
+def test_strictness_can_be_given_up() -> None:
+    assert not tls_context(authority=PEM, strict=False).verify_flags & ssl.VERIFY_X509_STRICT
+
+
+def test_no_key_stays_on_a_disk_or_in_an_open_file() -> None:
+    if sys.platform != "linux":
+        pytest.skip("the list of open files is Linux's")
+    before = os.listdir("/proc/self/fd")
+    tls_context(authority=PEM, certificate=CERTIFICATE, key=KEY)
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+
+
+@pytest.mark.parametrize("hidden", [False, True], ids=["in memory", "in a file where there is no memory file"])
+def test_a_certificate_with_its_key_is_loaded(hidden: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if hidden:
+        monkeypatch.delattr(os, "memfd_create", raising=False)
+    tls_context(authority=PEM, certificate=CERTIFICATE, key=KEY)
+
+
+@pytest.mark.parametrize(
+    ("parts", "named"),
+    [
+        pytest.param({"authority": b"rubbish"}, "certificate-authority: expected", id="an authority that is none"),
+        pytest.param({"authority": b"\xff"}, "certificate-authority: expected", id="an authority in DER"),
+        pytest.param({"certificate": CERTIFICATE}, "client-key is missing", id="a certificate without key"),
+        pytest.param({"key": KEY}, "client-certificate is missing", id="a key without certificate"),
+        pytest.param({"certificate": CERTIFICATE, "key": b"x"}, "client-certificate and client-key", id="no key"),
+        pytest.param(
+            {"certificate": CERTIFICATE, "key": AUTHORITY.issue_cert("b@example.com").private_key_pem.bytes()},
+            "client-certificate and client-key",
+            id="the key of another certificate",
+        ),
+    ],
+)
+def test_what_is_unusable_is_named(parts: dict[str, bytes], named: str) -> None:
+    with pytest.raises(ConfigurationError, match=named):
+        tls_context(**{"authority": PEM, **parts})  # type: ignore[arg-type]

@@ -1,0 +1,28 @@
+"""The machine's clock keeps the promises of the protocol."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import anyio
+import pytest
+
+from multikueue.runtime import Clock, SystemClock
+
+
+def test_now_has_the_zone_utc() -> None:
+    clock: Clock = SystemClock()
+    assert clock.now().utcoffset() == timedelta()
+
+
+def test_monotonic_never_goes_back() -> None:
+    clock = SystemClock()
+    readings = [clock.monotonic() for _ in range(100)]
+    assert readings == sorted(readings)
+
+
+@pytest.mark.anyio
+async def test_sleep_waits_on_the_event_loop() -> None:
+    before = anyio.current_time()
+    await SystemClock().sleep(90)
+    assert anyio.current_time() == pytest.approx(before + 90)

@@ -1,0 +1,323 @@
+"""The work queue: once each, highest priority first, never twice at a time, nothing lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from multikueue.runtime import Backoff, Closed, Depth, Priority, WorkQueue
+
+pytestmark = pytest.mark.anyio
+
+SECOND = timedelta(seconds=1)
+LIVE, REQUEUE, RESYNC = Priority
+
+
+def queue() -> WorkQueue[str]:
+    """A queue whose back-off is 1 s, 2 s, 4 s, ... up to a minute, without jitter."""
+    return WorkQueue(retries=Backoff(first=SECOND, cap=60 * SECOND, jitter=0))
+
+
+async def drain(work: WorkQueue[str]) -> list[str]:
+    """All that can be had without waiting, each done at once."""
+    keys = []
+    while len(work):
+        keys.append(await work.get())
+        work.done(keys[-1])
+    return keys
+
+
+async def test_keys_come_in_the_order_they_were_added() -> None:
+    work = queue()
+    for key in "bca":
+        work.add(key)
+    assert await drain(work) == ["b", "c", "a"]
+
+
+async def test_a_waiting_key_is_not_added_twice() -> None:
+    work = queue()
+    for key in "aba":
+        work.add(key)
+    assert len(work) == 2
+    assert await drain(work) == ["a", "b"]
+
+
+async def test_higher_priorities_go_first_and_each_is_in_order() -> None:
+    work = queue()
+    for key, priority in (("s1", RESYNC), ("q1", REQUEUE), ("l1", LIVE), ("s2", RESYNC), ("q2", REQUEUE), ("l2", LIVE)):
+        work.add(key, priority)
+    assert await drain(work) == ["l1", "l2", "q1", "q2", "s1", "s2"]
+
+
+@pytest.mark.parametrize("priorities", [(RESYNC, LIVE), (LIVE, RESYNC)], ids=["raised", "not lowered"])
+async def test_a_key_keeps_its_highest_priority(priorities: tuple[Priority, Priority]) -> None:
+    work = queue()
+    work.add("a", priorities[0])
+    work.add("b", REQUEUE)
+    work.add("a", priorities[1])
+    assert await drain(work) == ["a", "b"]
+
+
+async def test_a_key_that_rose_leaves_nothing_behind_in_its_old_place() -> None:
+    work = queue()
+    work.add("a", RESYNC)
+    work.add("a", LIVE)
+    assert await drain(work) == ["a"]
+    work.add("b", RESYNC)
+    work.add("a", RESYNC)
+    assert await drain(work) == ["b", "a"]
+
+
+async def test_a_key_is_never_given_to_two_workers() -> None:
+    work = queue()
+    work.add("a")
+    assert await work.get() == "a"
+    work.add("a")
+    work.add("b")
+
+    assert await work.get() == "b"
+    with anyio.move_on_after(10) as waiting:
+        await work.get()
+    assert waiting.cancelled_caught
+
+
+async def test_a_key_added_while_it_is_worked_on_comes_once_more_after_done() -> None:
+    work = queue()
+    work.add("a")
+    await work.get()
+    work.add("a", RESYNC)
+    work.add("a", REQUEUE)
+    work.add("b", RESYNC)
+    work.done("a")
+
+    assert await drain(work) == ["a", "b"], "with the highest of the priorities it was added with"
+
+
+async def test_done_of_a_key_that_nobody_has_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        queue().done("a")
+
+
+async def test_get_waits_for_a_key() -> None:
+    work = queue()
+    asyncio.get_running_loop().call_later(5, work.add, "a")
+    before = anyio.current_time()
+    assert await work.get() == "a"
+    assert anyio.current_time() == pytest.approx(before + 5)
+
+
+async def test_a_delayed_key_comes_at_its_time() -> None:
+    work = queue()
+    work.add_after("a", 90 * SECOND)
+    assert len(work) == 0
+    before = anyio.current_time()
+    assert await work.get() == "a"
+    assert anyio.current_time() == pytest.approx(before + 90)
+
+
+@pytest.mark.parametrize("delays", [(30, 10), (10, 30)], ids=["a later add is sooner", "a later add is not sooner"])
+async def test_of_several_delays_the_shortest_counts_and_once(delays: tuple[int, int]) -> None:
+    work = queue()
+    for seconds in delays:
+        work.add_after("a", seconds * SECOND)
+    before = anyio.current_time()
+
+    assert await work.get() == "a"
+    work.done("a")
+
+    assert anyio.current_time() == pytest.approx(before + 10)
+    assert work.depth().delayed == 0
+
+
+async def test_an_add_overtakes_the_delay_and_keeps_its_priority() -> None:
+    work = queue()
+    work.add_after("a", 30 * SECOND, LIVE)
+    work.add("b", REQUEUE)
+    work.add("a", RESYNC)
+    assert await drain(work) == ["a", "b"]
+    assert work.depth().delayed == 0
+
+
+async def test_a_delay_for_a_key_that_waits_already_changes_only_its_priority() -> None:
+    work = queue()
+    work.add("a", RESYNC)
+    work.add("b", REQUEUE)
+    work.add_after("a", 30 * SECOND, LIVE)
+    assert work.depth().delayed == 0
+    assert await drain(work) == ["a", "b"]
+
+
+async def test_a_delay_that_ends_while_the_key_is_worked_on_counts_after_done() -> None:
+    work = queue()
+    work.add("a")
+    await work.get()
+    work.add_after("a", 5 * SECOND)
+    await anyio.sleep(6)
+    assert len(work) == 1
+    work.done("a")
+    assert await drain(work) == ["a"]
+
+
+@pytest.mark.parametrize("seconds", [0, -3])
+async def test_no_delay_is_an_add(seconds: int) -> None:
+    work = queue()
+    work.add_after("a", seconds * SECOND)
+    assert await drain(work) == ["a"]
+
+
+async def test_retries_wait_longer_each_time_until_the_key_is_forgotten() -> None:
+    work = queue()
+    assert [work.retry("a") / SECOND for _ in range(3)] == [1, 2, 4]
+    assert work.failures("a") == 3
+    work.forget("a")
+    assert work.failures("a") == 0
+    assert work.retry("a") == SECOND
+
+
+async def test_a_retry_waits_as_long_as_it_is_told() -> None:
+    work = queue()
+    assert work.retry("a", at_least=20 * SECOND) == 20 * SECOND
+    assert work.retry("b", at_least=SECOND / 2) == SECOND
+
+
+async def test_the_usual_backoff_goes_from_a_fifth_of_a_second_to_five_minutes() -> None:
+    work: WorkQueue[str] = WorkQueue()
+    delays = [work.retry("a") for _ in range(40)]
+    assert timedelta(milliseconds=100) <= delays[0] <= timedelta(milliseconds=200)
+    assert timedelta(minutes=2.5) <= delays[-1] <= timedelta(minutes=5)
+    assert work.retry("b") <= timedelta(milliseconds=200), "each key counts its own failures"
+
+
+async def test_a_cancelled_getter_passes_its_key_on() -> None:
+    work = queue()
+    got: list[str] = []
+
+    async def take() -> None:
+        got.append(await work.get())
+
+    first, second = asyncio.create_task(take()), asyncio.create_task(take())
+    await checkpoint()
+    work.add("a")  # wakes the first ...
+    first.cancel()  # ... which never gets to take it
+    await asyncio.wait([first, second])
+
+    assert first.cancelled()
+    assert got == ["a"]
+
+
+async def test_a_getter_cancelled_before_a_key_comes_does_not_swallow_the_wake_up() -> None:
+    work = queue()
+    got: list[str] = []
+
+    async def take() -> None:
+        got.append(await work.get())
+
+    first, second = asyncio.create_task(take()), asyncio.create_task(take())
+    await checkpoint()
+    first.cancel()
+    work.add("a")  # the first stands in line still, cancelled
+    await asyncio.wait([first, second])
+
+    assert first.cancelled()
+    assert got == ["a"]
+
+
+async def test_close_wakes_all_who_wait() -> None:
+    work = queue()
+    ended = Counter[str]()
+
+    async def take() -> None:
+        try:
+            await work.get()
+        except Closed:
+            ended["closed"] += 1
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(3):
+            tasks.start_soon(take)
+        await checkpoint()
+        work.close()
+
+    assert ended == {"closed": 3}
+
+
+async def test_after_close_there_is_nothing_to_get_and_adds_are_ignored() -> None:
+    work = queue()
+    work.add("a")
+    await work.get()
+    work.add("a")
+    work.add("b")
+    work.add_after("c", SECOND)
+
+    work.close()
+    work.add("d")
+    work.add_after("e", SECOND)
+    work.retry("f")
+    work.done("a")
+    await anyio.sleep(60)
+
+    assert len(work) == 0
+    assert work.depth().delayed == 0
+    with pytest.raises(Closed):
+        await work.get()
+
+
+async def test_depth_says_how_full_it_is() -> None:
+    work = queue()
+    work.add("worked on")
+    await work.get()
+    work.add("worked on", RESYNC)
+    work.add("live")
+    work.add("requeued", REQUEUE)
+    work.add_after("later", SECOND)
+    work.retry("failed")
+
+    assert work.depth() == Depth(waiting=(1, 1, 1), delayed=2, processing=1, failing=1)
+    assert len(work) == 3
+
+
+async def test_nothing_is_lost_and_nothing_runs_twice_at_a_time_among_many_workers() -> None:
+    """Each add is followed by a run of its key that begins after it."""
+    work = queue()
+    wanted, seen, running = Counter[str](), dict[str, int](), set[str]()
+
+    async def worker() -> None:
+        while True:
+            try:
+                key = await work.get()
+            except Closed:
+                return
+            assert key not in running
+            running.add(key)
+            seen[key] = wanted[key]
+            await anyio.sleep(0.001 * (len(key) + wanted[key] % 3))
+            running.remove(key)
+            work.done(key)
+
+    def add(key: str) -> None:
+        wanted[key] += 1
+        ways[wanted[key] % len(ways)](key)
+
+    ways: tuple[Callable[[str], object], ...] = (
+        work.add,
+        lambda key: work.add(key, RESYNC),
+        lambda key: work.add_after(key, SECOND / 100),
+        work.retry,
+    )
+    async with anyio.create_task_group() as tasks:
+        for _ in range(5):
+            tasks.start_soon(worker)
+        for step in range(2000):
+            add("k" * (1 + step * 7 % 11))
+            if step % 3 == 0:
+                await anyio.sleep(0.0007)
+        await anyio.sleep(200)
+        work.close()
+
+    assert seen == wanted

@@ -1,0 +1,208 @@
+"""Strategies by name: found, built, explained; and a broken one hurts only itself."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from multikueue import registry
+from multikueue.errors import ConfigurationError
+from multikueue.registry import Description, Option
+from multikueue.testing import check_strategy, fleet, strategy_workload
+
+Install = Callable[..., None]
+
+CHEAPEST = '''
+from dataclasses import dataclass, field
+from datetime import timedelta
+from multikueue.strategy import Fleet, Nomination, Workload
+
+@dataclass(frozen=True, slots=True)
+class Cheapest:
+    """The cheapest worker first."""
+
+    prices: dict[str, float] = field(default_factory=dict)
+    patience: timedelta = timedelta(minutes=2)
+    step: int = 1
+
+    def __post_init__(self):
+        if self.step < 1:
+            raise ValueError("expected step to be at least 1")
+
+    def nominate(self, workload: Workload, fleet: Fleet) -> Nomination:
+        ranked = sorted(fleet.names, key=lambda name: self.prices.get(name, float("inf")))
+        return Nomination(tuple(ranked[: self.step]), revisit_after=self.patience)
+'''
+
+OPTIONS = "its options are: prices: dict[str, float] = {}; patience: duration = 120s; step: int = 1"
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Installs a package with one module and entry points, as pip would."""
+    modules: list[str] = []
+
+    def install(module: str, source: str, **points: str) -> None:
+        site = tmp_path / f"site-{module}"
+        info = site / f"{module}-1.2.dist-info"
+        info.mkdir(parents=True)
+        (site / f"{module}.py").write_text(dedent(source))
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.2\n")
+        entries = "\n".join(f"{name} = {module}:{value}" for name, value in points.items())
+        (info / "entry_points.txt").write_text(f"[{registry.GROUP}]\n{entries}\n")
+        monkeypatch.syspath_prepend(str(site))
+        modules.append(module)
+
+    yield install
+    for module in modules:
+        sys.modules.pop(module, None)
+
+
+def refusal(name: str, **options: object) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        registry.load(name, options)
+    return str(caught.value)
+
+
+def test_our_own_strategy_is_found_by_its_entry_point() -> None:
+    assert "all-at-once" in registry.names()
+    nomination = registry.load("all-at-once", {}).nominate(strategy_workload().build(), fleet("a", "b").build())
+    assert nomination.clusters == ("a", "b")
+
+
+def test_a_strategy_of_a_user_is_found_beside_ours_and_built_from_options(install: Install) -> None:
+    install("cheapest_pkg", CHEAPEST, cheapest="Cheapest")
+    assert {"all-at-once", "cheapest"} <= set(registry.names())
+
+    strategy = registry.load("cheapest", {"prices": {"b": "0.5"}, "patience": "5m", "step": "1"})
+    nomination = strategy.nominate(strategy_workload().build(), fleet("a", "b").build())
+
+    assert (nomination.clusters, nomination.revisit_after) == (("b",), timedelta(minutes=5))
+    check_strategy(strategy)
+
+
+@pytest.mark.parametrize("patience", ["PT90S", "90s", "1m30s", "90", 90, timedelta(seconds=90)])
+def test_a_duration_may_be_given_in_every_usual_way(install: Install, patience: object) -> None:
+    install("cheapest_pkg", CHEAPEST, cheapest="Cheapest")
+    strategy = registry.load("cheapest", {"patience": patience})
+    nomination = strategy.nominate(strategy_workload().build(), fleet("a").build())
+    assert nomination.revisit_after == timedelta(seconds=90)
+
+
+def test_a_strategy_explains_itself(install: Install) -> None:
+    install("cheapest_pkg", CHEAPEST, cheapest="Cheapest")
+    assert registry.describe("cheapest") == Description(
+        name="cheapest",
+        help="The cheapest worker first.",
+        options=(
+            Option("prices", "dict[str, float]", "{}"),
+            Option("patience", "duration", "120s"),
+            Option("step", "int", "1"),
+        ),
+        package="cheapest_pkg 1.2",
+    )
+
+
+def test_an_option_without_default_is_shown_as_one_that_must_be_given(install: Install) -> None:
+    source = """
+        from dataclasses import dataclass
+        @dataclass(frozen=True)
+        class Named:
+            placement: str
+            def nominate(self, workload, fleet): ...
+    """
+    install("named_pkg", source, named="Named")
+    assert registry.describe("named").options == (Option("placement", "str", None),)
+    assert refusal("named").startswith("strategy 'named': placement: expected")
+
+
+def test_an_unknown_name_is_told_what_is_installed(install: Install) -> None:
+    install("cheapest_pkg", CHEAPEST, cheapest="Cheapest")
+    said = refusal("cheap")
+    assert said.startswith("strategy 'cheap': expected one that is installed: all-at-once, cheapest")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        pytest.param({"patiense": "5m"}, "there is no option patiense", id="an option it does not have"),
+        pytest.param({"patience": "soon"}, "patience: expected a duration such as 15m", id="a wrong type"),
+        pytest.param({"prices": {"a": "dear"}}, "prices.a: expected a valid number", id="a wrong type deep inside"),
+        pytest.param({"step": 0}, "options: expected step to be at least 1", id="what the strategy itself refuses"),
+    ],
+)
+def test_wrong_options_are_told_with_the_right_ones(install: Install, options: dict[str, object], message: str) -> None:
+    install("cheapest_pkg", CHEAPEST, cheapest="Cheapest")
+    said = refusal("cheapest", **options)
+    assert said.startswith(f"strategy 'cheapest': {message}")
+    assert said.endswith(OPTIONS)
+
+
+def test_a_strategy_without_options_says_so() -> None:
+    assert refusal("all-at-once", step=3) == "strategy 'all-at-once': there is no option step; it has no options"
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        pytest.param("import nothing_of_that_name", "cannot be imported: ModuleNotFoundError", id="an import fails"),
+        pytest.param("raise ValueError('boom')", "cannot be imported: ValueError: boom", id="it raises at import"),
+        pytest.param("x = 1", "cannot be imported: AttributeError", id="the class is not there"),
+        pytest.param(
+            "class It: ...", "expected {} to be a frozen dataclass with a method nominate", id="a plain class"
+        ),
+        pytest.param("It = 7", "expected {} to be a frozen dataclass with a method nominate", id="no class"),
+        pytest.param(
+            """
+            from dataclasses import dataclass
+            @dataclass
+            class It:
+                def nominate(self, workload, fleet): ...
+            """,
+            "expected {} to be a frozen dataclass with a method nominate",
+            id="not frozen",
+        ),
+        pytest.param(
+            """
+            from dataclasses import dataclass
+            @dataclass(frozen=True)
+            class It:
+                def __post_init__(self):
+                    raise TypeError("boom")
+                def nominate(self, workload, fleet): ...
+            """,
+            "cannot be built: TypeError: boom",
+            id="it raises when built",
+        ),
+        pytest.param(
+            """
+            from __future__ import annotations
+            from dataclasses import dataclass
+            @dataclass(frozen=True)
+            class It:
+                option: Unknown = 1
+                def nominate(self, workload, fleet): ...
+            """,
+            "cannot be built: ",
+            id="the type of an option is a riddle",
+        ),
+    ],
+)
+def test_a_broken_strategy_hurts_only_itself(install: Install, source: str, message: str) -> None:
+    install("broken_pkg", source, broken="It")
+    assert message.format("broken_pkg:It") in refusal("broken")
+    assert "broken" in registry.names()
+    check_strategy(registry.load("all-at-once", {}))
+
+
+def test_one_name_for_two_strategies_is_refused(install: Install) -> None:
+    install("first_pkg", CHEAPEST, cheapest="Cheapest")
+    install("second_pkg", CHEAPEST, cheapest="Cheapest")
+    assert refusal("cheapest") == (
+        "strategy 'cheapest': installed more than once: first_pkg:Cheapest, second_pkg:Cheapest"
+    )

@@ -1,0 +1,264 @@
+"""Settings: what wins, and what a user is told when something is wrong."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
+
+from multikueue.errors import ConfigurationError
+from multikueue.settings import ENV_PREFIX, Settings, duration, load
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith(ENV_PREFIX):
+            monkeypatch.delenv(name)
+
+
+def file(folder: Path, text: str) -> Path:
+    path = folder / "multikueue.yaml"
+    path.write_text(text)
+    return path
+
+
+def refusal(config: Path | None = None, **flags: object) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        load(config, **flags)
+    return str(caught.value)
+
+
+# What wins.
+
+
+def test_without_any_source_there_are_the_defaults() -> None:
+    assert load() == Settings()
+
+
+def test_defaults_are_those_of_kueue() -> None:
+    """Contract 6.3."""
+    settings = Settings()
+    assert settings.cluster.namespace == "kueue-system"
+    assert settings.dispatch.origin == "multikueue"
+    assert settings.dispatch.gc_interval == timedelta(minutes=1)
+    assert settings.dispatch.worker_lost_timeout == timedelta(minutes=15)
+    assert settings.dispatch.strategy.name == "all-at-once"
+    assert settings.roles == {"jobs", "quota", "dispatch"}
+
+
+def test_a_file_is_read(tmp_path: Path) -> None:
+    config = file(tmp_path, "dispatch: {origin: a, worker_lost_timeout: 3s}\nroles: [dispatch]\n")
+    settings = load(config)
+    assert settings.dispatch.origin == "a"
+    assert settings.dispatch.worker_lost_timeout == timedelta(seconds=3)
+    assert settings.roles == {"dispatch"}
+    assert settings.quota == Settings().quota
+
+
+def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
+    assert load(file(tmp_path, "# nothing yet\n")) == Settings()
+
+
+def test_flag_beats_environment_beats_file_beats_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = file(tmp_path, "dispatch: {origin: file, gc_interval: 3s, concurrency: 3}")
+    monkeypatch.setenv("MULTIKUEUE_DISPATCH__ORIGIN", "environment")
+    monkeypatch.setenv("MULTIKUEUE_DISPATCH__GC_INTERVAL", "2s")
+
+    dispatch = load(config, dispatch__origin="flag").dispatch
+
+    assert dispatch.origin == "flag"
+    assert dispatch.gc_interval == timedelta(seconds=2)
+    assert dispatch.concurrency == 3
+    assert dispatch.concurrency_per_cluster == Settings().dispatch.concurrency_per_cluster
+
+
+def test_a_flag_that_is_none_was_not_given(tmp_path: Path) -> None:
+    config = file(tmp_path, "cluster: {context: from-file}")
+    assert load(config, cluster__context=None, log__level=None).cluster.context == "from-file"
+
+
+def test_flags_of_one_group_come_together() -> None:
+    cluster = load(cluster__context="c", cluster__kubeconfig="/k").cluster
+    assert (cluster.context, cluster.kubeconfig) == ("c", Path("/k"))
+
+
+def test_lists_in_the_environment_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MULTIKUEUE_ROLES", "jobs, dispatch,")
+    monkeypatch.setenv("MULTIKUEUE_QUOTA__EXCLUDE_RESOURCE_PREFIXES", "example.com/,other.io/")
+    settings = load()
+    assert settings.roles == {"jobs", "dispatch"}
+    assert settings.quota.exclude_resource_prefixes == ("example.com/", "other.io/")
+
+
+def test_options_of_a_strategy_come_as_json_or_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MULTIKUEUE_DISPATCH__STRATEGY__NAME", "cheapest")
+    monkeypatch.setenv("MULTIKUEUE_DISPATCH__STRATEGY__OPTIONS", '{"prices": {"a": 1.5}}')
+    monkeypatch.setenv("MULTIKUEUE_DISPATCH__STRATEGY__OPTIONS__PATIENCE", "5m")
+    strategy = load().dispatch.strategy
+    assert (strategy.name, strategy.options) == ("cheapest", {"prices": {"a": 1.5}, "patience": "5m"})
+
+
+def test_variables_that_kubernetes_makes_for_a_service_of_our_name_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MULTIKUEUE_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("MULTIKUEUE_WEBHOOK_PORT", "tcp://10.0.0.1:9443")
+    assert load() == Settings()
+
+
+def test_an_empty_variable_was_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MULTIKUEUE_CLUSTER__CONTEXT", "")
+    assert load().cluster.context is None
+
+
+def test_the_tree_is_frozen() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        Settings().dispatch.origin = "other"
+
+
+# What a user is told.
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("dispatch: {orign: x}", "dispatch.orign: expected 'origin'; there is no 'orign'", id="misspelt"),
+        pytest.param(
+            "log: {colour: x}", "log.colour: expected one of level, format", id="a name that is like none of ours"
+        ),
+        pytest.param("dispatch: {concurrency: 0}", "expected greater than or equal to 1, got 0", id="too small"),
+        pytest.param("dispatch: {concurrency: many}", "expected a whole number", id="no number"),
+        pytest.param(
+            "log: {level: loud}", "expected 'debug', 'info', 'warning' or 'error', got 'loud'", id="no choice"
+        ),
+        pytest.param("roles: [jobs, cook]", "roles: expected 'jobs', 'quota' or 'dispatch', got", id="no such role"),
+        pytest.param("roles: []", "roles: expected", id="no role at all"),
+        pytest.param(
+            "dispatch: {gc_interval: soon}",
+            "dispatch.gc_interval: expected a duration such as 15m, 1m30s or 500ms, got 'soon'",
+            id="no duration",
+        ),
+        pytest.param(
+            "dispatch: {gc_interval: -1s}",
+            "dispatch.gc_interval: expected a duration of 0 or more, got '-1s'",
+            id="a negative duration",
+        ),
+        pytest.param("dispatch: {call_timeout: 0}", "expected a duration longer than 0, got 0", id="no time at all"),
+        pytest.param("dispatch: {gc_interval: 99999999999999h}", "expected a duration of less than", id="for ever"),
+        pytest.param("dispatch: {origin: -a}", "dispatch.origin: expected a label value", id="no label value"),
+        pytest.param(
+            "webhook: {url: 'http://x'}", "webhook.url: expected a URL that starts with https://", id="no TLS"
+        ),
+        pytest.param("webhook: 7", "webhook: expected a group of settings, got 7", id="no group"),
+        pytest.param(
+            "dispatch: {retry_first: 1h}", "expected retry_first not to be longer than retry_cap", id="out of order"
+        ),
+        pytest.param(
+            "dispatch: {isolate_after: 1s}", "expected suspect_after not to be longer than isolate_after", id="no order"
+        ),
+    ],
+)
+def test_a_mistake_in_a_file_is_told_with_file_field_and_expectation(tmp_path: Path, text: str, message: str) -> None:
+    config = file(tmp_path, text)
+    said = refusal(config)
+    assert said.startswith(f"{config}: {text.split(':', maxsplit=1)[0]}")
+    assert message in said
+    assert "pydantic" not in said
+
+
+def test_all_mistakes_are_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = file(tmp_path, "dispatch: {concurrency: 0}\n")
+    monkeypatch.setenv("MULTIKUEUE_DISPATCH__GC_INTERVAL", "soon")
+    said = refusal(config, log__level="loud").splitlines()
+    assert sorted(line.split(": expected")[0] for line in said) == [
+        f"{config}: dispatch.concurrency",
+        "environment MULTIKUEUE_DISPATCH__GC_INTERVAL: dispatch.gc_interval",
+        "flag log.level",
+    ]
+
+
+def test_the_source_that_won_is_the_one_that_is_blamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MULTIKUEUE_DISPATCH__CONCURRENCY", "none")
+    said = refusal(file(tmp_path, "dispatch: {concurrency: 5}"))
+    assert said == (
+        "environment MULTIKUEUE_DISPATCH__CONCURRENCY: dispatch.concurrency: expected a whole number, got 'none'"
+    )
+
+
+def test_options_that_are_no_json_are_told_with_their_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MULTIKUEUE_DISPATCH__STRATEGY__OPTIONS", "{patience}")
+    assert refusal() == "environment MULTIKUEUE_DISPATCH__STRATEGY__OPTIONS: expected JSON, got '{patience}'"
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    assert refusal(tmp_path / "nope.yaml") == f"{tmp_path}/nope.yaml: cannot be read: No such file or directory"
+
+
+def test_a_file_that_is_no_yaml(tmp_path: Path) -> None:
+    config = file(tmp_path, "dispatch: {origin")
+    assert refusal(config).startswith(f"{config}: expected YAML: ")
+    assert "\n" not in refusal(config)
+
+
+def test_a_file_that_is_no_mapping(tmp_path: Path) -> None:
+    config = file(tmp_path, "- dispatch\n")
+    assert refusal(config) == f"{config}: expected a mapping of settings, got list"
+
+
+# Durations.
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("15m", 900),
+        ("1h2m3.5s", 3723.5),
+        ("500ms", 0.5),
+        (".5s", 0.5),
+        ("0", 0),
+        ("1.5", 1.5),
+        ("-3s", -3),
+        ("2us", 2e-6),
+    ],
+)
+def test_durations_are_read_as_kubernetes_writes_them(text: str, seconds: float) -> None:
+    assert duration(text) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("value", ["soon", "", "1m30", "s", "1 m", 7, None, "PT15M"])
+def test_what_is_no_such_duration_is_left_to_others(value: object) -> None:
+    assert duration(value) is value
+
+
+@pytest.mark.parametrize("given", ["PT15M", "15m", "900", 900, "00:15:00"])
+def test_a_setting_takes_durations_in_every_usual_way(given: object) -> None:
+    assert load(dispatch__worker_lost_timeout=given).dispatch.worker_lost_timeout == timedelta(minutes=15)
+
+
+@given(st.integers(0, 10**4), st.integers(0, 59), st.integers(0, 59), st.integers(0, 999))
+def test_every_duration_that_go_writes_is_read(hours: int, minutes: int, seconds: int, millis: int) -> None:
+    expected = timedelta(hours=hours, minutes=minutes, seconds=seconds, milliseconds=millis)
+    assert duration(f"{hours}h{minutes}m{seconds}.{millis:03}s") == expected
+
+
+# The text that help and docs share.
+
+
+def fields(group: type[BaseModel], path: str = "") -> Iterator[tuple[str, str | None]]:
+    for name, field in group.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from fields(kind, f"{path}{name}.")
+        else:
+            yield path + name, field.description
+
+
+@pytest.mark.parametrize(("name", "description"), list(fields(Settings)))
+def test_every_setting_says_what_it_is(name: str, description: str | None) -> None:
+    assert description, name
+    assert description.rstrip().endswith((".", ".)")), "a sentence"
