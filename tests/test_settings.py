@@ -116,6 +116,10 @@ def test_an_empty_variable_was_not_given(monkeypatch: pytest.MonkeyPatch) -> Non
     assert load().cluster.context is None
 
 
+def test_a_webhook_may_be_found_by_its_url() -> None:
+    assert load(webhook__url="https://10.0.0.1:9443/").webhook.url == "https://10.0.0.1:9443/"
+
+
 def test_the_tree_is_frozen() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         Settings().dispatch.origin = "other"

@@ -120,7 +120,7 @@ def register(
         typer.Option(help="auto: a token, or a certificate if there is none.", rich_help_panel=_WORKER),
     ] = CredentialKind.AUTO,
     validity: Annotated[
-        timedelta,
+        timedelta | None,
         typer.Option(
             parser=parse_duration,
             metavar="DURATION",
@@ -128,7 +128,7 @@ def register(
             show_default=False,
             rich_help_panel=_WORKER,
         ),
-    ] = DEFAULT_VALIDITY,
+    ] = None,
     origin: Origin = OUR_NAME,
     config_name: Annotated[
         str,
@@ -175,7 +175,7 @@ def register(
                 here, server=server or here.server, tls_server_name=tls_server_name or here.tls_server_name
             ),
             credential=credential,
-            validity=validity,
+            validity=validity or DEFAULT_VALIDITY,
             config=config_name,
         )
         async with _side(at_manager, "the manager", dry_run) as manager, _side(at_worker, name, dry_run) as worker:
@@ -185,7 +185,7 @@ def register(
     if joined is None:
         _print_plan(registration, output)
     else:
-        _print_joined(name, joined, validity, output)
+        _print_joined(name, joined, validity or DEFAULT_VALIDITY, output)
 
 
 @app.command("list")

@@ -33,16 +33,20 @@ def consult(strategy: Strategy, workload: Workload, fleet: Fleet) -> Nomination:
 def _faults(nomination: object, fleet: Fleet) -> Iterator[str]:
     if not isinstance(nomination, Nomination):
         yield f"must answer a Nomination, answered {_shown(nomination)}"
-        return
-    yield from _faults_of_clusters(nomination.clusters, fleet)
-    yield from _faults_of_revisit(nomination.revisit_after)
-    yield from _faults_of_reason(nomination.reason)
+    else:
+        yield from _faults_of_clusters(nomination.clusters, fleet)
+        yield from _faults_of_revisit(nomination.revisit_after)
+        yield from _faults_of_reason(nomination.reason)
 
 
 def _faults_of_clusters(clusters: object, fleet: Fleet) -> Iterator[str]:
     if not isinstance(clusters, tuple) or not all(isinstance(name, str) for name in clusters):
         yield f"must nominate a tuple of names, nominated {_shown(clusters)}"
-        return
+    else:
+        yield from _faults_of_names(clusters, fleet)
+
+
+def _faults_of_names(clusters: tuple[str, ...], fleet: Fleet) -> Iterator[str]:
     known = {worker.name for worker in fleet.workers}
     unknown = sorted(set(clusters) - known)
     if unknown:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,9 +48,9 @@ class _Shape(msgspec.Struct, frozen=True, rename="camel"):
     completions: int | None = None
 
 
-_shape = decoder(_Shape)
-_fields = decoder(dict[str, msgspec.Raw])
-_tree = decoder(dict[str, Any])
+_shape: Callable[[msgspec.Raw], _Shape] = decoder(_Shape)
+_fields: Callable[[msgspec.Raw], dict[str, msgspec.Raw]] = decoder(dict[str, msgspec.Raw])
+_tree: Callable[[msgspec.Raw], Tree] = decoder(dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,7 @@ class BatchJob:
 
     def reset_status_patch(self, job: Job) -> Tree | None:
         """For a suspended, unfinished job of ours. The counters of finished pods stay: they may not decrease."""
-        if self.unmanaged_reason(job) or self.finished(job) or not self.is_suspended(job):
+        if self.finished(job) or not self.is_suspended(job):
             return None
         status = _tree(job.status)
         clean = batch_status.reset(status)

@@ -20,6 +20,9 @@ from multikueue.errors import ConfigurationError
 __all__ = ["Cluster", "Context", "InsecureKubeconfig", "Kubeconfig", "User", "check_worker_kubeconfig", "parse"]
 
 
+_DEEPEST = 50
+
+
 class InsecureKubeconfig(ConfigurationError):  # noqa: N818  # the rule that was broken, as in errors.py
     """A worker's kubeconfig breaks a security rule; the message is the rule's, as the cluster's condition shows it."""
 
@@ -117,7 +120,18 @@ def _tree(data: bytes) -> Any:
             return msgspec.json.decode(data)
         except msgspec.DecodeError:
             pass
-    return yaml.load(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    _check_depth(yaml.parse(data, Loader=loader))
+    return yaml.load(data, Loader=loader)  # noqa: S506  # it is one of the safe ones
+
+
+def _check_depth(events: Iterable[Any]) -> None:
+    """The loader in C recurses without a limit of its own: a tower of brackets would end our process."""
+    depth = 0
+    for event in events:
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise ConfigurationError(f"failed to parse the kubeconfig: it is nested deeper than {_DEEPEST} levels")
 
 
 def check_worker_kubeconfig(data: bytes) -> None:

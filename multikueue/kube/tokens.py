@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import random
+import signal
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +22,7 @@ from typing import Any
 import aiohttp
 import anyio
 import msgspec
+from anyio.abc import ByteReceiveStream
 
 from multikueue.errors import ConfigurationError
 
@@ -114,16 +118,15 @@ class ExecPlugin:
         args, env = self._command()
         try:
             with anyio.fail_after(self.timeout):
-                # A session of its own, so that the plugin can neither read our terminal nor get its signals.
-                done = await anyio.run_process(args, stdin=DEVNULL, check=False, env=env, start_new_session=True)
+                code, stdout, stderr = await _run(args, env)
         except TimeoutError:
             raise ConfigurationError(f"exec plugin {args[0]} gave no answer within {self.timeout:g} s") from None
         except OSError as error:
             raise ConfigurationError(f"exec plugin {args[0]} cannot be run: {error}") from error
-        if done.returncode != 0:
-            said = done.stderr.decode(errors="replace").strip()[-300:]
-            raise ConfigurationError(f"exec plugin {args[0]} ended with {done.returncode}: {said}")
-        return self._grant(args[0], done.stdout)
+        if code != 0:
+            said = stderr.decode(errors="replace").strip()[-300:]
+            raise ConfigurationError(f"exec plugin {args[0]} ended with {code}: {said}")
+        return self._grant(args[0], stdout)
 
     def _command(self) -> tuple[list[str], dict[str, str]]:
         from kubernetes_asyncio.config import ConfigException
@@ -166,6 +169,32 @@ class ExecPlugin:
             return math.inf
         left = (expiry - self.now()).total_seconds()
         return max(_SHORTEST_LIFETIME, left * (0.75 + 0.15 * self.jitter()))
+
+
+async def _run(args: list[str], env: Mapping[str, str]) -> tuple[int, bytes, bytes]:
+    """Exit code, output and errors of a program. It and its children are killed if we are cancelled meanwhile.
+
+    It has no input and a session of its own, so that it can neither ask our terminal nor be hit by its signals.
+    """
+    process = await anyio.open_process(args, stdin=DEVNULL, env=env, start_new_session=True)
+    async with process:
+        try:
+            # Both at once: a program that fills one pipe would wait for ever for us at the other.
+            async with anyio.create_task_group() as tasks:
+                stdout, stderr = bytearray(), bytearray()
+                tasks.start_soon(_read, process.stdout, stdout)
+                tasks.start_soon(_read, process.stderr, stderr)
+            return await process.wait(), bytes(stdout), bytes(stderr)
+        except BaseException:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+
+
+async def _read(pipe: ByteReceiveStream | None, into: bytearray) -> None:
+    assert pipe is not None
+    async for chunk in pipe:
+        into += chunk
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,10 +160,9 @@ class Backlog:
         self._busy = {name for name in self._busy if self._lines[name].top() is not None}
         return sorted(self._busy)
 
-    def line(self, name: str) -> PendingQueue:
-        return self._lines[name]
-
+    @property
     def lines(self) -> Mapping[str, PendingQueue]:
+        """The line of each ClusterQueue."""
         return self._lines
 
     def members(self, local_queue: ObjectKey) -> int:

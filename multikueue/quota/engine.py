@@ -6,7 +6,7 @@ asked to do I/O, and what it assumes it can forget again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -29,8 +29,8 @@ from multikueue.api.workload import (
 from multikueue.quota import status
 from multikueue.quota.amounts import Demand, demand
 from multikueue.quota.backlog import Backlog
+from multikueue.quota.catalog import Catalog, is_leaving
 from multikueue.quota.cycle import Head, Refuse, Reserve, run
-from multikueue.quota.matching import selects
 from multikueue.quota.ordering import queue_rank
 from multikueue.quota.pending import Reason, Waiting
 from multikueue.quota.snapshot import QueueSnapshot, snapshot
@@ -67,18 +67,13 @@ class Engine:
 
     def __init__(self, *, exclude_resource_prefixes: tuple[str, ...] = ()) -> None:
         self._excluded = exclude_resource_prefixes
-        self._queues: dict[str, ClusterQueue] = {}
-        self._local_queues: dict[ObjectKey, LocalQueue] = {}
-        self._flavors: dict[str, ResourceFlavor] = {}
-        self._checks: dict[str, AdmissionCheck] = {}
-        self._namespaces: dict[str, Namespace] = {}
+        self._catalog = Catalog()
         self._specs: dict[ObjectKey, tuple[msgspec.Raw, WorkloadSpec]] = {}
         self._forest = Forest()
         self._backlog = Backlog()
         self._holdings = Holdings()
         self._assumed: dict[ObjectKey, _Assumption] = {}
         self._verdicts: dict[ObjectKey, Verdict] = {}
-        self._problems: dict[str, tuple[Problem, ...]] = {}
         self._snapshots: dict[str, QueueSnapshot] = {}
         self._generations: dict[str, int] = {}
         self._settled: set[str] = set()
@@ -88,47 +83,42 @@ class Engine:
 
     def set_cluster_queue(self, queue: ClusterQueue, now: datetime) -> None:
         name = queue.metadata.name
-        old = self._queues.get(name)
-        self._queues[name] = queue
-        if old is not None and old.spec == queue.spec and _is_leaving(old) == _is_leaving(queue):
+        if not self._catalog.set_queue(queue):
             return
-        member = Member(queue.spec.cohort_name, quotas(queue.spec.resource_groups))
-        self._forest.declare_queue(name, member)
+        self._forest.declare_queue(name, Member(queue.spec.cohort_name, quotas(queue.spec.resource_groups)))
         self._backlog.set_queue(name, strict=queue.spec.queueing_strategy == "StrictFIFO", now=now)
         self._settled.clear()
-        self._refresh(queue, now)
-        self._wake(name, now)
-        if _is_leaving(queue) or queue.spec.stop_policy != "None":
+        self._refresh((name,), now)
+        if is_leaving(queue) or queue.spec.stop_policy != "None":
             self._drop_assumptions(now, cluster_queue=name)
 
     def remove_cluster_queue(self, name: str, now: datetime) -> None:
-        if self._queues.pop(name, None) is None:
+        if not self._catalog.remove_queue(name):
             return
         self._drop_assumptions(now, cluster_queue=name)
         self._forest.declare_queue(name, None)
         self._backlog.remove_queue(name)
-        self._problems.pop(name, None)
+        self._snapshots.pop(name, None)
         self._settled.clear()
 
     def set_cohort(self, cohort: Cohort, now: datetime) -> None:
         name = cohort.metadata.name
         member = Member(cohort.spec.parent_name, quotas(cohort.spec.resource_groups))
-        if not self._forest.declare_cohort(name, member):
-            return
-        self._settled.clear()
-        self._backlog.request_flush(self._forest.root_of_cohort(name), now)
+        if self._forest.declare_cohort(name, member):
+            self._settled.clear()
+            self._backlog.request_flush(self._forest.root_of_cohort(name), now)
 
     def remove_cohort(self, name: str, now: datetime) -> None:  # noqa: ARG002
-        self._forest.declare_cohort(name, None)
-        self._settled.clear()
+        if self._forest.declare_cohort(name, None):
+            self._settled.clear()
 
     def set_local_queue(self, queue: LocalQueue, now: datetime) -> None:
-        self._local_queues[queue.key] = queue
-        is_open = queue.spec.stop_policy == "None" and not _is_leaving(queue)
+        self._catalog.set_local_queue(queue)
+        is_open = queue.spec.stop_policy == "None" and not is_leaving(queue)
         self._route(queue.key, queue.spec.cluster_queue if is_open else None, now)
 
     def remove_local_queue(self, key: ObjectKey, now: datetime) -> None:
-        if self._local_queues.pop(key, None) is not None:
+        if self._catalog.remove_local_queue(key):
             self._route(key, None, now)
 
     def _route(self, key: ObjectKey, queue: str | None, now: datetime) -> None:
@@ -138,59 +128,37 @@ class Engine:
             self._drop_assumptions(now, local_queue=key)
 
     def set_flavor(self, flavor: ResourceFlavor, now: datetime) -> None:
-        name = flavor.metadata.name
-        old = self._flavors.get(name)
-        self._flavors[name] = flavor
-        if old is None or old.spec != flavor.spec:
-            self._refresh_all((q for q in self._queues.values() if name in status.flavor_names(q)), now)
+        self._refresh(self._catalog.set_flavor(flavor), now)
 
     def remove_flavor(self, name: str, now: datetime) -> None:
-        if self._flavors.pop(name, None) is not None:
-            self._refresh_all((q for q in self._queues.values() if name in status.flavor_names(q)), now)
+        self._refresh(self._catalog.remove_flavor(name), now)
 
     def set_check(self, check: AdmissionCheck, now: datetime) -> None:
-        name = check.metadata.name
-        old = self._checks.get(name)
-        self._checks[name] = check
-        if old and old.spec == check.spec and old.status == check.status:
-            return
-        self._refresh_all((q for q in self._queues.values() if name in status.check_names(q)), now)
+        self._refresh(self._catalog.set_check(check), now)
 
     def remove_check(self, name: str, now: datetime) -> None:
-        if self._checks.pop(name, None) is not None:
-            self._refresh_all((q for q in self._queues.values() if name in status.check_names(q)), now)
+        self._refresh(self._catalog.remove_check(name), now)
 
     def set_namespace(self, namespace: Namespace, now: datetime) -> None:
-        name = namespace.metadata.name
-        old = self._namespaces.get(name)
-        self._namespaces[name] = namespace
-        if old is not None and old.metadata.labels == namespace.metadata.labels:
+        if not self._catalog.set_namespace(namespace):
             return
         self._settled.clear()
-        for queue_name, line in self._backlog.lines().items():
-            if line.size and selects(self._queues[queue_name].spec.namespace_selector, namespace.metadata.labels):
-                self._wake(queue_name, now)
+        for queue, line in self._backlog.lines.items():
+            if line.size and self._catalog.selects(queue, namespace.metadata.name):
+                self._wake(queue, now)
 
     def remove_namespace(self, name: str, now: datetime) -> None:  # noqa: ARG002
-        self._namespaces.pop(name, None)
+        self._catalog.remove_namespace(name)
         self._settled.clear()
 
-    def _refresh_all(self, queues: Iterable[ClusterQueue], now: datetime) -> None:
-        for queue in queues:
-            self._refresh(queue, now)
-
-    def _refresh(self, queue: ClusterQueue, now: datetime) -> None:
-        """What a ClusterQueue refers to, or itself, changed."""
-        name = queue.metadata.name
-        self._snapshots.pop(name, None)
-        self._settled.discard(self._forest.root_name(name))
-        was_active = self.is_active(name)
-        self._problems[name] = status.cluster_queue_problems(queue, flavors=self._flavors, checks=self._checks)
-        if not was_active and self.is_active(name):
+    def _refresh(self, names: Iterable[str], now: datetime) -> None:
+        """ClusterQueues, or something they refer to, changed."""
+        for name in names:
+            self._snapshots.pop(name, None)
             self._wake(name, now)
 
     def _wake(self, name: str, now: datetime) -> None:
-        """Something changed for the better in the tree of a ClusterQueue."""
+        """Something changed in the tree of a ClusterQueue that may help those who wait."""
         root = self._forest.root_name(name)
         self._settled.discard(root)
         self._backlog.request_flush(root, now)
@@ -256,7 +224,7 @@ class Engine:
             return
         self._assumed.pop(workload.key, None)
         self._release(workload.key, now)
-        if _is_leaving(workload):
+        if workload.metadata.deletion_timestamp is not None:
             self._leave_line(workload.key)
             return
         waiting = Waiting(workload, spec, self._demand(workload, spec), queue_rank(workload, spec.priority))
@@ -279,7 +247,7 @@ class Engine:
 
     def _stir(self, waiting: Waiting) -> None:
         """The line a workload stands in looks different now."""
-        local_queue = self._local_queues.get(waiting.local_queue)
+        local_queue = self._catalog.local_queues.get(waiting.local_queue)
         if local_queue is not None:
             self._settled.discard(self._forest.root_name(local_queue.spec.cluster_queue))
 
@@ -356,27 +324,25 @@ class Engine:
         if self._forest.stale:
             self._forest.build(self._holdings.by_queue())
             self._snapshots.clear()
-            self._generations = {name: self._generation(name) + 1 for name in self._queues}
+            self._generations = {name: self._generation(name) + 1 for name in self._catalog.queues}
 
     def _wake_parked(self, now: datetime) -> None:
         roots = self._backlog.take_due_flushes(now)
         if roots:
             self._settled -= roots
-            names = [name for name in self._queues if self._forest.root_name(name) in roots]
+            names = [name for name in self._catalog.queues if self._forest.root_name(name) in roots]
             self._backlog.flush(names, now, self._is_selected)
         for name in self._backlog.end_backoffs(now):
             self._settled.discard(self._forest.root_name(name))
 
     def _is_selected(self, queue: str, waiting: Waiting) -> bool:
-        namespace = self._namespaces.get(waiting.key.namespace)
-        selector = self._queues[queue].spec.namespace_selector
-        return namespace is not None and selects(selector, namespace.metadata.labels)
+        return self._catalog.selects(queue, waiting.key.namespace)
 
     def _take_heads(self) -> Iterator[Head]:
         for name in self._backlog.busy():
             if not self._is_worth_a_look(name):
                 continue
-            waiting = self._backlog.line(name).pop()
+            waiting = self._backlog.lines[name].pop()
             if waiting is not None:
                 yield self._head(waiting, name)
 
@@ -390,12 +356,11 @@ class Engine:
             return Head(waiting, queue, generation, "The workload has failed admission checks")
         if queue.node.in_cycle:
             return Head(waiting, queue, generation, f"ClusterQueue {name} is inactive")
-        namespace = self._namespaces.get(waiting.key.namespace)
-        if namespace is None:
-            problem = f"Namespace {waiting.key.namespace} is not known"
-            return Head(waiting, queue, generation, problem, Reason.NAMESPACE_MISMATCH)
-        if not selects(queue.spec.namespace_selector, namespace.metadata.labels):
-            problem = "Workload namespace doesn't match ClusterQueue selector"
+        if not self._catalog.selects(name, waiting.key.namespace):
+            known = self._catalog.knows_namespace(waiting.key.namespace)
+            problem = (
+                "Workload namespace doesn't match ClusterQueue selector" if known else "Unknown workload namespace"
+            )
             return Head(waiting, queue, generation, problem, Reason.NAMESPACE_MISMATCH)
         return Head(waiting, queue, generation, waiting.demand.problem)
 
@@ -404,7 +369,7 @@ class Engine:
         if known is None:
             node = self._forest.queue(name)
             assert node is not None, f"{name} is declared, so it has a node after a build"
-            known = self._snapshots[name] = snapshot(self._queues[name], node, self._flavors)
+            known = self._snapshots[name] = snapshot(self._catalog.queues[name], node, self._catalog.flavors)
         return known
 
     def _assume(self, decision: Reserve) -> None:
@@ -429,7 +394,7 @@ class Engine:
         """
         waiting = decision.head.waiting
         verdict = Verdict(decision.message, decision.resource_requests)
-        line = self._backlog.line(decision.head.queue.name)
+        line = self._backlog.lines[decision.head.queue.name]
         self._backlog.give_back(waiting, decision.reason, now)
         while True:
             if self._verdicts.get(waiting.key) != verdict:
@@ -447,7 +412,7 @@ class Engine:
         winners = set(reserved)
         restless = set()
         for head in heads:
-            top = self._backlog.line(head.queue.name).top()
+            top = self._backlog.lines[head.queue.name].top()
             fresh = top is not None and (top is not head.waiting or top.progress is not None)
             if head.waiting.key in winners or fresh:
                 restless.add(self._forest.root_name(head.queue.name))
@@ -466,36 +431,36 @@ class Engine:
         return self._verdicts.get(key)
 
     def cluster_queue(self, name: str) -> ClusterQueue | None:
-        return self._queues.get(name)
+        return self._catalog.queues.get(name)
 
     def local_queue(self, key: ObjectKey) -> LocalQueue | None:
-        return self._local_queues.get(key)
+        return self._catalog.local_queues.get(key)
 
     def is_active(self, name: str) -> bool:
         """Whether the ClusterQueue exists and nothing keeps it from admitting."""
-        return self._problems.get(name) == ()
+        return self._catalog.is_active(name)
 
     def cluster_queue_problems(self, name: str) -> tuple[Problem, ...]:
         """Why the ClusterQueue admits nothing, most important first; empty when it is active or unknown."""
-        return self._problems.get(name, ())
+        return self._catalog.problems(name)
 
     def cluster_queue_status(self, name: str, now: datetime) -> QueueStatus:
         """The status the ClusterQueue should have. Raises KeyError if it is unknown."""
         return status.cluster_queue_status(
-            self._queues[name],
+            self._catalog.queues[name],
             self._holdings.queue(name),
-            pending=self._backlog.line(name).size,
-            problems=self._problems[name],
+            pending=self._backlog.lines[name].size,
+            problems=self._catalog.problems(name),
             now=now,
         )
 
     def local_queue_status(self, key: ObjectKey, now: datetime) -> QueueStatus:
         """The status the LocalQueue should have. Raises KeyError if it is unknown."""
-        local_queue = self._local_queues[key]
+        local_queue = self._catalog.local_queues[key]
         name = local_queue.spec.cluster_queue
         return status.local_queue_status(
             local_queue,
-            self._queues.get(name),
+            self._catalog.queues.get(name),
             self._holdings.local_queue(key),
             pending=self._backlog.members(key),
             active=self.is_active(name),
@@ -504,18 +469,9 @@ class Engine:
 
     def required_checks(self, cluster_queue: str, flavors: Iterable[str]) -> tuple[str, ...]:
         """The checks a workload with these flavors needs, in spec order; without flavors, those that apply to all."""
-        queue = self._queues.get(cluster_queue)
-        assigned = set(flavors)
-        rules = queue.spec.admission_checks_strategy.admission_checks if queue else ()
-        return tuple(rule.name for rule in rules if not rule.on_flavors or assigned & set(rule.on_flavors))
+        return self._catalog.required_checks(cluster_queue, flavors)
 
     def pending_in(self, cluster_queue: str) -> tuple[ObjectKey, ...]:
         """Who waits in a ClusterQueue, in queue order."""
-        line: Mapping[str, object] = self._backlog.lines()
-        if cluster_queue not in line:
-            return ()
-        return tuple(waiting.key for waiting in self._backlog.line(cluster_queue).in_order())
-
-
-def _is_leaving(obj: ClusterQueue | LocalQueue | Workload) -> bool:
-    return obj.metadata.deletion_timestamp is not None
+        line = self._backlog.lines.get(cluster_queue)
+        return tuple(waiting.key for waiting in line.in_order()) if line else ()

@@ -132,8 +132,7 @@ class _Step:
     def live(self) -> None:
         self.reserve()
         self.heed_delays()
-        if self.has(QUOTA_RESERVED) or self.facts.verdict is not None:  # before, the list would cost a write of its own
-            self.status = transitions.synchronise_checks(self.status, self.facts.required_checks, now=self.now)
+        self.list_checks()
         self.admit()
         if self.has(QUOTA_RESERVED) and not self.has(EVICTED):
             self.look_for_trouble()
@@ -141,6 +140,7 @@ class _Step:
         if not self.has(QUOTA_RESERVED) and not self.deactivate:
             self.requeue()
             self.explain()
+            self.list_checks()
 
     # --- what we know ---
 
@@ -203,6 +203,11 @@ class _Step:
         later = until if state.requeue_at is None else max(until, state.requeue_at)
         count = (state.count or 0) + retries if retries else state.count
         self.status = replace(self.status, requeue_state=RequeueState(count=count, requeue_at=later))
+
+    def list_checks(self) -> None:
+        """Keep the list of checks; on a workload nobody has judged yet it would cost a write of its own."""
+        if find_condition(self.status.conditions, QUOTA_RESERVED) is not None:
+            self.status = transitions.synchronise_checks(self.status, self.facts.required_checks, now=self.now)
 
     def admit(self) -> None:
         before = self.has(ADMITTED)

@@ -14,15 +14,12 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """The wall clock, with zone UTC: for what is written into objects."""
-        ...
 
     def monotonic(self) -> float:
         """Seconds since some instant: for measuring how long something took."""
-        ...
 
     async def sleep(self, seconds: float) -> None:
         """Waits; a checkpoint even if `seconds` is 0."""
-        ...
 
 
 class SystemClock:

@@ -30,7 +30,7 @@ T = TypeVar("T", bound=Object)
 Tree = dict[str, Any]
 Answer = tuple[int, Tree]
 
-ADMIN_TOKEN = "admin"  # noqa: S105
+ADMIN_TOKEN = "admin"
 NOW = datetime.now(UTC).replace(microsecond=0)
 LOCATION = re.compile(
     r"(?P<root>/api/v1|/apis/[^/]+/[^/]+)(?:/namespaces/(?P<namespace>[^/]+)(?=/))?/(?P<plural>[^/]+)"
@@ -252,7 +252,7 @@ def serve(cluster: Cluster, authority: trustme.CA) -> Iterator[str]:
 
         do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815
 
-        def log_message(self, format: str, *args: object) -> None:
+        def log_message(self, *_: object) -> None:
             """Nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -32,7 +32,8 @@ def with_status(job: Job, status: Tree) -> Job:
 
 
 def tree(raw: msgspec.Raw) -> Tree:
-    return decoder(dict[str, Any])(raw)
+    shown: Tree = decoder(dict[str, Any])(raw)
+    return shown
 
 
 def plain(value: Any) -> Any:
@@ -44,7 +45,8 @@ def stored(body: Tree, *, uid: str = "uid-wl", version: int = 7) -> Workload:
     """A created Workload, as the API server gives it back."""
     shown = plain(body)
     shown["metadata"] |= {"uid": uid, "resourceVersion": str(version), "generation": 1}
-    return decoder(Workload)(encode(shown))
+    seen: Workload = decoder(Workload)(encode(shown))
+    return seen
 
 
 def workload_of(job: Job, *, priority: Priority | None = None) -> Workload:

@@ -23,7 +23,7 @@ def encoded(text: str) -> str:
 def kubeconfig(*, name: str = "a", current: str | None = "a", **parts: Any) -> dict[str, Any]:
     """A file with one cluster, user and context of that name; `cluster` and `user` are added to the usual."""
     cluster = {"server": f"https://{name}.example.com:6443/", "certificate-authority-data": encoded("CA")}
-    user = {"token": f"token-{name}"} if "user" not in parts else parts["user"]
+    user = parts.get("user", {"token": f"token-{name}"})
     return {
         "current-context": current,
         "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],

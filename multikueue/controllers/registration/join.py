@@ -177,14 +177,21 @@ async def _issue(request: Request, worker: Side, say: Callable[[str], None]) -> 
 
 
 async def _settle(client: Client) -> None:
-    """A server learns of a new account and a new binding a moment after it has stored them."""
+    """Wait until the server knows of the new account and binding, which takes it a moment after it has stored them.
+
+    Raises Unauthorized if it never takes the credential; rights that stay away are the preflight's to report.
+    """
+    refusal: Unauthorized | None = None
     for _ in range(SETTLE_ROUNDS):
         try:
+            refusal = None
             if not any((await missing_rights(client)).values()):
                 return
-        except Unauthorized:
-            pass
+        except Unauthorized as error:
+            refusal = error
         await anyio.sleep(SETTLE_PAUSE_SECONDS)
+    if refusal is not None:
+        raise refusal
 
 
 async def _cluster_id(client: Client) -> str:

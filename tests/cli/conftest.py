@@ -1,0 +1,95 @@
+"""A manager and a worker on loopback, a kubeconfig with a context for each, and the program run in this process."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import trustme
+import yaml
+
+from multikueue.cli import main
+from multikueue.controllers.registration import join
+from tests.cli.cluster import ADMIN_TOKEN, Cluster, serve
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+
+Run = Callable[..., Result]
+
+
+@dataclass(frozen=True)
+class World:
+    manager: Cluster
+    worker: Cluster
+    kubeconfig: Path
+
+
+@pytest.fixture(autouse=True)
+def _clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No cluster but those a test makes, and no patience with them."""
+    for name in ("KUBECONFIG", "NO_COLOR", "FORCE_COLOR", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(join, "SETTLE_PAUSE_SECONDS", 0.0)
+
+
+@pytest.fixture(scope="session")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def world(authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    manager, worker = Cluster("manager"), Cluster("worker")
+    with ExitStack() as stack:
+        urls = {cluster.name: stack.enter_context(serve(cluster, authority)) for cluster in (manager, worker)}
+        path = tmp_path / "kubeconfig"
+        path.write_text(yaml.safe_dump(_kubeconfig(urls, authority)))
+        monkeypatch.setenv("KUBECONFIG", str(path))
+        yield World(manager, worker, path)
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run the program with these words."""
+
+    def run(*words: str) -> Result:
+        with pytest.raises(SystemExit) as end:
+            main(words)
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        assert isinstance(end.value.code, int)
+        return Result(end.value.code, captured.out, captured.err)
+
+    return run
+
+
+def _kubeconfig(urls: dict[str, str], authority: trustme.CA) -> dict[str, object]:
+    """Contexts of the clusters' names; the current one is the manager's. `gone` is an address nobody listens at."""
+    pem = b64encode(authority.cert_pem.bytes()).decode()
+    places = {**urls, "gone": "https://127.0.0.1:1"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {"name": name, "cluster": {"server": url, "certificate-authority-data": pem}}
+            for name, url in places.items()
+        ],
+        "users": [{"name": "admin", "user": {"token": ADMIN_TOKEN}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": "admin"}} for name in places],
+        "current-context": "manager",
+    }

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from multikueue.cli.exit import CommandFailed, ExitCode, reported
+from multikueue.errors import ClusterUnreachable, ConfigurationError, Conflict, InvalidObject, MultiKueueError
+
+
+def ends(error: BaseException) -> int:
+    def command() -> None:
+        raise error
+
+    return reported(command)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (CommandFailed("no"), ExitCode.FAILED),
+        (InvalidObject("a", "b", "c"), ExitCode.FAILED),
+        (Conflict(409, "Conflict", "again"), ExitCode.FAILED),
+        (ConfigurationError("no"), ExitCode.USAGE),
+        (ClusterUnreachable("w1", "refused"), ExitCode.UNREACHABLE),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_each_error_is_one_line_and_a_code(
+    error: MultiKueueError, code: ExitCode, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ends(error) == code
+    assert capsys.readouterr().err == f"error: {error}\n"
+
+
+def test_errors_of_many_tasks_are_told_once_each(capsys: pytest.CaptureFixture[str]) -> None:
+    inner = ExceptionGroup("inner", [ClusterUnreachable("w1", "gone"), ClusterUnreachable("w1", "gone")])
+
+    assert ends(ExceptionGroup("outer", [inner, CommandFailed("too")])) == ExitCode.UNREACHABLE
+    assert capsys.readouterr().err.splitlines() == ["error: cluster w1 is unreachable: gone", "error: too"]
+
+
+def test_a_defect_of_ours_keeps_its_traceback() -> None:
+    with pytest.raises(ZeroDivisionError):
+        ends(ZeroDivisionError())
+    with pytest.raises(ExceptionGroup):
+        ends(ExceptionGroup("mixed", [ConfigurationError("no"), ZeroDivisionError()]))
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(SystemExit(), 0), (SystemExit(7), 7), (SystemExit("why"), 1), (KeyboardInterrupt(), 130)]
+)
+def test_other_ends(error: BaseException, code: int) -> None:
+    assert ends(error) == code
+
+
+def test_nothing_wrong_is_0() -> None:
+    assert reported(lambda: None) == ExitCode.OK
+
+
+def test_a_reader_that_goes_away_is_no_drama() -> None:
+    script = (
+        "import sys\n"
+        "from multikueue.cli.exit import reported\n"
+        "def command():\n"
+        "    sys.stdin.read()\n"
+        "    for _ in range(100_000):\n"
+        "        print('x' * 100)\n"
+        "sys.exit(reported(command))\n"
+    )
+    reader, writer = os.pipe()
+    with subprocess.Popen([sys.executable, "-c", script], stdin=-1, stdout=writer, stderr=-1) as child:
+        os.close(writer)
+        os.close(reader)
+        _, said = child.communicate()
+
+    assert (child.returncode, said) == (1, b"")

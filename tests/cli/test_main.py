@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+
+from multikueue import __version__
+from multikueue.cli import app
+from tests.cli.conftest import Run
+
+# Not pydantic itself: typer takes it for the parsing of its own parameters.
+HEAVY = ("aiohttp", "kubernetes_asyncio", "pydantic_settings", "anyio", "cryptography", "rich", "structlog", "yaml")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["version"], ["--help"], ["run", "--help"], ["clusters", "register", "--help"], ["workloads", "list", "--help"]],
+    ids=" ".join,
+)
+def test_what_talks_to_no_cluster_loads_no_client_and_no_settings(words: list[str]) -> None:
+    script = (
+        "import sys\n"
+        "from multikueue.cli import main\n"
+        "try:\n"
+        f"    main({words!r})\n"
+        "except SystemExit as end:\n"
+        "    assert end.code == 0, end.code\n"
+        f"loaded = [name for name in {HEAVY!r} if name in sys.modules]\n"
+        "assert not loaded, loaded\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_it_runs_as_a_module() -> None:
+    done = subprocess.run([sys.executable, "-m", "multikueue", "version"], capture_output=True, text=True, check=True)
+
+    assert done.stdout == f"multikueue {__version__}\n"
+
+
+def test_the_version_for_programs(cli: Run) -> None:
+    assert json.loads(cli("version", "-o", "json").out)["version"] == __version__
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["nonsense"], ["version", "-o", "xml"], ["clusters", "show"], ["clusters", "register", "w1"]],
+    ids=["no such command", "no such format", "a name is missing", "which cluster is missing"],
+)
+def test_wrong_words_end_with_2_and_a_hint(cli: Run, words: list[str]) -> None:
+    result = cli(*words)
+
+    assert result.code == 2
+    assert "Usage:" in result.err
+
+
+def test_help_names_the_exit_codes(cli: Run) -> None:
+    assert "3\n  a cluster cannot be reached" in cli("--help").out
+
+
+def commands(command: Any, words: str = "multikueue") -> Iterator[tuple[str, Any]]:
+    below = getattr(command, "commands", {})
+    for name, each in below.items():
+        yield from commands(each, f"{words} {name}")
+    if not below:
+        yield words, command
+
+
+ALL = list(commands(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize(("words", "command"), ALL, ids=[words for words, _ in ALL])
+def test_each_command_explains_itself_and_its_options(words: str, command: Any) -> None:
+    assert command.help
+    for parameter in command.params:
+        assert parameter.help, f"{words}: {parameter.name}"
+    if words.split()[1] in ("clusters", "workloads"):
+        assert words in command.help.partition("Examples:")[2]
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert {"--manager-kubeconfig", "--manager-context", "--kubeconfig", "--context"} <= options
+
+
+def test_completion_can_be_installed(cli: Run) -> None:
+    assert "--install-completion" in cli("--help").out

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from base64 import b64decode
+
+import pytest
+
+from multikueue.api.meta import ObjectKey
+from multikueue.controllers.registration.plan import (
+    JOB_KINDS,
+    RIGHTS,
+    Registration,
+    Right,
+    manager_objects,
+    role_rules,
+    worker_objects,
+)
+from multikueue.errors import ConfigurationError
+from multikueue.jobs.table import ADAPTERS
+
+OURS = {"app.kubernetes.io/managed-by": "multikueue"}
+
+
+def test_the_worker_gets_an_account_with_the_rights_of_the_contract_and_no_more() -> None:
+    namespace, account, role, binding = (one.manifest for one in worker_objects(Registration(cluster="w1")))
+
+    assert namespace == {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kueue-system"}}
+    assert account == {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": "multikueue", "namespace": "kueue-system", "labels": OURS},
+    }
+    assert role["metadata"] == {"name": "multikueue", "labels": OURS}
+    all_but_update = ["get", "list", "watch", "create", "delete", "patch"]
+    assert role["rules"] == [
+        {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloads"], "verbs": [*all_but_update, "update"]},
+        {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloads/status"], "verbs": ["get", "patch", "update"]},
+        {
+            "apiGroups": ["kueue.x-k8s.io"],
+            "resources": ["clusterqueues", "localqueues"],
+            "verbs": ["get", "list", "watch"],
+        },
+        {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": all_but_update},
+        {"apiGroups": ["batch"], "resources": ["jobs/status"], "verbs": ["get"]},
+    ]
+    assert binding["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "multikueue"}
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "multikueue", "namespace": "kueue-system"}]
+
+
+def test_a_certificate_speaks_for_a_user_who_is_bound_beside_the_account() -> None:
+    binding = worker_objects(Registration(cluster="w1", origin="prod"), with_user=True)[-1].body
+
+    assert [subject["name"] for subject in binding["subjects"]] == ["multikueue-prod", "multikueue:prod"]
+
+
+def test_the_manager_gets_a_secret_and_a_cluster_that_names_it() -> None:
+    _, secret, cluster = (one.manifest for one in manager_objects(Registration(cluster="w1"), b"a kubeconfig"))
+
+    assert secret["metadata"] == {"name": "multikueue-w1", "namespace": "kueue-system", "labels": OURS}
+    assert b64decode(secret["data"]["kubeconfig"]) == b"a kubeconfig"
+    assert cluster["apiVersion"] == "kueue.x-k8s.io/v1beta2"
+    assert cluster["metadata"] == {"name": "w1", "labels": OURS}
+    assert cluster["spec"] == {"clusterSource": {"kubeConfig": {"location": "multikueue-w1", "locationType": "Secret"}}}
+
+
+def test_each_kind_of_jobs_has_its_rights() -> None:
+    assert {kind.kind for kind in JOB_KINDS} == {kind for _, kind in ADAPTERS}
+    for kind in JOB_KINDS:
+        verbs = {right.resource: set(right.verbs) for right in RIGHTS if right.group == kind.group}
+        assert verbs[kind.plural] >= {"get", "list", "watch", "create", "delete", "patch"}
+        assert verbs[f"{kind.plural}/status"] == {"get"}
+
+
+def test_neighbours_with_the_same_verbs_share_a_rule() -> None:
+    rules = role_rules([Right("g", "a", ("get",)), Right("g", "b", ("get",)), Right("h", "c", ("get",))])
+
+    assert [rule["resources"] for rule in rules] == [["a", "b"], ["c"]]
+
+
+@pytest.mark.parametrize(
+    ("origin", "name"),
+    [("multikueue", "multikueue"), ("prod", "multikueue-prod"), ("prod.eu", "multikueue-prod.eu")],
+    ids=["the default", "another", "with a dot"],
+)
+def test_the_account_is_named_after_the_origin(origin: str, name: str) -> None:
+    assert Registration(cluster="w1", origin=origin).account == ObjectKey("kueue-system", name)
+
+
+def test_origins_that_are_no_names_do_not_meet_those_that_are() -> None:
+    names = {Registration(cluster="w1", origin=origin).account.name for origin in ("a_b", "a-b", "A-b", "a_B", "a._b")}
+
+    assert len(names) == 5
+    assert all(name == name.lower() and "_" not in name for name in names)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"cluster": "W1"}, "cluster name 'W1'"),
+        ({"cluster": ""}, "cluster name ''"),
+        ({"cluster": "a/b"}, "cluster name 'a/b'"),
+        ({"cluster": "a" * 243}, "cluster name 'aaa"),
+        ({"cluster": "w1", "namespace": "a.b"}, "namespace 'a.b'"),
+        ({"cluster": "w1", "origin": "-x"}, "origin '-x'"),
+    ],
+    ids=["capitals", "empty", "a path", "too long for its Secret", "a namespace with a dot", "an origin with a dash"],
+)
+def test_names_that_kubernetes_would_refuse_are_refused_before(wrong: dict[str, str], field: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Registration(**wrong)
+
+    assert field in str(caught.value)

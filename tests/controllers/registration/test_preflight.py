@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import pytest
+
+from multikueue.api.kinds import LOCAL_QUEUES
+from multikueue.api.meta import ObjectKey
+from multikueue.controllers.registration.plan import RIGHTS
+from multikueue.controllers.registration.preflight import Routes, missing_rights, preflight
+from multikueue.errors import Unauthorized
+from multikueue.testing import admission_check, cluster_queue, local_queue, multikueue_config
+from tests.cli.cluster import Cluster, Fake
+
+MAIN = ObjectKey("team-a", "main")
+
+
+def queue(active: str | None) -> dict[str, object]:
+    conditions = [{"type": "Active", "status": active, "reason": "R", "message": "the queue is stopped"}]
+    status = {"conditions": conditions if active else []}
+    return {"metadata": {"namespace": MAIN.namespace, "name": MAIN.name}, "spec": {}, "status": status}
+
+
+@pytest.mark.anyio
+async def test_a_fit_worker_has_nothing_to_complain_about() -> None:
+    worker = Cluster("w")
+    worker.add(LOCAL_QUEUES, queue("True"))
+
+    findings = await preflight(Fake(worker), [MAIN])
+
+    assert {finding.level for finding in findings} == {"ok"}
+    assert [finding.subject for finding in findings] == [
+        "API server",
+        "kind Workload",
+        "kind ClusterQueue",
+        "kind LocalQueue",
+        "kind Job",
+        *(f"rights on {right}" for right in RIGHTS),
+        "LocalQueue team-a/main",
+    ]
+    assert worker.writes == []
+
+
+@pytest.mark.anyio
+async def test_without_kueue_each_kind_of_it_fails_and_a_kind_of_jobs_is_a_warning() -> None:
+    findings = await preflight(Fake(Cluster("w", served={})))
+
+    levels = {finding.subject: finding.level for finding in findings if finding.subject.startswith("kind")}
+    assert levels == {
+        "kind Workload": "failed",
+        "kind ClusterQueue": "failed",
+        "kind LocalQueue": "failed",
+        "kind Job": "warning",
+    }
+
+
+@pytest.mark.anyio
+async def test_each_missing_verb_is_named() -> None:
+    worker = Cluster("w", denied={("jobs", "patch"), ("jobs", "watch"), ("workloads/status", "update")})
+
+    missing = {str(right): verbs for right, verbs in (await missing_rights(Fake(worker))).items() if verbs}
+    failed = {finding.subject: finding.detail for finding in await preflight(Fake(worker)) if finding.level == "failed"}
+
+    assert missing == {"jobs.batch": ("watch", "patch"), "workloads/status.kueue.x-k8s.io": ("update",)}
+    assert failed == {
+        "rights on jobs.batch": "lacks watch, patch: register the cluster again",
+        "rights on workloads/status.kueue.x-k8s.io": "lacks update: register the cluster again",
+    }
+
+
+@pytest.mark.anyio
+async def test_a_refused_credential_is_one_error_and_not_a_group() -> None:
+    with pytest.raises(Unauthorized):
+        await missing_rights(Fake(Cluster("w"), token="wrong"))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("there", "level", "words"),
+    [
+        (None, "failed", "create namespace team-a"),
+        ({"metadata": {"namespace": "team-a", "name": "other"}}, "failed", "under the same name"),
+        (queue(None), "warning", "does Kueue run there?"),
+        (queue("False"), "warning", "not active: the queue is stopped"),
+    ],
+    ids=["nothing in that namespace", "another queue there", "nobody looks at it", "inactive"],
+)
+async def test_a_queue_the_manager_leads_to(there: dict[str, object] | None, level: str, words: str) -> None:
+    worker = Cluster("w")
+    if there is not None:
+        worker.add(LOCAL_QUEUES, there)
+
+    finding = (await preflight(Fake(worker), [MAIN]))[-1]
+
+    assert (finding.subject, finding.level) == ("LocalQueue team-a/main", level)
+    assert words in finding.detail
+
+
+def test_queues_lead_to_a_cluster_by_queue_check_and_config() -> None:
+    routes = Routes(
+        local_queues=[
+            local_queue("main", "there", namespace="b").build(),
+            local_queue("main", "there", namespace="a").build(),
+            local_queue("local", "here", namespace="a").build(),
+            local_queue("far", "elsewhere", namespace="a").build(),
+        ],
+        cluster_queues=[
+            cluster_queue("there").checks("mk").build(),
+            cluster_queue("here").build(),
+            cluster_queue("elsewhere").checks("mk-other").build(),
+        ],
+        checks=[admission_check("mk").config("all").build(), admission_check("mk-other").config("others").build()],
+        configs=[multikueue_config("all", "w1", "w2").build(), multikueue_config("others", "w2").build()],
+    )
+
+    assert routes.queues_to("w1") == (ObjectKey("a", "main"), ObjectKey("b", "main"))
+    assert routes.queues_to("w2") == (ObjectKey("a", "far"), ObjectKey("a", "main"), ObjectKey("b", "main"))
+    assert routes.queues_to("w3") == ()
+    assert routes.configs_with("w2") == ("all", "others")

@@ -1,0 +1,617 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multikueue.api.job import Job
+from multikueue.api.meta import decoder, encode
+from multikueue.api.workload import PriorityClassRef, Workload, workload_spec
+from multikueue.jobs.actions import (
+    Action,
+    CreateWorkload,
+    DeleteWorkload,
+    JobEvent,
+    PatchJob,
+    PatchJobStatus,
+    PatchWorkloadStatus,
+    RemoveFinalizer,
+    UpdateWorkloadSpec,
+)
+from multikueue.jobs.batch_job import BATCH_JOB
+from multikueue.jobs.decide import JobView, decide, resolve_priority
+from multikueue.jobs.priority import Priority, workload_class_ref
+from multikueue.jobs.workloads import UNDISPATCHABLE_ANNOTATION
+from multikueue.testing import NOW, JobBuilder, WorkloadBuilder, job, workload_priority_class
+from tests.jobs.builders import Tree, become, ours, plain, stored, tree, with_spec, with_status, workload_of
+
+UID = "uid-job-default-j"
+HELD = ours().build()
+FREE = ours().suspended(False).build()
+PENDING = workload_of(HELD)
+RESERVED = become(PENDING, lambda w: w.reserved().cluster_name("w1"))
+ADMITTED = become(RESERVED, lambda w: w.admitted())
+EVICTED = become(ADMITTED, lambda w: w.evicted(message="Preempted to accommodate a workload"))
+RELEASED = become(EVICTED, lambda w: w.unreserved())
+START = PatchJob({"metadata": {"uid": UID}, "spec": {"suspend": False}})
+STOP = PatchJob({"metadata": {"uid": UID}, "spec": {"suspend": True}})
+REMOTE_RUNNING = job("j").running(active=1).build()
+REMOTE_COMPLETE = job("j").running().complete().build()
+
+
+def actions(view: JobView) -> tuple[Action, ...]:
+    return decide(view, NOW).actions
+
+
+def kinds(view: JobView) -> list[str]:
+    return [type(action).__name__ for action in actions(view)]
+
+
+def status_written(view: JobView) -> Tree:
+    """The status fields of the one action there must be."""
+    (action,) = actions(view)
+    assert isinstance(action, PatchJobStatus)
+    written: Tree = plain(action.patch["status"])
+    return written
+
+
+# --- whose it is -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        pytest.param(JobView(job=job("j").build()), id="a job without a queue"),
+        pytest.param(JobView(job=ours().deleted().build(), workloads=(PENDING,)), id="a job being deleted"),
+        pytest.param(JobView(job=ours().running().complete().build()), id="a finished job"),
+        pytest.param(
+            JobView(job=HELD, workloads=(become(ADMITTED, lambda w: w.finished()),)),
+            id="a job whose Workload is finished",
+        ),
+        pytest.param(JobView(job=HELD, workloads=(PENDING,)), id="a job that waits for quota"),
+        pytest.param(JobView(job=HELD, workloads=(RESERVED,)), id="a job that waits for a worker"),
+        pytest.param(JobView(job=FREE, workloads=(ADMITTED,)), id="a job that is about to run elsewhere"),
+        pytest.param(JobView(job=HELD, workloads=(RELEASED,)), id="a job that waits for its next attempt"),
+    ],
+)
+def test_nothing_to_do(view: JobView) -> None:
+    assert (actions(view), decide(view, NOW).events) == ((), ())
+
+
+# --- making the Workload ---------------------------------------------------------------------------------------------
+
+
+def test_a_new_job_gets_its_workload() -> None:
+    priority = Priority(5, workload_class_ref("urgent"))
+    (action,) = actions(JobView(job=HELD, priority=priority))
+    assert action == CreateWorkload(BATCH_JOB.workload_body(HELD, priority=priority))
+
+
+def test_an_unsuspended_job_is_stopped_and_gets_its_workload() -> None:
+    decision = decide(JobView(job=FREE), NOW)
+    assert decision.actions == (STOP, CreateWorkload(BATCH_JOB.workload_body(FREE, priority=Priority())))
+    assert decision.events == (JobEvent("Normal", "Stopped", "Missing Workload"),)
+
+
+def test_a_job_made_anew_does_not_use_the_workload_of_the_old_one() -> None:
+    anew = ours().uid("another").build()
+    assert kinds(JobView(job=anew, workloads=(PENDING,))) == ["CreateWorkload"]
+
+
+def test_a_missing_priority_class_is_said_and_looked_for_again() -> None:
+    decision = decide(JobView(job=HELD, priority='WorkloadPriorityClass "x" not found'), NOW)
+    assert decision.actions == ()
+    assert decision.events == (JobEvent("Warning", "PriorityNotFound", 'WorkloadPriorityClass "x" not found'),)
+    assert decision.again_after == timedelta(minutes=1)
+
+
+def test_a_missing_priority_class_does_not_disturb_what_runs() -> None:
+    assert decide(JobView(job=FREE, workloads=(ADMITTED,), priority="not found"), NOW).events == ()
+
+
+def test_no_workload_while_pods_of_the_last_run_are_left() -> None:
+    local = ours().running().build()
+    assert kinds(JobView(job=local, remote=REMOTE_RUNNING)) == []
+    assert kinds(JobView(job=local)) == ["PatchJobStatus"]
+    assert kinds(JobView(job=HELD)) == ["CreateWorkload"]
+
+
+# --- keeping it in step ----------------------------------------------------------------------------------------------
+
+
+def changed(builder: JobBuilder | None = None) -> Job:
+    return (builder or ours()).parallelism(3).completions(3).build()
+
+
+def test_a_suspended_job_that_changed_updates_its_workload_in_place() -> None:
+    decision = decide(JobView(job=changed(), workloads=(PENDING,), priority=Priority(9)), NOW)
+    (action,) = decision.actions
+    assert isinstance(action, UpdateWorkloadSpec)
+    assert action.patch["metadata"] == {"resourceVersion": "7"}
+    spec = action.patch["spec"]
+    assert (spec["podSets"][0]["count"], spec["priority"]) == (3, 9)
+    assert (spec["maximumExecutionTimeSeconds"], spec["priorityClassRef"]) == (None, None)
+    assert "active" not in spec
+    assert [event.reason for event in decision.events] == ["UpdatedWorkload"]
+
+
+def test_with_quota_a_changed_job_begins_anew() -> None:
+    decision = decide(JobView(job=changed(), workloads=(RESERVED,)), NOW)
+    assert decision.actions == (DeleteWorkload(RESERVED.key, "uid-wl"),)
+    assert [event.reason for event in decision.events] == ["DeletedWorkload"]
+
+
+def test_a_running_job_that_changed_is_stopped_and_begins_anew() -> None:
+    view = JobView(job=changed(ours().suspended(False)), workloads=(ADMITTED,))
+    assert actions(view) == (STOP, DeleteWorkload(ADMITTED.key, "uid-wl"))
+
+
+def test_of_several_workloads_the_matching_one_is_kept() -> None:
+    other = msgspec.structs.replace(
+        PENDING, metadata=msgspec.structs.replace(PENDING.metadata, name="other", uid="uid-other")
+    )
+    odd = msgspec.structs.replace(other, spec=workload_of(changed()).spec)
+    decision = decide(JobView(job=HELD, workloads=(odd, PENDING)), NOW)
+    assert decision.actions == (DeleteWorkload(odd.key, "uid-other"),)
+    reserved = become(other, lambda w: w.reserved())
+    assert actions(JobView(job=HELD, workloads=(PENDING, reserved))) == (DeleteWorkload(PENDING.key, "uid-wl"),)
+
+
+def test_a_suspended_job_changes_its_queue() -> None:
+    moved = ours().queue("other").build()
+    (action,) = actions(JobView(job=moved, workloads=(PENDING,)))
+    assert action == UpdateWorkloadSpec(
+        PENDING.key, {"metadata": {"resourceVersion": "7"}, "spec": {"queueName": "other"}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("view", "expected"),
+    [
+        pytest.param(
+            JobView(job=ours().queue("other").build(), workloads=(RESERVED,)),
+            ["DeleteWorkload"],
+            id="with quota: begin anew",
+        ),
+        pytest.param(
+            JobView(job=ours().queue("other").build(), workloads=(RESERVED,), local_queue_exists=False),
+            [],
+            id="with quota, to a queue that is not there: keep the quota",
+        ),
+        pytest.param(
+            JobView(job=ours().queue("other").suspended(False).build(), workloads=(ADMITTED,)),
+            [],
+            id="running: not now",
+        ),
+        pytest.param(
+            JobView(job=ours().queue("other").build(), workloads=(PENDING,), local_queue_exists=False),
+            ["UpdateWorkloadSpec"],
+            id="pending, to a queue that is not there: wait there",
+        ),
+    ],
+)
+def test_changing_queues(view: JobView, expected: list[str]) -> None:
+    assert kinds(view) == expected
+
+
+LOW, HIGH = Priority(1, workload_class_ref("low")), Priority(2, workload_class_ref("high"))
+POD_CLASS = Priority(3, PriorityClassRef(group="scheduling.k8s.io", kind="PriorityClass", name="p"))
+
+
+@pytest.mark.parametrize(
+    ("had", "reserved", "has", "follows"),
+    [
+        pytest.param(LOW, False, HIGH, True, id="another class"),
+        pytest.param(LOW, True, HIGH, True, id="another class, with quota"),
+        pytest.param(LOW, True, replace(LOW, value=5), True, id="the class got another value"),
+        pytest.param(Priority(), False, HIGH, True, id="a class appears"),
+        pytest.param(LOW, False, Priority(), True, id="a class goes"),
+        pytest.param(Priority(), True, HIGH, False, id="a class appears with quota: refused by the server"),
+        pytest.param(LOW, True, Priority(), False, id="a class goes with quota: refused by the server"),
+        pytest.param(POD_CLASS, False, HIGH, False, id="the class is the pods'"),
+        pytest.param(Priority(), False, POD_CLASS, False, id="a default of the cluster appears later"),
+        pytest.param(LOW, False, LOW, False, id="nothing changed"),
+    ],
+)
+def test_following_the_priority(had: Priority, reserved: bool, has: Priority, follows: bool) -> None:
+    seen = workload_of(HELD, priority=had)
+    seen = become(seen, lambda w: w.reserved()) if reserved else seen
+    found = actions(JobView(job=HELD, workloads=(seen,), priority=has))
+    spec = {"priorityClassRef": has.class_ref, "priority": has.value}
+    patch = {"metadata": {"resourceVersion": "7"}, "spec": spec}
+    assert found == ((UpdateWorkloadSpec(seen.key, patch),) if follows else ())
+
+
+# --- running ---------------------------------------------------------------------------------------------------------
+
+
+def test_admitted_and_suspended_starts() -> None:
+    assert actions(JobView(job=HELD, workloads=(ADMITTED,))) == (START,)
+
+
+@pytest.mark.parametrize(
+    ("workload", "why"),
+    [
+        pytest.param(PENDING, "Not admitted by cluster queue", id="without quota"),
+        pytest.param(RESERVED, "Not admitted by cluster queue", id="not admitted yet"),
+        pytest.param(EVICTED, "Preempted to accommodate a workload", id="evicted"),
+        pytest.param(become(ADMITTED, lambda w: w.deleted()), "Workload is deleted", id="its Workload is deleted"),
+    ],
+)
+def test_running_without_leave_is_stopped(workload: Workload, why: str) -> None:
+    decision = decide(JobView(job=FREE, workloads=(workload,), remote=REMOTE_RUNNING), NOW)
+    assert decision.actions == (STOP,)
+    assert decision.events == (JobEvent("Normal", "Stopped", why),)
+
+
+def test_the_status_of_the_winner_is_mirrored() -> None:
+    view = JobView(job=FREE, workloads=(ADMITTED,), remote=REMOTE_RUNNING)
+    assert status_written(view) == {"active": 1, "startTime": "2026-01-01T12:00:00Z", "conditions": []}
+
+
+def test_a_lost_worker_says_nothing_new() -> None:
+    assert actions(JobView(job=FREE, workloads=(ADMITTED,), remote=REMOTE_RUNNING, remote_lost=True)) == ()
+
+
+@pytest.mark.parametrize(
+    ("local", "workload"),
+    [
+        pytest.param(FREE, ADMITTED, id="as usual"),
+        pytest.param(HELD, ADMITTED, id="before the local job was started"),
+        pytest.param(HELD, RESERVED, id="before the win was recorded"),
+        pytest.param(FREE, EVICTED, id="evicted at the last moment"),
+        pytest.param(HELD, RELEASED, id="the quota is released already"),
+        pytest.param(FREE, become(ADMITTED, lambda w: w.finished()), id="the Workload was finished first"),
+    ],
+)
+def test_the_result_goes_first(local: Job, workload: Workload) -> None:
+    written = status_written(JobView(job=local, workloads=(workload,), remote=REMOTE_COMPLETE))
+    assert [c["type"] for c in written["conditions"]] == ["SuccessCriteriaMet", "Complete"]
+
+
+STOPPED = ours().running(active=2).build()
+
+
+def test_after_an_eviction_the_status_follows_the_remote_down() -> None:
+    fewer = job("j").running(active=1).build()
+    assert status_written(JobView(job=STOPPED, workloads=(EVICTED,), remote=fewer))["active"] == 1
+
+
+@pytest.mark.parametrize(
+    ("remote", "lost"),
+    [
+        pytest.param(None, False, id="the remote is gone"),
+        pytest.param(job("j").condition("Suspended").build(), False, id="the remote is suspended"),
+        pytest.param(REMOTE_RUNNING, True, id="the worker is lost"),
+    ],
+)
+@pytest.mark.parametrize("workload", [EVICTED, RELEASED, PENDING], ids=["evicted", "released", "pending"])
+def test_with_nothing_running_the_status_is_reset(remote: Job | None, lost: bool, workload: Workload) -> None:
+    view = JobView(job=STOPPED, workloads=(workload,), remote=remote, remote_lost=lost)
+    assert status_written(view) == {"active": None, "startTime": None}
+
+
+def test_a_job_that_runs_here_is_never_written_to() -> None:
+    local = job("j").queue("main").suspended().running().build()
+    view = JobView(job=local, workloads=(EVICTED,), remote=REMOTE_RUNNING, queue_is_multikueue=False)
+    assert actions(view) == ()
+
+
+def test_a_job_that_runs_here_is_started_and_stopped() -> None:
+    held = job("j").queue("main").suspended().build()
+    free = job("j").queue("main").build()
+    seen = workload_of(held)
+    admitted = become(seen, lambda w: w.admitted())
+    assert actions(JobView(job=held, workloads=(admitted,), queue_is_multikueue=False)) == (START,)
+    assert actions(JobView(job=free, workloads=(seen,), queue_is_multikueue=False)) == (STOP,)
+
+
+# --- letting go ------------------------------------------------------------------------------------------------------
+
+
+def test_a_deleted_workload_is_released_when_nothing_runs() -> None:
+    leaving = become(ADMITTED, lambda w: w.deleted())
+    assert actions(JobView(job=HELD, workloads=(leaving,), remote=REMOTE_RUNNING)) == ()
+    assert kinds(JobView(job=STOPPED, workloads=(leaving,))) == ["PatchJobStatus"]
+    assert actions(JobView(job=HELD, workloads=(leaving,))) == (RemoveFinalizer(leaving.key),)
+
+
+def test_a_deleted_workload_that_no_longer_matches_is_released_too() -> None:
+    leaving = become(RESERVED, lambda w: w.deleted())
+    assert actions(JobView(job=changed(), workloads=(leaving,))) == (RemoveFinalizer(leaving.key),)
+
+
+# --- prebuilt --------------------------------------------------------------------------------------------------------
+
+
+def prebuilt(change: Callable[[WorkloadBuilder], WorkloadBuilder] = lambda w: w, **metadata: Any) -> Workload:
+    named = msgspec.structs.replace(
+        PENDING.metadata, **({"name": "mine", "owner_references": (), "labels": {}} | metadata)
+    )
+    return become(msgspec.structs.replace(PENDING, metadata=named), change)
+
+
+CLAIMING = ours().prebuilt("mine").build()
+
+
+def test_a_prebuilt_workload_is_taken_over() -> None:
+    (action,) = actions(JobView(job=CLAIMING, workloads=(prebuilt(),)))
+    assert isinstance(action, UpdateWorkloadSpec)
+    metadata = plain(action.patch)["metadata"]
+    assert [owner["uid"] for owner in metadata["ownerReferences"]] == [UID]
+    assert metadata["labels"] == {"kueue.x-k8s.io/job-uid": UID}
+    assert metadata["resourceVersion"] == "7"
+
+
+@pytest.mark.parametrize(
+    "workloads",
+    [
+        pytest.param((), id="not there"),
+        pytest.param((become(prebuilt(), lambda w: w.owner_job("k")),), id="of another job"),
+        pytest.param(
+            (become(prebuilt(labels={"x": "y"}), lambda w: w.owner_job("k").admitted()),), id="of another, admitted"
+        ),
+    ],
+)
+def test_without_its_prebuilt_workload_a_job_waits(workloads: tuple[Workload, ...]) -> None:
+    assert actions(JobView(job=CLAIMING, workloads=workloads)) == ()
+    free = ours().prebuilt("mine").suspended(False).build()
+    assert actions(JobView(job=free, workloads=workloads)) == (STOP,)
+
+
+def test_a_prebuilt_workload_starts_its_job_but_is_never_changed() -> None:
+    owned = become(prebuilt(), lambda w: w.owner_job("j"))
+    admitted = become(owned, lambda w: w.admitted())
+    assert actions(JobView(job=CLAIMING, workloads=(admitted,))) == (START,)
+    other = changed(ours().prebuilt("mine"))
+    assert actions(JobView(job=other, workloads=(owned,))) == ()
+    assert actions(JobView(job=other, workloads=(admitted,))) == ()
+
+
+# --- jobs that cannot be dispatched ----------------------------------------------------------------------------------
+
+NOBODYS = job("j").queue("main").suspended().build()
+
+
+def test_an_undispatchable_job_says_so_and_takes_no_quota() -> None:
+    decision = decide(JobView(job=NOBODYS), NOW)
+    (action,) = decision.actions
+    assert isinstance(action, CreateWorkload)
+    assert action.body["spec"]["active"] is False
+    (event,) = decision.events
+    assert (event.type, event.reason) == ("Warning", "Undispatchable")
+    for hint in ("spec.managedBy", "suspend: true", "kueue.x-k8s.io/multikueue", "webhook"):
+        assert hint in event.message
+    assert action.body["metadata"]["annotations"] == {UNDISPATCHABLE_ANNOTATION: event.message}
+
+
+def test_an_undispatchable_job_that_runs_is_stopped() -> None:
+    assert kinds(JobView(job=job("j").queue("main").build())) == ["PatchJob", "CreateWorkload"]
+    assert kinds(JobView(job=job("j").queue("main").running().build())) == ["PatchJob"]
+
+
+def test_its_workload_gets_a_condition_once() -> None:
+    (created,) = actions(JobView(job=NOBODYS))
+    assert isinstance(created, CreateWorkload)
+    seen = stored(created.body)
+    (action,) = actions(JobView(job=NOBODYS, workloads=(seen,)))
+    assert isinstance(action, PatchWorkloadStatus)
+    (condition,) = plain(action.patch)["status"]["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"]) == ("QuotaReserved", "False", "Inadmissible")
+    assert condition["lastTransitionTime"] == "2026-01-01T12:00:00Z"
+    told = become(seen, lambda w: w.condition("QuotaReserved", "False", reason="Inadmissible"))
+    assert actions(JobView(job=NOBODYS, workloads=(told,))) == ()
+
+
+def test_a_queue_that_becomes_multikueue_takes_waiting_jobs_out() -> None:
+    seen = workload_of(NOBODYS)
+    decision = decide(JobView(job=NOBODYS, workloads=(seen,)), NOW)
+    (action,) = decision.actions
+    assert isinstance(action, UpdateWorkloadSpec)
+    assert action.patch["spec"] == {"active": False}
+    assert [event.reason for event in decision.events] == ["Undispatchable"]
+
+
+def test_what_has_quota_already_is_the_dispatchers() -> None:
+    seen = become(workload_of(NOBODYS), lambda w: w.reserved())
+    assert actions(JobView(job=NOBODYS, workloads=(seen,))) == ()
+
+
+def test_in_another_queue_it_is_active_again() -> None:
+    (created,) = actions(JobView(job=NOBODYS))
+    assert isinstance(created, CreateWorkload)
+    seen = stored(created.body)
+    (action,) = actions(JobView(job=NOBODYS, workloads=(seen,), queue_is_multikueue=False))
+    assert isinstance(action, UpdateWorkloadSpec)
+    assert plain(action.patch) == {
+        "metadata": {"resourceVersion": "7", "annotations": {UNDISPATCHABLE_ANNOTATION: None}},
+        "spec": {"active": True},
+    }
+
+
+def test_a_workload_the_user_deactivated_stays_so() -> None:
+    inactive = msgspec.structs.replace(PENDING, spec=msgspec.Raw(encode(tree(PENDING.spec) | {"active": False})))
+    assert actions(JobView(job=HELD, workloads=(inactive,))) == ()
+
+
+# --- priority --------------------------------------------------------------------------------------------------------
+
+
+def test_the_priority_of_a_job() -> None:
+    labelled = ours().labels({"kueue.x-k8s.io/priority-class": "urgent"}).build()
+    classes = {"urgent": workload_priority_class("urgent", 100).build()}
+    assert resolve_priority(labelled, classes, {}) == Priority(100, workload_class_ref("urgent"))
+    assert resolve_priority(ours().template(b'{"spec":{"priorityClassName":"p"}}').build(), classes, {}) == (
+        'PriorityClass "p" not found: create it, or name another'
+    )
+
+
+# --- coming to rest --------------------------------------------------------------------------------------------------
+
+
+class Cluster:
+    """The manager cluster as far as the decision can see and change it; every write moves the resource version."""
+
+    def __init__(self, view: JobView) -> None:
+        self.view, self.writes = view, 0
+
+    def perform(self, action: Action) -> None:
+        self.writes += 1
+        match action:
+            case CreateWorkload(body):
+                assert not any(w.metadata.name == body["metadata"]["name"] for w in self.view.workloads), "name taken"
+                self._set_workloads(*self.view.workloads, stored(body))
+            case UpdateWorkloadSpec(key, patch) | PatchWorkloadStatus(key, patch):
+                self._set_workloads(*(self._patched(w, patch) if w.key == key else w for w in self.view.workloads))
+            case DeleteWorkload(key, uid):
+                self._delete(key, uid)
+            case RemoveFinalizer(key):
+                self._set_workloads(*(w for w in self.view.workloads if w.key != key))
+            case PatchJob(patch) | PatchJobStatus(patch):
+                self.view = replace(self.view, job=self._patched(self.view.job, patch))
+
+    def _delete(self, key: Any, uid: str) -> None:
+        gone = [w for w in self.view.workloads if w.key == key]
+        assert [w.metadata.uid for w in gone] == [uid]
+        self._set_workloads(*(become(w, lambda b: b.deleted()) if w.key == key else w for w in self.view.workloads))
+
+    def _set_workloads(self, *workloads: Workload) -> None:
+        self.view = replace(self.view, workloads=workloads)
+
+    def _patched(self, value: Any, patch: Tree) -> Any:
+        shown, sent = plain(value), plain(patch)
+        for name in ("resourceVersion", "uid"):
+            if name in sent["metadata"]:
+                assert sent["metadata"][name] == shown["metadata"][name], "precondition"
+        merged = _merge(shown, sent)
+        merged["metadata"]["resourceVersion"] = str(self.writes + 100)
+        kind: Any = type(value)
+        return decoder(kind)(encode(merged))
+
+
+def _merge(target: Any, patch: Any) -> Any:
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        result.pop(key, None)
+        if value is not None:
+            result[key] = _merge(target.get(key) if isinstance(target, dict) else None, value)
+    return result
+
+
+def rest(view: JobView, *, rounds: int = 12) -> Cluster:
+    """The cluster after the decision had its way until it wanted nothing more."""
+    cluster = Cluster(view)
+    for _ in range(rounds):
+        decision = decide(cluster.view, NOW)
+        if not decision.actions:
+            return cluster
+        for action in decision.actions:
+            cluster.perform(action)
+    raise AssertionError("never comes to rest")
+
+
+STATUSES: list[Tree] = [
+    {},
+    {"active": 2, "ready": 1, "startTime": "2026-01-01T10:00:00Z"},
+    {"active": 1, "terminating": 1, "startTime": "2026-01-01T11:00:00Z", "failed": 1},
+    {"conditions": [{"type": "Suspended", "status": "True"}]},
+    {
+        "conditions": [{"type": "Complete", "status": "True"}],
+        "startTime": "2026-01-01T10:00:00Z",
+        "completionTime": "2026-01-01T11:00:00Z",
+        "succeeded": 1,
+    },
+]
+JOBS = st.builds(
+    lambda suspended, managed, count, queue, status, label: with_status(
+        with_spec(
+            job("j").queue(queue).labels(label).build(),
+            suspend=suspended,
+            parallelism=count,
+            completions=count,
+            **({"managedBy": managed} if managed else {}),
+        ),
+        status,
+    ),
+    st.booleans(),
+    st.sampled_from(["kueue.x-k8s.io/multikueue", "kueue.x-k8s.io/multikueue", "other", ""]),
+    st.sampled_from([1, 2]),
+    st.sampled_from(["main", "other"]),
+    st.sampled_from(STATUSES[:-1]),
+    st.sampled_from([{}, {"kueue.x-k8s.io/prebuilt-workload-name": "mine"}]),
+)
+PHASES: list[Callable[[WorkloadBuilder], WorkloadBuilder]] = [
+    lambda w: w,
+    lambda w: w.reserved(),
+    lambda w: w.admitted(),
+    lambda w: w.admitted().evicted(),
+    lambda w: w.admitted().evicted().unreserved(),
+    lambda w: w.reserved().deleted(),
+    lambda w: w.admitted().finished(),
+]
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> tuple[Workload, ...]:
+    """None, one or two Workloads, in any phase, that match some of the jobs."""
+    found = []
+    for number in range(draw(st.integers(0, 2))):
+        made = workload_of(with_spec(HELD, parallelism=draw(st.sampled_from([1, 2])), completions=2))
+        name = draw(st.sampled_from([made.metadata.name, "mine"])) if number == 0 else "second"
+        metadata = msgspec.structs.replace(made.metadata, name=name, uid=f"uid-{number}")
+        seen = msgspec.structs.replace(made, metadata=metadata)
+        found.append(become(seen, draw(st.sampled_from(PHASES))))
+    return tuple(found)
+
+
+VIEWS = st.builds(
+    JobView,
+    job=JOBS,
+    workloads=workloads(),
+    remote=st.none() | st.sampled_from([with_status(job("j").build(), status) for status in STATUSES]),
+    remote_lost=st.booleans(),
+    priority=st.sampled_from([Priority(), HIGH, POD_CLASS]),
+    queue_is_multikueue=st.booleans(),
+    local_queue_exists=st.booleans(),
+)
+
+
+@given(view=VIEWS)
+def test_every_decision_comes_to_rest_in_a_few_writes(view: JobView) -> None:
+    assert rest(view).writes <= 8
+
+
+@given(view=VIEWS)
+def test_at_rest_nothing_runs_without_leave(view: JobView) -> None:
+    at_rest = rest(view).view
+    if BATCH_JOB.is_suspended(at_rest.job) or BATCH_JOB.finished(at_rest.job):
+        return
+    assert any(w.has("Admitted") or w.has("Finished") for w in at_rest.workloads)
+
+
+@given(view=VIEWS)
+def test_at_rest_there_is_one_workload_that_matches(view: JobView) -> None:
+    at_rest = rest(view).view
+    over = BATCH_JOB.finished(at_rest.job) or any(w.has("Finished") for w in at_rest.workloads)
+    own = "kueue.x-k8s.io/prebuilt-workload-name" not in at_rest.job.metadata.labels
+    waiting = at_rest.remote is not None and BATCH_JOB.is_active(at_rest.remote) and not at_rest.remote_lost
+    unmanaged = BATCH_JOB.managed_by(at_rest.job) != "kueue.x-k8s.io/multikueue"
+    if over or not own or waiting or unmanaged:
+        return
+    (left,) = (w for w in at_rest.workloads if w.metadata.deletion_timestamp is None)
+    assert BATCH_JOB.matches(at_rest.job, left)
+    assert workload_spec(left).active
+
+
+@given(view=VIEWS)
+def test_no_event_without_a_write(view: JobView) -> None:
+    decision = decide(view, NOW)
+    assert decision.actions or not decision.events

@@ -1,0 +1,146 @@
+"""A cluster in miniature for the tests of this room: an engine, and statuses that are written and seen at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from multikueue.api.meta import Object, ObjectKey
+from multikueue.api.multikueue import AdmissionCheck
+from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
+from multikueue.api.workload import QUOTA_RESERVED, Workload, workload_spec
+from multikueue.quota.engine import Engine
+from multikueue.quota.lifecycle import Facts, Step, step
+from multikueue.testing import NOW, WorkloadBuilder, cluster_queue, flavor, local_queue, namespace, workload
+
+SECOND = timedelta(seconds=1)
+
+
+def after(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+def wants(name: str, *, queue: str = "lq", age: int = 0, **resources: Any) -> WorkloadBuilder:
+    """A pending workload; a higher `age` makes it older by so many seconds."""
+    return workload(name).queue(queue).request(**resources).created(NOW - timedelta(seconds=age))
+
+
+class Play:
+    """An engine with one namespace and flavor, a clock, and the workloads as the API server would show them."""
+
+    def __init__(self, *objects: Object) -> None:
+        self.engine = Engine()
+        self.now = NOW
+        self.workloads: dict[ObjectKey, Workload] = {}
+        self.engine.set_namespace(namespace("default").build(), NOW)
+        self.apply(flavor("default").build(), *objects)
+
+    @classmethod
+    def with_queue(cls, **quota: Any) -> Play:
+        """One ClusterQueue cq with this quota of the default flavor, and one LocalQueue lq."""
+        return cls(cluster_queue("cq").quota("default", **quota).build(), local_queue("lq", "cq").build())
+
+    def apply(self, *objects: Object) -> None:
+        """Create or replace queues, cohorts, flavors and checks."""
+        for value in objects:
+            match value:
+                case ClusterQueue():
+                    self.engine.set_cluster_queue(value, self.now)
+                case LocalQueue():
+                    self.engine.set_local_queue(value, self.now)
+                case Cohort():
+                    self.engine.set_cohort(value, self.now)
+                case ResourceFlavor():
+                    self.engine.set_flavor(value, self.now)
+                case AdmissionCheck():
+                    self.engine.set_check(value, self.now)
+                case _:
+                    raise TypeError(f"no use for {value!r}")
+
+    def submit(self, *builders: WorkloadBuilder) -> None:
+        for builder in builders:
+            self.see(builder.build())
+
+    def see(self, value: Workload) -> None:
+        self.workloads[value.key] = value
+        self.engine.set_workload(value, self.now)
+
+    def wait(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+    def cycle(self) -> tuple[str, ...]:
+        """One cycle; the names of those it reserved for. No status is written."""
+        return names(self.engine.cycle(self.now).reserved)
+
+    def run(self) -> list[str]:
+        """Cycles until nothing is left to look at now; the names of those reserved, in order. Statuses stay unwritten."""
+        reserved: list[str] = []
+        while (due := self.engine.next_look(self.now)) is not None and due <= self.now:
+            reserved += self.cycle()
+        return reserved
+
+    def settle(self) -> list[str]:
+        """Run, write all statuses, and again, until nothing changes without time passing."""
+        reserved: list[str] = []
+        while True:
+            reserved += self.run()
+            if not any([self.write(key) for key in list(self.workloads)]):
+                return reserved
+
+    def write(self, key: ObjectKey, *, holding: bool = False) -> bool:
+        """Take the next step of a workload and show its new status to the engine; answers whether there was one."""
+        old = self.workloads[key]
+        outcome = self.step(key, holding=holding)
+        if outcome.status is old.status:
+            return False
+        self.see(msgspec.structs.replace(old, status=outcome.status))
+        return True
+
+    def step(self, key: ObjectKey, *, holding: bool = False) -> Step:
+        value = self.workloads[key]
+        queue = self.engine.local_queue(ObjectKey(key.namespace, workload_spec(value).queue_name))
+        name = queue.spec.cluster_queue if queue else ""
+        reservation = self.engine.reservation(key)
+        admission = reservation or value.status.admission
+        flavors = {f for a in admission.pod_set_assignments for f in a.flavors.values()} if admission else set()
+        facts = Facts(
+            now=self.now,
+            reservation=reservation,
+            verdict=self.engine.verdict(key),
+            required_checks=self.engine.required_checks(name, flavors),
+            local_queue=queue,
+            cluster_queue=self.engine.cluster_queue(name),
+            cluster_queue_active=self.engine.is_active(name),
+            holding=holding,
+        )
+        return step(value, facts)
+
+    def finish(self, name: str) -> None:
+        value = self.workloads[key_of(name)]
+        done = workload(name).finished().build().status.conditions
+        status = msgspec.structs.replace(value.status, conditions=(*value.status.conditions, *done))
+        self.see(msgspec.structs.replace(value, status=status))
+
+    def reserved(self) -> list[str]:
+        """The workloads whose status shows a reservation."""
+        return [key.name for key, value in self.workloads.items() if value.has(QUOTA_RESERVED)]
+
+    def verdict(self, name: str) -> str:
+        found = self.engine.verdict(key_of(name))
+        return found.message if found else ""
+
+    def used(self, queue: str = "cq", flavor: str = "default", resource: str = "cpu") -> str:
+        """What a ClusterQueue's status says is reserved."""
+        reservation = self.engine.cluster_queue_status(queue, self.now).flavors_reservation
+        return next(r.total for f in reservation if f.name == flavor for r in f.resources if r.name == resource)
+
+
+def key_of(name: str, namespace: str = "default") -> ObjectKey:
+    return ObjectKey(namespace, name)
+
+
+def names(keys: Iterable[ObjectKey]) -> tuple[str, ...]:
+    return tuple(key.name for key in keys)

@@ -1,0 +1,47 @@
+"""One testbed for the whole session, one manager process per module, one namespace per test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import anyio
+import pytest
+
+from testbed.bed import Plan, Testbed
+from tests.real.harness import Manager, Team, team
+
+
+@pytest.fixture(scope="session")
+def bed() -> Iterator[Testbed]:
+    """A manager plane and three Kueue workers. It belongs to no event loop, so all tests can share it."""
+    testbed = Testbed(Plan(workers=3))
+    anyio.run(testbed.open)
+    yield testbed
+    anyio.run(testbed.close)
+
+
+@pytest.fixture(scope="module")
+def manager_settings() -> dict[str, str]:
+    """A module overrides this to run its manager with other settings."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def manager(bed: Testbed, manager_settings: dict[str, str]) -> Iterator[Manager]:
+    """The manager of the module: two at a time would both act on the one manager cluster."""
+    process = Manager(bed, **manager_settings)
+    process.start()
+    yield process
+    process.kill()
+
+
+@pytest.fixture
+async def crew(bed: Testbed, manager: Manager) -> AsyncIterator[Team]:
+    """A team whose workers are all connected."""
+    try:
+        async with team(bed) as members:
+            await members.all_active()
+            yield members
+    except BaseException as error:
+        error.add_note(f"the manager's log ends with:\n{manager.tail()}")
+        raise

@@ -1,0 +1,277 @@
+"""What the real tests have in common: the manager as the process users run, and a team's queue over three workers.
+
+The manager is a subprocess (`multikueue run`), so it can be killed, frozen and limited like the real one; everything is
+judged from the API servers, never from inside the process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from testbed import objects, queues
+from testbed.bed import Testbed, unique
+from testbed.client import Client, eventually
+from testbed.jobs import complete_job
+from testbed.kubeconfig import dump
+from testbed.objects import JOB, MULTIKUEUE_CLUSTER, WORKLOAD, Object
+from testbed.proxy import Link
+
+__all__ = ["QUICK", "Manager", "Team", "team"]
+
+QUICK: Mapping[str, str] = {
+    "MULTIKUEUE_LOG__FORMAT": "json",
+    "MULTIKUEUE_LOG__LEVEL": "debug",
+    "MULTIKUEUE_QUOTA__REQUEUE_FIRST": "1s",
+    "MULTIKUEUE_DISPATCH__GC_INTERVAL": "5s",
+}
+"""Settings of the tests: nobody waits a minute to see a retry."""
+
+
+class Manager:
+    """The manager process of a testbed. `settings` are environment variables on top of `QUICK`."""
+
+    def __init__(
+        self, bed: Testbed, *, command: tuple[str, ...] = ("-m", "multikueue", "run"), **settings: str
+    ) -> None:
+        self.bed = bed
+        self.settings = dict(QUICK) | {f"MULTIKUEUE_{key}": value for key, value in settings.items()}
+        self.log = bed.folder / f"{unique('manager')}.log"
+        self._command = command
+        self._kubeconfig = bed.folder / "manager.kubeconfig"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, **more: str) -> None:
+        """Start it; `more` are environment variables of this start only."""
+        self._kubeconfig.write_bytes(dump(self.bed.manager.kubeconfig()))
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, *self._command, "--kubeconfig", str(self._kubeconfig)],
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **self.settings, **more},
+                start_new_session=True,
+            )
+
+    def kill(self) -> None:
+        """SIGKILL: nothing is tidied up."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """SIGTERM; answers the exit code."""
+        return self._end(signal.SIGTERM)
+
+    def freeze(self) -> None:
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    async def ended(self) -> None:
+        """Waits until it has died by itself."""
+        while self.alive:  # noqa: ASYNC110
+            await anyio.sleep(0.02)
+
+    def _end(self, number: signal.Signals) -> int:
+        if self._process is None:
+            return 0
+        if self._process.poll() is None:
+            self._process.send_signal(number)
+        try:
+            return self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise
+
+    def tail(self, lines: int = 60) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:]) if self.log.exists() else ""
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Manager]:
+        self.start()
+        try:
+            yield self
+        except BaseException as error:
+            error.add_note(f"the manager's log ends with:\n{self.tail()}")
+            raise
+        finally:
+            self.kill()
+
+
+@dataclass(slots=True)
+class Team:
+    """One namespace with a queue that is dispatched to all workers, each through a link of its own.
+
+    `clients` are administrators of the clusters that see them directly, whatever the links do. Workers are called by the
+    names of their planes; the MultiKueueCluster of one is `NAMESPACE-worker1`.
+    """
+
+    bed: Testbed
+    namespace: str
+    manager: Client
+    clients: dict[str, Client]
+    links: dict[str, Link]
+    names: list[str] = field(default_factory=list)
+
+    def cluster(self, worker: str) -> str:
+        return f"{self.namespace}-{worker}"
+
+    def worker_of(self, cluster: str) -> str:
+        return cluster.removeprefix(f"{self.namespace}-")
+
+    async def submit(self, name: str = "job", **more: Any) -> Object:
+        """A job as the webhook would leave it: suspended and managed by us."""
+        body = objects.job(name, self.namespace, **({"managed_by": objects.MULTIKUEUE_CONTROLLER} | more))
+        return await self.manager.create(body)
+
+    async def job(self, name: str = "job") -> Object:
+        return await self.manager.get(JOB, name, self.namespace)
+
+    async def workload(self, name: str = "job") -> Object:
+        """The local workload of a job."""
+        for body in await self.manager.list(WORKLOAD, self.namespace):
+            owners = body["metadata"].get("ownerReferences") or []
+            if any(owner["name"] == name for owner in owners):
+                return body
+        raise AssertionError(f"no workload of job {name}")
+
+    async def condition(self, type_: str, name: str = "job") -> Object | None:
+        return objects.condition(await self.workload(name), type_)
+
+    async def is_true(self, type_: str, name: str = "job") -> bool:
+        condition = await self.condition(type_, name)
+        return condition is not None and condition["status"] == "True"
+
+    async def check(self, name: str = "job") -> Object:
+        """Our admission check's state on a workload."""
+        checks = (await self.workload(name)).get("status", {}).get("admissionChecks") or []
+        (check,) = [c for c in checks if c["name"] == self.namespace]
+        return check  # type: ignore[no-any-return]
+
+    async def winner(self, name: str = "job", *, timeout: float = 20) -> str:
+        """The worker that won, once one has: its plane's name."""
+
+        async def decided() -> str | None:
+            return (await self.workload(name)).get("status", {}).get("clusterName")
+
+        return self.worker_of(await eventually(decided, timeout=timeout))
+
+    async def copies(self, name: str = "job") -> dict[str, Object]:
+        """The copies of a workload, by worker."""
+        local = (await self.workload(name))["metadata"]["name"]
+        found = {w: await c.find(WORKLOAD, local, self.namespace) for w, c in self.clients.items()}
+        return {worker: body for worker, body in found.items() if body is not None}
+
+    async def remote_jobs(self, name: str = "job") -> dict[str, Object]:
+        """The jobs of that name on the workers, by worker."""
+        found = {w: await c.find(JOB, name, self.namespace) for w, c in self.clients.items()}
+        return {worker: body for worker, body in found.items() if body is not None}
+
+    async def runs_on(self, name: str = "job", *, timeout: float = 20) -> str:
+        """The one worker whose job runs, once it does."""
+
+        async def running() -> str | None:
+            jobs = await self.remote_jobs(name)
+            started = [worker for worker, body in jobs.items() if not body["spec"].get("suspend")]
+            assert len(started) <= 1, f"runs on {started}"
+            return started[0] if started else None
+
+        return await eventually(running, timeout=timeout)
+
+    async def complete(self, worker: str, name: str = "job") -> None:
+        await complete_job(self.clients[worker], self.namespace, name)
+
+    async def finished(self, name: str = "job", *, timeout: float = 20) -> Object:
+        """The local job, once it and its workload are finished and nothing of it is left on any worker."""
+
+        async def over() -> Object | None:
+            assert await self.is_true("Finished", name), "the workload is not finished"
+            body = await self.job(name)
+            ended = [c["type"] for c in body["status"].get("conditions") or [] if c["status"] == "True"]
+            assert {"Complete", "Failed"} & set(ended), "the job is not finished"
+            return body
+
+        body = await eventually(over, timeout=timeout)
+        await self.clean(name, timeout=timeout)
+        return body
+
+    async def clean(self, name: str = "job", *, timeout: float = 20) -> None:
+        """Waits until no worker holds anything of ours in this namespace with that job's name."""
+
+        async def nothing() -> bool:
+            for worker, client in self.clients.items():
+                ours = f"kueue.x-k8s.io/multikueue-origin={ORIGIN}"
+                left = await client.list(JOB, self.namespace, labels=ours)
+                assert name not in [body["metadata"]["name"] for body in left], f"a job is left on {worker}"
+                copies = await client.list(WORKLOAD, self.namespace, labels=ours)
+                assert not [c for c in copies if f"job-{name}-" in c["metadata"]["name"]], f"a copy is left on {worker}"
+            return True
+
+        await eventually(nothing, timeout=timeout)
+
+    async def active(self, worker: str, *, status: str = "True", timeout: float = 20) -> Object:
+        """The Active condition of a worker's MultiKueueCluster, once it has that status."""
+
+        async def has() -> Object | None:
+            body = await self.manager.get(MULTIKUEUE_CLUSTER, self.cluster(worker))
+            condition = objects.condition(body, "Active")
+            return condition if condition is not None and condition["status"] == status else None
+
+        return await eventually(has, timeout=timeout)
+
+    async def all_active(self) -> None:
+        for worker in self.links:
+            await self.active(worker, timeout=40)
+
+
+ORIGIN = "multikueue"
+
+
+@asynccontextmanager
+async def team(bed: Testbed, *, workers: int | None = None, quota: Mapping[str, str] | None = None) -> AsyncIterator[Team]:
+    """A namespace of its own with everything it needs; afterwards its clusters are taken from the manager again."""
+    namespace, planes = unique("team"), bed.workers[:workers]
+    links = {plane.name: bed.link(plane) for plane in planes}
+    amounts = quota or objects.DEFAULT_QUOTA
+    await queues.workers_setup(planes, namespace=namespace, quota=amounts)
+    configs = {plane.name: plane.kubeconfig(server=links[plane.name].url) for plane in planes}
+    await queues.manager_setup(bed.manager, configs, namespace=namespace, quota=amounts)
+    async with bed.manager.client() as manager, anyio.create_task_group():
+        clients: dict[str, Client] = {}
+        try:
+            for plane in planes:
+                clients[plane.name] = await plane.client().__aenter__()
+            yield Team(bed, namespace, manager, clients, links)
+        finally:
+            with anyio.CancelScope(shield=True):
+                for link in links.values():
+                    link.ok()
+                for body in await manager.list(JOB, namespace):
+                    await manager.delete(JOB, body["metadata"]["name"], namespace)
+                for worker in links:
+                    await manager.delete(MULTIKUEUE_CLUSTER, f"{namespace}-{worker}")
+                for client in clients.values():
+                    await client.__aexit__(None, None, None)
+
+
+def logs_of(manager: Manager) -> str:
+    return Path(manager.log).read_text(errors="replace")

@@ -1,0 +1,67 @@
+"""The tests mirror the rooms, each room says what it is, and what a room exports is there."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+MODULES = sorted(
+    path.relative_to(ROOT) for tree in ("multikueue", "strategies") for path in (ROOT / tree).rglob("*.py")
+)
+ROOMS = [path for path in MODULES if path.name == "__init__.py"]
+PLAIN = [path for path in MODULES if not path.name.startswith("__")]
+
+ELSEWHERE: dict[str, str] = {}
+"""Modules that are tested through another one, on purpose: module to the file that tests it."""
+
+
+def decides(path: Path) -> bool:
+    """Whether there is anything to test: a module of declarations alone has no function with a branch or a loop."""
+    tree = ast.parse((ROOT / path).read_text())
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    branches = (ast.If, ast.IfExp, ast.For, ast.While, ast.Try, ast.Match, ast.comprehension, ast.AsyncFor)
+    return any(isinstance(node, branches) for function in functions for node in ast.walk(function))
+
+
+def expected_test(path: Path) -> Path:
+    if path.as_posix() in ELSEWHERE:
+        return Path("tests") / ELSEWHERE[path.as_posix()]
+    room = path.parts[1:-1] if path.parts[0] == "multikueue" else path.parts[:-1]
+    return Path("tests", *room, f"test_{path.name}")
+
+
+@pytest.mark.parametrize("path", [path for path in PLAIN if decides(path)], ids=str)
+def test_a_module_that_decides_something_has_its_test_file(path: Path) -> None:
+    assert (ROOT / expected_test(path)).is_file(), f"expected {expected_test(path)}"
+
+
+def test_exceptions_are_needed_and_true() -> None:
+    assert [name for name in ELSEWHERE if not (ROOT / name).is_file()] == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=str)
+def test_a_module_says_what_it_is(path: Path) -> None:
+    text = ast.get_docstring(ast.parse((ROOT / path).read_text()))
+    assert text
+    assert text.splitlines()[0].endswith((".", ":", "?"))
+
+
+@pytest.mark.parametrize("path", [path for path in ROOMS if len(path.parts) < 4], ids=str)
+def test_a_room_is_described_in_a_few_lines(path: Path) -> None:
+    text = ast.get_docstring(ast.parse((ROOT / path).read_text())) or ""
+    assert 1 <= len(text.splitlines()) <= 25
+
+
+@pytest.mark.parametrize("path", MODULES, ids=str)
+def test_what_a_module_exports_is_there_once(path: Path) -> None:
+    name = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+    if name.endswith("__main__"):
+        return
+    module = importlib.import_module(name)
+    exported = list(getattr(module, "__all__", []))
+    assert len(set(exported)) == len(exported)
+    assert [each for each in exported if not hasattr(module, each)] == []
