@@ -164,7 +164,7 @@ class BatchJob:
 
     def reset_status_patch(self, job: Job) -> Tree | None:
         """For a suspended, unfinished job of ours. The counters of finished pods stay: they may not decrease."""
-        if self.finished(job) or not self.is_suspended(job):
+        if self.unmanaged_reason(job) or self.finished(job) or not self.is_suspended(job):
             return None
         status = _tree(job.status)
         clean = batch_status.reset(status)

@@ -5,3 +5,9 @@ kubeconfig, the calls with their deadlines and retries, and the reflector that k
 was seen is not kept here (that is `store`, wired in as a sink) and nothing is decided here (`controllers`). Its users
 are `manager` and `controllers`; it imports `api` and `errors`.
 """
+
+from multikueue.kube.library import spare_models
+
+__all__: list[str] = []
+
+spare_models()

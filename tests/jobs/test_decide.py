@@ -194,6 +194,11 @@ def test_a_suspended_job_changes_its_queue() -> None:
             ["UpdateWorkloadSpec"],
             id="pending, to a queue that is not there: wait there",
         ),
+        pytest.param(
+            JobView(job=ours().queue("other").suspended(False).build(), workloads=(RESERVED,)),
+            ["PatchJob"],
+            id="running without leave: stopped first",
+        ),
     ],
 )
 def test_changing_queues(view: JobView, expected: list[str]) -> None:
@@ -322,8 +327,9 @@ def test_a_deleted_workload_is_released_when_nothing_runs() -> None:
     assert actions(JobView(job=HELD, workloads=(leaving,))) == (RemoveFinalizer(leaving.key),)
 
 
-def test_a_deleted_workload_that_no_longer_matches_is_released_too() -> None:
-    leaving = become(RESERVED, lambda w: w.deleted())
+@pytest.mark.parametrize("workload", [PENDING, RESERVED], ids=["pending", "with quota"])
+def test_a_deleted_workload_that_no_longer_matches_is_released_too(workload: Workload) -> None:
+    leaving = become(workload, lambda w: w.deleted())
     assert actions(JobView(job=changed(), workloads=(leaving,))) == (RemoveFinalizer(leaving.key),)
 
 

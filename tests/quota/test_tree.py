@@ -58,11 +58,11 @@ FIGURES = {
         [9000],
         [20000],
     ),
-    "QE-128 an oversubscribed cohort starves all": (
+    "QE-128 an oversubscribed cohort starves even those who neither borrow nor lend": (
         {"cq1": member("c", 10000), "cq2": member("c", 10000, 0, 0)},
         {"c": member("", 10000)},
         {"cq1": 31000},
-        [0, 10000],
+        [0, 0],
         [20000, 10000],
     ),
     "QE-129 borrowing and lending limits side by side": (

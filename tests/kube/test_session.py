@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import socket
+import ssl
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from multikueue import __version__
+from multikueue.kube.session import USER_AGENT, explain, open_session
+from tests.kube.server import Script, says, serving
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_session_looks_at_no_environment_and_keeps_no_cookies() -> None:
+    async with open_session(user_agent="x", limit=1) as session:
+        assert session.trust_env is False
+        assert isinstance(session.cookie_jar, aiohttp.DummyCookieJar)
+
+
+async def test_proxies_and_netrc_of_the_environment_are_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login u password leaked\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    script = Script(says({}))
+    async with serving(script) as url, open_session(user_agent=USER_AGENT, limit=1) as session:
+        async with session.get(url, headers={"Authorization": "Bearer t"}) as response:
+            assert response.status == 200
+        async with session.get(url):
+            pass
+    assert [request.headers.get("Authorization") for request in script.requests] == ["Bearer t", None]
+    assert script.requests[0].headers["User-Agent"] == f"multikueue/{__version__}"
+
+
+async def test_a_dead_peer_is_noticed_by_the_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[socket.socket] = []
+    real = socket.socket.setsockopt
+
+    def spy(self: socket.socket, *args: int) -> None:
+        made.append(self)
+        real(self, *args)
+
+    monkeypatch.setattr(socket.socket, "setsockopt", spy)
+    async with serving(Script(says({}))) as url, open_session(user_agent="x", limit=1) as session, session.get(url):
+        ours = made[-1]
+        for sock in made:
+            if sock.fileno() >= 0 and sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT):
+                ours = sock
+        assert ours.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        assert ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 30
+        assert ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 60_000
+
+
+def connector_error(error: OSError) -> aiohttp.ClientConnectorError:
+    key = aiohttp.client_reqrep.ConnectionKey("h", 1, True, True, None, None, None)
+    return aiohttp.ClientConnectorError(key, error)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        pytest.param(TimeoutError(), "no answer in time", id="a deadline"),
+        pytest.param(aiohttp.ConnectionTimeoutError("to https://h/x"), "no connection in time", id="a slow connect"),
+        pytest.param(aiohttp.SocketTimeoutError(), "no answer in time", id="silence"),
+        pytest.param(aiohttp.ServerDisconnectedError(), "Server disconnected", id="hung up"),
+        pytest.param(connector_error(OSError(111, "refused")), "no connection: [Errno 111] refused", id="refused"),
+        pytest.param(ssl.SSLError("bad"), "('bad',)", id="TLS"),
+        pytest.param(aiohttp.ClientPayloadError(), "ClientPayloadError", id="nothing to say"),
+    ],
+)
+def test_the_same_cause_has_the_same_words(error: Exception, said: str) -> None:
+    assert explain(error) == said
