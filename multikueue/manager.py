@@ -27,6 +27,7 @@ from multikueue.controllers.clusters import Clusters
 from multikueue.controllers.events import Recorder
 from multikueue.controllers.jobs import Jobs
 from multikueue.controllers.queues import Queues as QueueStatuses
+from multikueue.controllers.webhooks import Service, Webhooks, keep_webhook
 from multikueue.controllers.workloads import Workloads
 from multikueue.controllers.world import Queues, World
 from multikueue.kube.client import Client
@@ -37,6 +38,7 @@ from multikueue.runtime import Priority, Result, SystemClock, WorkQueue, run_con
 from multikueue.settings import Settings
 from multikueue.store.cache import Cache
 from multikueue.store.store import Store
+from multikueue.web.server import Server
 
 log = structlog.get_logger()
 
@@ -101,16 +103,52 @@ class Manager:
             lost_after=dispatch.worker_lost_timeout,
         )
         clusters = Clusters(world, dispatch, self.settings.cluster.namespace)
-        async with anyio.create_task_group() as tasks:
+        async with (
+            Server(ready=self._unready, lookup=store.uses_multikueue) as server,
+            anyio.create_task_group() as tasks,
+        ):
+            await self._serve_probes(server)
             await self._sync(tasks, store)
             tasks.start_soon(recorder.run, self.client)
             tasks.start_soon(clusters.run)
             tasks.start_soon(self._loop("clusters", queues.clusters, clusters.reconcile, workers=4))
             await self._first_contact(store, clusters)
             self._start_acting(tasks, world, admission)
+            await self._serve_webhook(tasks, server)
             self.ready = True
             log.info("manager.ready", workers=sorted(store.workers))
             started.started()
+
+    def _unready(self) -> str | None:
+        return None if self.ready else "not all caches are synced"
+
+    async def _serve_probes(self, server: Server) -> None:
+        probes = self.settings.probes
+        if probes.port is not None:
+            log.info("probes.serving", host=probes.host, port=await server.serve_probes(probes.host, probes.port))
+
+    async def _serve_webhook(self, tasks: anyio.abc.TaskGroup, server: Server) -> None:
+        """Serve and register the admission webhook; returns once it stands."""
+        settings, namespace = self.settings.webhook, self.settings.cluster.namespace
+        if not settings.enabled:
+            return
+        webhook = Webhooks(
+            client=self.client,
+            server=server,
+            now=self.clock.now,
+            namespace=namespace,
+            address=settings.url or Service(settings.service_namespace or namespace, settings.service_name),
+            host=settings.host,
+            port=settings.port,
+            failure_policy=settings.failure_policy,
+        )
+        stands = anyio.Event()
+
+        async def keep() -> None:
+            await keep_webhook(webhook, clock=self.clock, started=lambda _port: stands.set())
+
+        tasks.start_soon(keep)
+        await stands.wait()
 
     async def _sync(self, tasks: anyio.abc.TaskGroup, store: Store) -> None:
         namespace = self.settings.cluster.namespace

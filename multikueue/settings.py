@@ -43,6 +43,7 @@ __all__ = [
     "Cluster",
     "Dispatch",
     "Log",
+    "Probes",
     "Quota",
     "Role",
     "Settings",
@@ -172,7 +173,7 @@ class Dispatch(_Group):
     suspect_after: Span = timedelta(seconds=2)
     """How long a worker may fail before it is suspect: it gets no new copies, those it has stay."""
 
-    isolate_after: Span = timedelta(seconds=10)
+    isolate_after: Span = timedelta(seconds=5)
     """How long a worker may fail before it is isolated: calls to it fail at once until it gives a sign of life."""
 
     concurrency: Annotated[int, Field(ge=1)] = 64
@@ -253,6 +254,16 @@ class Webhook(_Group):
     """What happens to new jobs while we are down: Fail refuses them, Ignore lets them in unmarked and unsuspended."""
 
 
+class Probes(_Group):
+    """Health for whoever runs the process, in plain HTTP: /healthz and /readyz."""
+
+    host: str = "0.0.0.0"  # noqa: S104  # the kubelet calls in from outside of the pod
+    """Address to listen on."""
+
+    port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    """Port to listen on; 0 takes a free one. Without it: no probes."""
+
+
 class Log(_Group):
     """What we say on standard error."""
 
@@ -275,6 +286,7 @@ class Settings(_Group):
     dispatch: Dispatch = Dispatch()
     quota: Quota = Quota()
     webhook: Webhook = Webhook()
+    probes: Probes = Probes()
     log: Log = Log()
 
 

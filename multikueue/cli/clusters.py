@@ -162,6 +162,7 @@ def register(
     if context is None and kubeconfig is None:
         raise typer.BadParameter("say which cluster joins: give --context or --kubeconfig of the worker")
     registration = Registration(cluster=name, namespace=namespace, origin=origin)
+    wanted_validity = DEFAULT_VALIDITY if validity is None else validity
     at_worker, at_manager = Target(kubeconfig, context, name), Target(manager_kubeconfig, manager_context)
 
     async def work() -> Joined | None:
@@ -175,7 +176,7 @@ def register(
                 here, server=server or here.server, tls_server_name=tls_server_name or here.tls_server_name
             ),
             credential=credential,
-            validity=validity or DEFAULT_VALIDITY,
+            validity=wanted_validity,
             config=config_name,
         )
         async with _side(at_manager, "the manager", dry_run) as manager, _side(at_worker, name, dry_run) as worker:
@@ -185,7 +186,7 @@ def register(
     if joined is None:
         _print_plan(registration, output)
     else:
-        _print_joined(name, joined, validity or DEFAULT_VALIDITY, output)
+        _print_joined(name, joined, wanted_validity, output)
 
 
 @app.command("list")

@@ -32,6 +32,13 @@ Config = Annotated[
         "--config", "-f", envvar="MULTIKUEUE_CONFIG", help="YAML file with settings.", exists=True, dir_okay=False
     ),
 ]
+WebhookUrl = Annotated[
+    str | None,
+    typer.Option(
+        help="Serve the admission webhook, which the API server finds at this https URL. Then jobs need no more than a "
+        "queue label; without it, users set `suspend: true` and `managedBy` themselves."
+    ),
+]
 Level = Annotated[LogLevel | None, typer.Option(help="Least important events to show. (default: info)")]
 Form = Annotated[LogFormat | None, typer.Option(help="How events are written. (default: auto)")]
 
@@ -40,6 +47,7 @@ def run(
     config: Config = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
+    webhook_url: WebhookUrl = None,
     log_level: Level = None,
     log_format: Form = None,
 ) -> None:
@@ -54,6 +62,8 @@ def run(
         config,
         cluster__kubeconfig=kubeconfig,
         cluster__context=context,
+        webhook__enabled=True if webhook_url else None,
+        webhook__url=webhook_url,
         log__level=log_level and log_level.value,
         log__format=log_format and log_format.value,
     )

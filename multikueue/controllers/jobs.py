@@ -77,11 +77,13 @@ class Jobs:
     def _remote(self, workloads: tuple[Workload, ...]) -> Remote | None:
         """The worker with the job of the present attempt: the recorded winner, or the one that holds it."""
         for workload in workloads:
+            if not self.world.store.held_jobs(workload.key):
+                continue
             group = self.world.group(workload.key, workload)
-            holding = (r for r in group.remotes if group.is_current(r.job))
-            found = next((r for r in holding if r.cluster == workload.status.cluster_name), None) or next(holding, None)
-            if found is not None:
-                return found
+            holding = [r for r in group.remotes if group.is_current(r.job)]
+            recorded = [r for r in holding if r.cluster == workload.status.cluster_name]
+            if holding:
+                return (recorded or holding)[0]
         return None
 
     @singledispatchmethod

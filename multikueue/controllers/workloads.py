@@ -16,6 +16,7 @@ from multikueue.api.workload import Workload, workload_spec
 from multikueue.controllers.jobs import release
 from multikueue.controllers.world import World
 from multikueue.dispatch.decide import Decision, Event, decide, is_holding
+from multikueue.dispatch.group import Group
 from multikueue.errors import Invalid, NotFound
 from multikueue.jobs.table import adapter_for
 from multikueue.quota import lifecycle
@@ -38,10 +39,13 @@ class Workloads:
     async def reconcile(self, key: ObjectKey) -> Result:
         local = self.world.store.workloads.get(key)
         if local is None:
-            self._send(key, self._decide(key, None))
+            self._send(key, decide(self.world.group(key, None), self.world.strategy, self.world.now()))
             return Result()
-        step = self._step(local)
-        decision = self._decide(key, msgspec.structs.replace(local, status=step.status))
+        group = self.world.group(key, local)
+        step = self._step(local, group)
+        if step.status is not local.status:
+            group = self.world.group(key, msgspec.structs.replace(local, status=step.status))
+        decision = decide(group, self.world.strategy, self.world.now())
         status = decision.status or step.status
         if not local.has("Finished"):
             status = lifecycle.synchronise_admitted(status, local.metadata.generation, self.world.now())
@@ -56,10 +60,7 @@ class Workloads:
             if event.reason not in ROUTINE:
                 self.world.recorder.emit(WORKLOADS, local, type_=event.type, reason=event.reason, message=event.message)
 
-    def _decide(self, key: ObjectKey, local: Workload | None) -> Decision:
-        return decide(self.world.group(key, local), self.world.strategy, self.world.now())
-
-    def _step(self, local: Workload) -> lifecycle.Step:
+    def _step(self, local: Workload, group: Group) -> lifecycle.Step:
         store, now = self.world.store, self.world.now()
         local_queue = store.local_queues.get(ObjectKey(local.metadata.namespace, workload_spec(local).queue_name))
         name = local_queue.spec.cluster_queue if local_queue else ""
@@ -75,7 +76,7 @@ class Workloads:
             local_queue=local_queue,
             cluster_queue=store.cluster_queues.get(ObjectKey("", name)),
             cluster_queue_active=not store.engine.cluster_queue_problems(name),
-            holding=is_holding(self.world.group(local.key, local), now),
+            holding=is_holding(group, now),
             job_finished=adapter_for(job).finished(job) if job else None,
             retry_backoff=self._backoff(local),
         )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
+from functools import lru_cache
 
 from multikueue.api.job import Job, job_status
-from multikueue.api.meta import Condition, Object, ObjectKey
+from multikueue.api.meta import Condition, Object, ObjectKey, render_time
 from multikueue.api.multikueue import CONTROLLER_NAME
 from multikueue.api.workload import (
     ADMITTED,
@@ -86,6 +87,9 @@ class Remote:
         return self.has(ADMITTED) and not self.has(EVICTED) and not self.has(FINISHED)
 
 
+_mark = lru_cache(maxsize=1024)(render_time)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
     """Everything one decision looks at.
@@ -125,7 +129,7 @@ class Group:
         reserved = self.local.condition(QUOTA_RESERVED) if self.local else None
         if reserved is None or reserved.status != "True" or reserved.last_transition_time is None:
             return ""
-        return reserved.last_transition_time.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return _mark(reserved.last_transition_time)
 
     def is_current(self, item: Object | None) -> bool:
         """Whether a remote object belongs to the present attempt.

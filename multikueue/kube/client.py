@@ -387,7 +387,7 @@ class Client:
                     attempt=attempt,
                     chance=random.random(),  # noqa: S311  # spreads retries, guards nothing
                 )
-                if wait is None or monotonic() + wait >= deadline:
+                if wait is None or monotonic() + wait >= deadline or self._calls.closed:
                     raise
             await anyio.sleep(wait)
 

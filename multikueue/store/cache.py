@@ -43,7 +43,8 @@ class Cache(Generic[T]):
 
     def by(self, index: str, value: Hashable) -> tuple[T, ...]:
         """The objects whose index function named `value`, in the order they came."""
-        return tuple(self._objects[key] for key in self._indexes[index].get(value, ()))
+        keys = self._indexes[index].get(value)
+        return tuple(self._objects[key] for key in keys) if keys else ()
 
     def upsert(self, item: T) -> None:
         """Take in an object, unless something newer is known or it is known to be deleted."""

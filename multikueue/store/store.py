@@ -100,6 +100,10 @@ class Store:
         job = self.jobs.get(key) if key else None
         return job if job and owner and job.metadata.uid == owner.uid else None
 
+    def held_jobs(self, key: ObjectKey) -> bool:
+        """Whether any worker holds a job of ours for that workload."""
+        return any(worker.job_of(key) is not None for worker in self.workers.values())
+
     def multikueue_check(self, workload: Workload) -> AdmissionCheck | None:
         """The first of the workload's checks that is ours (contract 3.1 E2)."""
         checks = (self.checks.get(ObjectKey("", c.name)) for c in workload.status.admission_checks)

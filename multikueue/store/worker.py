@@ -56,7 +56,8 @@ class WorkerView:
 
     def job_of(self, key: ObjectKey) -> Job | None:
         """Our job for the workload of that key."""
-        return next(iter(self.jobs.by("workload", key)), None)
+        found = self.jobs.by("workload", key)
+        return found[0] if found else None
 
     def conflict(self, key: ObjectKey, now: datetime) -> str:
         conflict = self.conflicts.get(key)

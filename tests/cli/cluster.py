@@ -236,6 +236,7 @@ def serve(cluster: Cluster, authority: trustme.CA) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1  # head and body in one piece, or each answer waits 40 ms for an acknowledgement
 
         def answer(self) -> None:
             url = urlsplit(self.path)
@@ -255,7 +256,10 @@ def serve(cluster: Cluster, authority: trustme.CA) -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             """Nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 64  # of connections not accepted yet; a full queue costs the client a second
+
+    server = Server(("127.0.0.1", 0), Handler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
     server.socket = context.wrap_socket(server.socket, server_side=True)

@@ -29,7 +29,7 @@ class Script:
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         self.requests.append(request)
-        self.bodies.append(await request.read())
+        self.bodies.append(await request.content.read())
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         return await answer(request)
 

@@ -87,7 +87,8 @@ class Play:
         reserved: list[str] = []
         while True:
             reserved += self.run()
-            if not any([self.write(key) for key in list(self.workloads)]):
+            written = [key for key in list(self.workloads) if self.write(key)]
+            if not written:
                 return reserved
 
     def write(self, key: ObjectKey, *, holding: bool = False) -> bool:

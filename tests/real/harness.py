@@ -6,11 +6,14 @@ judged from the API servers, never from inside the process.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +29,7 @@ from testbed.kubeconfig import dump
 from testbed.objects import JOB, MULTIKUEUE_CLUSTER, WORKLOAD, Object
 from testbed.proxy import Link
 
-__all__ = ["QUICK", "Manager", "Team", "team"]
+__all__ = ["QUICK", "Manager", "Starts", "Team", "Wins", "complaints", "logged", "starts", "team", "wins"]
 
 QUICK: Mapping[str, str] = {
     "MULTIKUEUE_LOG__FORMAT": "json",
@@ -275,3 +278,114 @@ async def team(bed: Testbed, *, workers: int | None = None, quota: Mapping[str, 
 
 def logs_of(manager: Manager) -> str:
     return Path(manager.log).read_text(errors="replace")
+
+
+def logged(manager: Manager, *, offset: int = 0) -> list[Object]:
+    """What the manager logged from that size of its log on. A line cut off by its death is left out."""
+    text = manager.log.read_bytes()[offset:].decode(errors="replace")
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{") and line.endswith("}")]
+
+
+def complaints(manager: Manager, *levels: str, offset: int = 0) -> list[Object]:
+    """What it logged as an error (or at those levels). It must never log one because of what happens outside."""
+    return [entry for entry in logged(manager, offset=offset) if entry.get("level") in (levels or ("error", "critical"))]
+
+
+@dataclass(slots=True)
+class Starts:
+    """Every job of a team that was ever allowed to run on a worker: job name to UID to worker, in the order of events.
+
+    Watched, not polled: a job that ran for a moment only is seen too.
+    """
+
+    team: Team
+    runs: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+    _seen: set[tuple[str, str]] = field(default_factory=set)
+    _news: anyio.Event = field(default_factory=anyio.Event)
+
+    async def follow(self, worker: str, on_start: Callable[[str, str], None] | None) -> None:
+        async for _, body in self.team.clients[worker].watch(JOB, self.team.namespace):
+            meta = body["metadata"]
+            self._seen.add((worker, meta["name"]))
+            if not body["spec"].get("suspend") and meta["uid"] not in self.runs[meta["name"]]:
+                self.runs[meta["name"]][meta["uid"]] = worker
+                if on_start is not None:
+                    on_start(worker, meta["name"])
+            self._news.set()
+            self._news = anyio.Event()
+
+    async def first(self, name: str = "job", *, timeout: float = 30) -> str:
+        """The worker where a job started first, once it has."""
+        return (await self.times(1, name, timeout=timeout))[0]
+
+    async def times(self, count: int, name: str = "job", *, timeout: float = 30) -> list[str]:
+        """Where a job started, once it has as often as that."""
+        with anyio.fail_after(timeout):
+            while len(self.runs[name]) < count:
+                await self._news.wait()
+        return list(self.runs[name].values())
+
+    async def settled(self) -> Starts:
+        """Itself, once it has seen what had happened until now: it waits for the news of a job made for that purpose."""
+        probe = unique("probe")
+        for worker, client in self.team.clients.items():
+            await client.create(objects.job(probe, self.team.namespace, queue=None))
+            with anyio.fail_after(20):
+                while (worker, probe) not in self._seen:
+                    await self._news.wait()
+            await client.delete(JOB, probe, self.team.namespace)
+        return self
+
+    def twice(self) -> dict[str, list[str]]:
+        """The jobs that started more than once, and where."""
+        return {name: list(runs.values()) for name, runs in self.runs.items() if len(runs) > 1}
+
+
+@asynccontextmanager
+async def starts(members: Team, on_start: Callable[[str, str], None] | None = None) -> AsyncIterator[Starts]:
+    """Record a team's starts as long as the block lasts; `on_start(worker, job)` is told each at once."""
+    record = Starts(members)
+    async with anyio.create_task_group() as tasks:
+        for worker in members.clients:
+            tasks.start_soon(record.follow, worker, on_start)
+        yield record
+        tasks.cancel_scope.cancel()
+
+
+@dataclass(slots=True)
+class Wins:
+    """When each workload of a team got its winner: workload name to (seconds on our clock, cluster), by a watch."""
+
+    team: Team
+    found: dict[str, tuple[float, str]] = field(default_factory=dict)
+    _news: anyio.Event = field(default_factory=anyio.Event)
+
+    async def follow(self) -> None:
+        async for _, body in self.team.manager.watch(WORKLOAD, self.team.namespace):
+            name, winner = body["metadata"]["name"], body.get("status", {}).get("clusterName")
+            if winner and name not in self.found:
+                self.found[name] = (time.monotonic(), self.team.worker_of(winner))
+                self._news.set()
+                self._news = anyio.Event()
+
+    async def reach(self, count: int, *, timeout: float = 60) -> None:
+        """Waits until so many have a winner."""
+        with anyio.move_on_after(timeout):
+            while len(self.found) < count:
+                await self._news.wait()
+        assert len(self.found) >= count, f"only {len(self.found)} of {count} have a winner after {timeout:g} s"
+
+    def pauses(self, since: float) -> list[float]:
+        """The seconds without any admission, from `since` to the first, and from each to the next."""
+        moments = sorted(moment for moment, _ in self.found.values())
+        return [later - sooner for sooner, later in zip([since, *moments], moments, strict=False)]
+
+
+@asynccontextmanager
+async def wins(members: Team) -> AsyncIterator[Wins]:
+    """Record a team's wins as long as the block lasts."""
+    record = Wins(members)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(record.follow)
+        yield record
+        tasks.cancel_scope.cancel()

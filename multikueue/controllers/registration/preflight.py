@@ -23,6 +23,9 @@ __all__ = ["Finding", "Level", "Routes", "missing_rights", "preflight", "routes"
 
 Level = Literal["ok", "warning", "failed", "unreachable"]
 
+AT_ONCE = 8
+"""Questions in flight: each needs a connection, and new ones are dear."""
+
 _KUEUE = (WORKLOADS, CLUSTER_QUEUES, LOCAL_QUEUES)
 
 
@@ -48,13 +51,16 @@ async def preflight(worker: Client, queues: Sequence[ObjectKey] = ()) -> tuple[F
 
 
 async def missing_rights(client: Client, rights: Iterable[Right] = RIGHTS) -> dict[Right, tuple[str, ...]]:
-    """The verbs we lack, by right; asked for all at once. Rights that lack nothing are in it too, with no verbs."""
+    """The verbs we lack, by right. Rights that lack nothing are in it too, with no verbs."""
     granted: dict[tuple[Right, str], bool] = {}
     errors: list[MultiKueueError] = []
 
+    limit = anyio.CapacityLimiter(AT_ONCE)
+
     async def look(right: Right, verb: str) -> None:
         try:
-            granted[right, verb] = await _is_allowed(client, right, verb)
+            async with limit:
+                granted[right, verb] = await _is_allowed(client, right, verb)
         except MultiKueueError as error:
             errors.append(error)
 

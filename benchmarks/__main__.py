@@ -1,0 +1,88 @@
+"""`python -m benchmarks`: see `make bench`."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import anyio
+import typer
+
+from benchmarks.bench import Load, measure
+from benchmarks.report import Report, as_json, as_markdown, as_text
+from benchmarks.sides import Ours, Peer, Side
+from testbed.bed import Testbed
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+class Only(StrEnum):
+    OURS = "ours"
+    PEER = "peer"
+
+
+class Form(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+FORMS = {Form.TABLE: as_text, Form.JSON: as_json, Form.MARKDOWN: as_markdown}
+
+
+@app.callback(invoke_without_command=True)
+def bench(
+    context: typer.Context,
+    jobs: Annotated[int, typer.Option(min=1, help="Jobs submitted at once.")] = 200,
+    peer_jobs: Annotated[int | None, typer.Option(min=1, help="The same for the peer.  [default: as many]")] = None,
+    rested: Annotated[int, typer.Option(min=1, help="Jobs one after another, on idle clusters.")] = 20,
+    workers: Annotated[int, typer.Option(min=1, help="Worker clusters.")] = 3,
+    only: Annotated[Only | None, typer.Option(help="Measure one side alone.")] = None,
+    output: Annotated[Form, typer.Option("--output", "-o", help="How to print the figures.")] = Form.TABLE,
+    save: Annotated[Path | None, typer.Option(help="Also write everything there, as JSON.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Exit with 1 when a target is missed.")] = False,
+) -> None:
+    """Measure ours beside Kueue's own manager, on one testbed. Nothing else should run on the machine."""
+    if context.invoked_subcommand is not None:
+        return
+    loads = {Ours: Load(rested, jobs), Peer: Load(max(1, rested // 2), peer_jobs or jobs)}
+    chosen = {side: load for side, load in loads.items() if only in (None, side.name)}
+    report = anyio.run(_run, workers, chosen, backend_options={"use_uvloop": True})
+    print(FORMS[output](report))
+    if save is not None:
+        save.write_text(as_json(report))
+    if check and report.missed:
+        raise typer.Exit(1)
+
+
+async def _run(workers: int, chosen: dict[type[Side], Load]) -> Report:
+    _say("starting the testbed")
+    async with Testbed.start(workers=workers) as bed:
+        sides = {side.name: await measure(side(bed), load, _say) for side, load in chosen.items()}
+    return Report(command=_command(), machine=_machine(), sides=sides)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _command() -> str:
+    return " ".join(["python -m benchmarks", *sys.argv[1:]])
+
+
+def _machine() -> dict[str, str]:
+    settings = " ".join(f"{name}={value}" for name, value in os.environ.items() if name.startswith("MULTIKUEUE_"))
+    machine = {
+        "cores": f"{os.cpu_count()} cores of {platform.machine()}",
+        "python": f"Python {platform.python_version()}",
+        "system": platform.system(),
+    }
+    return machine | ({"settings": settings} if settings else {})
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,169 @@
+"""The order of events: one testbed, one side after the other, jobs one at a time and then at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+import anyio
+
+from benchmarks import meters
+from benchmarks.calls import Calls, calls_of
+from benchmarks.driver import Driver, within
+from benchmarks.figures import Figures
+from benchmarks.sides import MANAGER_USER, WORKER_USER, Side
+from benchmarks.timeline import Distribution, Stage, Timelines
+from benchmarks.wire import Wire
+from testbed.audit import Mark
+from testbed.bed import Testbed
+from testbed.process import Process
+
+__all__ = ["Load", "measure"]
+
+Say = Callable[[str], None]
+
+WARM_UPS = 3
+REST_SECONDS = 0.5
+SINGLE_SECONDS = 60
+SECONDS_PER_JOB = 6
+CALM_SECONDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a side gets to do: so many jobs one after another, then so many at once."""
+
+    rested: int
+    burst: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Jobs one at a time, on idle clusters."""
+
+    jobs: int
+    times: Timelines
+    manager: Calls
+    worker: Calls
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """Jobs at once."""
+
+    jobs: int
+    times: Timelines
+    manager: Calls
+    worker: Calls
+    cpu: dict[str, float]
+    memory: meters.Memory
+
+
+async def measure(side: Side, load: Load, say: Say) -> Figures:
+    """Start a side, measure it, and take it down again."""
+    say(f"{side.name}: starting")
+    try:
+        await side.set_up()
+        startup = meters.cpu_seconds(side.process.pid)
+        async with AsyncExitStack() as stack:
+            wires = [await stack.enter_async_context(Wire.open(plane)) for plane in side.bed.planes.values()]
+            driver = Driver(wires[0], wires[1:], namespace=side.namespace)
+            rest = await _rest(side, driver, load.rested, say)
+            burst = await _burst(side, driver, load.burst, say)
+            await driver.forget()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await side.take_down()
+    await anyio.sleep(CALM_SECONDS)
+    return _figures(len(side.bed.workers), rest, burst, startup)
+
+
+async def _rest(side: Side, driver: Driver, jobs: int, say: Say) -> Rest:
+    """Jobs one after another. A few before them warm connections and caches of everybody and do not count."""
+    say(f"{side.name}: {jobs} jobs one after another")
+    async with driver.watching(closely=True):
+        await _one_by_one(driver, [f"warm-{number:02}" for number in range(WARM_UPS)])
+    await anyio.sleep(CALM_SECONDS)
+    marks = await _marks(side.bed)
+    async with driver.watching(closely=True) as times:
+        await _one_by_one(driver, [f"rest-{number:03}" for number in range(jobs)])
+    return Rest(jobs, times, *await _calls(side.bed, marks, jobs))
+
+
+async def _one_by_one(driver: Driver, names: Sequence[str]) -> None:
+    for number, name in enumerate(names, start=1):
+        await driver.submit([name])
+        await _all_over(driver, number, seconds=SINGLE_SECONDS)
+        await anyio.sleep(REST_SECONDS)
+
+
+async def _burst(side: Side, driver: Driver, jobs: int, say: Say) -> Burst:
+    say(f"{side.name}: {jobs} jobs at once")
+    await anyio.sleep(CALM_SECONDS)
+    marks = await _marks(side.bed)
+    programs = _programs(side)
+    async with driver.watching() as times:
+        before = meters.shares(programs)
+        await driver.submit([f"burst-{number:05}" for number in range(jobs)])
+        await _all_over(driver, jobs, seconds=SINGLE_SECONDS + SECONDS_PER_JOB * jobs)
+        cpu = meters.shares(programs).since(before)
+        memory = meters.memory(side.process.pid)
+    manager, worker = await _calls(side.bed, marks, jobs)
+    say(f"{side.name}: {times.rate(Stage.CREATED, Stage.WON):.2f} jobs/s dispatched")
+    return Burst(jobs, times, manager, worker, cpu, memory)
+
+
+async def _all_over(driver: Driver, jobs: int, *, seconds: float) -> None:
+    """Until everything is finished on the manager cluster and removed from the workers."""
+    for stage in (Stage.CREATED, Stage.WON, Stage.COMPLETE, Stage.FINISHED, Stage.REMOVED):
+        what = f"{jobs} × {stage} (so far {{}})"
+        try:
+            await within(seconds, what, lambda stage=stage: driver.reached(stage, jobs))
+        except TimeoutError as error:
+            raise TimeoutError(str(error).format(driver.times.count(stage))) from None
+    await within(seconds, "the workers are clean", driver.clean)
+
+
+def _programs(side: Side) -> dict[str, Process]:
+    return {"manager": side.process} | {
+        process.name: process for process in side.bed.processes if process is not side.process
+    }
+
+
+async def _marks(bed: Testbed) -> dict[str, Mark]:
+    return {name: await plane.audit.settled() for name, plane in bed.planes.items()}
+
+
+async def _calls(bed: Testbed, marks: dict[str, Mark], jobs: int) -> tuple[Calls, Calls]:
+    """Calls to the manager cluster and to all workers together, since the marks."""
+    until = await _marks(bed)
+    on_manager = bed.manager.audit.events(marks[bed.manager.name], until[bed.manager.name])
+    on_workers = [event for plane in bed.workers for event in plane.audit.events(marks[plane.name], until[plane.name])]
+    return (
+        calls_of(on_manager, user=MANAGER_USER, jobs=jobs),
+        calls_of(on_workers, user=WORKER_USER, jobs=jobs),
+    )
+
+
+def _figures(workers: int, rest: Rest, burst: Burst, startup: float) -> Figures:
+    return Figures(
+        jobs=burst.jobs,
+        rested_jobs=rest.jobs,
+        workers=workers,
+        dispatch_rate=burst.times.rate(Stage.CREATED, Stage.WON),
+        finish_rate=burst.times.rate(Stage.COMPLETE, Stage.FINISHED),
+        start=rest.times.between(Stage.SUBMITTED, Stage.CREATED),
+        completion=rest.times.between(Stage.ENDED, Stage.COMPLETE),
+        manager=burst.manager,
+        worker=burst.worker,
+        cpu_ms=1000 * burst.cpu["manager"] / burst.jobs,
+        startup_cpu_ms=1000 * startup,
+        peak_memory=burst.memory.peak,
+        memory=burst.memory.resident,
+        steps=rest.times.steps(),
+        rested_manager=rest.manager,
+        rested_worker=rest.worker,
+        cpu=burst.cpu,
+    )

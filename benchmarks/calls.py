@@ -1,0 +1,41 @@
+"""API calls of one program, from an audit log, per job."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from testbed.audit import Event
+
+__all__ = ["Calls", "calls_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Calls per job. `refused` are those of the others that were answered with 400 or more; `by` names all."""
+
+    writes: float
+    reads: float
+    watches: float
+    refused: float
+    by: dict[str, float]
+
+
+def calls_of(events: Iterable[Event], *, user: str, jobs: int) -> Calls:
+    """The calls of one user, divided by the number of jobs. Watches count when they begin."""
+    ours = [event for event in events if event.user == user]
+    writes = sum(event.call.is_write for event in ours)
+    watches = sum(event.call.is_watch for event in ours)
+    by = Counter(f"{event.verb} {event.resource}{_refusal(event)}" for event in ours)
+    return Calls(
+        writes=writes / jobs,
+        reads=(len(ours) - writes - watches) / jobs,
+        watches=watches / jobs,
+        refused=sum(event.code >= 400 for event in ours) / jobs,
+        by={name: number / jobs for name, number in sorted(by.items(), key=lambda item: -item[1])},
+    )
+
+
+def _refusal(event: Event) -> str:
+    return f" → {event.code}" if event.code >= 400 else ""

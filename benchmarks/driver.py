@@ -1,0 +1,185 @@
+"""The user who submits jobs, and the kubelets that run them: one and the same for every side.
+
+It learns everything from raw watches, opened before the first job, and polls nothing while something is measured. Each
+remote job is completed, by one status patch, as soon as it is unsuspended.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import TypeVar
+
+import anyio
+import anyio.abc
+import msgspec
+
+from benchmarks.events import JobEvent, WorkloadEvent, completion, job_event, workload_event
+from benchmarks.timeline import Stage, Timelines
+from benchmarks.wire import CONNECTIONS, Wire
+from testbed import objects
+
+__all__ = ["QUEUE", "Driver"]
+
+QUEUE = "main"
+NAME = b"NAME-OF-THE-JOB"
+POLL_SECONDS = 0.2
+
+T = TypeVar("T")
+
+
+class Driver:
+    """Drives one side: its namespace on the manager cluster and on the workers."""
+
+    def __init__(self, manager: Wire, workers: Sequence[Wire], *, namespace: str) -> None:
+        self.namespace = namespace
+        self.times = Timelines()
+        self._manager = manager
+        self._workers = workers
+        self._body = _job_body(namespace)
+        self._jobs: dict[str, str] = {}  # by the name of their workload, which the copies share
+        self._awaited: list[tuple[Stage, int, anyio.Event]] = []
+        self._tasks: anyio.abc.TaskGroup | None = None
+
+    @asynccontextmanager
+    async def watching(self, *, closely: bool = False) -> AsyncIterator[Timelines]:
+        """New timelines, noted while the block runs; `closely` also watches the copies, which costs everybody CPU."""
+        self.times = Timelines()
+        self._jobs.clear()
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            await self._watch(
+                self._manager, self._workload_path(), lambda line: self._on_workload(workload_event(line))
+            )
+            await self._watch(self._manager, self._job_path(), lambda line: self._on_local(job_event(line)))
+            for worker in self._workers:
+                await self._watch(worker, self._job_path(), self._remote_listener(worker))
+                if closely:
+                    await self._watch(worker, self._workload_path(), lambda line: self._on_copy(workload_event(line)))
+            try:
+                yield self.times
+            finally:
+                tasks.cancel_scope.cancel()
+                self._tasks = None
+
+    async def submit(self, names: Sequence[str]) -> None:
+        """Submit these jobs at once: as many calls are under way as there are connections."""
+        waiting = iter(names)
+
+        async def submitter() -> None:
+            for name in waiting:
+                self.times.note(Stage.SUBMITTED, name, time.monotonic())
+                await self._manager.post(self._job_path(), self._body.replace(NAME, name.encode()))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(min(CONNECTIONS, len(names))):
+                tasks.start_soon(submitter)
+
+    async def reached(self, stage: Stage, number: int) -> None:
+        """Wait until so many jobs came to a stage."""
+        if self.times.count(stage) >= number:
+            return
+        event = anyio.Event()
+        self._awaited.append((stage, number, event))
+        await event.wait()
+
+    async def clean(self) -> None:
+        """Wait until the workers hold no workload of this side."""
+        for worker in self._workers:
+            while await _is_something(worker, self._workload_path()):
+                await anyio.sleep(POLL_SECONDS)
+
+    async def forget(self) -> None:
+        """Delete all jobs and workloads of this side on the manager cluster."""
+        await self._manager.delete(self._job_path())
+        await self._manager.delete(self._workload_path())
+
+    async def _watch(self, wire: Wire, path: str, on_event: Callable[[bytes], None]) -> None:
+        assert self._tasks is not None
+        await self._tasks.start(lambda task_status: wire.watch(path, on_event, task_status=task_status))
+
+    def _remote_listener(self, worker: Wire) -> Callable[[bytes], None]:
+        return lambda line: self._on_remote(worker, job_event(line))
+
+    def _on_local(self, event: JobEvent) -> None:
+        if event.has("Complete"):
+            self._note(Stage.COMPLETE, event.object.metadata.name)
+
+    def _on_workload(self, event: WorkloadEvent) -> None:
+        if event.type == "DELETED":
+            return
+        job, status = event.job, event.object.status
+        self._jobs[event.object.metadata.name] = job
+        self._note(Stage.QUEUED, job)
+        if status.nominated_cluster_names:
+            self._note(Stage.NOMINATED, job)
+        if status.cluster_name:
+            self._note(Stage.WON, job)
+        if event.has("Finished"):
+            self._note(Stage.FINISHED, job)
+
+    def _on_copy(self, event: WorkloadEvent) -> None:
+        # The copy may be seen before the event of the original comes through its own watch.
+        job = self._jobs.get(event.object.metadata.name)
+        if job is None:
+            return
+        if event.type == "ADDED":
+            self._note(Stage.COPIED, job)
+            self.times.note_last(Stage.COPIED_ALL, job, time.monotonic())
+        if event.has("Admitted"):
+            self._note(Stage.ADMITTED, job)
+
+    def _on_remote(self, worker: Wire, event: JobEvent) -> None:
+        name = event.object.metadata.name
+        if event.type == "DELETED":
+            self._note(Stage.REMOVED, name)
+            return
+        self._note(Stage.CREATED, name)
+        if not event.object.spec.suspend and self._note(Stage.STARTED, name):
+            assert self._tasks is not None
+            self._tasks.start_soon(self._complete, worker, name)
+
+    async def _complete(self, worker: Wire, name: str) -> None:
+        self._note(Stage.ENDED, name)
+        await worker.patch(f"{self._job_path()}/{name}/status", completion(datetime.now(UTC)))
+
+    def _note(self, stage: Stage, job: str) -> bool:
+        if job not in self.times.noted[Stage.SUBMITTED]:
+            return False  # left from an earlier block
+        news = self.times.note(stage, job, time.monotonic())
+        if news and self._awaited:
+            self._tell(stage)
+        return news
+
+    def _tell(self, stage: Stage) -> None:
+        number = self.times.count(stage)
+        for awaited in [entry for entry in self._awaited if entry[0] is stage and entry[1] <= number]:
+            awaited[2].set()
+            self._awaited.remove(awaited)
+
+    def _job_path(self) -> str:
+        return f"/apis/batch/v1/namespaces/{self.namespace}/jobs"
+
+    def _workload_path(self) -> str:
+        return f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{self.namespace}/workloads"
+
+
+async def _is_something(wire: Wire, path: str) -> bool:
+    return bool(msgspec.json.decode(await wire.get(f"{path}?limit=1"))["items"])
+
+
+def _job_body(namespace: str) -> bytes:
+    """A job as a user's would look after the webhooks of either side: suspended and marked as MultiKueue's."""
+    body = objects.job(NAME.decode(), namespace, queue=QUEUE, managed_by=objects.MULTIKUEUE_CONTROLLER)
+    return msgspec.json.encode(body)
+
+
+async def within(seconds: float, what: str, wait: Callable[[], Awaitable[T]]) -> T:
+    """Raises TimeoutError that says what was waited for."""
+    try:
+        with anyio.fail_after(seconds):
+            return await wait()
+    except TimeoutError:
+        raise TimeoutError(f"not within {seconds:g} s: {what}") from None

@@ -1,0 +1,140 @@
+"""The figures of one side, and the targets they are held to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from benchmarks.calls import Calls
+from benchmarks.timeline import Distribution
+
+__all__ = ["Figures", "Row", "rows"]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What was measured of one side.
+
+    Rates are jobs per second; distributions seconds; calls, and CPU in milliseconds, per job of the burst; memory in
+    MiB. `steps` are seconds from submission to each stage, `step_calls` the calls per job, both of jobs one at a time.
+    `cpu` is who used how many CPU seconds during the burst.
+    """
+
+    jobs: int
+    rested_jobs: int
+    workers: int
+    dispatch_rate: float
+    finish_rate: float
+    start: Distribution | None
+    completion: Distribution | None
+    manager: Calls
+    worker: Calls
+    cpu_ms: float
+    startup_cpu_ms: float
+    peak_memory: float
+    memory: float
+    steps: Mapping[str, Distribution]
+    rested_manager: Calls
+    rested_worker: Calls
+    cpu: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A limit, alone or as a ratio to the peer; `says` is how people read it."""
+
+    says: str
+    met: Callable[[float, float | None], bool | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the report. `met` is None where there is no target, or nothing to judge it by."""
+
+    label: str
+    values: Mapping[str, float | None]
+    digits: int
+    ratio: float | None
+    target: str
+    met: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Figure:
+    label: str
+    of: Callable[[Figures], float | None]
+    digits: int = 1
+    target: Callable[[Figures], Target] | None = None
+
+
+def at_most(limit: float) -> Target:
+    return Target(f"≤ {limit:g}", lambda value, _: value <= limit)
+
+
+def at_least_times(factor: float) -> Target:
+    return Target(f"≥ {factor:g} × peer", lambda value, peer: None if peer is None else value >= factor * peer)
+
+
+def at_most_times(factor: float) -> Target:
+    return Target(f"≤ {factor:g} × peer", lambda value, peer: None if peer is None else value <= factor * peer)
+
+
+def both(one: Target, other: Target) -> Target:
+    def met(value: float, peer: float | None) -> bool | None:
+        verdicts = [one.met(value, peer), other.met(value, peer)]
+        if False in verdicts:
+            return False
+        return None if None in verdicts else True
+
+    return Target(f"{one.says}, {other.says}", met)
+
+
+def _milliseconds(of: Callable[[Figures], Distribution | None], percentile: str) -> Callable[[Figures], float | None]:
+    def read(figures: Figures) -> float | None:
+        found = of(figures)
+        return None if found is None else 1000 * float(getattr(found, percentile))
+
+    return read
+
+
+FIGURES = (
+    _Figure("dispatch of a burst, jobs/s", lambda f: f.dispatch_rate, 2, lambda _: at_least_times(10)),
+    _Figure("burst until all finished, jobs/s", lambda f: f.finish_rate, 2),
+    _Figure("at rest: submit → remote job, p50 ms", _milliseconds(lambda f: f.start, "p50"), 0, lambda _: at_most(100)),
+    _Figure("at rest: submit → remote job, p95 ms", _milliseconds(lambda f: f.start, "p95"), 0),
+    _Figure(
+        "at rest: remote → local complete, p50 ms",
+        _milliseconds(lambda f: f.completion, "p50"),
+        0,
+        lambda _: at_most(100),
+    ),
+    _Figure("at rest: remote → local complete, p95 ms", _milliseconds(lambda f: f.completion, "p95"), 0),
+    _Figure("writes to the manager cluster per job", lambda f: f.manager.writes, 2, lambda _: at_most(7)),
+    _Figure("writes to all workers per job", lambda f: f.worker.writes, 2, lambda f: at_most(2 * f.workers + 2)),
+    _Figure("live reads per job", lambda f: f.manager.reads + f.worker.reads, 2, lambda _: at_most(0)),
+    _Figure("watches begun per job", lambda f: f.manager.watches + f.worker.watches, 2),
+    _Figure("refused calls per job", lambda f: f.manager.refused + f.worker.refused, 2),
+    _Figure("CPU per job, ms", lambda f: f.cpu_ms, 1, lambda _: both(at_most(15), at_most_times(0.25))),
+    _Figure("CPU of the start, ms", lambda f: f.startup_cpu_ms, 0),
+    _Figure("peak memory, MiB", lambda f: f.peak_memory, 0, lambda _: at_most_times(1.15)),
+    _Figure("memory after the burst, MiB", lambda f: f.memory, 0),
+)
+
+
+def rows(sides: Mapping[str, Figures]) -> list[Row]:
+    """The lines of the report; targets are those of `ours`, and need `peer` where they are ratios."""
+    return [_row(figure, sides) for figure in FIGURES]
+
+
+def _row(figure: _Figure, sides: Mapping[str, Figures]) -> Row:
+    values = {name: figure.of(side) for name, side in sides.items()}
+    ours, peer = values.get("ours"), values.get("peer")
+    target = figure.target(sides["ours"]) if figure.target and "ours" in sides else None
+    return Row(
+        label=figure.label,
+        values=values,
+        digits=figure.digits,
+        ratio=ours / peer if ours is not None and peer else None,
+        target=target.says if target else "",
+        met=target.met(ours, peer) if target and ours is not None else None,
+    )

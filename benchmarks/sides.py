@@ -1,0 +1,145 @@
+"""The managers that are compared, each as its users start it, and taken away again without a trace.
+
+All act as the same users, whose calls the audit logs then tell from everybody else's: `kueue` on the manager cluster,
+`manager` on the workers. Both may do everything: rights are not what is measured.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+
+import anyio
+
+from benchmarks.driver import QUEUE
+from testbed import objects, queues
+from testbed.bed import Testbed
+from testbed.client import ApiError, Client, Kind, eventually
+from testbed.kubeconfig import dump
+from testbed.process import Process
+
+__all__ = ["MANAGER_USER", "WORKER_USER", "Ours", "Peer", "Side"]
+
+MANAGER_USER = "kueue"
+WORKER_USER = "manager"
+EVERYTHING = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
+QUOTA = {"cpu": "1000000", "memory": "1000000Gi"}
+START_SECONDS = 120
+
+
+class Side(ABC):
+    """One manager over all workers of a testbed: its queues, its process."""
+
+    name: str
+
+    def __init__(self, bed: Testbed) -> None:
+        self.bed = bed
+        self.namespace = f"bench-{self.name}"
+
+    @property
+    @abstractmethod
+    def process(self) -> Process:
+        """The process whose CPU and memory count."""
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Start the process and wait until it runs."""
+
+    @abstractmethod
+    async def stop(self) -> None: ...
+
+    async def set_up(self) -> None:
+        """Create the queues on all clusters, start, and wait until all workers are connected."""
+        await queues.workers_setup(self.bed.workers, namespace=self.namespace, queue=QUEUE, quota=QUOTA)
+        for plane in self.bed.workers:
+            await plane.grant(WORKER_USER, EVERYTHING)
+        await self.start()
+        configs = {plane.name: plane.kubeconfig(WORKER_USER) for plane in self.bed.workers}
+        await queues.manager_setup(self.bed.manager, configs, namespace=self.namespace, queue=QUEUE, quota=QUOTA)
+        async with self.bed.manager.client() as client:
+            await eventually(lambda: self._is_active(client), timeout=START_SECONDS, interval=0.5)
+
+    async def take_down(self) -> None:
+        """Stop it and remove what it worked with from the manager cluster, so that the next side finds nothing."""
+        await self.stop()
+        async with self.bed.manager.client() as client:
+            for kind in (objects.JOB, objects.WORKLOAD, objects.LOCAL_QUEUE):
+                await _remove_all(client, kind, self.namespace)
+            for kind in OURS_ALONE:
+                await _remove_all(client, kind)
+            await _remove_all(client, objects.SECRET, objects.KUEUE_NAMESPACE, prefix=self.namespace)
+
+    async def _is_active(self, client: Client) -> bool:
+        found = [*await client.list(objects.MULTIKUEUE_CLUSTER), *await client.list(objects.ADMISSION_CHECK)]
+        found += await client.list(objects.CLUSTER_QUEUE)
+        inactive = [body["metadata"]["name"] for body in found if not _says_active(body)]
+        assert not inactive, f"not active: {inactive}; log {self.process.log}:\n{self.process.tail()}"
+        return True
+
+
+OURS_ALONE = (
+    objects.CLUSTER_QUEUE,
+    objects.ADMISSION_CHECK,
+    objects.MULTIKUEUE_CONFIG,
+    objects.MULTIKUEUE_CLUSTER,
+    objects.RESOURCE_FLAVOR,
+)
+
+
+class Ours(Side):
+    """`multikueue run`, with the defaults of its settings (and what the environment says)."""
+
+    name = "ours"
+
+    def __init__(self, bed: Testbed) -> None:
+        super().__init__(bed)
+        self._kubeconfig = bed.folder / "ours.kubeconfig"
+        command = [sys.executable, "-m", "multikueue", "run", "--kubeconfig", str(self._kubeconfig)]
+        self._process = Process("multikueue", command, log=bed.folder / "multikueue.log")
+
+    @property
+    def process(self) -> Process:
+        return self._process
+
+    async def start(self) -> None:
+        async with self.bed.manager.client() as client:
+            await client.apply(objects.namespace(objects.KUEUE_NAMESPACE))
+        self._kubeconfig.write_bytes(dump(self.bed.manager.kubeconfig(MANAGER_USER)))
+        self._process.start()
+
+    async def stop(self) -> None:
+        await self._process.stop()
+
+
+class Peer(Side):
+    """Kueue 0.16.2 with its own MultiKueue manager and the configuration it ships with."""
+
+    name = "peer"
+
+    @property
+    def process(self) -> Process:
+        return self.bed.kueues[self.bed.manager.name].process
+
+    async def start(self) -> None:
+        await self.bed.start_kueue(self.bed.manager)
+
+    async def stop(self) -> None:
+        await self.bed.stop_kueue(self.bed.manager)
+
+
+def _says_active(body: objects.Object) -> bool:
+    active = objects.condition(body, "Active")
+    return active is not None and active["status"] == "True"
+
+
+async def _remove_all(client: Client, kind: Kind, namespace: str | None = None, *, prefix: str = "") -> None:
+    """Delete them and take their finalizers away: who would have done that has stopped."""
+    for body in await client.list(kind, namespace):
+        name = body["metadata"]["name"]
+        if name.startswith(prefix):
+            await client.delete(kind, name, namespace)
+            if body["metadata"].get("finalizers"):
+                with suppress(ApiError):  # gone already
+                    await client.patch(kind, name, {"metadata": {"finalizers": None}}, namespace)

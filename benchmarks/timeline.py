@@ -1,0 +1,89 @@
+"""When each job came to which stage, and what follows from that. Seconds of a clock that only goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import ceil
+
+__all__ = ["Distribution", "Stage", "Timelines"]
+
+
+class Stage(StrEnum):
+    """The way of a job, in the usual order."""
+
+    SUBMITTED = "submitted"
+    QUEUED = "workload created"
+    NOMINATED = "workers nominated"
+    COPIED = "first copy created"
+    COPIED_ALL = "last copy created"
+    ADMITTED = "first copy admitted"
+    CREATED = "remote job created"
+    STARTED = "remote job started"
+    WON = "check ready"
+    ENDED = "remote job complete"
+    COMPLETE = "local job complete"
+    FINISHED = "local workload finished"
+    REMOVED = "remote job removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Median, 95th percentile (nearest rank, so always a value that was measured) and the number of values."""
+
+    p50: float
+    p95: float
+    number: int
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Distribution | None:
+        """None when there is no value."""
+        ordered = sorted(values)
+        if not ordered:
+            return None
+        return cls(_nearest_rank(ordered, 0.5), _nearest_rank(ordered, 0.95), len(ordered))
+
+
+def _nearest_rank(ordered: Sequence[float], share: float) -> float:
+    return ordered[max(0, ceil(share * len(ordered)) - 1)]
+
+
+@dataclass(slots=True)
+class Timelines:
+    """What was noted, by stage and job. The first time counts: watches repeat themselves."""
+
+    noted: dict[Stage, dict[str, float]] = field(default_factory=lambda: {stage: {} for stage in Stage})
+
+    def note(self, stage: Stage, job: str, at: float) -> bool:
+        """Whether it was news."""
+        times = self.noted[stage]
+        if job in times:
+            return False
+        times[job] = at
+        return True
+
+    def note_last(self, stage: Stage, job: str, at: float) -> None:
+        """For a stage that is reached when the last of several things has happened."""
+        self.noted[stage][job] = at
+
+    def count(self, stage: Stage) -> int:
+        return len(self.noted[stage])
+
+    def began(self) -> float:
+        return min(self.noted[Stage.SUBMITTED].values())
+
+    def rate(self, *stages: Stage) -> float:
+        """Jobs per second, from the first submission until the last job came to the last of these stages."""
+        ended = max(max(self.noted[stage].values()) for stage in stages)
+        return self.count(stages[0]) / (ended - self.began())
+
+    def between(self, start: Stage, end: Stage) -> Distribution | None:
+        """Seconds from one stage to another, over the jobs that came to both."""
+        starts, ends = self.noted[start], self.noted[end]
+        return Distribution.of(ends[job] - starts[job] for job in ends if job in starts)
+
+    def steps(self) -> dict[str, Distribution]:
+        """Seconds from submission to each stage that was reached."""
+        found = {stage: self.between(Stage.SUBMITTED, stage) for stage in Stage if stage is not Stage.SUBMITTED}
+        return {stage.value: distribution for stage, distribution in found.items() if distribution is not None}

@@ -1,0 +1,102 @@
+"""Requests and watches as bytes: the driver shares two cores with what it measures, so it does nothing twice."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Self
+
+import aiohttp
+import anyio
+import anyio.abc
+
+from testbed.plane import ControlPlane
+
+__all__ = ["RefusedError", "Wire"]
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+CONNECTIONS = 16
+CALL_SECONDS = 60
+WATCH_SECONDS = 3600
+LINE_BYTES = 2**21
+
+
+class RefusedError(RuntimeError):
+    """The API server refused a request of the driver, or ended a watch of it."""
+
+
+class Wire:
+    """One user's calls to one API server."""
+
+    def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
+        self._url = url
+        self._session = session
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, plane: ControlPlane, *, user: str = "admin", agent: str = "bench") -> AsyncIterator[Self]:
+        """Calls to a plane as one of its users."""
+        async with cls.connect(plane.url, ca=plane.ca, token=plane.tokens[user], agent=agent) as wire:
+            yield wire
+
+    @classmethod
+    @asynccontextmanager
+    async def connect(cls, url: str, *, ca: bytes, token: str, agent: str) -> AsyncIterator[Self]:
+        trust = ssl.create_default_context(cadata=ca.decode())
+        connector = aiohttp.TCPConnector(ssl=trust, limit=0, keepalive_timeout=600)
+        async with aiohttp.ClientSession(
+            connector=connector,
+            headers={"Authorization": f"Bearer {token}", "User-Agent": agent},
+            cookie_jar=aiohttp.DummyCookieJar(),
+            read_bufsize=LINE_BYTES,
+            timeout=aiohttp.ClientTimeout(total=CALL_SECONDS),
+        ) as session:
+            yield cls(url, session)
+
+    async def get(self, path: str) -> bytes:
+        return await self._call("GET", path, None, JSON)
+
+    async def post(self, path: str, body: bytes) -> bytes:
+        return await self._call("POST", path, body, JSON)
+
+    async def patch(self, path: str, body: bytes) -> bytes:
+        """A merge patch."""
+        return await self._call("PATCH", path, body, MERGE_PATCH)
+
+    async def delete(self, path: str) -> bytes:
+        """Delete one object, or a collection; dependents are none of our business."""
+        return await self._call("DELETE", path, b'{"propagationPolicy":"Background"}', JSON)
+
+    async def watch(
+        self,
+        path: str,
+        on_event: Callable[[bytes], None],
+        *,
+        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Give each line of a watch to `on_event`, until cancelled. It begins with what is there.
+
+        It has started when the server has answered. Raises RefusedError when it did not let us, or ended the watch.
+        """
+        timeout = aiohttp.ClientTimeout(total=None, sock_read=None)
+        query = {"watch": "true", "timeoutSeconds": str(WATCH_SECONDS)}
+        async with self._session.get(self._url + path, params=query, timeout=timeout) as answer:
+            if answer.status != 200:
+                raise RefusedError(f"watch {path}: {answer.status} {await answer.text()}")
+            task_status.started()
+            rest = b""
+            async for chunk in answer.content.iter_any():
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    on_event(line)
+        raise RefusedError(f"watch {path} ended")
+
+    async def _call(self, method: str, path: str, body: bytes | None, content_type: str) -> bytes:
+        headers = {"Content-Type": content_type}
+        async with self._session.request(method, self._url + path, data=body, headers=headers) as answer:
+            content = await answer.read()
+            if answer.status >= 400:
+                raise RefusedError(f"{method} {path}: {answer.status} {content.decode(errors='replace')[:500]}")
+            return content

@@ -1,0 +1,398 @@
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import yaml
+
+from multikueue.api.kinds import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    LOCAL_QUEUES,
+    MULTIKUEUE_CLUSTERS,
+    MULTIKUEUE_CONFIGS,
+    SECRETS,
+    WORKLOADS,
+)
+from multikueue.cli.clusters import parse_duration
+from multikueue.controllers.registration.credentials import Credential, Endpoint, build_kubeconfig
+from multikueue.controllers.registration.plan import CLUSTER_ROLES
+from multikueue.testing import (
+    admission_check,
+    cluster_queue,
+    local_queue,
+    multikueue_cluster,
+    multikueue_config,
+    secret,
+    workload,
+)
+from tests.cli.cluster import NOW, json_web_token
+from tests.cli.conftest import Run, World
+
+REGISTER = ("clusters", "register", "w1", "--context", "worker")
+
+
+def token_until(expires: timedelta) -> bytes:
+    """A kubeconfig whose token ends in that time."""
+    credential = Credential(kind="token", user={"token": json_web_token(NOW + expires)}, expires=None)
+    return build_kubeconfig("w1", Endpoint(server="https://w1.example"), credential)
+
+
+def stored(world: World) -> dict[str, Any]:
+    found = world.manager.find(SECRETS, "multikueue-w1", "kueue-system")
+    assert found is not None
+    tree: dict[str, Any] = yaml.safe_load(b64decode(found["data"]["kubeconfig"]))
+    return tree
+
+
+# --- register --------------------------------------------------------------------------------------------------------
+
+
+def test_register_joins_a_worker_and_tells_what_it_found(world: World, cli: Run) -> None:
+    result = cli(*REGISTER, "--config-name", "all")
+
+    assert result.code == 0, result.err
+    assert result.lines[0].split() == ["CLUSTER", "RESULT", "CHECK", "DETAIL"]
+    assert {line.split()[:2][1] for line in result.lines[1:]} == {"ok"}
+    assert "MultiKueueCluster w1 on the manager created" in result.err
+    assert "for 29d" in result.err or "for 30d" in result.err
+    assert "run the same command again" in result.err
+    assert stored(world)["clusters"][0]["cluster"]["server"].startswith("https://127.0.0.1:")
+
+
+def test_register_again_renews_and_creates_nothing(world: World, cli: Run) -> None:
+    cli(*REGISTER)
+    first = stored(world)["users"]
+
+    again = cli(*REGISTER)
+
+    assert again.code == 0
+    assert "created" not in again.err
+    assert stored(world)["users"] != first
+
+
+def test_register_says_when_the_worker_grants_less(world: World, cli: Run) -> None:
+    world.worker.longest = timedelta(hours=1)
+
+    result = cli(*REGISTER, "--validity", "12h")
+
+    assert "(12h were asked for, the worker grants no more)" in result.err
+
+
+def test_register_with_another_address_for_the_manager(world: World, cli: Run) -> None:
+    result = cli(*REGISTER, "--server", "https://10.9.8.7:6443", "--tls-server-name", "127.0.0.1")
+
+    assert result.code == 0, result.err
+    place = stored(world)["clusters"][0]["cluster"]
+    assert (place["server"], place["tls-server-name"]) == ("https://10.9.8.7:6443", "127.0.0.1")
+
+
+def test_register_with_a_certificate(world: World, cli: Run) -> None:
+    # The worker of this test takes tokens only: what counts is what is made, and that it is tried before it is stored.
+    result = cli(*REGISTER, "--credential", "certificate")
+
+    assert result.code == 1
+    assert "401" in result.err
+    assert world.manager.find(SECRETS, "multikueue-w1", "kueue-system") is None
+
+
+def test_register_reports_what_is_missing_on_the_worker_and_ends_with_1(world: World, cli: Run) -> None:
+    world.worker.denied = {("jobs", "delete")}
+    world.worker.served = {"/apis/batch/v1": {"jobs"}}
+
+    result = cli(*REGISTER)
+
+    assert result.code == 1
+    assert "lacks delete" in result.out
+    assert "install Kueue 0.16 or newer there" in result.out
+    assert world.manager.find(MULTIKUEUE_CLUSTERS, "w1") is not None
+
+
+def test_a_dry_run_prints_manifests_and_changes_nothing(world: World, cli: Run) -> None:
+    result = cli(*REGISTER, "--dry-run")
+
+    documents = [document for document in yaml.safe_load_all(result.out) if document]
+    assert [document["kind"] for document in documents] == [
+        *("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"),
+        *("Namespace", "Secret", "MultiKueueCluster"),
+    ]
+    assert "ClusterRole multikueue on w1 would be created" in result.err
+    assert world.manager.writes == world.worker.writes == []
+    assert set(json.loads(cli(*REGISTER, "--dry-run", "-o", "json").out)) == {"worker", "manager"}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("clusters", "register", "W_1", "--context", "worker"), 2, "cluster name 'W_1'"),
+        (("clusters", "register", "w1", "--context", "nowhere"), 2, "there is no context 'nowhere'"),
+        (("clusters", "register", "w1", "--context", "manager"), 2, "the same cluster"),
+        (("clusters", "register", "w1", "--context", "gone"), 3, "error: cluster w1 is unreachable"),
+        ((*REGISTER, "--manager-context", "gone"), 3, "error: cluster manager is unreachable"),
+        ((*REGISTER, "--server", "http://plain"), 2, "plain http is not allowed"),
+        ((*REGISTER, "--validity", "5m"), 2, "at least 10 minutes"),
+        ((*REGISTER, "--validity", "soon"), 2, "expected a duration such as 30d"),
+    ],
+    ids=[
+        *("a wrong name", "an unknown context", "the manager itself", "an unreachable worker"),
+        *("an unreachable manager", "plain http", "too short", "no duration"),
+    ],
+)
+def test_register_refuses_in_one_line(world: World, cli: Run, words: tuple[str, ...], code: int, said: str) -> None:
+    result = cli(*words)
+
+    assert result.code == code
+    assert said in result.err
+    assert world.manager.find(MULTIKUEUE_CLUSTERS, "w1") is None
+
+
+def test_register_needs_a_verified_worker(world: World, cli: Run) -> None:
+    tree = yaml.safe_load(world.kubeconfig.read_text())
+    for entry in tree["clusters"]:
+        entry["cluster"] = {"server": entry["cluster"]["server"], "insecure-skip-tls-verify": True}
+    world.kubeconfig.write_text(yaml.safe_dump(tree))
+
+    result = cli(*REGISTER)
+
+    assert result.code == 2
+    assert "certificate-authority-data" in result.err
+
+
+def test_register_names_the_stranger_in_its_way(world: World, cli: Run) -> None:
+    world.worker.add(CLUSTER_ROLES, {"metadata": {"name": "multikueue"}})
+
+    result = cli(*REGISTER)
+
+    assert result.code == 1
+    assert "error: ClusterRole multikueue on w1: metadata.labels: expected" in result.err
+    assert world.manager.writes == world.worker.writes == []
+
+
+# --- list and show ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def members(world: World) -> World:
+    """Three clusters: connected, refused, and fresh with its kubeconfig in a file."""
+    manager = world.manager
+    manager.add(MULTIKUEUE_CLUSTERS, multikueue_cluster("w1").secret("multikueue-w1").active().build())
+    broken = multikueue_cluster("w2").active(False, reason="BadKubeConfig", message="load client config failed: x")
+    manager.add(MULTIKUEUE_CLUSTERS, broken.build())
+    manager.add(MULTIKUEUE_CLUSTERS, multikueue_cluster("w3").path("/etc/kubeconfigs/w3").build())
+    manager.add(MULTIKUEUE_CONFIGS, multikueue_config("all", "w1", "w2").build())
+    good = secret("multikueue-w1", namespace="kueue-system").kubeconfig(token_until(timedelta(days=10, minutes=1)))
+    manager.add(SECRETS, good.build())
+    return world
+
+
+def test_list_shows_who_is_connected(members: World, cli: Run) -> None:
+    result = cli("clusters", "list")
+
+    assert result.code == 0
+    assert [line.split()[:3] for line in result.lines] == [
+        ["NAME", "CONNECTED", "REASON"],
+        ["w1", "True", "Active"],
+        ["w2", "False", "BadKubeConfig"],
+        ["w3", "Unknown", "-"],
+    ]
+
+
+def test_list_wide_tells_of_credentials_and_configs(members: World, cli: Run) -> None:
+    header, *rows = cli("clusters", "list", "-o", "wide").lines
+
+    assert header.split() == [
+        *("NAME", "CONNECTED", "REASON", "AGE"),
+        *("SERVER", "CREDENTIAL", "EXPIRES", "CONFIGS", "MESSAGE"),
+    ]
+    assert "https://w1.example" in rows[0]
+    assert "in 10d" in rows[0]
+    assert "Secret kueue-system/w2 is missing" in rows[1]
+    assert "file /etc/kubeconfigs/w3 is where the manager runs" in rows[2]
+
+
+def test_list_for_programs(members: World, cli: Run) -> None:
+    items = json.loads(cli("clusters", "list", "-o", "json").out)["items"]
+    names = cli("clusters", "list", "-o", "name").lines
+
+    assert [(item["kind"], item["metadata"]["name"]) for item in items] == [
+        ("MultiKueueCluster", name) for name in ("w1", "w2", "w3")
+    ]
+    assert names == [f"multikueuecluster.kueue.x-k8s.io/{name}" for name in ("w1", "w2", "w3")]
+
+
+def test_an_empty_list_says_how_to_go_on(world: World, cli: Run) -> None:
+    result = cli("clusters", "list")
+
+    assert (result.code, result.out) == (0, "")
+    assert "clusters register" in result.err
+
+
+def test_show_tells_all_about_one(members: World, cli: Run) -> None:
+    result = cli("clusters", "show", "w1")
+
+    assert result.code == 0
+    assert result.lines[0] == "MultiKueueCluster w1"
+    assert "Connected:   True (Active)" in result.out
+    assert "Credential:  Secret kueue-system/multikueue-w1" in result.out
+    assert "in 10d" in result.out
+    assert "Configs:     all" in result.out
+    assert "Problem:" in cli("clusters", "show", "w2").out
+    assert yaml.safe_load(cli("clusters", "show", "w1", "-o", "yaml").out)["metadata"]["name"] == "w1"
+    assert cli("clusters", "show", "w1", "-o", "name").out == "multikueuecluster.kueue.x-k8s.io/w1\n"
+
+
+@pytest.mark.parametrize("command", ["show", "check", "remove"])
+def test_an_unknown_name_lists_the_known_ones(members: World, cli: Run, command: str) -> None:
+    result = cli("clusters", command, "w9")
+
+    assert result.code == 1
+    assert result.err.splitlines()[-1] == "error: there is no MultiKueueCluster 'w9'; there are: w1, w2, w3"
+
+
+@pytest.mark.parametrize("command", [("list",), ("check",), ("show", "w1")], ids=lambda words: words[0])
+def test_an_unreachable_manager_is_3(world: World, cli: Run, command: tuple[str, ...]) -> None:
+    result = cli("clusters", *command, "--context", "gone")
+
+    assert result.code == 3
+    assert result.err.startswith("error: cluster manager is unreachable")
+
+
+# --- check -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def joined(world: World, cli: Run) -> World:
+    """A registered worker that a queue of the manager leads to."""
+    assert cli(*REGISTER, "--config-name", "all").code == 0
+    world.manager.add(ADMISSION_CHECKS, admission_check("mk").config("all").build())
+    world.manager.add(CLUSTER_QUEUES, cluster_queue("cq").checks("mk").build())
+    world.manager.add(LOCAL_QUEUES, local_queue("main", "cq", namespace="team-a").build())
+    return world
+
+
+def test_check_finds_a_queue_that_is_missing_on_the_worker(joined: World, cli: Run) -> None:
+    result = cli("clusters", "check", "w1")
+
+    assert result.code == 1
+    assert "LocalQueue team-a/main" in result.out
+    assert "create namespace team-a" in result.out
+
+
+def test_check_of_a_fit_worker_ends_with_0(joined: World, cli: Run) -> None:
+    joined.worker.add(LOCAL_QUEUES, local_queue("main", "cq", namespace="team-a").build())
+
+    result = cli("clusters", "check", "-o", "json")
+
+    levels = {(each["subject"], each["level"]) for each in json.loads(result.out)["items"]}
+    assert result.code == 0
+    assert ("credential", "ok") in levels
+    assert ("configs", "ok") in levels
+    assert ("manager's connection", "warning") in levels
+    assert ("LocalQueue team-a/main", "warning") in levels
+    assert "failed" not in dict(levels).values()
+
+
+def test_check_of_an_unreachable_worker_ends_with_3_and_says_why(joined: World, cli: Run) -> None:
+    credential = Credential(kind="token", user={"token": "t"}, expires=None)
+    gone = build_kubeconfig("w1", Endpoint(server="https://127.0.0.1:1"), credential)
+    joined.manager.add(SECRETS, secret("multikueue-w1", namespace="kueue-system").kubeconfig(gone).build())
+
+    result = cli("clusters", "check")
+
+    assert result.code == 3
+    assert "unreachable" in result.out
+
+
+@pytest.mark.parametrize(
+    ("kubeconfig", "words"),
+    [
+        (token_until(timedelta(hours=-1)), "ended 60m ago"),
+        (b"users: [{name: a, user: {tokenFile: /x}}]\nclusters: [{name: c}]", "tokenFile is not allowed"),
+        (b"clusters: [{name: c, cluster: {server: 'https://x'}}]", "no current context"),
+    ],
+    ids=["it has ended", "it is not safe", "it is not complete"],
+)
+def test_check_does_not_use_a_credential_that_cannot_work(
+    joined: World, cli: Run, kubeconfig: bytes, words: str
+) -> None:
+    joined.manager.add(SECRETS, secret("multikueue-w1", namespace="kueue-system").kubeconfig(kubeconfig).build())
+
+    result = cli("clusters", "check")
+
+    assert result.code == 1
+    assert words in result.out
+    assert "API server" not in result.out
+
+
+def test_check_warns_before_a_credential_ends_and_says_who_is_refused(joined: World, cli: Run) -> None:
+    (user,) = stored(joined)["users"]
+    joined.worker.tokens.discard(user["user"]["token"])
+
+    refused = cli("clusters", "check")
+
+    assert refused.code == 1
+    assert "the worker refuses it" in refused.out
+
+
+# --- remove ----------------------------------------------------------------------------------------------------------
+
+
+def test_remove_takes_the_cluster_out_of_the_manager_only(joined: World, cli: Run) -> None:
+    result = cli("clusters", "remove", "w1")
+
+    assert result.code == 0
+    assert joined.manager.find(MULTIKUEUE_CLUSTERS, "w1") is None
+    assert joined.manager.find(SECRETS, "multikueue-w1", "kueue-system") is None
+    assert joined.worker.find(CLUSTER_ROLES, "multikueue") is not None
+    assert "still there; with --context of the worker they go too" in result.err
+    assert "MultiKueueConfig all on the manager kept: w1 is its only cluster" in result.err
+
+
+def test_remove_with_the_workers_administrator_takes_its_rights_too(joined: World, cli: Run) -> None:
+    result = cli("clusters", "remove", "w1", "--context", "worker")
+
+    assert result.code == 0
+    assert joined.worker.find(CLUSTER_ROLES, "multikueue") is None
+
+
+def test_remove_refuses_while_workloads_are_there_unless_forced(joined: World, cli: Run) -> None:
+    running = workload("busy", namespace="team-a").queue("main").reserved("cq").cluster_name("w1")
+    joined.manager.add(WORKLOADS, running.build())
+
+    refused = cli("clusters", "remove", "w1")
+
+    assert refused.code == 1
+    assert "team-a/busy" in refused.err
+    assert joined.manager.find(MULTIKUEUE_CLUSTERS, "w1") is not None
+    assert cli("clusters", "remove", "w1", "--force").code == 0
+    assert joined.manager.find(MULTIKUEUE_CLUSTERS, "w1") is None
+
+
+def test_remove_finishes_what_was_half_done(joined: World, cli: Run) -> None:
+    joined.manager.objects = {
+        key: item for key, item in joined.manager.objects.items() if "multikueueclusters" not in key
+    }
+
+    assert cli("clusters", "remove", "w1").code == 0
+    assert joined.manager.find(SECRETS, "multikueue-w1", "kueue-system") is None
+
+
+def test_remove_as_a_dry_run_changes_nothing(joined: World, cli: Run) -> None:
+    before = list(joined.manager.writes)
+
+    result = cli("clusters", "remove", "w1", "--dry-run")
+
+    assert result.code == 0
+    assert "MultiKueueCluster w1 on the manager would be removed" in result.err
+    assert joined.manager.writes == before
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("30d", timedelta(days=30)), ("1h30m", timedelta(minutes=90)), ("600s", timedelta(seconds=600))],
+)
+def test_durations(text: str, expected: timedelta) -> None:
+    assert parse_duration(text) == expected

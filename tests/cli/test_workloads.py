@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from multikueue.api.kinds import WORKLOADS
+from multikueue.testing import workload
+from tests.cli.conftest import Run, World
+
+
+@pytest.fixture
+def full(world: World) -> World:
+    """Workloads in two namespaces and two queues."""
+    waiting = workload("waiting", namespace="a").queue("main").unreserved(message="no quota\nleft").owner_job("train")
+    offered = workload("offered", namespace="a").queue("side").priority(5).reserved("cq").nominated("w1", "w2")
+    running = workload("running", namespace="b").queue("main").reserved("cq").admitted().cluster_name("w2")
+    for each in (waiting, offered, running):
+        world.manager.add(WORKLOADS, each.build())
+    return world
+
+
+def columns(lines: list[str]) -> list[list[str]]:
+    return [line.split()[:-1] for line in lines[1:]]
+
+
+def test_list_shows_one_namespace(full: World, cli: Run) -> None:
+    result = cli("workloads", "list", "-n", "a")
+
+    assert result.code == 0
+    assert result.lines[0].split() == ["NAMESPACE", "NAME", "QUEUE", "PRIORITY", "STATUS", "CLUSTER", "AGE"]
+    assert columns(result.lines) == [
+        ["a", "offered", "side", "5", "QuotaReserved", "-"],
+        ["a", "waiting", "main", "0", "Pending", "-"],
+    ]
+
+
+def test_list_shows_all_namespaces_of_one_queue(full: World, cli: Run) -> None:
+    result = cli("workloads", "list", "-A", "-q", "main")
+
+    assert columns(result.lines) == [
+        ["a", "waiting", "main", "0", "Pending", "-"],
+        ["b", "running", "main", "0", "Admitted", "w2"],
+    ]
+
+
+def test_list_wide_says_why(full: World, cli: Run) -> None:
+    header, offered, waiting = cli("workloads", "list", "-n", "a", "-o", "wide").lines
+
+    assert header.split()[-4:] == ["OWNER", "NOMINATED", "ATTEMPT", "MESSAGE"]
+    assert "w1,w2" in offered
+    assert "2026-01-01T12:00:00Z" in offered
+    assert "Job/train" in waiting
+    assert waiting.endswith("no quota left")
+
+
+def test_list_for_programs(full: World, cli: Run) -> None:
+    items = json.loads(cli("workloads", "list", "-A", "-o", "json").out)["items"]
+
+    assert [item["metadata"]["name"] for item in items] == ["offered", "waiting", "running"]
+    assert items[0]["kind"] == "Workload"
+
+
+def test_an_empty_namespace_is_named(full: World, cli: Run) -> None:
+    result = cli("workloads", "list")
+
+    assert (result.code, result.out) == (0, "")
+    assert result.err == "No workloads found in namespace default.\n"
+
+
+def test_show_tells_a_story(full: World, cli: Run) -> None:
+    result = cli("workloads", "show", "offered", "-n", "a")
+
+    assert result.code == 0
+    assert result.lines[0] == "Workload a/offered"
+    assert "  Nominated:  w1, w2" in result.lines
+    assert result.lines.index("Story") < result.lines.index("Now")
+    assert result.lines[-1] == "  Has quota; its copies wait for admission on w1, w2."
+
+
+def test_show_finds_a_workload_by_its_job(full: World, cli: Run) -> None:
+    assert cli("workloads", "show", "train", "-n", "a").lines[0] == "Workload a/waiting"
+
+
+def test_show_for_programs(full: World, cli: Run) -> None:
+    tree = yaml.safe_load(cli("workloads", "show", "waiting", "-n", "a", "-o", "yaml").out)
+
+    assert (tree["kind"], tree["metadata"]["name"]) == ("Workload", "waiting")
+    assert cli("workloads", "show", "waiting", "-n", "a", "-o", "name").out == "workload.kueue.x-k8s.io/waiting\n"
+
+
+def test_show_of_an_unknown_name_lists_the_known_ones(full: World, cli: Run) -> None:
+    result = cli("workloads", "show", "nothing", "-n", "a")
+
+    assert result.code == 1
+    assert result.err.endswith("there are: offered, waiting\n")
+    assert "another namespace: -n" in cli("workloads", "show", "nothing").err
+
+
+def test_show_does_not_guess_between_two(full: World, cli: Run) -> None:
+    full.manager.add(WORKLOADS, workload("second", namespace="a").owner_job("train").build())
+
+    result = cli("workloads", "show", "train", "-n", "a")
+
+    assert result.code == 1
+    assert "choose one of second, waiting" in result.err
+
+
+def test_a_workload_nobody_has_looked_at_raises_the_question(full: World, cli: Run) -> None:
+    full.manager.add(WORKLOADS, workload("fresh", namespace="a").queue("main").build())
+
+    assert "is the manager running?" in cli("workloads", "show", "fresh", "-n", "a").err
+
+
+def test_what_is_wrong_is_told_in_one_line(world: World, cli: Run) -> None:
+    assert cli("workloads", "list", "--context", "gone").code == 3
+    assert cli("workloads", "list", "--context", "nowhere").code == 2
+    world.manager.tokens.clear()
+    refused = cli("workloads", "list")
+    assert refused.code == 1
+    assert refused.err.startswith("error: list workloads") or "401" in refused.err

@@ -1,0 +1,380 @@
+from __future__ import annotations
+
+import ssl
+from base64 import b64decode
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import aiohttp
+import msgspec
+import pytest
+
+from multikueue.api.kinds import MUTATING_WEBHOOKS, SECRETS, Kind
+from multikueue.api.meta import ObjectKey, decoder, encode
+from multikueue.controllers.webhooks import (
+    CERTIFICATE_SECRET,
+    CONFIGURATION,
+    Service,
+    Webhooks,
+    client_config,
+    keep_webhook,
+    names_of,
+    webhooks,
+    withdraw_webhook,
+)
+from multikueue.errors import AlreadyExists, ApiError, Conflict, NotFound, ServerError
+from multikueue.kube.client import Client
+from multikueue.web.certificates import LIFETIME, Serving
+from multikueue.web.server import WEBHOOK_PATH, Server
+
+pytestmark = pytest.mark.anyio
+
+Tree = dict[str, Any]
+SECRET = ObjectKey("ours", CERTIFICATE_SECRET)
+HOST = "127.0.0.1"
+# The TLS handshakes below look at the machine's clock.
+NOW = datetime.now(UTC).replace(microsecond=0)
+
+
+class Api:
+    """Secrets and configurations as an API server keeps them; `interfere` runs before each call, as others would."""
+
+    def __init__(self) -> None:
+        self.objects: dict[tuple[str, ObjectKey], Tree] = {}
+        self.writes: list[str] = []
+        self.interfere: Callable[[str], None] = lambda _call: None
+        self._versions = 0
+
+    async def get(self, kind: Kind[Any], key: ObjectKey) -> Any:
+        self.interfere("get")
+        return self._value(kind, self._found(kind, key))
+
+    async def create(self, kind: Kind[Any], namespace: str, body: Tree) -> Any:
+        self.interfere("create")
+        key = ObjectKey(namespace, body["metadata"]["name"])
+        if (kind.plural, key) in self.objects:
+            raise AlreadyExists(409, "AlreadyExists", str(key))
+        return self._value(kind, self._store("create", kind, key, body))
+
+    async def merge_patch(self, kind: Kind[Any], key: ObjectKey, body: Tree) -> Any:
+        self.interfere("patch")
+        found = self._found(kind, key)
+        if body["metadata"]["resourceVersion"] != found["metadata"]["resourceVersion"]:
+            raise Conflict(409, "Conflict", str(key))
+        return self._value(
+            kind, self._store("patch", kind, key, found | {k: v for k, v in body.items() if k != "metadata"})
+        )
+
+    async def delete(self, kind: Kind[Any], key: ObjectKey, *, uid: str) -> None:
+        found = self._found(kind, key)
+        assert found["metadata"]["uid"] == uid
+        del self.objects[kind.plural, key]
+
+    def put(self, kind: Kind[Any], key: ObjectKey, body: Tree) -> None:
+        """Somebody else's write."""
+        self._store("", kind, key, body)
+
+    def _found(self, kind: Kind[Any], key: ObjectKey) -> Tree:
+        if (kind.plural, key) not in self.objects:
+            raise NotFound(404, "NotFound", str(key))
+        return self.objects[kind.plural, key]
+
+    def _store(self, verb: str, kind: Kind[Any], key: ObjectKey, body: Tree) -> Tree:
+        self._versions += 1
+        if verb:
+            self.writes.append(f"{verb} {kind.plural}")
+        metadata = {"uid": "uid", **body.get("metadata", {}), "resourceVersion": str(self._versions)}
+        self.objects[kind.plural, key] = msgspec.json.decode(encode(body | {"metadata": metadata}))
+        return self.objects[kind.plural, key]
+
+    def _value(self, kind: Kind[Any], shown: Tree) -> Any:
+        kept: Any = kind.type
+        return decoder(kept)(encode(shown))
+
+    @property
+    def data(self) -> dict[str, str]:
+        found: dict[str, str] = self.objects["secrets", SECRET]["data"]
+        return found
+
+    @property
+    def entries(self) -> list[Tree]:
+        found: list[Tree] = self.objects["mutatingwebhookconfigurations", CONFIGURATION]["webhooks"]
+        return found
+
+    def bundle(self) -> bytes:
+        """What the API server trusts."""
+        return b64decode(self.entries[0]["clientConfig"]["caBundle"])
+
+    async def can_call(self) -> bool:
+        """Whether the API server reaches the webhook the way it was told to."""
+        context = ssl.create_default_context(cadata=self.bundle().decode())
+        url = self.entries[0]["clientConfig"]["url"]
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
+            try:
+                async with session.post(url, data=b"{}") as response:
+                    return response.status == 400
+            except aiohttp.ClientConnectorCertificateError:
+                return False
+
+
+@dataclass
+class VirtualClock:
+    """Time that passes only while somebody sleeps; ends the test at `end`."""
+
+    at: datetime
+    end: datetime
+    slept: list[float] = field(default_factory=list)
+
+    def now(self) -> datetime:
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.at.timestamp()
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.at += timedelta(seconds=seconds)
+        if self.at > self.end:
+            raise TimeoutError
+
+
+def serving() -> Server:
+    return Server(ready=lambda: None, lookup=lambda _namespace, _queue: True)
+
+
+def webhook(api: Api, server: Server, *, now: Callable[[], datetime] = lambda: NOW, **changes: Any) -> Webhooks:
+    how: dict[str, Any] = {"namespace": "ours", "address": f"https://{HOST}", "host": HOST, "port": 0}
+    return Webhooks(client=cast(Client, api), server=server, now=now, **(how | changes))
+
+
+async def test_a_first_start_makes_all_that_is_needed() -> None:
+    api = Api()
+    async with serving() as server:
+        await webhook(api, server).start()
+        assert api.writes == ["create secrets", "create mutatingwebhookconfigurations"]
+        assert await api.can_call()
+
+
+async def test_in_place_it_writes_nothing() -> None:
+    api = Api()
+    async with serving() as server:
+        kept = webhook(api, server)
+        port = await kept.start()
+        api.writes.clear()
+        assert (await kept.reconcile(port)).again_after == timedelta(minutes=1)
+        assert api.writes == []
+
+
+async def test_replicas_share_one_certificate() -> None:
+    api = Api()
+    async with serving() as one, serving() as other:
+        first, second = webhook(api, one, port=0), webhook(api, other)
+        await first.start()
+        data = api.data
+        await second.start()
+        assert api.data == data
+        assert await api.can_call()
+
+
+async def test_who_comes_second_takes_what_the_first_made() -> None:
+    api, rival = Api(), Api()
+    async with serving() as ours, serving() as theirs:
+        await webhook(rival, theirs).start()
+
+        def steal(call: str) -> None:
+            if call == "create":
+                api.interfere = lambda _call: None
+                for (plural, key), made in rival.objects.items():
+                    api.put(SECRETS if plural == "secrets" else MUTATING_WEBHOOKS, key, made)
+
+        api.interfere = steal
+        await webhook(api, ours).start()
+        assert api.data == rival.data
+        assert api.writes == ["patch mutatingwebhookconfigurations"], "another port, the same certificate"
+        assert await api.can_call()
+
+
+async def test_an_empty_secret_is_filled() -> None:
+    api = Api()
+    api.put(SECRETS, SECRET, {"metadata": {"name": CERTIFICATE_SECRET}, "data": {"note": "bXk="}})
+    async with serving() as server:
+        await webhook(api, server).start()
+        assert api.data.keys() == {"note", "tls.crt", "tls.key", "ca.crt"}
+        assert await api.can_call()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda entries: entries[0]["clientConfig"].update(caBundle=""), id="the bundle is gone"),
+        pytest.param(lambda entries: entries[0].update(failurePolicy="Ignore"), id="another failure policy"),
+        pytest.param(lambda entries: entries[0]["rules"][0].update(operations=["*"]), id="another rule"),
+        pytest.param(lambda entries: entries.pop(), id="an entry is gone"),
+        pytest.param(lambda entries: entries.append({"name": "more"}), id="an entry too many"),
+        pytest.param(lambda entries: entries[0].pop("objectSelector"), id="no selector"),
+    ],
+)
+async def test_what_was_changed_is_put_back(damage: Callable[[list[Tree]], object]) -> None:
+    api = Api()
+    async with serving() as server:
+        kept = webhook(api, server)
+        port = await kept.start()
+        before = msgspec.json.encode(api.entries)
+        damage(api.entries)
+        await kept.reconcile(port)
+        assert msgspec.json.encode(api.entries) == before
+
+
+async def test_fields_of_a_newer_api_server_are_left_alone() -> None:
+    api = Api()
+    async with serving() as server:
+        kept = webhook(api, server)
+        port = await kept.start()
+        api.entries[0]["newField"] = "default"
+        api.writes.clear()
+        await kept.reconcile(port)
+        assert api.writes == []
+
+
+async def test_what_was_deleted_is_made_again() -> None:
+    api = Api()
+    async with serving() as server:
+        kept = webhook(api, server)
+        port = await kept.start()
+        api.objects.clear()
+        await kept.reconcile(port)
+        assert await api.can_call()
+
+
+async def test_configurations_of_others_are_never_touched() -> None:
+    api = Api()
+    foreign = ObjectKey("", "kueue-mutating-webhook-configuration")
+    api.put(MUTATING_WEBHOOKS, foreign, {"metadata": {"name": foreign.name}, "webhooks": [{"name": "x"}]})
+    before = dict(api.objects)
+    async with serving() as server:
+        await webhook(api, server).start()
+    await withdraw_webhook(cast(Client, api))
+    key = (MUTATING_WEBHOOKS.plural, foreign)
+    assert api.objects[key] == before[key]
+
+
+@dataclass
+class Witness:
+    """Notes, whenever a certificate is taken into service, whether the API server trusts its authority by then."""
+
+    api: Api
+    trusted: list[bool] = field(default_factory=list)
+
+    def watch(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+        load = server.load
+
+        def noting(certificate: Serving) -> None:
+            newest = certificate.bundle.split(b"-----END CERTIFICATE-----")[0]
+            self.trusted.append(newest in self.api.bundle())
+            load(certificate)
+
+        monkeypatch.setattr(server, "load", noting)
+
+
+async def test_no_certificate_is_served_before_it_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = Api()
+    clock = VirtualClock(NOW - LIFETIME, NOW)  # so the last certificate is one that the machine's clock accepts
+    async with serving() as server:
+        kept = webhook(api, server, now=clock.now)
+        port = await kept.start()
+        first, witness = api.data, Witness(api)
+        witness.watch(server, monkeypatch)
+        while clock.at < clock.end:
+            clock.at += timedelta(days=7)
+            await kept.reconcile(port)
+        assert api.data != first
+        assert await api.can_call()
+    assert len(witness.trusted) > 50
+    assert all(witness.trusted)
+
+
+async def test_it_is_looked_at_every_minute() -> None:
+    api, ports = Api(), list[int]()
+    clock = VirtualClock(NOW, NOW + timedelta(minutes=3))
+    async with serving() as server:
+        with pytest.raises(TimeoutError):
+            await keep_webhook(webhook(api, server, now=clock.now), clock=clock, started=ports.append)
+    assert len(ports) == 1
+    assert clock.slept == [60.0] * 4
+
+
+async def test_an_error_is_tried_again_soon() -> None:
+    api = Api()
+    clock = VirtualClock(NOW, NOW + timedelta(seconds=75))
+    failures: list[ApiError] = [ServerError(500, "InternalError", "no"), Conflict(409, "Conflict", "no")]
+
+    def fail(_call: str) -> None:
+        if clock.at > NOW and failures:
+            raise failures.pop(0)
+
+    api.interfere = fail
+    async with serving() as server:
+        with pytest.raises(TimeoutError):
+            await keep_webhook(webhook(api, server, now=clock.now), clock=clock, started=lambda _port: None)
+    assert clock.slept == [60.0, 5.0, 60.0], "the conflict was settled at once"
+
+
+async def test_a_secret_that_never_stands_still_is_an_error() -> None:
+    api = Api()
+    api.put(SECRETS, SECRET, {"metadata": {"name": CERTIFICATE_SECRET}, "data": {}})
+
+    def move(call: str) -> None:
+        if call == "patch":
+            api.put(SECRETS, SECRET, {"metadata": {"name": CERTIFICATE_SECRET}, "data": {}})
+
+    api.interfere = move
+    async with serving() as server:
+        with pytest.raises(Conflict, match="keeps changing"):
+            await webhook(api, server).start()
+
+
+async def test_withdrawn_it_stands_in_nobodys_way() -> None:
+    api = Api()
+    async with serving() as server:
+        await webhook(api, server).start()
+    assert await withdraw_webhook(cast(Client, api))
+    assert not await withdraw_webhook(cast(Client, api))
+    assert [plural for plural, _ in api.objects] == ["secrets"]
+
+
+@pytest.mark.parametrize(
+    ("address", "port", "expected"),
+    [
+        pytest.param(
+            Service("ours", "hook"),
+            None,
+            {"service": {"namespace": "ours", "name": "hook", "path": WEBHOOK_PATH, "port": 443}},
+            id="a service",
+        ),
+        pytest.param("https://a.example:99", None, {"url": f"https://a.example:99{WEBHOOK_PATH}"}, id="a URL"),
+        pytest.param(
+            "https://a.example:99", 7, {"url": f"https://a.example:7{WEBHOOK_PATH}"}, id="a port that was taken"
+        ),
+        pytest.param("https://a.example", None, {"url": f"https://a.example{WEBHOOK_PATH}"}, id="the usual port"),
+        pytest.param("https://[::1]:9", None, {"url": f"https://[::1]:9{WEBHOOK_PATH}"}, id="an IPv6 address"),
+    ],
+)
+async def test_how_the_api_server_calls_us(address: Service | str, port: int | None, expected: Tree) -> None:
+    assert client_config(address, b"ca", port=port) == {**expected, "caBundle": "Y2E="}
+
+
+async def test_the_names_it_calls_us_by() -> None:
+    assert names_of("https://10.0.0.1:9443") == ("10.0.0.1",)
+    assert names_of(Service("ours", "hook")) == ("hook.ours.svc", "hook.ours.svc.cluster.local", "hook.ours", "hook")
+
+
+async def test_what_is_asked_about() -> None:
+    create, update = webhooks({}, namespace="ours", failure_policy="Fail")
+    assert (create["rules"][0]["operations"], create["failurePolicy"]) == (["CREATE"], "Fail")
+    assert (update["rules"][0]["operations"], update["failurePolicy"]) == (["UPDATE"], "Ignore")
+    for entry in (create, update):
+        assert entry["namespaceSelector"]["matchExpressions"][0]["values"] == ["kube-system", "ours"]
+        assert entry["objectSelector"]["matchExpressions"][0]["key"] == "kueue.x-k8s.io/queue-name"
+        assert (entry["sideEffects"], entry["timeoutSeconds"]) == ("None", 5)

@@ -1,0 +1,472 @@
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from aiohttp import web
+
+from multikueue.api.job import Job
+from multikueue.api.kinds import JOBS
+from multikueue.api.meta import ObjectKey
+from multikueue.kube.reflector import Reflector
+from tests.kube.server import (
+    Answer,
+    Script,
+    aborts,
+    bookmark,
+    client_of,
+    event,
+    expired_event,
+    hangs,
+    job,
+    lists,
+    refuses,
+    says,
+    streams,
+)
+
+pytestmark = pytest.mark.anyio
+
+LISTED = lists(job("a", version=1))
+OPEN = streams(then="silence")
+
+
+class Seen:
+    """A sink that keeps names and versions, and notes what it was told."""
+
+    def __init__(self) -> None:
+        self.versions: dict[str, int] = {}
+        self.told: list[str] = []
+
+    def replace(self, items: Sequence[Job], version: int, /) -> None:
+        self.versions = {item.key.name: item.version for item in items}
+        self.told.append(f"replace {version}")
+
+    def upsert(self, item: Job, /) -> None:
+        self.versions[item.key.name] = item.version
+        self.told.append(f"upsert {item.key.name}")
+
+    def remove(self, item: Job, /) -> None:
+        del self.versions[item.key.name]
+        self.told.append(f"remove {item.key.name}")
+
+
+class Run:
+    """A reflector at work, its sink, its states, its pauses, and what it asked."""
+
+    def __init__(self) -> None:
+        self.sink = Seen()
+        self.states: list[tuple[bool, str]] = []
+        self.pauses: list[float] = []
+        self.garbage: list[ObjectKey | None] = []
+        self.script: Script
+        self.reflector: Reflector[Job]
+
+    @property
+    def asked(self) -> list[str]:
+        """Each request: "list", or "watch" and the version it started from."""
+        starts = zip(self.script.queries("watch"), self.script.queries("resourceVersion"), strict=True)
+        return [f"watch {version}" if watch else "list" for watch, version in starts]
+
+    def has_a_state(self) -> bool:
+        return self.states != []
+
+    async def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        await anyio.lowlevel.checkpoint()
+
+    async def paused(self, times: int) -> None:
+        await self.until(lambda: len(self.pauses) >= times)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        with anyio.fail_after(5):
+            while not condition():  # noqa: ASYNC110  # what is waited for happens in a server, not in an event of ours
+                await anyio.sleep(0.002)
+
+
+@asynccontextmanager
+async def running(*answers: Answer, call_timeout: float = 5.0, **options: Any) -> AsyncIterator[Run]:
+    run = Run()
+    given = {"jitter": lambda: 0.5, "sleep": run.pause} | options
+    async with (
+        client_of(*answers, call_timeout=call_timeout, on_garbage=lambda _c, _k, key, _e: run.garbage.append(key)) as (
+            client,
+            run.script,
+        ),
+        anyio.create_task_group() as tasks,
+    ):
+        run.reflector = Reflector(
+            client, JOBS, run.sink, on_state=lambda ok, why: run.states.append((ok, why)), **given
+        )
+        tasks.start_soon(run.reflector.run)
+        yield run
+        tasks.cancel_scope.cancel()
+
+
+# The normal course.
+
+
+async def test_a_collection_is_listed_and_then_followed() -> None:
+    watch = streams(
+        event("ADDED", job("b", version=11)),
+        event("MODIFIED", job("a", version=12)),
+        event("DELETED", job("b", version=13)),
+        then="silence",
+    )
+    async with running(lists(job("a", version=1), version="10"), watch) as run:
+        await run.until(lambda: len(run.sink.told) == 4)
+    assert run.sink.told == ["replace 10", "upsert b", "upsert a", "remove b"]
+    assert run.sink.versions == {"a": 12}
+    assert run.asked == ["list", "watch 10"]
+    assert (run.states, run.pauses) == ([(True, "")], [])
+
+
+async def test_what_a_watch_asks_for() -> None:
+    async with running(lists(), OPEN, label_selector="x=y", namespace="ns") as run:
+        await run.until(lambda: run.states != [])
+    listed, watched = run.script.requests
+    assert listed.path == watched.path == "/apis/batch/v1/namespaces/ns/jobs"
+    assert dict(listed.query) == {"labelSelector": "x=y", "limit": "500"}
+    assert dict(watched.query) == {
+        "watch": "true",
+        "allowWatchBookmarks": "true",
+        "resourceVersion": "10",
+        "timeoutSeconds": "435",
+        "labelSelector": "x=y",
+    }
+
+
+async def test_the_time_of_a_watch_stays_in_its_range() -> None:
+    asked = []
+    for jitter in (0.0, 0.999999):
+        async with running(lists(), OPEN, jitter=lambda jitter=jitter: jitter) as run:
+            await run.until(run.has_a_state)
+        asked.append(run.script.queries("timeoutSeconds")[1])
+    assert asked == ["290", "580"]
+
+
+async def test_nothing_is_handed_over_before_the_last_page() -> None:
+    pages = [lists(job("a"), cont="c"), refuses(403), lists(job("a"), cont="c"), lists(job("b"), version="11"), OPEN]
+    async with running(*pages, page=1) as run:
+        await run.until(lambda: (True, "") in run.states)
+    assert run.sink.told == ["replace 11"]
+    assert run.sink.versions == {"a": 1, "b": 1}
+
+
+async def test_readiness_is_told_once_the_sink_is_filled() -> None:
+    async with client_of(refuses(500), LISTED, OPEN) as (client, _), anyio.create_task_group() as tasks:
+        sink = Seen()
+        reflector = Reflector(client, JOBS, sink, on_state=lambda _ok, _why: None)
+        assert not reflector.synced.is_set()
+        await tasks.start(reflector.run)
+        assert reflector.synced.is_set()
+        assert sink.versions == {"a": 1}
+        tasks.cancel_scope.cancel()
+
+
+async def test_the_end_of_a_watch_is_no_failure() -> None:
+    watches = [
+        streams(event("ADDED", job("b", version=11))),
+        streams(bookmark(20)),
+        streams(event("ADDED", job("c", version=21)), then="silence"),
+    ]
+    async with running(LISTED, *watches) as run:
+        await run.until(lambda: "c" in run.sink.versions)
+    assert run.asked == ["list", "watch 10", "watch 11", "watch 20"]
+    assert (run.states, run.pauses) == ([(True, "")], [])
+
+
+async def test_a_flood_does_not_hold_up_the_others() -> None:
+    flood = streams(*(event("MODIFIED", job("a", version=n)) for n in range(11, 1011)), then="silence")
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await anyio.lowlevel.checkpoint()
+            turns += 1
+
+    async with running(LISTED, flood) as run, anyio.create_task_group() as tasks:
+        before: list[int] = []
+        upsert = run.sink.upsert
+
+        def counting(item: Job, /) -> None:
+            before.append(turns)
+            upsert(item)
+
+        run.sink.upsert = counting  # type: ignore[method-assign]
+        tasks.start_soon(others)
+        await run.until(lambda: len(before) == 1000)
+        tasks.cancel_scope.cancel()
+    longest = max(before.count(turn) for turn in set(before))
+    assert longest <= 64
+
+
+# What goes wrong.
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        pytest.param(streams(expired_event(), then="silence"), id="as an event"),
+        pytest.param(refuses(410, "Expired"), id="as an answer"),
+    ],
+)
+async def test_a_forgotten_version_means_listing_again_with_what_was_deleted_meanwhile(gone: Answer) -> None:
+    first = lists(job("a"), job("b"), version="10")
+    second = lists(job("b", version=15), version="20")
+    async with running(first, streams(bookmark(12)), gone, second, OPEN) as run:
+        await run.until(lambda: len(run.asked) == 5)
+    assert run.asked == ["list", "watch 10", "watch 12", "list", "watch 20"]
+    assert run.sink.versions == {"b": 15}
+    assert run.states == [(True, "")]
+
+
+async def test_a_server_that_forgets_what_it_listed_just_now_is_not_hammered() -> None:
+    async with running(*[LISTED, streams(expired_event())] * 9, LISTED, OPEN) as run:
+        await run.until(lambda: len(run.pauses) == 9)
+    assert run.pauses == sorted(run.pauses)
+    assert (run.pauses[0], run.pauses[-1]) == (0.5, 15.0)
+    assert sum(ok for ok, _ in run.states) <= 1
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        pytest.param(
+            says(b"<html>Bad", status=502, kind="text/html"),
+            "watch /apis/batch/v1/jobs: 502 ServerError: text/html instead of a Status: '<html>Bad'",
+            id="HTML of a proxy",
+        ),
+        pytest.param(says(b"", status=429), "watch /apis/batch/v1/jobs: 429 Throttled: empty body", id="an empty 429"),
+        pytest.param(streams(), "the server closed the watch at once", id="closing at once"),
+        pytest.param(aborts, "watch jobs: Server disconnected", id="a lost connection"),
+        pytest.param(
+            streams(event("ERROR", {"kind": "Status", "code": 500, "message": "etcd"}), then="silence"),
+            "watch jobs: 500 ServerError: etcd",
+            id="an error as an event",
+        ),
+        pytest.param(
+            streams(cut=b'{"type":"ADDED","obj'), "the stream was cut off in the middle of a line", id="half a line"
+        ),
+        pytest.param(streams(b"what?\n"), "a line of the watch is no event: b'what?\\n'", id="no event"),
+    ],
+)
+async def test_a_failing_watch_is_tried_again_ever_more_slowly(bad: Answer, why: str) -> None:
+    def answer_lists(request: web.BaseRequest) -> Answer:
+        return bad if request.query.get("watch") else LISTED
+
+    async def server(request: web.BaseRequest) -> web.StreamResponse:
+        return await answer_lists(request)(request)
+
+    async with running(server) as run:
+        await run.until(lambda: len(run.pauses) >= 10)
+    told = [state for state in run.states if not state[0]]
+    assert told[0] == (False, why)
+    assert len(told) >= 10
+    assert run.pauses[9] == 15.0
+    assert all(pause >= 0.5 for pause in run.pauses)
+    # Good news at most once in the beginning, not once per attempt.
+    assert sum(ok for ok, _ in run.states) <= 1
+
+
+async def test_full_jitter_has_a_floor_and_a_ceiling() -> None:
+    pauses = []
+    for jitter in (0.0, 0.99):
+        async with running(refuses(403), jitter=lambda jitter=jitter: jitter) as run:
+            await run.paused(9)
+        pauses.append([round(pause, 2) for pause in run.pauses[:9]])
+    assert pauses[0] == [0.1] * 9
+    assert pauses[1] == [0.99, 1.98, 3.96, 7.92, 15.84, 29.7, 29.7, 29.7, 29.7]
+
+
+async def test_the_first_event_forgets_old_failures() -> None:
+    answers = [LISTED, aborts, aborts, aborts, streams(bookmark(11)), aborts, OPEN]
+    async with running(*answers) as run:
+        await run.until(lambda: len(run.asked) == 7)
+        await run.until(lambda: run.states[-1][0])
+    assert run.pauses == [0.5, 1.0, 2.0, 0.5]
+    assert [ok for ok, _ in run.states] == [False, False, False, True, False, True]
+    assert run.asked[-1] == "watch 11"
+
+
+async def test_the_servers_wish_to_wait_is_honoured() -> None:
+    async with running(LISTED, refuses(429, headers={"Retry-After": "7"}), OPEN) as run:
+        await run.until(lambda: len(run.asked) == 3)
+    assert run.pauses == [7.5]
+
+
+async def test_the_servers_wish_has_a_limit() -> None:
+    async with running(LISTED, refuses(503, headers={"Retry-After": "86400"}), OPEN) as run:
+        await run.until(lambda: len(run.asked) == 3)
+    assert run.pauses == [120.5]
+
+
+async def test_a_dead_peer_is_noticed_by_its_silence_and_the_watch_goes_on_where_it_was() -> None:
+    watches = [streams(bookmark(11), then="silence"), streams(bookmark(12), then="silence")]
+    async with running(LISTED, *watches, idle=0.1) as run:
+        await run.until(lambda: len(run.asked) >= 3)
+    assert run.asked[:3] == ["list", "watch 10", "watch 11"]
+    assert run.states[:2] == [(True, ""), (False, "watch: no answer in time")]
+
+
+async def test_a_watch_that_does_not_even_open_is_given_up() -> None:
+    async with running(LISTED, hangs, OPEN, call_timeout=0.1, idle=60) as run:
+        await run.until(lambda: len(run.asked) == 3)
+    assert run.states[0] == (False, "watch jobs: no answer in time")
+
+
+async def test_a_version_that_brings_nothing_is_doubted_in_the_end() -> None:
+    # A server restored from a backup never reaches our version: it keeps silent, or hangs up.
+    async with running(LISTED, streams(), streams(), streams(), lists(version="5"), OPEN) as run:
+        await run.until(lambda: len(run.asked) == 6)
+    assert run.asked == ["list", "watch 10", "watch 10", "watch 10", "list", "watch 5"]
+    assert run.sink.versions == {}
+
+
+async def test_a_connection_that_cannot_be_made_does_not_cost_the_version() -> None:
+    async with running(LISTED, *[aborts] * 6, OPEN) as run:
+        await run.until(lambda: len(run.asked) == 8)
+    assert run.asked == ["list", *["watch 10"] * 7]
+
+
+async def test_a_silent_watch_is_doubted_when_it_had_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multikueue.kube.reflector._SETTLED", 0.05)
+    async with running(LISTED, OPEN, lists(version="5"), OPEN, idle=0.1) as run:
+        await run.until(lambda: len(run.asked) >= 4)
+    assert run.asked[:4] == ["list", "watch 10", "list", "watch 5"]
+
+
+async def test_after_a_fruitless_watch_good_news_wait_until_the_next_has_settled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("multikueue.kube.reflector._SETTLED", 0.05)
+    async with running(LISTED, streams(), OPEN) as run:
+        await run.until(lambda: len(run.asked) == 3)
+        assert run.states[-1] == (False, "the server closed the watch at once")
+        await run.until(lambda: run.states[-1] == (True, ""))
+
+
+async def test_a_kind_the_server_does_not_have_is_looked_for_slowly() -> None:
+    pauses = []
+    for jitter in (0.0, 0.99):
+        async with running(refuses(404, "NotFound"), LISTED, OPEN, jitter=lambda jitter=jitter: jitter) as run:
+            await run.paused(1)
+        pauses += run.pauses
+        assert run.states[0] == (False, "the server has no kind Job (batch/v1)")
+    assert pauses == [22.5, pytest.approx(37.35)]
+
+
+async def test_a_refused_identity_is_a_failure_like_others() -> None:
+    async with running(refuses(401), LISTED, OPEN) as run:
+        await run.until(lambda: len(run.asked) == 3)
+    assert run.states[0][0] is False
+    assert "401 Unauthorized" in run.states[0][1]
+
+
+async def test_a_list_that_is_none_is_a_failure() -> None:
+    async with running(says({"hello": 1}), LISTED, OPEN) as run:
+        await run.until(lambda: len(run.asked) == 3)
+    assert "missing required field `metadata`" in run.states[0][1]
+
+
+# Objects that cannot be read.
+
+BAD_B = job("b", version=12, metadata={"labels": 5, "resourceVersion": "12"})
+
+
+async def test_one_unreadable_object_does_not_stop_a_watch() -> None:
+    watch = streams(event("MODIFIED", BAD_B), event("ADDED", job("c", version=13)), then="silence")
+    async with running(lists(job("b", version=2)), watch) as run:
+        await run.until(lambda: "c" in run.sink.versions)
+    assert run.sink.versions == {"b": 2, "c": 13}
+    assert run.garbage == [ObjectKey("ns", "b")]
+
+
+async def test_the_version_of_an_unreadable_object_counts() -> None:
+    async with running(LISTED, streams(event("MODIFIED", BAD_B)), OPEN) as run:
+        await run.until(lambda: len(run.asked) == 3)
+    assert run.asked[-1] == "watch 12"
+
+
+async def test_an_unreadable_object_that_is_gone_is_gone() -> None:
+    watch = streams(event("DELETED", BAD_B), event("DELETED", BAD_B), bookmark(14), then="silence")
+    async with running(lists(job("b", version=2), job("a")), watch) as run:
+        await run.until(lambda: len(run.garbage) == 2)
+    assert run.sink.told == ["replace 10", "remove b"]
+
+
+async def test_a_relist_keeps_what_exists_but_cannot_be_read() -> None:
+    again = lists(BAD_B, version="20")
+    async with running(lists(job("a"), job("b", version=2)), refuses(410), again, OPEN) as run:
+        await run.until(lambda: len(run.asked) == 4)
+    assert run.sink.versions == {"b": 2}
+    assert run.garbage == [ObjectKey("ns", "b")]
+
+
+async def test_an_object_that_nobody_can_name_is_passed_over() -> None:
+    watch = streams(event("ADDED", {"metadata": 5}), event("ADDED", job("c", version=13)), then="silence")
+    async with running(lists(), watch) as run:
+        await run.until(lambda: "c" in run.sink.versions)
+    assert run.garbage == [None]
+
+
+async def test_an_event_of_an_unknown_type_is_passed_over() -> None:
+    watch = streams(event("PONDERED", job("b", version=11)), event("ADDED", job("c", version=12)), then="silence")
+    async with running(lists(), watch) as run:
+        await run.until(lambda: "c" in run.sink.versions)
+    assert run.sink.versions == {"c": 12}
+
+
+async def test_an_error_of_the_sink_is_not_swallowed() -> None:
+    class Bad(Seen):
+        def upsert(self, item: Job, /) -> None:
+            raise LookupError(item.key.name)
+
+    async with client_of(lists(), streams(event("ADDED", job("b")))) as (client, _):
+        with pytest.raises(LookupError):
+            await Reflector(client, JOBS, Bad(), on_state=lambda _ok, _why: None).run()
+
+
+async def test_random_changes_through_random_faults_end_in_the_same_place() -> None:
+    """A server with a real history, whose watches break in every way at any moment."""
+    history: list[tuple[int, str, dict[str, Any]]] = []
+    state: dict[str, dict[str, Any]] = {}
+    faults = ["end", "abort", "cut", "expired", "end"]
+    version = 10
+
+    def change(step: int) -> None:
+        nonlocal version
+        version += 1
+        name = f"j{step * 7 % 11}"
+        if name in state and step % 3 == 0:
+            history.append((version, "DELETED", state.pop(name) | {"metadata": job(name, version=version)["metadata"]}))
+            return
+        type_ = "MODIFIED" if name in state else "ADDED"
+        state[name] = job(name, version=version)
+        history.append((version, type_, state[name]))
+
+    async def server(request: web.BaseRequest) -> web.StreamResponse:
+        if not request.query.get("watch"):
+            return await lists(*state.values(), version=str(version))(request)
+        start = int(request.query["resourceVersion"])
+        count = len(run.script.requests)
+        fault = faults[count % len(faults)] if count < 60 else "silence"
+        for step in range(count, count + 3):
+            change(step)
+        if fault == "expired" and count % 2:
+            return await streams(expired_event())(request)
+        events = [event(type_, item) for at, type_, item in history if at > start]
+        cut = json.dumps(events[-1]).encode()[:40] if fault == "cut" else b""
+        kept = events[:-1] if fault == "cut" else events
+        return await streams(*kept, cut=cut, then="abort" if fault == "cut" else fault)(request)
+
+    async with running(server) as run:
+        await run.until(lambda: len(run.script.requests) >= 60 and run.sink.versions.get("end") is None)
+        expected = {name: int(item["metadata"]["resourceVersion"]) for name, item in state.items()}
+        await run.until(lambda: run.sink.versions == expected)
+    assert len(run.script.requests) >= 60

@@ -1,0 +1,43 @@
+"""Who comes first (quota-engine 2.1, 3.2)."""
+
+from __future__ import annotations
+
+import pytest
+
+from multikueue.quota.ordering import entry_rank, queue_rank, queue_time
+from multikueue.testing import NOW, WorkloadBuilder
+from tests.quota.builders import after, wants
+
+TIMES = {
+    "its creation": (wants("a"), NOW),
+    "its eviction by a check": (wants("a").evicted("AdmissionCheck", at=after(9)), after(9)),
+    "QE-291 its eviction for pods that were not ready": (wants("a").evicted("PodsReadyTimeout", at=after(9)), after(9)),
+    "its creation after a preemption": (wants("a").evicted("Preempted", at=after(9)), NOW),
+    "its creation once the eviction is history": (
+        wants("a").evicted("AdmissionCheck", at=after(9)).condition("Evicted", "False", at=after(12)),
+        NOW,
+    ),
+}
+
+
+@pytest.mark.parametrize(("builder", "expected"), TIMES.values(), ids=TIMES)
+def test_a_workload_waits_since(builder: WorkloadBuilder, expected: object) -> None:
+    assert queue_time(builder.build()) == expected
+
+
+def test_the_uid_breaks_ties() -> None:
+    first, second = wants("b").uid("1").build(), wants("a").uid("2").build()
+
+    assert queue_rank(first, 0) < queue_rank(second, 0)
+
+
+def test_heads_that_borrow_less_come_first_then_priority_age_and_name() -> None:
+    ranks = [
+        entry_rank(borrowing=0, rank=(0, after(9), "z"), queue="q1"),
+        entry_rank(borrowing=1, rank=(-5, after(9), "y"), queue="q2"),
+        entry_rank(borrowing=1, rank=(0, after(1), "x"), queue="q3"),
+        entry_rank(borrowing=1, rank=(0, after(2), "a"), queue="q4"),
+        entry_rank(borrowing=1, rank=(0, after(2), "0"), queue="q5"),
+    ]
+
+    assert sorted(ranks) == ranks
