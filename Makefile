@@ -25,7 +25,7 @@ help: ## Print this list
 
 .PHONY: check
 check: $(READY) ## Format, lint, types and the direction of imports; changes nothing
-	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff format --check --output-format concise .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo

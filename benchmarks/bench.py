@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
 
 import anyio
 
@@ -14,7 +14,7 @@ from benchmarks.calls import Calls, calls_of
 from benchmarks.driver import Driver, within
 from benchmarks.figures import Figures
 from benchmarks.sides import MANAGER_USER, WORKER_USER, Side
-from benchmarks.timeline import Distribution, Stage, Timelines
+from benchmarks.timeline import Stage, Timelines
 from benchmarks.wire import Wire
 from testbed.audit import Mark
 from testbed.bed import Testbed
@@ -58,6 +58,7 @@ class Burst:
     manager: Calls
     worker: Calls
     cpu: dict[str, float]
+    manager_cpu: float
     memory: meters.Memory
 
 
@@ -73,6 +74,9 @@ async def measure(side: Side, load: Load, say: Say) -> Figures:
             rest = await _rest(side, driver, load.rested, say)
             burst = await _burst(side, driver, load.burst, say)
             await driver.forget()
+    except BaseException as error:
+        error.add_note(f"the log of {side.name} ends with:\n{side.process.tail()}")
+        raise
     finally:
         with anyio.CancelScope(shield=True):
             await side.take_down()
@@ -105,31 +109,29 @@ async def _burst(side: Side, driver: Driver, jobs: int, say: Say) -> Burst:
     marks = await _marks(side.bed)
     programs = _programs(side)
     async with driver.watching() as times:
-        before = meters.shares(programs)
+        before, began = meters.shares(programs), meters.cpu_seconds(side.process.pid)
         await driver.submit([f"burst-{number:05}" for number in range(jobs)])
         await _all_over(driver, jobs, seconds=SINGLE_SECONDS + SECONDS_PER_JOB * jobs)
-        cpu = meters.shares(programs).since(before)
+        cpu, used = meters.shares(programs).since(before), meters.cpu_seconds(side.process.pid) - began
         memory = meters.memory(side.process.pid)
     manager, worker = await _calls(side.bed, marks, jobs)
     say(f"{side.name}: {times.rate(Stage.CREATED, Stage.WON):.2f} jobs/s dispatched")
-    return Burst(jobs, times, manager, worker, cpu, memory)
+    return Burst(jobs, times, manager, worker, cpu, used, memory)
 
 
 async def _all_over(driver: Driver, jobs: int, *, seconds: float) -> None:
     """Until everything is finished on the manager cluster and removed from the workers."""
     for stage in (Stage.CREATED, Stage.WON, Stage.COMPLETE, Stage.FINISHED, Stage.REMOVED):
-        what = f"{jobs} × {stage} (so far {{}})"
-        try:
-            await within(seconds, what, lambda stage=stage: driver.reached(stage, jobs))
-        except TimeoutError as error:
-            raise TimeoutError(str(error).format(driver.times.count(stage))) from None
+        await within(seconds, f"{jobs} of {stage}", partial(driver.reached, stage, jobs))
     await within(seconds, "the workers are clean", driver.clean)
 
 
 def _programs(side: Side) -> dict[str, Process]:
-    return {"manager": side.process} | {
-        process.name: process for process in side.bed.processes if process is not side.process
-    }
+    """All programs that run for this side, by what people call them."""
+    bed = side.bed
+    servers = {f"API server of {name}": plane.process for name, plane in bed.planes.items()}
+    queues = {kueue.process.name: kueue.process for kueue in bed.kueues.values()}
+    return {**servers, **queues, "etcd": bed.etcd.process, side.name: side.process}
 
 
 async def _marks(bed: Testbed) -> dict[str, Mark]:
@@ -158,7 +160,7 @@ def _figures(workers: int, rest: Rest, burst: Burst, startup: float) -> Figures:
         completion=rest.times.between(Stage.ENDED, Stage.COMPLETE),
         manager=burst.manager,
         worker=burst.worker,
-        cpu_ms=1000 * burst.cpu["manager"] / burst.jobs,
+        cpu_ms=1000 * burst.manager_cpu / burst.jobs,
         startup_cpu_ms=1000 * startup,
         peak_memory=burst.memory.peak,
         memory=burst.memory.resident,

@@ -50,14 +50,12 @@ class Driver:
         self._jobs.clear()
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
-            await self._watch(
-                self._manager, self._workload_path(), lambda line: self._on_workload(workload_event(line))
-            )
-            await self._watch(self._manager, self._job_path(), lambda line: self._on_local(job_event(line)))
+            await self._watch(self._manager, self._workload_path(), self._on_workload)
+            await self._watch(self._manager, self._job_path(), self._on_local)
             for worker in self._workers:
                 await self._watch(worker, self._job_path(), self._remote_listener(worker))
                 if closely:
-                    await self._watch(worker, self._workload_path(), lambda line: self._on_copy(workload_event(line)))
+                    await self._watch(worker, self._workload_path(), self._on_copy)
             try:
                 yield self.times
             finally:
@@ -88,7 +86,7 @@ class Driver:
     async def clean(self) -> None:
         """Wait until the workers hold no workload of this side."""
         for worker in self._workers:
-            while await _is_something(worker, self._workload_path()):
+            while await _is_something(worker, self._workload_path()):  # noqa: ASYNC110
                 await anyio.sleep(POLL_SECONDS)
 
     async def forget(self) -> None:
@@ -96,22 +94,29 @@ class Driver:
         await self._manager.delete(self._job_path())
         await self._manager.delete(self._workload_path())
 
-    async def _watch(self, wire: Wire, path: str, on_event: Callable[[bytes], None]) -> None:
+    async def _watch(self, wire: Wire, path: str, on_event: Callable[[bytes], str]) -> None:
         assert self._tasks is not None
         await self._tasks.start(lambda task_status: wire.watch(path, on_event, task_status=task_status))
 
-    def _remote_listener(self, worker: Wire) -> Callable[[bytes], None]:
-        return lambda line: self._on_remote(worker, job_event(line))
+    def _remote_listener(self, worker: Wire) -> Callable[[bytes], str]:
+        return lambda line: self._on_remote(worker, line)
 
-    def _on_local(self, event: JobEvent) -> None:
+    def _on_local(self, line: bytes) -> str:
+        event = job_event(line)
         if event.has("Complete"):
             self._note(Stage.COMPLETE, event.object.metadata.name)
+        return event.object.metadata.resource_version
 
-    def _on_workload(self, event: WorkloadEvent) -> None:
-        if event.type == "DELETED":
-            return
+    def _on_workload(self, line: bytes) -> str:
+        event = workload_event(line)
+        if event.type != "DELETED":
+            if event.job in self.times.noted[Stage.SUBMITTED]:
+                self._jobs[event.object.metadata.name] = event.job
+            self._note_workload(event)
+        return event.object.metadata.resource_version
+
+    def _note_workload(self, event: WorkloadEvent) -> None:
         job, status = event.job, event.object.status
-        self._jobs[event.object.metadata.name] = job
         self._note(Stage.QUEUED, job)
         if status.nominated_cluster_names:
             self._note(Stage.NOMINATED, job)
@@ -120,22 +125,28 @@ class Driver:
         if event.has("Finished"):
             self._note(Stage.FINISHED, job)
 
-    def _on_copy(self, event: WorkloadEvent) -> None:
-        # The copy may be seen before the event of the original comes through its own watch.
-        job = self._jobs.get(event.object.metadata.name)
-        if job is None:
-            return
-        if event.type == "ADDED":
+    def _on_copy(self, line: bytes) -> str:
+        event = workload_event(line)
+        # A copy is made long after the original was seen, so its job is known.
+        job = self._jobs.get(event.object.metadata.name, "")
+        if event.type == "ADDED" and job:
             self._note(Stage.COPIED, job)
             self.times.note_last(Stage.COPIED_ALL, job, time.monotonic())
         if event.has("Admitted"):
             self._note(Stage.ADMITTED, job)
+        return event.object.metadata.resource_version
 
-    def _on_remote(self, worker: Wire, event: JobEvent) -> None:
+    def _on_remote(self, worker: Wire, line: bytes) -> str:
+        event = job_event(line)
         name = event.object.metadata.name
         if event.type == "DELETED":
             self._note(Stage.REMOVED, name)
-            return
+        else:
+            self._note_remote(worker, event)
+        return event.object.metadata.resource_version
+
+    def _note_remote(self, worker: Wire, event: JobEvent) -> None:
+        name = event.object.metadata.name
         self._note(Stage.CREATED, name)
         if not event.object.spec.suspend and self._note(Stage.STARTED, name):
             assert self._tasks is not None

@@ -10,45 +10,42 @@ import msgspec
 __all__ = ["JobEvent", "WorkloadEvent", "completion", "job_event", "workload_event"]
 
 
-class _Lean(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    pass
-
-
-class Condition(_Lean):
+class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     type: str
     status: str
 
 
-class Owner(_Lean):
+class Owner(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     name: str
 
 
-class Metadata(_Lean):
+class Metadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     name: str
+    resource_version: str
     owner_references: tuple[Owner, ...] = ()
 
 
-class JobSpec(_Lean):
+class JobSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     suspend: bool = False
 
 
-class JobStatus(_Lean):
+class JobStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     conditions: tuple[Condition, ...] = ()
 
 
-class Job(_Lean):
+class Job(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     metadata: Metadata
     spec: JobSpec
     status: JobStatus = JobStatus()
 
 
-class WorkloadStatus(_Lean):
+class WorkloadStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     conditions: tuple[Condition, ...] = ()
     cluster_name: str | None = None
     nominated_cluster_names: tuple[str, ...] = ()
 
 
-class Workload(_Lean):
+class Workload(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     metadata: Metadata
     status: WorkloadStatus = WorkloadStatus()
 
@@ -56,7 +53,7 @@ class Workload(_Lean):
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 
-class JobEvent(_Lean):
+class JobEvent(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     type: EventType
     object: Job
 
@@ -64,7 +61,7 @@ class JobEvent(_Lean):
         return _is_true(self.object.status.conditions, condition)
 
 
-class WorkloadEvent(_Lean):
+class WorkloadEvent(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     type: EventType
     object: Workload
 

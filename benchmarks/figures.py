@@ -72,11 +72,11 @@ def at_most(limit: float) -> Target:
 
 
 def at_least_times(factor: float) -> Target:
-    return Target(f"≥ {factor:g} × peer", lambda value, peer: None if peer is None else value >= factor * peer)
+    return Target(f"≥ {factor:g} x peer", lambda value, peer: None if peer is None else value >= factor * peer)
 
 
 def at_most_times(factor: float) -> Target:
-    return Target(f"≤ {factor:g} × peer", lambda value, peer: None if peer is None else value <= factor * peer)
+    return Target(f"≤ {factor:g} x peer", lambda value, peer: None if peer is None else value <= factor * peer)
 
 
 def both(one: Target, other: Target) -> Target:

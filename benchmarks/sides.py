@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-
-import anyio
 
 from benchmarks.driver import QUEUE
 from testbed import objects, queues

@@ -10,6 +10,7 @@ from typing import Self
 import aiohttp
 import anyio
 import anyio.abc
+import msgspec
 
 from testbed.plane import ControlPlane
 
@@ -72,16 +73,25 @@ class Wire:
     async def watch(
         self,
         path: str,
-        on_event: Callable[[bytes], None],
+        on_event: Callable[[bytes], str],
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Give each line of a watch to `on_event`, until cancelled. It begins with what is there.
+        """Give each change from now on to `on_event`, which answers its resource version, until cancelled.
 
-        It has started when the server has answered. Raises RefusedError when it did not let us, or ended the watch.
+        Started means that the server answered. An API server that is short of CPU ends watches that it cannot serve in
+        time; they go on where they ended. Raises RefusedError.
         """
-        timeout = aiohttp.ClientTimeout(total=None, sock_read=None)
-        query = {"watch": "true", "timeoutSeconds": str(WATCH_SECONDS)}
+        version = _version(await self.get(f"{path}?limit=1"))
+        while True:
+            version = await self._watch_once(path, version, on_event, task_status)
+            task_status = anyio.TASK_STATUS_IGNORED
+
+    async def _watch_once(
+        self, path: str, version: str, on_event: Callable[[bytes], str], task_status: anyio.abc.TaskStatus[None]
+    ) -> str:
+        query = {"watch": "true", "timeoutSeconds": str(WATCH_SECONDS), "resourceVersion": version}
+        timeout = aiohttp.ClientTimeout(total=None)
         async with self._session.get(self._url + path, params=query, timeout=timeout) as answer:
             if answer.status != 200:
                 raise RefusedError(f"watch {path}: {answer.status} {await answer.text()}")
@@ -90,8 +100,8 @@ class Wire:
             async for chunk in answer.content.iter_any():
                 *lines, rest = (rest + chunk).split(b"\n")
                 for line in lines:
-                    on_event(line)
-        raise RefusedError(f"watch {path} ended")
+                    version = on_event(line)
+        return version
 
     async def _call(self, method: str, path: str, body: bytes | None, content_type: str) -> bytes:
         headers = {"Content-Type": content_type}
@@ -100,3 +110,8 @@ class Wire:
             if answer.status >= 400:
                 raise RefusedError(f"{method} {path}: {answer.status} {content.decode(errors='replace')[:500]}")
             return content
+
+
+def _version(collection: bytes) -> str:
+    version: str = msgspec.json.decode(collection)["metadata"]["resourceVersion"]
+    return version

@@ -15,7 +15,17 @@ MODULES = sorted(
 ROOMS = [path for path in MODULES if path.name == "__init__.py"]
 PLAIN = [path for path in MODULES if not path.name.startswith("__")]
 
-ELSEWHERE: dict[str, str] = {}
+ELSEWHERE: dict[str, str] = {
+    "multikueue/controllers/conditions.py": "controllers/test_checks.py",
+    "multikueue/controllers/jobs.py": "controllers/test_main_job.py",
+    "multikueue/controllers/outbox.py": "controllers/test_main_job.py",
+    "multikueue/controllers/queues.py": "controllers/test_main_job.py",
+    "multikueue/controllers/workloads.py": "controllers/test_main_job.py",
+    "multikueue/dispatch/group.py": "dispatch/test_decide.py",
+    "multikueue/dispatch/phases.py": "dispatch/test_decide.py",
+    "multikueue/dispatch/remote.py": "dispatch/test_decide.py",
+    "multikueue/manager.py": "real/test_life.py",
+}
 """Modules that are tested through another one, on purpose: module to the file that tests it."""
 
 

@@ -1,8 +1,9 @@
 """The command line: words to settings, errors to exit codes, answers to tables; one file per noun.
 
-`run` starts the manager; `clusters` registers, shows, checks and removes workers; `workloads` tells what became of them.
-`connection` knows the options that choose a cluster, `output` how things are printed, `exit` how a command ends. Nothing is
-decided here. A command imports what it needs when it runs: `--help` and `version` load no client and no settings.
+`run` starts the manager; `clusters` registers, shows, checks and removes workers, as `fleet` reads them; `workloads` tells
+what became of them, in the words of `story`. `connection` knows the options that choose a cluster, `output` how things are
+printed, `exit` how a command ends. Joining a worker is `controllers.registration`; nothing is decided here. A command
+imports what it needs when it runs: `--help` and `version` load no client and no settings.
 """
 
 from __future__ import annotations

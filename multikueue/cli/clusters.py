@@ -184,7 +184,7 @@ def register(
 
     joined = run_async(work)
     if joined is None:
-        _print_plan(registration, output)
+        _print_plan(registration, with_user=credential is CredentialKind.CERTIFICATE, output=output)
     else:
         _print_joined(name, joined, wanted_validity, output)
 
@@ -356,11 +356,11 @@ def _gather(target: Target, namespace: str, *, secrets: bool = True) -> list[Mem
 # --- words -----------------------------------------------------------------------------------------------------------
 
 
-def _print_plan(registration: Registration, output: Format) -> None:
+def _print_plan(registration: Registration, *, with_user: bool, output: Format) -> None:
     """The manifests of a dry run, first the worker's. The Secret has no data: there is no credential yet."""
     from multikueue.controllers.registration.plan import manager_objects, worker_objects
 
-    plan = {"worker": worker_objects(registration), "manager": manager_objects(registration)}
+    plan = {"worker": worker_objects(registration, with_user=with_user), "manager": manager_objects(registration)}
     if output is Format.JSON:
         print_document({side: [one.manifest for one in wanted] for side, wanted in plan.items()}, output)
         return
@@ -384,7 +384,7 @@ def _renewal(joined: Joined, validity: timedelta) -> str:
     ends = joined.credential.expires
     if ends is None:
         return f"Its {joined.credential.kind} has no end."
-    granted = ends - now()
+    granted = ends - now() + timedelta(minutes=1)  # the moments since it was granted shall not make 29 days of 30
     less = f" ({since(validity)} were asked for, the worker grants no more)" if granted < 0.9 * validity else ""
     return (
         f"Its {joined.credential.kind} is good until {ends:%Y-%m-%d %H:%M} UTC, for {since(granted)}{less};"

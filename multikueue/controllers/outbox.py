@@ -15,7 +15,7 @@ import structlog
 
 from multikueue.api.kinds import JOBS, WORKLOADS, Kind
 from multikueue.api.meta import Object, ObjectKey
-from multikueue.api.workload import ATTEMPT_ANNOTATION, ORIGIN_LABEL
+from multikueue.api.workload import ATTEMPT_ANNOTATION, ORIGIN_LABEL, workload_spec
 from multikueue.controllers.world import World
 from multikueue.dispatch.actions import (
     Action,
@@ -80,10 +80,14 @@ class Outbox:
         """The irreversible step. From asking until an answer, the worker may hold the job: `asked` remembers that."""
         local = self.world.store.workloads.get(key)
         job = self.world.store.local_job(local) if local else None
-        if job is None:
+        if local is None or job is None:
             return
         body = adapter_for(job).remote_body(
-            job, workload_name=key.name, origin=self.world.origin, attempt=action.attempt
+            job,
+            workload_name=key.name,
+            origin=self.world.origin,
+            attempt=action.attempt,
+            queue=workload_spec(local).queue_name,
         )
         self.worker.asked[key] = action.attempt
         try:

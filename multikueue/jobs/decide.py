@@ -8,7 +8,7 @@ of a job is the workload controller.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -359,20 +359,17 @@ def _decide_undispatchable(case: _Case, now: datetime) -> JobDecision:
     why = case.undispatchable() or ""
     warning = JobEvent("Warning", "Undispatchable", why)
     kept, others = _choose(case)
-    surplus = _delete(others, "Deleted not matching Workload")
+    first = _joined(case.settle("Not dispatchable"), _delete(others, "Deleted not matching Workload"))
     if kept is None:
-        return _joined(
-            surplus, replace(case.settle("Not dispatchable"), events=()), _marked_creation(case, why, warning)
-        )
+        return _joined(first, _marked_creation(case, why, warning))
     if kept.has(QUOTA_RESERVED) or kept.metadata.deletion_timestamp is not None:
-        return _joined(surplus, _decide_run(case, kept))
+        return _joined(_delete(others, "Deleted not matching Workload"), _decide_run(case, kept))
     if kept.metadata.annotations.get(UNDISPATCHABLE_ANNOTATION) != why:
-        return _joined(
-            surplus, JobDecision(actions=(_marked_update(kept, {"active": False}, mark=why),), events=(warning,))
-        )
+        mark = _marked_update(kept, {"active": False}, mark=why)
+        return _joined(first, JobDecision(actions=(mark,), events=(warning,)))
     if kept.condition(QUOTA_RESERVED) is None:
-        return _joined(surplus, JobDecision(actions=(_inadmissible(kept, why, now),)))
-    return _joined(surplus, case.settle("Not dispatchable"))
+        return _joined(first, JobDecision(actions=(_inadmissible(kept, why, now),)))
+    return first
 
 
 def _marked_creation(case: _Case, why: str, warning: JobEvent) -> JobDecision:

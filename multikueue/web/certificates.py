@@ -66,12 +66,6 @@ def serving(data: Mapping[str, str]) -> Serving:
     return Serving(parts[CERTIFICATE], parts[KEY], parts[BUNDLE])
 
 
-def renewal_due(data: Mapping[str, str]) -> datetime | None:
-    """When the certificate falls due for renewal; None if there is none to read."""
-    certificates = _certificates(_read(data, CERTIFICATE))
-    return _due(certificates[0]) if certificates else None
-
-
 def _is_good(now: datetime, data: Mapping[str, str], names: Sequence[str]) -> bool:
     certificates, trusted = _certificates(_read(data, CERTIFICATE)), _certificates(_read(data, BUNDLE))
     if not certificates or not _fits(_read(data, KEY), certificates[0]):

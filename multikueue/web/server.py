@@ -92,6 +92,10 @@ class Server:
         return web.Response(text="ok\n") if problem is None else web.Response(status=503, text=f"{problem}\n")
 
     async def _review(self, request: web.Request) -> web.Response:
+        problem = self._ready()
+        if problem is not None:
+            # Before the queues are known a job would go in without managedBy, which cannot be mended later.
+            return web.Response(status=503, text=f"{problem}\n")
         body = await request.read()
         try:
             return web.Response(body=review(body, self._lookup), content_type=_JSON)

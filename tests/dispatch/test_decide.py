@@ -60,7 +60,11 @@ PHASES = {
     "the winner's job is gone": (Phase.WINNER_GONE, won(), (worker("w1", admitted_copy()),)),
     "Ready without a recorded winner": (Phase.WINNER_GONE, reserved().check("mk", "Ready"), BOTH),
     "the winner is away": (Phase.WINNER_UNREACHABLE, won(), (away(worker("w1", admitted_copy(), remote_job())),)),
-    "the winner is away for too long": (Phase.WINNER_LOST, won(), (away(worker("w1"), since=NOW - timedelta(hours=1)),)),
+    "the winner is away for too long": (
+        Phase.WINNER_LOST,
+        won(),
+        (away(worker("w1"), since=NOW - timedelta(hours=1)),),
+    ),
 }
 
 
@@ -269,7 +273,9 @@ def test_a_worker_that_may_have_got_the_job_is_the_winner_though_it_is_away() ->
 
 
 def test_a_stale_job_in_the_way_is_removed_first() -> None:
-    assert told(decided(reserved().nominated("w1"), worker("w1", admitted_copy(), remote_job(EARLIER)))) == ["DeleteJob w1"]
+    assert told(decided(reserved().nominated("w1"), worker("w1", admitted_copy(), remote_job(EARLIER)))) == [
+        "DeleteJob w1"
+    ]
 
 
 # Loss.
@@ -325,7 +331,10 @@ HOLDING = {
     "an evicted quiet job does not": (False, worker("w1", admitted_copy().evicted(), remote_job())),
     "a copy without a job does not": (False, worker("w1", admitted_copy())),
     "the recorded winner out of reach holds": (True, away(worker("w1"))),
-    "the winner lost holds nothing": (False, away(worker("w1", admitted_copy(), remote_job()), since=NOW - timedelta(hours=1))),
+    "the winner lost holds nothing": (
+        False,
+        away(worker("w1", admitted_copy(), remote_job()), since=NOW - timedelta(hours=1)),
+    ),
     "a job asked for holds": (True, replace(worker("w1"), maybe_job=ATTEMPT)),
 }
 
@@ -358,7 +367,9 @@ def test_an_undispatchable_workload_is_rejected() -> None:
 
 
 @pytest.mark.parametrize(("phase", "local", "remotes"), PHASES.values(), ids=PHASES.keys())
-def test_the_decision_taken_is_at_rest(phase: Phase, local: WorkloadBuilder | None, remotes: tuple[Remote, ...]) -> None:
+def test_the_decision_taken_is_at_rest(
+    phase: Phase, local: WorkloadBuilder | None, remotes: tuple[Remote, ...]
+) -> None:
     """Deciding on what was decided changes no status (I11)."""
     first = decided(local, *remotes)
     if local is None or first.status is None:

@@ -157,7 +157,9 @@ class World:
         assert self.local is not None
         self.now += timedelta(seconds=1)
         built = replace(pending(), value=self.local).reserved("cq", at=self.now).check(CHECK, at=self.now)
-        self.local = msgspec.structs.replace(built.condition(EVICTED, "False", reason="QuotaReserved").build(), spec=self.local.spec)
+        self.local = msgspec.structs.replace(
+            built.condition(EVICTED, "False", reason="QuotaReserved").build(), spec=self.local.spec
+        )
 
     def core(self) -> None:
         local = self.local

@@ -424,6 +424,13 @@ def test_a_queue_that_becomes_multikueue_takes_waiting_jobs_out() -> None:
     assert [event.reason for event in decision.events] == ["Undispatchable"]
 
 
+def test_a_running_job_of_such_a_queue_is_stopped_at_once() -> None:
+    assert kinds(JobView(job=job("j").queue("main").build(), workloads=(workload_of(NOBODYS),))) == [
+        "PatchJob",
+        "UpdateWorkloadSpec",
+    ]
+
+
 def test_what_has_quota_already_is_the_dispatchers() -> None:
     seen = become(workload_of(NOBODYS), lambda w: w.reserved())
     assert actions(JobView(job=NOBODYS, workloads=(seen,))) == ()

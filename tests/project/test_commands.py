@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ def commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, s
         yield from commands(each, (*words, name))
 
 
+HELP = {"-h", "--help"}
 COMMANDS = dict(commands(typer.main.get_command(app)))
 
 
@@ -50,6 +52,13 @@ def test_each_command_that_is_shown_exists_with_its_options(place: str, text: st
     for words, name, given in calls(text):
         assert name, f"{place}: there is no command `multikueue {words}`"
         assert given <= COMMANDS[name], f"{place}: multikueue {name}"
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
+def test_each_option_that_is_named_alone_exists(path: Path) -> None:
+    named = {text for text in code(path.read_text()) if re.fullmatch(r"--?[a-z][\w-]*", text)}
+
+    assert named <= set().union(HELP, *COMMANDS.values())
 
 
 def test_the_table_of_the_readme_has_each_command_and_no_other() -> None:

@@ -31,17 +31,18 @@ def wants(name: str, *, queue: str = "lq", age: int = 0, **resources: Any) -> Wo
 class Play:
     """An engine with one namespace and flavor, a clock, and the workloads as the API server would show them."""
 
-    def __init__(self, *objects: Object) -> None:
-        self.engine = Engine()
+    def __init__(self, *objects: Object, engine: Engine | None = None) -> None:
+        self.engine = engine or Engine()
         self.now = NOW
         self.workloads: dict[ObjectKey, Workload] = {}
         self.engine.set_namespace(namespace("default").build(), NOW)
         self.apply(flavor("default").build(), *objects)
 
     @classmethod
-    def with_queue(cls, **quota: Any) -> Play:
+    def with_queue(cls, engine: Engine | None = None, **quota: Any) -> Play:
         """One ClusterQueue cq with this quota of the default flavor, and one LocalQueue lq."""
-        return cls(cluster_queue("cq").quota("default", **quota).build(), local_queue("lq", "cq").build())
+        queue = cluster_queue("cq").quota("default", **quota).build()
+        return cls(queue, local_queue("lq", "cq").build(), engine=engine)
 
     def apply(self, *objects: Object) -> None:
         """Create or replace queues, cohorts, flavors and checks."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from multikueue.api.meta import encode
@@ -126,18 +127,12 @@ def test_an_unreadable_template_is_a_problem_and_no_error(template: Any) -> None
     assert found(pod).problem.startswith("resources validation failed: spec.podSets[0].template: ")
 
 
-def test_pod_sets_of_one_group_and_their_node_rules_are_known() -> None:
-    spec = workload_spec(workload("wl").request(cpu=1).build())
-    grouped = {"name": "a", "template": {"spec": {}}, "topologyRequest": {"podSetGroupName": "together"}}
-    also = WorkloadSpec(pod_sets=(*spec.pod_sets, *workload_spec_of(grouped).pod_sets))
+def test_pod_sets_of_one_group_are_known() -> None:
+    alone: dict[str, Any] = {"name": "a", "template": {"spec": {}}, "topologyRequest": None}
+    grouped = {"name": "b", "template": {"spec": {}}, "topologyRequest": {"podSetGroupName": "together"}}
+    spec = msgspec.json.decode(encode({"podSets": [alone, grouped]}), type=WorkloadSpec)
 
-    assert [each.group for each in demand(also).pod_sets] == ["", "together"]
-
-
-def workload_spec_of(pod_set: dict[str, Any]) -> WorkloadSpec:
-    from multikueue.api.meta import decoder
-
-    return decoder(WorkloadSpec)(encode({"podSets": [pod_set]}))
+    assert [each.group for each in demand(spec).pod_sets] == ["", "together"]
 
 
 def test_resource_requests_are_rendered_canonically_and_count_pods_where_asked() -> None:

@@ -158,17 +158,13 @@ def test_qe_024_failed_checks_of_a_pending_workload_keep_it_out() -> None:
 
 
 def test_excluded_resources_do_not_count() -> None:
-    engine = Engine(exclude_resource_prefixes=("example.com/",))
     play = Play.with_queue(cpu=4)
-    for value in (cluster_queue("cq").quota("default", cpu=4).build(),):
-        engine.set_cluster_queue(value, NOW)
-    engine.set_flavor(flavor().build(), NOW)
-    engine.set_namespace(namespace("default").build(), NOW)
-    engine.set_local_queue(local_queue("lq").build(), NOW)
-    engine.set_workload(workload("a").queue("lq").request({"example.com/gpu": 1}, cpu=1).build(), NOW)
-
-    assert engine.cycle(NOW).reserved == (key_of("a"),)
+    play.submit(wants("a", cpu=1).request({"example.com/gpu": 1}))
     assert play.run() == []
+
+    play = Play.with_queue(Engine(exclude_resource_prefixes=("example.com/",)), cpu=4)
+    play.submit(wants("a", cpu=1).request({"example.com/gpu": 1}))
+    assert play.run() == ["a"]
 
 
 # --- assuming and forgetting -----------------------------------------------------------------------------------------

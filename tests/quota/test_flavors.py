@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from multikueue.api.queues import FlavorFungibility, ResourceFlavor
+from multikueue.api.queues import BorrowWithinCohort, FlavorFungibility, ResourceFlavor
 from multikueue.api.workload import workload_spec
-from multikueue.quota.amounts import PodSetDemand, demand
+from multikueue.quota.amounts import Demand, PodSetDemand, demand
 from multikueue.quota.flavors import Assignment, Grade, Mode, Oracle, assign, preferred
 from multikueue.quota.matching import NodeRules
 from multikueue.quota.pending import Progress
@@ -202,9 +202,7 @@ def test_a_pod_set_of_a_group_that_does_not_suit_the_nodes_spoils_the_flavor_for
     assert chosen(assign(demand_of(easy, picky), queue, oracle=nothing)) == [{"cpu": "two"}, {"cpu": "two"}]
 
 
-def demand_of(*pod_sets: PodSetDemand) -> Any:
-    from multikueue.quota.amounts import Demand
-
+def demand_of(*pod_sets: PodSetDemand) -> Demand:
     return Demand(pod_sets)
 
 
@@ -377,8 +375,6 @@ def test_qe_109_which_of_two_flavors_is_preferred(a: Grade, b: Grade, rule: Flav
 
 
 def test_a_queue_that_may_preempt_while_borrowing_asks_the_oracle_beyond_its_nominal_quota() -> None:
-    from multikueue.api.queues import BorrowWithinCohort
-
     plain = cluster_queue("cq").cohort("c").quota("one", cpu=0)
     bold = plain.preempt(borrow_within_cohort=BorrowWithinCohort(policy="LowerPriority"))
     other = cluster_queue("other").cohort("c").quota("one", cpu=12)

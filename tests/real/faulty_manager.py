@@ -1,10 +1,9 @@
 """The real manager, which kills itself at one of its writes: `python -m tests.real.faulty_manager run ...`.
 
 A fault point is a write by its name ("manager patch workloads/status"), which of those it is in the life of one job,
-and the moment: before the request leaves, or after its answer came and before anybody looked at it. Counting starts
-with the first write that mentions the job, and only writes that mention it or a queue's status count. Events do not:
-they are a courtesy. Each counted write is noted in a file before it is sent, so a run without a fault point records
-what there is to try.
+and the moment: before the request leaves, or after its answer came and before anybody looked at it. Only writes that
+mention a given word count, the name of a job say. Events do not: they are a courtesy. Each counted write is noted in
+a file before it is sent, so a run without a fault point records what there is to try.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ Moment = Literal["before", "after"]
 MOMENTS: tuple[Moment, ...] = get_args(Moment)
 
 WRITES = frozenset({"create", "update", "patch", "apply", "delete"})
-QUEUE_STATUSES = frozenset({"clusterqueues", "localqueues"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +37,6 @@ class Point:
 
     def __str__(self) -> str:
         return f"{self.write} #{self.nth}"
-
-    @property
-    def of_queue(self) -> bool:
-        """Whether it is one of the writes whose number depends on time: changes of a queue are collected."""
-        return any(plural in self.write for plural in QUEUE_STATUSES)
 
 
 def environment(*, mention: str, log: object, point: Point | None = None, moment: Moment = "before") -> dict[str, str]:
@@ -75,8 +68,7 @@ class Fuse:
         """The point that a request is, if it counts."""
         if request.verb not in WRITES or request.plural == "events":
             return None
-        mentions = self.mention in request.target.encode() or self.mention in request.body
-        if not mentions and not (self.counts and request.plural in QUEUE_STATUSES):
+        if self.mention not in request.target.encode() and self.mention not in request.body:
             return None
         what = "/".join(part for part in (request.plural, request.subresource) if part)
         write = f"{'worker' if cluster else 'manager'} {request.verb} {what}"

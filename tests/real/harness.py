@@ -250,7 +250,9 @@ ORIGIN = "multikueue"
 
 
 @asynccontextmanager
-async def team(bed: Testbed, *, workers: int | None = None, quota: Mapping[str, str] | None = None) -> AsyncIterator[Team]:
+async def team(
+    bed: Testbed, *, workers: int | None = None, quota: Mapping[str, str] | None = None
+) -> AsyncIterator[Team]:
     """A namespace of its own with everything it needs; afterwards its clusters are taken from the manager again."""
     namespace, planes = unique("team"), bed.workers[:workers]
     links = {plane.name: bed.link(plane) for plane in planes}
@@ -288,7 +290,9 @@ def logged(manager: Manager, *, offset: int = 0) -> list[Object]:
 
 def complaints(manager: Manager, *levels: str, offset: int = 0) -> list[Object]:
     """What it logged as an error (or at those levels). It must never log one because of what happens outside."""
-    return [entry for entry in logged(manager, offset=offset) if entry.get("level") in (levels or ("error", "critical"))]
+    return [
+        entry for entry in logged(manager, offset=offset) if entry.get("level") in (levels or ("error", "critical"))
+    ]
 
 
 @dataclass(slots=True)

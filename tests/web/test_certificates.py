@@ -7,7 +7,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
-from multikueue.web.certificates import LIFETIME, renewal_due, renewed, serving
+from multikueue.web.certificates import LIFETIME, renewed, serving
 from tests.web.builders import NOW
 
 NAMES = ("webhook.team.svc", "127.0.0.1")
@@ -61,14 +61,6 @@ def test_it_is_renewed_when_less_than_a_third_of_its_life_is_left() -> None:
     assert newer["tls.crt"] != FRESH["tls.crt"]
     assert newer["tls.key"] != FRESH["tls.key"]
     assert is_trusted(newer, newer, at=later)
-
-
-def test_renewal_is_due_when_it_says() -> None:
-    due = renewal_due(FRESH)
-    assert due is not None
-    assert renewed(due, FRESH, names=NAMES) == FRESH
-    assert renewed(due + timedelta(seconds=1), FRESH, names=NAMES) != FRESH
-    assert renewal_due({}) is None
 
 
 def test_during_a_rotation_old_servers_stay_trusted() -> None:

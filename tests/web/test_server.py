@@ -72,6 +72,13 @@ async def test_refused_requests_do_not_hurt(body: bytes, path: str, status: int)
         assert (await ask(session, port, review_of()))[0] == 200
 
 
+async def test_before_all_is_known_nothing_is_decided() -> None:
+    served = certificate()
+    async with server("caches are not filled yet") as listening, client_trusting(served.bundle) as session:
+        port = await listening.serve_webhook(HOST, 0, served)
+        assert await ask(session, port, review_of()) == (503, b"caches are not filled yet\n")
+
+
 async def test_a_new_certificate_is_served_at_once_on_the_same_port() -> None:
     old, new = certificate(), certificate()
     async with server() as listening, client_trusting(old.bundle) as before, client_trusting(new.bundle) as after:

@@ -94,7 +94,7 @@ async def join(
     await manager.refuse_foreign(manager_objects(registration))
     await _ensure_all(worker, worker_objects(registration, with_user=request.credential is CredentialKind.CERTIFICATE))
     if worker.dry_run:
-        await _tell_manager(manager, request, b"")
+        await _tell_manager(manager, request, b"each run brings a new one")
         return None
     say(f"asking {worker.where} for a credential")
     credential = await _issue(request, worker, say)

@@ -54,7 +54,6 @@ async def missing_rights(client: Client, rights: Iterable[Right] = RIGHTS) -> di
     """The verbs we lack, by right. Rights that lack nothing are in it too, with no verbs."""
     granted: dict[tuple[Right, str], bool] = {}
     errors: list[MultiKueueError] = []
-
     limit = anyio.CapacityLimiter(AT_ONCE)
 
     async def look(right: Right, verb: str) -> None:

@@ -124,6 +124,17 @@ async def test_a_dry_run_changes_nothing(world: World) -> None:
     assert all("would be created" in words for words in world.done())
 
 
+async def test_a_dry_run_tells_that_a_credential_is_renewed(world: World) -> None:
+    await world.join()
+    world.done()
+
+    await world.join(dry_run=True)
+
+    assert [words for words in world.done() if not words.endswith("unchanged")] == [
+        "Secret kueue-system/multikueue-w1 on manager would be updated"
+    ]
+
+
 async def test_without_tokens_it_falls_back_to_a_certificate_and_says_so(world: World) -> None:
     world.worker.longest = None
 

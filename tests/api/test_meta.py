@@ -1,0 +1,97 @@
+"""Keys, conditions, times, and the decoder that reads null as absent."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import msgspec
+import pytest
+
+from multikueue.api.meta import (
+    Condition,
+    ObjectKey,
+    controller_of,
+    decoder,
+    is_true,
+    render_time,
+    with_condition,
+    without_condition,
+)
+from multikueue.api.queues import ClusterQueue
+from multikueue.testing import NOW, workload
+
+LATER = NOW + timedelta(seconds=5, milliseconds=700)
+
+
+def condition(status: str = "True", message: str = "") -> Condition:
+    return Condition(type="Active", status=status, reason="r", message=message)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("key", "text"), [(ObjectKey("ns", "a"), "ns/a"), (ObjectKey("", "a"), "a")], ids=["namespaced", "cluster scoped"]
+)
+def test_a_key_reads_like_kubectl_s(key: ObjectKey, text: str) -> None:
+    assert str(key) == text
+
+
+def test_the_transition_time_moves_with_the_status_only() -> None:
+    first = with_condition((), condition(), NOW)
+    reworded = with_condition(first, condition(message="new"), LATER)
+    assert reworded[0].last_transition_time == NOW
+    turned = with_condition(first, condition("False"), LATER)
+    assert turned[0].last_transition_time == NOW + timedelta(seconds=5)
+
+
+def test_an_unchanged_condition_gives_the_very_same_tuple() -> None:
+    first = with_condition((), condition(), NOW)
+    assert with_condition(first, condition(), LATER) is first
+
+
+def test_other_conditions_keep_their_place() -> None:
+    others = with_condition(with_condition((), condition(), NOW), msgspec.structs.replace(condition(), type="B"), NOW)
+    assert [c.type for c in with_condition(others, condition("False"), LATER)] == ["Active", "B"]
+    assert [c.type for c in without_condition(others, "Active")] == ["B"]
+    assert without_condition(others, "C") is others
+
+
+def test_an_empty_message_is_written_since_the_api_demands_it() -> None:
+    assert b'"message":""' in msgspec.json.encode(condition())
+
+
+def test_times_are_whole_seconds_in_utc() -> None:
+    east = datetime(2026, 1, 1, 14, 0, 0, 999_999, tzinfo=timezone(timedelta(hours=2)))
+    assert render_time(east) == "2026-01-01T12:00:00Z"
+    assert render_time(datetime(2026, 1, 1, tzinfo=UTC)) == "2026-01-01T00:00:00Z"
+
+
+def test_null_is_read_as_absent() -> None:
+    read = decoder(ClusterQueue)(
+        b'{"metadata":{"labels":null},"status":{"conditions":[null]},"spec":{"stopPolicy":null}}'
+    )
+    assert read == ClusterQueue()
+
+
+def test_what_is_no_such_object_is_refused() -> None:
+    with pytest.raises(msgspec.ValidationError):
+        decoder(ClusterQueue)(b'{"spec":{"stopPolicy":"Whenever"}}')
+
+
+def test_the_controller_is_the_owner_that_says_so() -> None:
+    owned = workload("wl").owner_job("job").build()
+    found = controller_of(owned.metadata)
+    assert found is not None
+    assert found.name == "job"
+    assert controller_of(workload("wl").build().metadata) is None
+
+
+def test_only_a_true_condition_is_true() -> None:
+    assert is_true((condition(),), "Active")
+    assert not is_true((condition("False"),), "Active")
+    assert not is_true((), "Active")
+
+
+@pytest.mark.parametrize(("text", "number"), [("12", 12), ("", 0), ("abc", 0)], ids=["a number", "none", "opaque"])
+def test_versions_are_ordered_as_numbers(text: str, number: int) -> None:
+    item = workload("wl").build()
+    meta = msgspec.structs.replace(item.metadata, resource_version=text)
+    assert msgspec.structs.replace(item, metadata=meta).version == number

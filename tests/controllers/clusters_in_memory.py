@@ -1,0 +1,176 @@
+"""Clusters in memory for the controllers' tests: objects as an API server keeps them, watched by the store's caches.
+
+Only what the controllers rely on is kept: versions, preconditions, names that are taken, finalizers, the status apart from
+the rest. What they must not rely on (order between kinds, quick events) is up to the test: events may be held back.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from multikueue.api.kinds import Kind
+from multikueue.api.meta import ObjectKey, encode, render_time
+from multikueue.errors import AlreadyExists, ApiError, ClusterUnreachable, Conflict, NotFound
+from multikueue.kube.decode import object_of
+from multikueue.store.cache import Cache
+
+Body = dict[str, Any]
+Fault = Callable[[str, str], ApiError | ClusterUnreachable | None]
+"""Asked before each call with verb and plural; what it answers is raised instead of the call."""
+
+
+@dataclass
+class ClusterInMemory:
+    """One cluster. `calls` lists what was asked of it, as `verb plural[/subresource]`."""
+
+    name: str
+    now: Callable[[], datetime]
+    objects: dict[tuple[str, ObjectKey], Body] = field(default_factory=dict)
+    calls: list[str] = field(default_factory=list)
+    fault: Fault = lambda _verb, _plural: None
+    lose_answer: Fault = lambda _verb, _plural: None
+    cluster: str = ""
+    _sinks: list[tuple[Kind[Any], Cache[Any], Callable[[Body], bool]]] = field(default_factory=list)
+    _versions: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+
+    def watch(self, kind: Kind[Any], sink: Cache[Any], selected: Callable[[Body], bool] = lambda _: True) -> None:
+        self._sinks.append((kind, sink, selected))
+
+    def writes(self) -> list[str]:
+        return [call for call in self.calls if not call.startswith("get")]
+
+    def find(self, kind: Kind[Any], key: ObjectKey) -> Body | None:
+        return self.objects.get((kind.plural, key))
+
+    def all(self, kind: Kind[Any]) -> list[Body]:
+        return [body for (plural, _), body in self.objects.items() if plural == kind.plural]
+
+    # What a client does.
+
+    async def get(self, kind: Kind[Any], key: ObjectKey) -> Any:
+        self._asked("get", kind)
+        return self._value(kind, self._existing(kind, key))
+
+    async def create(self, kind: Kind[Any], namespace: str, body: Mapping[str, Any]) -> Any:
+        self._asked("create", kind)
+        made = _plain(body)
+        key = ObjectKey(namespace if kind.namespaced else "", made["metadata"]["name"])
+        if self.find(kind, key):
+            raise AlreadyExists(409, "AlreadyExists", f"{kind.plural} {key} already exists")
+        made["metadata"] |= {"namespace": key.namespace, "uid": f"{self.name}-{next(self._versions)}", "generation": 1}
+        made["metadata"]["creationTimestamp"] = render_time(self.now())
+        made.pop("status", None)
+        return self._answer("create", kind, self._store(kind, key, made))
+
+    async def merge_patch(
+        self, kind: Kind[Any], key: ObjectKey, body: Mapping[str, Any], *, subresource: str = ""
+    ) -> Any:
+        self._asked("patch", kind, subresource)
+        old, patch = self._existing(kind, key), _plain(body)
+        wanted = patch.get("metadata", {}).pop("resourceVersion", None)
+        if wanted is not None and wanted != old["metadata"]["resourceVersion"]:
+            raise Conflict(409, "Conflict", "the object has been modified")
+        patch = {"status": patch["status"]} if subresource else {k: v for k, v in patch.items() if k != "status"}
+        new = _merged(old, patch)
+        if new == old:
+            return self._value(kind, old)
+        if new.get("spec") != old.get("spec"):
+            new["metadata"]["generation"] = new["metadata"].get("generation", 1) + 1
+        if new["metadata"].get("deletionTimestamp") and not new["metadata"].get("finalizers"):
+            self._remove(kind, key, new)
+            return self._value(kind, new)
+        return self._answer("patch", kind, self._store(kind, key, new))
+
+    async def delete(self, kind: Kind[Any], key: ObjectKey, *, uid: str = "", propagation: str = "") -> Any:
+        self._asked("delete", kind)
+        old = self._existing(kind, key)
+        if uid and uid != old["metadata"]["uid"]:
+            raise Conflict(409, "Conflict", "the UID is another")
+        if old["metadata"].get("finalizers"):
+            leaving = _merged(old, {"metadata": {"deletionTimestamp": render_time(self.now())}})
+            return self._answer("delete", kind, self._store(kind, key, leaving))
+        self._remove(kind, key, old)
+        return self._lost("delete", kind)
+
+    # What others do.
+
+    def put(self, kind: Kind[Any], body: Body) -> None:
+        """Somebody else wrote the object."""
+        key = ObjectKey(body["metadata"].get("namespace", ""), body["metadata"]["name"])
+        body = _plain(body)
+        body["metadata"].setdefault("uid", f"{self.name}-{next(self._versions)}")
+        self._store(kind, key, body)
+
+    def change(self, kind: Kind[Any], key: ObjectKey, patch: Body) -> None:
+        """Somebody else patched the object."""
+        self._store(kind, key, _merged(self._existing(kind, key), patch))
+
+    def drop(self, kind: Kind[Any], key: ObjectKey) -> None:
+        """Somebody else deleted the object."""
+        self._remove(kind, key, self._existing(kind, key))
+
+    def _asked(self, verb: str, kind: Kind[Any], subresource: str = "") -> None:
+        self.calls.append(f"{verb} {kind.plural}" + (f"/{subresource}" if subresource else ""))
+        error = self.fault(verb, kind.plural)
+        if error is not None:
+            raise error
+
+    def _answer(self, verb: str, kind: Kind[Any], body: Body) -> Any:
+        self._lost(verb, kind)
+        return self._value(kind, body)
+
+    def _lost(self, verb: str, kind: Kind[Any]) -> None:
+        """The call took effect, and its answer may still not come."""
+        error = self.lose_answer(verb, kind.plural)
+        if error is not None:
+            raise error
+
+    def _existing(self, kind: Kind[Any], key: ObjectKey) -> Body:
+        found = self.find(kind, key)
+        if found is None:
+            raise NotFound(404, "NotFound", f"{kind.plural} {key} not found")
+        return found
+
+    def _store(self, kind: Kind[Any], key: ObjectKey, body: Body) -> Body:
+        body["metadata"]["resourceVersion"] = str(next(self._versions))
+        self.objects[kind.plural, key] = body
+        for _, sink, selected in self._of(kind):
+            if selected(body):
+                sink.upsert(self._value(kind, body))
+        return body
+
+    def _remove(self, kind: Kind[Any], key: ObjectKey, body: Body) -> None:
+        del self.objects[kind.plural, key]
+        for _, sink, selected in self._of(kind):
+            if selected(body):
+                sink.remove(self._value(kind, body))
+
+    def _of(self, kind: Kind[Any]) -> list[tuple[Kind[Any], Cache[Any], Callable[[Body], bool]]]:
+        return [watched for watched in self._sinks if watched[0] is kind]
+
+    def _value(self, kind: Kind[Any], body: Body) -> Any:
+        return object_of(kind.type)(encode(body))
+
+
+def _plain(body: Mapping[str, Any]) -> Body:
+    plain: Body = msgspec.json.decode(encode(body))
+    return plain
+
+
+def _merged(old: Body, patch: Body) -> Body:
+    new = copy.deepcopy(old)
+    for name, value in patch.items():
+        if value is None:
+            new.pop(name, None)
+        elif isinstance(value, dict) and isinstance(new.get(name), dict):
+            new[name] = _merged(new[name], value)
+        else:
+            new[name] = copy.deepcopy(value)
+    return new

@@ -1,0 +1,288 @@
+"""A whole manager over clusters in memory: real store, engine, decisions and controllers; no sockets, no tasks.
+
+`settle` takes keys from the queues, one after another, until nothing is left to do: what is due later stays undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from multikueue.api import kinds
+from multikueue.api.kinds import Kind
+from multikueue.api.meta import ObjectKey
+from multikueue.api.multikueue import CONTROLLER_NAME
+from multikueue.api.workload import ORIGIN_LABEL
+from multikueue.controllers.admission import Admission
+from multikueue.controllers.checks import Checks
+from multikueue.controllers.events import Recorder
+from multikueue.controllers.jobs import Jobs
+from multikueue.controllers.outbox import Outbox
+from multikueue.controllers.queues import Queues as QueueStatuses
+from multikueue.controllers.workloads import Workloads
+from multikueue.controllers.world import Queues, World
+from multikueue.dispatch.group import Reach
+from multikueue.errors import Conflict, MultiKueueError
+from multikueue.kube.client import Client
+from multikueue.manager import Touch
+from multikueue.quota.engine import Engine
+from multikueue.runtime import Result, WorkQueue
+from multikueue.settings import Quota
+from multikueue.store.store import Store
+from multikueue.testing import NOW
+from tests.controllers.clusters_in_memory import Body, ClusterInMemory
+from tests.dispatch.builders import Everywhere
+
+NAMESPACE, CHECK, CONFIG, QUEUE = "team", "mk", "mk", "main"
+ORIGIN = "multikueue"
+
+
+class Table:
+    """The manager's cluster, three workers, one queue."""
+
+    def __init__(self, *, workers: int = 3, quota: int = 100) -> None:
+        self.time = NOW
+        self.manager = ClusterInMemory("manager", self.now)
+        self.workers = {f"w{n}": ClusterInMemory(f"w{n}", self.now, cluster=f"w{n}") for n in range(1, workers + 1)}
+        self.start()
+        for kind, body in _objects(tuple(self.workers), quota):
+            self.manager.put(kind, body)
+
+    def now(self) -> datetime:
+        return self.time
+
+    def start(self) -> None:
+        """A new manager process over the clusters as they are."""
+        self.queues, admission = Queues(), Admission()
+        self.engine = Engine()
+        self.store = Store(self.engine, Touch(self.queues, admission), self.now)
+        self.recorder = Recorder(self.now)
+        self.world = World(
+            store=self.store,
+            manager=cast("Client", self.manager),
+            queues=self.queues,
+            recorder=self.recorder,
+            strategy=Everywhere(),
+            now=self.now,
+            origin=ORIGIN,
+            lost_after=timedelta(minutes=15),
+        )
+        self.outboxes = {name: self._outbox(name, cluster) for name, cluster in self.workers.items()}
+        self._watch(self.manager, _manager_caches(self.store), lambda _: True)
+        for name in self.workers:
+            self.connect(name)
+
+    def _outbox(self, name: str, cluster: ClusterInMemory) -> Outbox:
+        self.queues.outboxes[name] = WorkQueue()
+        worker = self.store.worker(name)
+        self._watch(cluster, {kinds.WORKLOADS: worker.workloads, kinds.JOBS: worker.jobs}, _is_ours)
+        return Outbox(self.world, worker, cast("Client", cluster))
+
+    def _watch(self, cluster: ClusterInMemory, caches: dict[Kind[Any], Any], selected: Callable[[Body], bool]) -> None:
+        cluster._sinks.clear()
+        for kind, cache in caches.items():
+            cluster.watch(kind, cache, selected)
+            for body in cluster.all(kind):
+                if selected(body):
+                    cache.upsert(cluster._value(kind, body))
+
+    def connect(self, name: str) -> None:
+        worker = self.store.worker(name)
+        worker.reach, worker.since, worker.known, worker.why = Reach.CONNECTED, None, True, ""
+        self.store.reach_changed(name)
+
+    def cut(self, name: str) -> None:
+        worker = self.store.worker(name)
+        worker.reach, worker.since, worker.why = Reach.ISOLATED, self.now(), "no answer"
+        self.store.reach_changed(name)
+
+    async def settle(self) -> None:
+        """Until nothing is left to do. A conflict is looked at again; any other error is the test's."""
+        jobs, workloads = Jobs(self.world), Workloads(self.world, Quota())
+        loops: list[tuple[WorkQueue[Any], Callable[[Any], Awaitable[Result]]]] = [
+            (self.queues.jobs, jobs.reconcile),
+            (self.queues.workloads, workloads.reconcile),
+            (self.queues.checks, Checks(self.world).reconcile),
+            *((self.queues.outboxes[name], outbox.reconcile) for name, outbox in self.outboxes.items()),
+        ]
+        for _ in range(2000):
+            moved = self._cycle()
+            for queue, reconcile in loops:
+                if len(queue):
+                    await self._one(queue, reconcile)
+                    moved = True
+            if not moved:
+                return
+        raise AssertionError("does not come to rest")
+
+    async def _one(self, queue: WorkQueue[Any], reconcile: Callable[[Any], Awaitable[Result]]) -> None:
+        key = await queue.get()
+        try:
+            await reconcile(key)
+        except Conflict:
+            queue.add(key)
+        except MultiKueueError as error:
+            self.errors.append(error)
+        finally:
+            queue.done(key)
+
+    errors: list[MultiKueueError]
+
+    def _cycle(self) -> bool:
+        due = self.engine.next_look(self.now())
+        if due is None or due > self.now():
+            return False
+        cycle = self.engine.cycle(self.now())
+        for key in (*cycle.reserved, *cycle.pending):
+            self.queues.workloads.add(key)
+        return True
+
+    async def statuses(self) -> None:
+        """What is written a second later."""
+        statuses = QueueStatuses(self.world)
+        await statuses.reconcile_cluster_queue("cq")
+        await statuses.reconcile_local_queue(ObjectKey(NAMESPACE, QUEUE))
+
+    # What users and workers do.
+
+    def submit(self, name: str = "job", **spec: Any) -> None:
+        self.manager.put(kinds.JOBS, job_body(name, **spec))
+
+    def workload(self, name: str = "job") -> Body:
+        (found,) = [w for w in self.manager.all(kinds.WORKLOADS) if w["metadata"]["ownerReferences"][0]["name"] == name]
+        return found
+
+    def status(self, name: str = "job") -> Body:
+        status: Body = self.workload(name).get("status", {})
+        return status
+
+    def condition(self, type_: str, name: str = "job") -> Body | None:
+        return next((c for c in self.status(name).get("conditions", []) if c["type"] == type_), None)
+
+    def key(self, name: str = "job") -> ObjectKey:
+        return ObjectKey(NAMESPACE, self.workload(name)["metadata"]["name"])
+
+    def copies(self, name: str = "job") -> list[str]:
+        return [w for w, cluster in self.workers.items() if cluster.find(kinds.WORKLOADS, self.key(name))]
+
+    def runs_on(self, name: str = "job") -> list[str]:
+        key = ObjectKey(NAMESPACE, name)
+        return [w for w, cluster in self.workers.items() if cluster.find(kinds.JOBS, key)]
+
+    def admit(self, worker: str, name: str = "job") -> None:
+        """The worker's Kueue admits the copy."""
+        self._set(worker, name, QuotaReserved="True", Admitted="True", Evicted="False")
+
+    def evict(self, worker: str, name: str = "job") -> None:
+        self._set(worker, name, QuotaReserved="False", Admitted="False", Evicted="True")
+
+    def finish(self, worker: str, name: str = "job") -> None:
+        """The job has run to its end there."""
+        when = "2026-01-01T12:30:00Z"
+        done = [{"type": t, "status": "True", "lastTransitionTime": when} for t in ("SuccessCriteriaMet", "Complete")]
+        status = {"startTime": "2026-01-01T12:00:00Z", "completionTime": when, "succeeded": 1, "conditions": done}
+        self.workers[worker].change(kinds.JOBS, ObjectKey(NAMESPACE, name), {"status": status})
+        self._set(worker, name, Finished="True")
+
+    def _set(self, worker: str, name: str, **states: str) -> None:
+        cluster, key = self.workers[worker], self.key(name)
+        old = (cluster.find(kinds.WORKLOADS, key) or {}).get("status", {}).get("conditions", [])
+        stamp = self.time.strftime("%Y-%m-%dT%H:%M:%SZ")
+        new = [
+            {
+                "type": type_,
+                "status": state,
+                "reason": "Succeeded" if type_ == "Finished" else type_,
+                "message": "by the worker",
+                "lastTransitionTime": stamp,
+            }
+            for type_, state in states.items()
+        ]
+        kept = [condition for condition in old if condition["type"] not in states]
+        cluster.change(kinds.WORKLOADS, key, {"status": {"conditions": [*kept, *new]}})
+
+    def said(self) -> list[tuple[str, str]]:
+        """The events told so far: reason and message."""
+        return [(body["reason"], body["message"]) for _, body in self.recorder._waiting]
+
+
+def table(**settings: Any) -> Table:
+    made = Table(**settings)
+    made.errors = []
+    return made
+
+
+def job_body(name: str, *, managed: bool = True, suspend: bool = True, cpu: str = "1", queue: str = QUEUE) -> Body:
+    container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": cpu}}}
+    spec: Body = {
+        "parallelism": 1,
+        "completions": 1,
+        "suspend": suspend,
+        "template": {"spec": {"containers": [container], "restartPolicy": "Never"}},
+    }
+    if managed:
+        spec["managedBy"] = CONTROLLER_NAME
+    metadata = {"name": name, "namespace": NAMESPACE, "labels": {"kueue.x-k8s.io/queue-name": queue}}
+    metadata["creationTimestamp"] = "2026-01-01T12:00:00Z"
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+def _is_ours(body: Body) -> bool:
+    return bool(body["metadata"].get("labels", {}).get(ORIGIN_LABEL) == ORIGIN)
+
+
+def _manager_caches(store: Store) -> dict[Kind[Any], Any]:
+    return {
+        kinds.NAMESPACES: store.namespaces,
+        kinds.RESOURCE_FLAVORS: store.flavors,
+        kinds.MULTIKUEUE_CLUSTERS: store.clusters,
+        kinds.MULTIKUEUE_CONFIGS: store.configs,
+        kinds.ADMISSION_CHECKS: store.checks,
+        kinds.CLUSTER_QUEUES: store.cluster_queues,
+        kinds.LOCAL_QUEUES: store.local_queues,
+        kinds.WORKLOAD_PRIORITY_CLASSES: store.priority_classes,
+        kinds.WORKLOADS: store.workloads,
+        kinds.JOBS: store.jobs,
+    }
+
+
+def _objects(clusters: tuple[str, ...], quota: int) -> list[tuple[Kind[Any], Body]]:
+    active = {"conditions": [_active()]}
+    parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": CONFIG}
+    flavors = [{"name": "default", "resources": [{"name": "cpu", "nominalQuota": str(quota)}]}]
+    queue = {
+        "resourceGroups": [{"coveredResources": ["cpu"], "flavors": flavors}],
+        "namespaceSelector": {},
+        "admissionChecksStrategy": {"admissionChecks": [{"name": CHECK}]},
+    }
+    source = {"clusterSource": {"kubeConfig": {"location": "secret"}}}
+    return [
+        (kinds.NAMESPACES, {"metadata": {"name": NAMESPACE}}),
+        (kinds.RESOURCE_FLAVORS, {"metadata": {"name": "default"}, "spec": {}}),
+        *((kinds.MULTIKUEUE_CLUSTERS, {"metadata": {"name": n}, "spec": source, "status": active}) for n in clusters),
+        (kinds.MULTIKUEUE_CONFIGS, {"metadata": {"name": CONFIG}, "spec": {"clusters": list(clusters)}}),
+        (
+            kinds.ADMISSION_CHECKS,
+            {
+                "metadata": {"name": CHECK, "generation": 1},
+                "spec": {"controllerName": CONTROLLER_NAME, "parameters": parameters},
+                "status": active,
+            },
+        ),
+        (kinds.CLUSTER_QUEUES, {"metadata": {"name": "cq", "generation": 1}, "spec": queue}),
+        (
+            kinds.LOCAL_QUEUES,
+            {"metadata": {"name": QUEUE, "namespace": NAMESPACE, "generation": 1}, "spec": {"clusterQueue": "cq"}},
+        ),
+    ]
+
+
+def _active() -> Body:
+    return {
+        "type": "Active",
+        "status": "True",
+        "reason": "Active",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T11:00:00Z",
+    }

@@ -1,0 +1,77 @@
+"""Events are told once, in order, and never in the way."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import cast
+
+import anyio
+import pytest
+
+from multikueue.api import kinds
+from multikueue.controllers.events import SILENCE, Recorder
+from multikueue.errors import Forbidden
+from multikueue.kube.client import Client
+from multikueue.testing import NOW, workload
+from tests.controllers.clusters_in_memory import ClusterInMemory
+
+pytestmark = pytest.mark.anyio
+
+
+class Told:
+    def __init__(self) -> None:
+        self.time = NOW
+        self.recorder = Recorder(self.now)
+        self.cluster = ClusterInMemory("manager", self.now)
+
+    def now(self) -> datetime:
+        return self.time
+
+    def say(self, message: str, name: str = "wl") -> None:
+        about = workload(name).build()
+        self.recorder.emit(kinds.WORKLOADS, about, type_="Warning", reason="MultiKueue", message=message)
+
+    async def sent(self) -> list[str]:
+        with anyio.move_on_after(0.05):
+            await self.recorder.run(cast("Client", self.cluster))
+        return [body["message"] for body in self.cluster.all(kinds.EVENTS)]
+
+
+async def test_the_same_words_are_said_once_in_a_while() -> None:
+    told = Told()
+    told.say("lost")
+    told.say("lost")
+    told.say("found")
+    told.say("lost", name="other")
+    assert await told.sent() == ["lost", "found", "lost"]
+    told.time += SILENCE
+    told.say("lost")
+    assert await told.sent() == ["lost", "found", "lost", "lost"]
+
+
+async def test_an_event_names_its_object() -> None:
+    told = Told()
+    told.say("lost")
+    await told.sent()
+    (body,) = told.cluster.all(kinds.EVENTS)
+    assert body["involvedObject"]["kind"] == "Workload"
+    assert (body["metadata"]["namespace"], body["firstTimestamp"]) == ("default", "2026-01-01T12:00:00Z")
+
+
+async def test_an_event_that_is_refused_is_lost_and_the_next_one_is_not() -> None:
+    told = Told()
+    refusals = iter([Forbidden(403, "Forbidden", "no")])
+    told.cluster.fault = lambda _verb, _plural: next(refusals, None)
+    told.say("first")
+    told.say("second")
+    assert await told.sent() == ["second"]
+
+
+async def test_long_words_are_cut() -> None:
+    told = Told()
+    told.say("x" * 5000)
+    assert [len(message) for message in await told.sent()] == [1024]
+
+
+def test_silence_is_minutes() -> None:
+    assert timedelta(minutes=1) < SILENCE < timedelta(hours=1)

@@ -1,0 +1,280 @@
+"""The main job through all controllers at once, over clusters in memory: writes counted, crashes and faults included."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from multikueue.api import kinds
+from multikueue.api.meta import ObjectKey
+from multikueue.api.multikueue import CONTROLLER_NAME
+from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, ServerError
+from tests.controllers.table import NAMESPACE, Table, job_body, table
+
+pytestmark = pytest.mark.anyio
+
+JOB = ObjectKey(NAMESPACE, "job")
+
+
+async def running(**settings: int) -> Table:
+    """A job that runs on w1."""
+    world = table(**settings)
+    world.submit()
+    await world.settle()
+    world.admit("w1")
+    await world.settle()
+    return world
+
+
+async def test_submit_makes_copies_everywhere() -> None:
+    world = table()
+    world.submit()
+    await world.settle()
+    assert world.status()["nominatedClusterNames"] == ["w1", "w2", "w3"]
+    assert world.copies() == ["w1", "w2", "w3"]
+    assert world.runs_on() == []
+
+
+async def test_the_first_to_admit_gets_the_job_and_the_others_lose_their_copies() -> None:
+    world = await running()
+    assert world.runs_on() == ["w1"]
+    assert world.copies() == ["w1"]
+    assert world.status()["clusterName"] == "w1"
+    assert world.condition("Admitted") is not None
+    assert (world.manager.find(kinds.JOBS, JOB) or {})["spec"]["suspend"] is False
+
+
+async def test_the_result_comes_home_and_nothing_is_left() -> None:
+    world = await running()
+    world.finish("w1")
+    await world.settle()
+    local = world.manager.find(kinds.JOBS, JOB) or {}
+    assert local["status"]["succeeded"] == 1
+    finished = world.condition("Finished")
+    assert finished is not None
+    assert finished["reason"] == "Succeeded"
+    assert (world.copies(), world.runs_on()) == ([], [])
+
+
+async def test_the_write_budget_is_held() -> None:
+    world = table()
+    await world.settle()
+    world.manager.calls.clear()
+    world.submit()
+    await world.settle()
+    world.admit("w1")
+    await world.settle()
+    world.finish("w1")
+    await world.settle()
+    assert sorted(world.manager.writes()) == sorted(
+        [
+            "create workloads",
+            "patch workloads/status",  # quota and nomination
+            "patch workloads/status",  # the win
+            "patch jobs",  # unsuspended
+            "patch jobs/status",  # the result
+            "patch workloads/status",  # finished
+        ]
+    )
+    assert [len(cluster.calls) for cluster in world.workers.values()] == [4, 2, 2]
+    assert not [call for cluster in world.workers.values() for call in cluster.calls if call.startswith("get")]
+
+
+async def test_looking_at_everything_again_writes_nothing() -> None:
+    world = await running()
+    before = [len(c.calls) for c in (world.manager, *world.workers.values())]
+    for key in (world.key(),):
+        world.queues.workloads.add(key)
+    world.queues.jobs.add(JOB)
+    await world.settle()
+    assert [len(c.calls) for c in (world.manager, *world.workers.values())] == before
+
+
+@pytest.mark.parametrize("events", range(1, 16))
+async def test_a_new_process_goes_on_wherever_the_old_one_died(events: int) -> None:
+    """The old process dies after that many reconciles; the new one knows nothing but the objects."""
+    world = table()
+    world.submit()
+    await _some(world, events)
+    world.start()
+    await world.settle()
+    if not world.runs_on():
+        world.admit("w2")
+        await world.settle()
+    (worker,) = world.runs_on()
+    world.finish(worker)
+    await world.settle()
+    assert world.condition("Finished") is not None
+    assert (world.copies(), world.runs_on()) == ([], [])
+
+
+async def _some(world: Table, count: int) -> None:
+    """A part of `settle`: so many looks at whatever comes first, the worker admitting in between."""
+    from multikueue.controllers.jobs import Jobs
+    from multikueue.controllers.workloads import Workloads
+    from multikueue.settings import Quota
+
+    jobs, workloads = Jobs(world.world), Workloads(world.world, Quota())
+    for number in range(count):
+        world._cycle()
+        loops = [(world.queues.jobs, jobs.reconcile), (world.queues.workloads, workloads.reconcile)]
+        boxes = [(world.queues.outboxes[n], o.reconcile) for n, o in world.outboxes.items()]
+        for queue, reconcile in (*boxes, *loops):
+            if len(queue):
+                await world._one(queue, reconcile)
+                break
+        if number == 8 and "w2" in world.copies():
+            world.admit("w2")
+
+
+async def test_a_lost_answer_does_not_make_a_second_job() -> None:
+    world = table()
+    world.submit()
+    await world.settle()
+    world.workers["w1"].lose_answer = lambda verb, plural: (
+        ClusterUnreachable("w1", "no answer") if (verb, plural) == ("create", "jobs") else None
+    )
+    world.admit("w1")
+    await world.settle()
+    assert world.store.worker("w1").asked == {}  # the watch brought the job home all the same
+    assert world.runs_on() == ["w1"]
+
+
+async def test_a_job_asked_for_in_vain_keeps_the_others_out() -> None:
+    world = table()
+    world.submit()
+    await world.settle()
+    world.workers["w1"].fault = lambda verb, plural: (
+        ClusterUnreachable("w1", "no answer") if (verb, plural) == ("create", "jobs") else None
+    )
+    world.admit("w1")
+    await world.settle()
+    world.cut("w1")
+    world.admit("w2") if "w2" in world.copies() else None
+    await world.settle()
+    assert world.runs_on() == []
+    world.workers["w1"].fault = lambda _verb, _plural: None
+    world.connect("w1")
+    await world.settle()
+    assert world.runs_on() == ["w1"]
+
+
+async def test_a_foreign_job_is_left_alone_and_another_worker_runs_ours() -> None:
+    world = table()
+    foreign = job_body("job", managed=False, suspend=False)
+    world.workers["w1"].put(kinds.JOBS, foreign)
+    before = world.workers["w1"].find(kinds.JOBS, JOB)
+    world.submit()
+    await world.settle()
+    world.admit("w1")
+    await world.settle()
+    assert world.workers["w1"].find(kinds.JOBS, JOB) == before
+    assert world.copies() == ["w2", "w3"]
+    assert any("not ours" in message for _, message in world.said())
+    world.admit("w3")
+    await world.settle()
+    assert world.status()["clusterName"] == "w3"
+    assert world.workers["w1"].find(kinds.JOBS, JOB) == before
+
+
+@pytest.mark.parametrize(
+    "error",
+    [Forbidden(403, "Forbidden", "no"), ServerError(500, "InternalError", "down")],
+    ids=["a refusal makes the worker unfit", "trouble is tried again"],
+)
+async def test_a_worker_that_cannot_take_the_copy_does_not_hold_up_the_others(error: ApiError) -> None:
+    world = table()
+    world.workers["w1"].fault = lambda verb, _plural: error if verb == "create" else None
+    world.submit()
+    await world.settle()
+    world.admit("w2")
+    await world.settle()
+    assert world.status()["clusterName"] == "w2"
+
+
+async def test_a_hung_loser_is_swept_when_it_returns() -> None:
+    world = table()
+    world.submit()
+    await world.settle()
+    world.cut("w3")
+    world.admit("w1")
+    await world.settle()
+    assert world.status()["clusterName"] == "w1"
+    assert world.copies() == ["w1", "w3"]
+    world.connect("w3")
+    await world.settle()
+    assert world.copies() == ["w1"]
+
+
+async def test_the_winner_evicting_it_starts_a_new_attempt() -> None:
+    world = await running()
+    world.evict("w1")
+    await world.settle()
+    assert world.runs_on() == []
+    assert world.copies() == []
+    world.time += timedelta(minutes=2)
+    world.queues.workloads.add(world.key())
+    await world.settle()
+    assert world.copies() == ["w1", "w2", "w3"]
+    world.admit("w2")
+    await world.settle()
+    assert (world.runs_on(), world.status()["clusterName"]) == (["w2"], "w2")
+
+
+async def test_the_winner_lost_starts_a_new_attempt_and_the_old_copy_goes_on_return() -> None:
+    world = await running()
+    world.cut("w1")
+    await world.settle()
+    assert world.status()["clusterName"] == "w1"
+    world.time += timedelta(minutes=16)
+    world.queues.workloads.add(world.key())
+    await world.settle()
+    world.time += timedelta(minutes=2)
+    world.queues.workloads.add(world.key())
+    await world.settle()
+    world.admit("w2")
+    await world.settle()
+    assert world.status()["clusterName"] == "w2"
+    world.connect("w1")
+    await world.settle()
+    assert (world.runs_on(), world.copies()) == (["w2"], ["w2"])
+
+
+async def test_deleting_the_job_removes_everything() -> None:
+    world = await running()
+    key = world.key()
+    world.manager.drop(kinds.JOBS, JOB)
+    await world.manager.delete(kinds.WORKLOADS, key)  # as the garbage collector does
+    await world.settle()
+    assert world.manager.find(kinds.WORKLOADS, key) is None
+    assert world.runs_on() == []
+    assert all(cluster.find(kinds.WORKLOADS, key) is None for cluster in world.workers.values())
+
+
+async def test_quota_is_what_limits_dispatch() -> None:
+    world = table(quota=2)
+    for number in range(5):
+        world.submit(f"job{number}")
+    await world.settle()
+    assert sum(bool(world.copies(f"job{n}")) for n in range(5)) == 2
+    waiting = [world.condition("QuotaReserved", f"job{n}") for n in range(5)]
+    assert sum(c is not None and c["status"] == "False" for c in waiting) == 3
+
+
+async def test_the_statuses_of_the_queues_are_true() -> None:
+    world = await running()
+    await world.statuses()
+    queue = world.manager.find(kinds.CLUSTER_QUEUES, ObjectKey("", "cq")) or {}
+    assert (queue["status"]["reservingWorkloads"], queue["status"]["admittedWorkloads"]) == (1, 1)
+    before = len(world.manager.calls)
+    await world.statuses()
+    assert len(world.manager.calls) == before
+
+
+async def test_a_job_managed_by_somebody_else_is_explained() -> None:
+    world = table()
+    world.submit(managed=False)
+    await world.settle()
+    assert world.copies() == []
+    assert [reason for reason, message in world.said() if CONTROLLER_NAME in message] == ["Undispatchable"]

@@ -1,0 +1,212 @@
+"""The command line against real API servers: a worker joins with the least rights, works with them, and leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from base64 import b64decode
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+import pytest
+import yaml
+
+from testbed import objects, queues
+from testbed.bed import Testbed, unique
+from testbed.client import ApiError, Client, Kind, eventually
+from testbed.jobs import complete_job
+from testbed.objects import JOB, MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, SECRET, WORKLOAD
+from testbed.plane import ControlPlane
+from tests.real.harness import Manager
+
+pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.timeout(180)]
+
+SERVICE_ACCOUNT = Kind("v1", "ServiceAccount")
+CLUSTER_ROLE = Kind("rbac.authorization.k8s.io/v1", "ClusterRole")
+CLUSTER_ROLE_BINDING = Kind("rbac.authorization.k8s.io/v1", "ClusterRoleBinding")
+
+
+@dataclass(frozen=True)
+class Desk:
+    """An administrator of the manager and of worker1 at a command line. What is made is called `name`."""
+
+    manager: Client
+    worker: Client
+    plane: ControlPlane
+    name: str
+    kubeconfig: Path
+
+    async def run(self, *words: str, code: int = 0) -> str:
+        """Run the program; its output, and a failure unless it ends with that code."""
+        environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
+        done = await anyio.to_thread.run_sync(
+            partial(
+                subprocess.run,
+                [sys.executable, "-m", "multikueue", *words],
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=100,
+                check=False,
+            )
+        )
+        assert done.returncode == code, f"{words} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+        return f"{done.stdout}{done.stderr}"
+
+    async def register(self, *more: str, code: int = 0) -> str:
+        return await self.run("clusters", "register", self.name, "--context", "worker1", *more, code=code)
+
+    async def token(self) -> str:
+        """The token the manager got."""
+        secret = await self.manager.get(SECRET, f"multikueue-{self.name}", objects.KUEUE_NAMESPACE)
+        (user,) = yaml.safe_load(b64decode(secret["data"]["kubeconfig"]))["users"]
+        token: str = user["user"]["token"]
+        return token
+
+    def as_manager(self, token: str) -> Client:
+        """The worker as the manager may see it."""
+        return Client(self.plane.url, ca=self.plane.ca, token=token)
+
+
+@pytest.fixture
+async def desk(bed: Testbed, tmp_path: Path) -> AsyncIterator[Desk]:
+    plane, name = bed.planes["worker1"], unique("cli")
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(merged(bed.manager.kubeconfig(), plane.kubeconfig())))
+    async with bed.manager.client() as manager, plane.client() as worker:
+        desk = Desk(manager, worker, plane, name, path)
+        yield desk
+        await manager.delete(MULTIKUEUE_CLUSTER, name)
+        await manager.delete(MULTIKUEUE_CONFIG, name)
+        for kind in (CLUSTER_ROLE_BINDING, CLUSTER_ROLE):
+            await worker.delete(kind, "multikueue")
+        await worker.delete(SERVICE_ACCOUNT, "multikueue", objects.KUEUE_NAMESPACE)
+
+
+def merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """One kubeconfig with the contexts of both; the current one is that of the first."""
+    return {**first, **{part: first[part] + second[part] for part in ("clusters", "users", "contexts")}}
+
+
+async def lead_there(desk: Desk) -> None:
+    """Queues on both sides: the manager's leads to the config `name`."""
+    await queues.workers_setup([desk.plane], namespace=desk.name)
+    await desk.manager.apply(objects.admission_check(desk.name, config=desk.name))
+    await queues.setup_queue(
+        desk.manager,
+        namespace=desk.name,
+        queue="main",
+        cluster_queue=objects.cluster_queue(desk.name, checks=[desk.name]),
+    )
+
+
+async def test_a_worker_joins_twice_is_looked_at_and_leaves(desk: Desk) -> None:
+    first = await desk.register("--config-name", desk.name)
+    token = await desk.token()
+    again = await desk.register("--config-name", desk.name)
+
+    assert f"MultiKueueCluster {desk.name} on the manager created" in first
+    assert "created" not in again
+    assert f"Secret kueue-system/multikueue-{desk.name} on the manager updated" in again
+    assert await desk.token() != token
+    config = await desk.manager.get(MULTIKUEUE_CONFIG, desk.name)
+    assert config["spec"]["clusters"] == [desk.name]
+
+    names = await desk.run("clusters", "list", "-o", "name")
+    assert f"multikueuecluster.kueue.x-k8s.io/{desk.name}\n" in names
+    shown = await desk.run("clusters", "show", desk.name)
+    assert desk.plane.url in shown
+    found = json.loads((await desk.run("clusters", "check", desk.name, "-o", "json")).partition("\nchecking")[0])
+    levels = {each["subject"]: each["level"] for each in found["items"]}
+    assert set(levels.values()) <= {"ok", "warning"}
+    assert levels["rights on workloads.kueue.x-k8s.io"] == "ok"
+
+    token = await desk.token()
+    await desk.run("clusters", "remove", desk.name, "--context", "worker1")
+    assert await desk.manager.find(MULTIKUEUE_CLUSTER, desk.name) is None
+    assert await desk.manager.find(SECRET, f"multikueue-{desk.name}", objects.KUEUE_NAMESPACE) is None
+    assert await desk.worker.find(CLUSTER_ROLE, "multikueue") is None
+    async with desk.as_manager(token) as outsider:
+        await eventually(lambda: refuses(outsider, WORKLOAD, status=401))
+
+
+async def refuses(client: Client, kind: Kind, *, status: int, namespace: str | None = None) -> bool:
+    try:
+        await client.list(kind, namespace)
+    except ApiError as error:
+        return error.status == status
+    return False
+
+
+async def test_the_rights_are_the_least(desk: Desk) -> None:
+    await desk.register()
+
+    async with desk.as_manager(await desk.token()) as manager:
+        assert await manager.list(WORKLOAD) is not None
+        assert await refuses(manager, SECRET, status=403, namespace=objects.KUEUE_NAMESPACE)
+        assert await refuses(manager, Kind("v1", "Pod"), status=403)
+        with pytest.raises(ApiError, match="forbidden"):
+            await manager.create(objects.namespace(unique("escape")))
+
+
+async def test_a_check_names_the_queue_that_is_missing(desk: Desk) -> None:
+    await desk.register("--config-name", desk.name)
+    await desk.manager.apply(objects.admission_check(desk.name, config=desk.name))
+    cluster_queue = objects.cluster_queue(desk.name, checks=[desk.name])
+    await queues.setup_queue(desk.manager, namespace=desk.name, queue="main", cluster_queue=cluster_queue)
+
+    said = await desk.run("clusters", "check", desk.name, code=1)
+
+    assert f"LocalQueue {desk.name}/main" in said
+    assert f"create namespace {desk.name}" in said
+
+
+async def test_a_stranger_of_the_same_name_is_not_touched(desk: Desk) -> None:
+    theirs = {
+        "apiVersion": CLUSTER_ROLE.api_version,
+        "kind": CLUSTER_ROLE.kind,
+        "metadata": {"name": "multikueue"},
+        "rules": [],
+    }
+    await desk.worker.create(theirs)
+
+    said = await desk.register(code=1)
+
+    assert f"error: ClusterRole multikueue on {desk.name}: metadata.labels" in said
+    assert (await desk.worker.get(CLUSTER_ROLE, "multikueue")).get("rules") in (None, [])
+    assert await desk.manager.find(MULTIKUEUE_CLUSTER, desk.name) is None
+
+
+async def test_a_job_runs_with_nothing_but_the_rights_of_a_registration(desk: Desk, manager: Manager) -> None:
+    await lead_there(desk)
+    await desk.register("--config-name", desk.name)
+
+    async def is_connected() -> bool:
+        rows = await desk.run("clusters", "list")
+        return any(row.split()[:2] == [desk.name, "True"] for row in rows.splitlines())
+
+    await eventually(is_connected, timeout=60, interval=0.5)
+    await desk.manager.create(objects.job("train", desk.name, managed_by=objects.MULTIKUEUE_CONTROLLER))
+
+    async def runs() -> bool:
+        return (await desk.worker.get(JOB, "train", desk.name))["spec"]["suspend"] is False
+
+    await eventually(runs, timeout=60)
+    story = await desk.run("workloads", "show", "train", "-n", desk.name)
+    assert f"Runs on {desk.name}." in story
+    refused = await desk.run("clusters", "remove", desk.name, code=1)
+    assert f"{desk.name}/job-train-" in refused
+
+    await complete_job(desk.worker, desk.name, "train")
+
+    async def is_done() -> bool:
+        return "Finished" in await desk.run("workloads", "list", "-n", desk.name)
+
+    await eventually(is_done, timeout=60, interval=0.5)
+    await desk.run("clusters", "remove", desk.name)

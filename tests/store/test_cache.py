@@ -1,0 +1,128 @@
+"""The cache: newest wins, what is gone stays gone, every real change is told once."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multikueue.api.workload import Workload
+from multikueue.store.cache import Cache
+from multikueue.testing import workload
+
+
+def seen(name: str = "a", version: int = 1, uid: str = "u1", **labels: str) -> Workload:
+    return workload(name).uid(uid).version(version).labels(labels).build()
+
+
+class Told:
+    """A cache with one index and the list of what it told."""
+
+    def __init__(self) -> None:
+        self.changes: list[str] = []
+        self.cache: Cache[Workload] = Cache(self.note, indexes={"team": lambda w: w.metadata.labels.values()})
+
+    def note(self, old: Workload | None, new: Workload | None) -> None:
+        kind = "added" if old is None else "gone" if new is None else "changed"
+        item = new or old
+        assert item is not None
+        self.changes.append(f"{kind} {item.metadata.name}")
+
+
+def test_changes_are_told_once() -> None:
+    told = Told()
+    told.cache.upsert(seen(version=1))
+    told.cache.upsert(seen(version=2))
+    told.cache.remove(seen(version=3))
+    assert told.changes == ["added a", "changed a", "gone a"]
+
+
+@pytest.mark.parametrize("version", [1, 2], ids=["older", "the same"])
+def test_an_event_that_is_not_newer_falls_off(version: int) -> None:
+    told = Told()
+    told.cache.upsert(seen(version=2))
+    told.cache.upsert(seen(version=version))
+    assert told.changes == ["added a"]
+
+
+def test_what_we_deleted_does_not_come_back_by_a_late_event() -> None:
+    told = Told()
+    told.cache.upsert(seen(version=1))
+    told.cache.bury(seen(version=1))
+    told.cache.upsert(seen(version=2))
+    assert len(told.cache) == 0
+    told.cache.upsert(seen(version=3, uid="u2"))
+    assert told.changes == ["added a", "gone a", "added a"]
+
+
+def test_the_end_of_an_earlier_object_does_not_take_the_later_one_of_its_name() -> None:
+    told = Told()
+    told.cache.upsert(seen(version=5, uid="u2"))
+    told.cache.remove(seen(version=4, uid="u1"))
+    assert len(told.cache) == 1
+
+
+def test_a_list_tells_what_was_missed() -> None:
+    told = Told()
+    for name in ("a", "b"):
+        told.cache.upsert(seen(name, version=1, uid=name))
+    told.changes.clear()
+    told.cache.replace([seen("b", version=3, uid="b"), seen("c", version=2, uid="c")], 4)
+    assert told.changes == ["gone a", "changed b", "added c"]
+
+
+def test_what_is_newer_than_a_list_survives_it() -> None:
+    """Our own write may be answered while a list from before it is still on its way."""
+    told = Told()
+    told.cache.upsert(seen("mine", version=9))
+    told.cache.replace([], 8)
+    assert len(told.cache) == 1
+    told.cache.replace([], 9)
+    assert len(told.cache) == 0
+
+
+def test_an_index_follows() -> None:
+    told = Told()
+    told.cache.upsert(seen(version=1, team="red"))
+    told.cache.upsert(seen(version=2, team="blue"))
+    assert told.cache.by("team", "red") == ()
+    assert [w.metadata.name for w in told.cache.by("team", "blue")] == ["a"]
+    told.cache.remove(seen(version=3))
+    assert told.cache.by("team", "blue") == ()
+
+
+events = st.lists(
+    st.tuples(st.sampled_from(["upsert", "remove", "bury", "replace"]), st.sampled_from("abc"), st.sampled_from("xy")),
+    max_size=30,
+)
+
+
+@given(events)
+def test_listeners_could_rebuild_the_cache_from_what_they_were_told(steps: list[tuple[str, str, str]]) -> None:
+    mirror: dict[str, Workload] = {}
+
+    def follow(old: Workload | None, new: Workload | None) -> None:
+        assert (old.metadata.name if old else None) in (None, *mirror)
+        if new is None:
+            assert old is not None
+            del mirror[old.metadata.name]
+        else:
+            mirror[new.metadata.name] = new
+
+    cache: Cache[Workload] = Cache(follow, indexes={"team": lambda w: w.metadata.labels.values()})
+    for version, (verb, name, team) in enumerate(steps, 1):
+        item = seen(name, version=version, uid=f"{name}{version if verb == 'bury' else ''}", team=team)
+        cache.replace([item], version) if verb == "replace" else getattr(cache, verb)(item)
+        assert {w.metadata.name: w for w in cache} == mirror
+        indexed = {w.metadata.name for value in "xy" for w in cache.by("team", value)}
+        assert indexed == set(mirror)
+
+
+def test_iterating_while_changing_is_safe() -> None:
+    told = Told()
+    told.cache.upsert(seen("a"))
+    told.cache.upsert(seen("b", uid="u2"))
+    for item in told.cache:
+        told.cache.remove(msgspec.structs.replace(item))
+    assert len(told.cache) == 0

@@ -1,0 +1,159 @@
+"""The store: the questions that need both sides, and who is told to look again."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from multikueue.api.meta import ObjectKey
+from multikueue.api.multikueue import CONTROLLER_NAME
+from multikueue.dispatch.group import Group, Reach
+from multikueue.quota.engine import Engine
+from multikueue.store.store import CLUSTERS_ANNOTATION, CORDON_ANNOTATION, Store, clusters_of
+from multikueue.testing import (
+    NOW,
+    admission_check,
+    cluster_queue,
+    job,
+    local_queue,
+    multikueue_cluster,
+    multikueue_config,
+    workload,
+)
+
+KEY = ObjectKey("default", "wl")
+
+
+class Noted:
+    """A `Touched` that only notes."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+
+    def workload(self, key: ObjectKey) -> None:
+        self.keys.append(f"workload {key.name}")
+
+    def job(self, key: ObjectKey) -> None:
+        self.keys.append(f"job {key.name}")
+
+    def queue(self, cluster_queue: str, local_queue: ObjectKey | None) -> None:
+        self.keys.append(f"queue {cluster_queue}")
+
+    def check(self, name: str) -> None:
+        self.keys.append(f"check {name}")
+
+    def cluster(self, name: str) -> None:
+        self.keys.append(f"cluster {name}")
+
+    def admission(self) -> None:
+        pass
+
+
+def stored() -> tuple[Store, Noted]:
+    """A store with one queue, one check over w1 and w2, a job and its workload."""
+    noted = Noted()
+    store = Store(Engine(), noted, lambda: NOW)
+    store.checks.upsert(admission_check("mk").config("mk").build())
+    store.configs.upsert(multikueue_config("mk", "w1", "w2").build())
+    for name in ("w1", "w2"):
+        store.clusters.upsert(multikueue_cluster(name).build())
+    store.cluster_queues.upsert(cluster_queue("cq").checks("mk").build())
+    store.local_queues.upsert(local_queue("main", "cq").build())
+    store.jobs.upsert(job("job").queue("main").suspended().managed_by().build())
+    store.workloads.upsert(local().build())
+    noted.keys.clear()
+    return store, noted
+
+
+def local():  # type: ignore[no-untyped-def]
+    return workload("wl").queue("main").request(cpu=1).owner_job("job").reserved("cq").check("mk")
+
+
+def grouped(store: Store) -> Group:
+    return store.group(KEY, store.workloads.get(KEY), origin="multikueue", lost_after=timedelta(minutes=15))
+
+
+def test_a_group_has_the_workers_in_the_order_of_the_configuration() -> None:
+    store, _ = stored()
+    group = grouped(store)
+    assert [r.cluster for r in group.remotes] == ["w1", "w2"]
+    assert (group.check, group.problem, group.job_finished) == ("mk", "", False)
+
+
+def test_a_worker_outside_the_configuration_that_holds_something_is_in_the_group() -> None:
+    store, noted = stored()
+    store.worker("w9").workloads.upsert(workload("wl").origin().build())
+    assert [(r.cluster, r.configured) for r in grouped(store).remotes][-1] == ("w9", False)
+    assert noted.keys == ["workload wl"]
+
+
+def test_the_recorded_winner_is_in_the_group_even_if_nobody_knows_it() -> None:
+    store, _ = stored()
+    store.workloads.upsert(local().check("mk", "Ready").cluster_name("gone").version(7).build())
+    (gone,) = [r for r in grouped(store).remotes if r.cluster == "gone"]
+    assert (gone.reach, gone.known) == (Reach.SUSPECT, False)
+
+
+def test_a_cordoned_worker_is_not_usable() -> None:
+    store, _ = stored()
+    store.clusters.upsert(multikueue_cluster("w1").annotations({CORDON_ANNOTATION: "true"}).version(9).build())
+    assert [r.usable for r in grouped(store).remotes] == [False, True]
+
+
+def test_a_job_that_others_manage_is_a_problem() -> None:
+    store, _ = stored()
+    store.jobs.upsert(job("job").queue("main").managed_by("example.com/other").version(9).build())
+    assert grouped(store).problem.startswith("The owner is not managed by Kueue: Expecting spec.managedBy to be")
+
+
+def test_an_owner_of_an_unknown_kind_is_a_problem() -> None:
+    store, _ = stored()
+    stranger = workload("wl").owned_by(api_version="example.com/v1", kind="Thing", name="t", uid="u").check("mk")
+    store.workloads.upsert(stranger.version(9).build())
+    assert grouped(store).problem == 'No multikueue adapter found for owner kind "example.com/v1, Kind=Thing"'
+
+
+def test_a_remote_job_wakes_its_workload_and_the_local_job() -> None:
+    store, noted = stored()
+    store.worker("w1").jobs.upsert(job("job").origin().prebuilt("wl").build())
+    assert noted.keys == ["job job", "workload wl"]
+    assert store.worker("w1").job_of(KEY) is not None
+
+
+def test_a_worker_coming_or_going_wakes_what_it_concerns() -> None:
+    store, noted = stored()
+    store.reach_changed("w2")
+    assert noted.keys == ["cluster w2", "workload wl"]
+    noted.keys.clear()
+    store.reach_changed("w9")
+    assert noted.keys == ["cluster w9"]
+
+
+def test_a_change_of_the_configuration_wakes_check_and_workloads() -> None:
+    store, noted = stored()
+    store.configs.upsert(multikueue_config("mk", "w1").version(9).build())
+    assert noted.keys == ["check mk", "workload wl"]
+
+
+def test_a_later_job_of_the_same_name_is_not_the_owner() -> None:
+    store, _ = stored()
+    store.jobs.upsert(job("job").uid("another").version(9).build())
+    workload_ = store.workloads.get(KEY)
+    assert workload_ is not None
+    assert store.local_job(workload_) is None
+
+
+def test_a_queue_is_dispatched_if_it_has_a_check_of_ours() -> None:
+    store, _ = stored()
+    assert store.uses_multikueue("default", "main") is True
+    assert store.uses_multikueue("default", "nowhere") is None
+    store.checks.upsert(admission_check("mk").controller("example.com/other").version(9).build())
+    assert store.uses_multikueue("default", "main") is False
+
+
+def test_more_clusters_than_a_configuration_may_hold_come_from_its_annotation() -> None:
+    config = multikueue_config("mk", "w1", "w2").annotations({CLUSTERS_ANNOTATION: "w2, w3 ,,w4"}).build()
+    assert clusters_of(config) == ("w1", "w2", "w3", "w4")
+
+
+def test_the_controller_name_is_the_contract_s() -> None:
+    assert CONTROLLER_NAME == "kueue.x-k8s.io/multikueue"
