@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from functools import partial
 
 import anyio
 
 from benchmarks import meters
 from benchmarks.calls import Calls, calls_of
-from benchmarks.driver import Driver, within
+from benchmarks.driver import Driver
 from benchmarks.figures import Figures
 from benchmarks.sides import MANAGER_USER, WORKER_USER, Side
 from benchmarks.timeline import Stage, Timelines
@@ -26,9 +25,9 @@ Say = Callable[[str], None]
 
 WARM_UPS = 3
 REST_SECONDS = 0.5
-SINGLE_SECONDS = 60
-SECONDS_PER_JOB = 6
+PATIENCE_SECONDS = 60
 CALM_SECONDS = 3
+LOG_LINES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ async def measure(side: Side, load: Load, say: Say) -> Figures:
             burst = await _burst(side, driver, load.burst, say)
             await driver.forget()
     except BaseException as error:
-        error.add_note(f"the log of {side.name} ends with:\n{side.process.tail()}")
+        error.add_note(f"the log of {side.name} ends with:\n{side.process.tail(LOG_LINES)}")
         raise
     finally:
         with anyio.CancelScope(shield=True):
@@ -99,7 +98,8 @@ async def _rest(side: Side, driver: Driver, jobs: int, say: Say) -> Rest:
 async def _one_by_one(driver: Driver, names: Sequence[str]) -> None:
     for number, name in enumerate(names, start=1):
         await driver.submit([name])
-        await _all_over(driver, number, seconds=SINGLE_SECONDS)
+        if not await _all_over(driver, number):
+            raise TimeoutError(f"{name} did not finish: {driver.times.stage_of(name)}")
         await anyio.sleep(REST_SECONDS)
 
 
@@ -111,19 +111,21 @@ async def _burst(side: Side, driver: Driver, jobs: int, say: Say) -> Burst:
     async with driver.watching() as times:
         before, began = meters.shares(programs), meters.cpu_seconds(side.process.pid)
         await driver.submit([f"burst-{number:05}" for number in range(jobs)])
-        await _all_over(driver, jobs, seconds=SINGLE_SECONDS + SECONDS_PER_JOB * jobs)
+        await _all_over(driver, jobs)
         cpu, used = meters.shares(programs).since(before), meters.cpu_seconds(side.process.pid) - began
         memory = meters.memory(side.process.pid)
+    unfinished = jobs - times.count(Stage.FINISHED)
     manager, worker = await _calls(side.bed, marks, jobs)
-    say(f"{side.name}: {times.rate(Stage.CREATED, Stage.WON):.2f} jobs/s dispatched")
+    say(f"{side.name}: {times.rate(Stage.CREATED, Stage.WON):.2f} jobs/s dispatched, {unfinished} never finished")
     return Burst(jobs, times, manager, worker, cpu, used, memory)
 
 
-async def _all_over(driver: Driver, jobs: int, *, seconds: float) -> None:
-    """Until everything is finished on the manager cluster and removed from the workers."""
+async def _all_over(driver: Driver, jobs: int) -> bool:
+    """Until everything is finished on the manager cluster and removed from the workers; False if it never will be."""
     for stage in (Stage.CREATED, Stage.WON, Stage.COMPLETE, Stage.FINISHED, Stage.REMOVED):
-        await within(seconds, f"{jobs} of {stage}", partial(driver.reached, stage, jobs))
-    await within(seconds, "the workers are clean", driver.clean)
+        if not await driver.reached(stage, jobs, patience=PATIENCE_SECONDS):
+            return False
+    return await driver.clean(patience=PATIENCE_SECONDS)
 
 
 def _programs(side: Side) -> dict[str, Process]:
@@ -152,6 +154,7 @@ async def _calls(bed: Testbed, marks: dict[str, Mark], jobs: int) -> tuple[Calls
 def _figures(workers: int, rest: Rest, burst: Burst, startup: float) -> Figures:
     return Figures(
         jobs=burst.jobs,
+        unfinished=burst.jobs - burst.times.count(Stage.FINISHED),
         rested_jobs=rest.jobs,
         workers=workers,
         dispatch_rate=burst.times.rate(Stage.CREATED, Stage.WON),

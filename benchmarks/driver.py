@@ -1,16 +1,16 @@
 """The user who submits jobs, and the kubelets that run them: one and the same for every side.
 
 It learns everything from raw watches, opened before the first job, and polls nothing while something is measured. Each
-remote job is completed, by one status patch, as soon as it is unsuspended.
+remote job is completed, by one status patch, as soon as it is unsuspended and the manager cluster says where it runs. A
+real job takes longer than that; to end one earlier would measure a race.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import TypeVar
 
 import anyio
 import anyio.abc
@@ -27,8 +27,6 @@ QUEUE = "main"
 NAME = b"NAME-OF-THE-JOB"
 POLL_SECONDS = 0.2
 
-T = TypeVar("T")
-
 
 class Driver:
     """Drives one side: its namespace on the manager cluster and on the workers."""
@@ -40,7 +38,8 @@ class Driver:
         self._workers = workers
         self._body = _job_body(namespace)
         self._jobs: dict[str, str] = {}  # by the name of their workload, which the copies share
-        self._awaited: list[tuple[Stage, int, anyio.Event]] = []
+        self._runs_on: dict[str, Wire] = {}
+        self._news = anyio.Event()
         self._tasks: anyio.abc.TaskGroup | None = None
 
     @asynccontextmanager
@@ -48,6 +47,7 @@ class Driver:
         """New timelines, noted while the block runs; `closely` also watches the copies, which costs everybody CPU."""
         self.times = Timelines()
         self._jobs.clear()
+        self._runs_on.clear()
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             await self._watch(self._manager, self._workload_path(), self._on_workload)
@@ -75,19 +75,24 @@ class Driver:
             for _ in range(min(CONNECTIONS, len(names))):
                 tasks.start_soon(submitter)
 
-    async def reached(self, stage: Stage, number: int) -> None:
-        """Wait until so many jobs came to a stage."""
-        if self.times.count(stage) >= number:
-            return
-        event = anyio.Event()
-        self._awaited.append((stage, number, event))
-        await event.wait()
+    async def reached(self, stage: Stage, number: int, *, patience: float) -> bool:
+        """Wait until so many jobs came to a stage; False when nothing at all has happened for `patience` seconds."""
+        while self.times.count(stage) < number:
+            self._news = anyio.Event()
+            with anyio.move_on_after(patience) as scope:
+                await self._news.wait()
+            if scope.cancelled_caught:
+                return False
+        return True
 
-    async def clean(self) -> None:
-        """Wait until the workers hold no workload of this side."""
-        for worker in self._workers:
-            while await _is_something(worker, self._workload_path()):  # noqa: ASYNC110
-                await anyio.sleep(POLL_SECONDS)
+    async def clean(self, *, patience: float) -> bool:
+        """Wait until the workers hold no workload of this side; False when they still do after so many seconds."""
+        with anyio.move_on_after(patience):
+            for worker in self._workers:
+                while await _is_something(worker, self._workload_path()):  # noqa: ASYNC110
+                    await anyio.sleep(POLL_SECONDS)
+            return True
+        return False
 
     async def forget(self) -> None:
         """Delete all jobs and workloads of this side on the manager cluster."""
@@ -120,8 +125,8 @@ class Driver:
         self._note(Stage.QUEUED, job)
         if status.nominated_cluster_names:
             self._note(Stage.NOMINATED, job)
-        if status.cluster_name:
-            self._note(Stage.WON, job)
+        if status.cluster_name and self._note(Stage.WON, job):
+            self._complete_soon(job)
         if event.has("Finished"):
             self._note(Stage.FINISHED, job)
 
@@ -149,8 +154,14 @@ class Driver:
         name = event.object.metadata.name
         self._note(Stage.CREATED, name)
         if not event.object.spec.suspend and self._note(Stage.STARTED, name):
-            assert self._tasks is not None
-            self._tasks.start_soon(self._complete, worker, name)
+            self._runs_on[name] = worker
+            self._complete_soon(name)
+
+    def _complete_soon(self, name: str) -> None:
+        """Once both are so: it runs, and the manager cluster says so."""
+        assert self._tasks is not None
+        if name in self.times.noted[Stage.STARTED] and name in self.times.noted[Stage.WON]:
+            self._tasks.start_soon(self._complete, self._runs_on[name], name)
 
     async def _complete(self, worker: Wire, name: str) -> None:
         self._note(Stage.ENDED, name)
@@ -160,15 +171,9 @@ class Driver:
         if job not in self.times.noted[Stage.SUBMITTED]:
             return False  # left from an earlier block
         news = self.times.note(stage, job, time.monotonic())
-        if news and self._awaited:
-            self._tell(stage)
+        if news:
+            self._news.set()
         return news
-
-    def _tell(self, stage: Stage) -> None:
-        number = self.times.count(stage)
-        for awaited in [entry for entry in self._awaited if entry[0] is stage and entry[1] <= number]:
-            awaited[2].set()
-            self._awaited.remove(awaited)
 
     def _job_path(self) -> str:
         return f"/apis/batch/v1/namespaces/{self.namespace}/jobs"
@@ -185,12 +190,3 @@ def _job_body(namespace: str) -> bytes:
     """A job as a user's would look after the webhooks of either side: suspended and marked as MultiKueue's."""
     body = objects.job(NAME.decode(), namespace, queue=QUEUE, managed_by=objects.MULTIKUEUE_CONTROLLER)
     return msgspec.json.encode(body)
-
-
-async def within(seconds: float, what: str, wait: Callable[[], Awaitable[T]]) -> T:
-    """Raises TimeoutError that says what was waited for."""
-    try:
-        with anyio.fail_after(seconds):
-            return await wait()
-    except TimeoutError:
-        raise TimeoutError(f"not within {seconds:g} s: {what}") from None

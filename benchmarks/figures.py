@@ -21,6 +21,7 @@ class Figures:
     """
 
     jobs: int
+    unfinished: int
     rested_jobs: int
     workers: int
     dispatch_rate: float
@@ -100,6 +101,7 @@ def _milliseconds(of: Callable[[Figures], Distribution | None], percentile: str)
 FIGURES = (
     _Figure("dispatch of a burst, jobs/s", lambda f: f.dispatch_rate, 2, lambda _: at_least_times(10)),
     _Figure("burst until all finished, jobs/s", lambda f: f.finish_rate, 2),
+    _Figure("jobs of the burst that never finished", lambda f: f.unfinished, 0, lambda _: at_most(0)),
     _Figure("at rest: submit → remote job, p50 ms", _milliseconds(lambda f: f.start, "p50"), 0, lambda _: at_most(100)),
     _Figure("at rest: submit → remote job, p95 ms", _milliseconds(lambda f: f.start, "p95"), 0),
     _Figure(

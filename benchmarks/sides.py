@@ -124,11 +124,25 @@ class Peer(Side):
 
     async def stop(self) -> None:
         await self.bed.stop_kueue(self.bed.manager)
+        async with self.bed.manager.client() as client:
+            await eventually(lambda: _serves(client, *OURS_ALONE, objects.WORKLOAD), timeout=60)
 
 
 def _says_active(body: objects.Object) -> bool:
     active = objects.condition(body, "Active")
     return active is not None and active["status"] == "True"
+
+
+async def _serves(client: Client, *kinds: Kind) -> bool:
+    """Whether the API server reads these kinds again: it says 429 for a moment when their conversion has changed."""
+    try:
+        for kind in kinds:
+            await client.list(kind)
+    except ApiError as error:
+        if error.status not in (429, 503):
+            raise
+        return False
+    return True
 
 
 async def _remove_all(client: Client, kind: Kind, namespace: str | None = None, *, prefix: str = "") -> None:

@@ -70,6 +70,10 @@ class Timelines:
     def count(self, stage: Stage) -> int:
         return len(self.noted[stage])
 
+    def stage_of(self, job: str) -> Stage:
+        """The last stage, in the usual order, that the job came to."""
+        return [stage for stage, times in self.noted.items() if job in times][-1]
+
     def began(self) -> float:
         return min(self.noted[Stage.SUBMITTED].values())
 

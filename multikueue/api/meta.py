@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from functools import cache
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -119,13 +118,22 @@ def render_time(when: datetime) -> str:
     return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-@cache
 def decoder(kind: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
     """A decoder of `kind` from JSON that reads null as absent.
 
     Servers write null for empty lists now and then. That is rare, so the strict fast decoder goes first and the slow
     way only runs when it refused. Raises msgspec.ValidationError if the object is not of this shape at all.
     """
+    known = _DECODERS.get(kind)
+    if known is None:
+        known = _DECODERS[kind] = _decoder(kind)
+    return cast("Callable[[bytes | msgspec.Raw], T]", known)
+
+
+_DECODERS: dict[Any, Callable[[bytes | msgspec.Raw], Any]] = {}
+
+
+def _decoder(kind: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
     strict = msgspec.json.Decoder(kind)
 
     def decode(data: bytes | msgspec.Raw) -> T:

@@ -33,6 +33,8 @@ def _difference(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
         before = old.get(name)
         if before == value:
             continue
-        both = isinstance(before, dict) and isinstance(value, dict)
-        patch[name] = _difference(before, value) if both else value
+        if isinstance(before, dict) and isinstance(value, dict):
+            patch[name] = _difference(before, value)
+        else:
+            patch[name] = value
     return patch

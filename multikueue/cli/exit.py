@@ -12,7 +12,7 @@ from multikueue.errors import ClusterUnreachable, ConfigurationError, MultiKueue
 __all__ = ["EPILOG", "CommandFailed", "ExitCode", "code_of", "reported"]
 
 
-class CommandFailed(MultiKueueError):  # noqa: N818  # named by the situation, as in errors.py
+class CommandFailed(MultiKueueError):  # named by the situation, as in errors.py
     """The command cannot do what it was asked for; the message says why, and what would help."""
 
 

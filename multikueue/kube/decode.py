@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 from msgspec import inspect
@@ -19,9 +19,21 @@ from msgspec.structs import force_setattr
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import Object, ObjectKey, decoder
 
-__all__ = ["Event", "Listing", "Stub", "event_of", "list_of", "object_of", "stub_of"]
+__all__ = [
+    "UNREADABLE",
+    "Change",
+    "Event",
+    "Listing",
+    "Stub",
+    "change_of",
+    "event_of",
+    "list_of",
+    "object_of",
+    "stub_of",
+]
 
 T = TypeVar("T", bound=Object)
+T_co = TypeVar("T_co", bound=Object, covariant=True)
 
 
 class Event(msgspec.Struct, gc=False):
@@ -29,6 +41,16 @@ class Event(msgspec.Struct, gc=False):
 
     type: str
     object: msgspec.Raw
+
+
+class Change(Protocol[T_co]):
+    """One line of a watch with its object decoded."""
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def object(self) -> T_co: ...
 
 
 class StubMeta(msgspec.Struct, gc=False):
@@ -70,7 +92,7 @@ class Listing(Generic[T]):
 event_of: Callable[[bytes], Event] = msgspec.json.Decoder(Event).decode
 """Raises msgspec.DecodeError if the line is no event at all."""
 
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
 """What a decoder raises; text that is no UTF-8 has an error of its own."""
 
 _decode_stub = msgspec.json.Decoder(Stub).decode
@@ -81,7 +103,7 @@ def stub_of(data: bytes | msgspec.Raw) -> Stub:
     """The key and version of anything; empty where they cannot be read."""
     try:
         return _decode_stub(data)
-    except _UNREADABLE:
+    except UNREADABLE:
         return Stub()
 
 
@@ -96,6 +118,26 @@ def object_of(kind: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
         item: T = decode(data)
         own(item)
         return item
+
+    return decode_and_own
+
+
+@cache
+def change_of(kind: type[T]) -> Callable[[bytes], Change[T]]:
+    """The decoder of a watch line in one pass, which halves the cost of an event; the object owns its memory.
+
+    It raises msgspec.DecodeError for whatever is odd: an ERROR, a null, an object out of shape, no event at all. Then
+    `event_of` and `object_of` tell which. (An ERROR may also pass, as an object without a name.)
+    """
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = [("type", str), ("object", kind)]
+    decode = msgspec.json.Decoder(msgspec.defstruct(f"{kind.__name__}Change", fields, gc=False)).decode
+    own = _owner(inspect.type_info(kind))
+
+    def decode_and_own(line: bytes) -> Change[T]:
+        change: Any = decode(line)
+        if own is not None:
+            own(change.object)
+        return change  # type: ignore[no-any-return]  # the struct made above has the fields of a Change
 
     return decode_and_own
 
@@ -136,7 +178,7 @@ def _item_by_item(data: bytes, one: Callable[[msgspec.Raw], T]) -> Listing[T]:
     for raw in page.items or ():
         try:
             items.append(one(raw))
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             garbage.append((stub_of(raw).key, error))
     return Listing(items, garbage, page.metadata.resource_version, page.metadata.cont)
 

@@ -23,7 +23,7 @@ __all__ = ["Cluster", "Context", "InsecureKubeconfig", "Kubeconfig", "User", "ch
 _DEEPEST = 50
 
 
-class InsecureKubeconfig(ConfigurationError):  # noqa: N818  # the rule that was broken, as in errors.py
+class InsecureKubeconfig(ConfigurationError):  # the rule that was broken, as in errors.py
     """A worker's kubeconfig breaks a security rule; the message is the rule's, as the cluster's condition shows it."""
 
 

@@ -15,14 +15,13 @@ from typing import Generic, NoReturn, Protocol, TypeVar
 
 import anyio
 import anyio.lowlevel
-import msgspec
 from anyio.abc import TaskStatus
 
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.errors import ApiError, ClusterUnreachable, Expired, Invalid, InvalidObject, NotFound, ServerError
 from multikueue.kube.client import Client, Stream
-from multikueue.kube.decode import Event, event_of, object_of, stub_of
+from multikueue.kube.decode import UNREADABLE, Event, change_of, event_of, object_of, stub_of
 from multikueue.kube.errors import error_from_status
 
 __all__ = ["OnState", "Reflector", "Sink"]
@@ -61,7 +60,7 @@ class Sink(Protocol[T_contra]):
         """Gone; the object is as it was last."""
 
 
-class _Broken(Exception):  # noqa: N818
+class _Broken(Exception):
     """The watch cannot be read on."""
 
 
@@ -92,7 +91,7 @@ class Reflector(Generic[T]):
         self._client, self._kind, self._sink, self._on_state = client, kind, sink, on_state
         self._label_selector, self._namespace, self._idle, self._page = label_selector, namespace, idle, page
         self._sleep, self._jitter = sleep, jitter
-        self._decode = object_of(kind.type)
+        self._decode, self._decode_change = object_of(kind.type), change_of(kind.type)
         self._path = kind.collection(namespace) if namespace else kind.path()
         self._known: dict[ObjectKey, T] = {}
         self._version = ""
@@ -194,34 +193,45 @@ class Reflector(Generic[T]):
 
     def _take(self, line: bytes) -> None:
         try:
+            change = self._decode_change(line)
+        except UNREADABLE:
+            version = self._take_odd(line)
+        else:
+            odd = change.type == "ERROR"
+            version = self._take_odd(line) if odd else self._take_object(change.type, change.object)
+        self._version = version or self._version
+        if not self._received:
+            self._received, self._fruitless = True, 0
+            self._stands()
+
+    def _take_object(self, type_: str, item: T) -> str:
+        """Hand the object to the sink; answers its version. A BOOKMARK is nothing but a version."""
+        if type_ in ("ADDED", "MODIFIED"):
+            self._known[item.key] = item
+            self._sink.upsert(item)
+        elif type_ == "DELETED":
+            self._known.pop(item.key, None)
+            self._sink.remove(item)
+        return item.metadata.resource_version
+
+    def _take_odd(self, line: bytes) -> str:
+        """A line that is no plain change of an object of our shape: find out what it is."""
+        try:
             event = event_of(line)
-        except msgspec.DecodeError:
+        except UNREADABLE:
             if not line.endswith(b"\n"):
                 raise _Broken("the stream was cut off in the middle of a line") from None
             self._version = ""
             raise _Broken(f"a line of the watch is no event: {line[:100]!r}") from None
         if event.type == "ERROR":
             raise error_from_status(event.object, call=f"watch {self._kind.plural}")
-        self._version = self._take_object(event) or self._version
-        if not self._received:
-            self._received, self._fruitless = True, 0
-            self._stands()
-
-    def _take_object(self, event: Event) -> str:
-        """Hand the object to the sink; answers its version."""
         if event.type == "BOOKMARK":
             return stub_of(event.object).metadata.resource_version
         try:
-            item: T = self._decode(event.object)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            item = self._decode(event.object)
+        except UNREADABLE as error:
             return self._take_garbage(event, error)
-        if event.type == "DELETED":
-            self._known.pop(item.key, None)
-            self._sink.remove(item)
-        elif event.type in ("ADDED", "MODIFIED"):
-            self._known[item.key] = item
-            self._sink.upsert(item)
-        return item.metadata.resource_version
+        return self._take_object(event.type, item)
 
     def _take_garbage(self, event: Event, error: Exception) -> str:
         """One odd object must not stop a watch: keep what we knew of it, unless it is gone."""

@@ -101,7 +101,9 @@ def demand(spec: WorkloadSpec, reclaimed: Iterable[ReclaimablePod] = (), exclude
 
 def _pod_set_demand(pod_set: PodSet, pod: PodSpec, *, gone: int, excluded: tuple[str, ...]) -> PodSetDemand:
     count = max(0, pod_set.count - gone)
-    topology = decoder(TopologyRequest | None)(pod_set.topology_request)
+    topology = (
+        decoder(TopologyRequest)(pod_set.topology_request) if bytes(pod_set.topology_request) != b"null" else None
+    )
     return PodSetDemand(
         name=pod_set.name,
         count=count,

@@ -22,6 +22,7 @@ from multikueue.api.workload import (
     QUOTA_RESERVED,
     REQUEUED,
     Admission,
+    Finish,
     RequeueState,
     Workload,
     WorkloadStatus,
@@ -37,19 +38,11 @@ from multikueue.quota.transitions import (
     synchronise_admitted,
 )
 
-__all__ = ["Event", "Facts", "Finish", "Step", "evict", "step", "synchronise_admitted"]
+__all__ = ["Event", "Facts", "Step", "evict", "step", "synchronise_admitted"]
 
 ADMISSION_CHECK = "AdmissionCheck"
 _EVENT_LENGTH = 1024
 _RETRIED = (ADMISSION_CHECK, "PodsReadyTimeout")
-
-
-@dataclass(frozen=True, slots=True)
-class Finish:
-    """How the local job ended: the workload ends with the same words."""
-
-    reason: Literal["Succeeded", "Failed"]
-    message: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

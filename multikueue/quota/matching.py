@@ -11,15 +11,15 @@ from multikueue.api.queues import LabelSelector, LabelSelectorRequirement, Resou
 _REPELLING = ("NoSchedule", "NoExecute")
 
 
-class NodeSelectorTerm(Value):
+class NodeSelectorTerm(Value, frozen=True):
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
 
 
-class NodeSelector(Value):
+class NodeSelector(Value, frozen=True):
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
-class NodeAffinity(Value):
+class NodeAffinity(Value, frozen=True):
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
 
 

@@ -134,10 +134,6 @@ class Node:
         self.height = 0
         self.in_cycle = False
 
-    @property
-    def root(self) -> Node:
-        return self if self.parent is None else self.parent.root
-
     def cell(self, fr: FlavorResource) -> Cell:
         """The cell, made (with those above it) where nobody declared a quota."""
         cell = self.cells.get(fr)

@@ -15,7 +15,7 @@ Lookup = Callable[[str, str], bool | None]
 """(namespace, LocalQueue) -> whether its ClusterQueue dispatches to workers; None if there is no such queue."""
 
 
-class NotAReview(Exception):  # noqa: N818  # says what came in, as a sentence
+class NotAReview(Exception):  # says what came in, as a sentence
     """The request is no AdmissionReview that one could answer: HTTP 400."""
 
 

@@ -156,7 +156,8 @@ class ClusterInMemory:
         return [watched for watched in self._sinks if watched[0] is kind]
 
     def _value(self, kind: Kind[Any], body: Body) -> Any:
-        return object_of(kind.type)(encode(body))
+        value_type: Any = kind.type
+        return object_of(value_type)(encode(body))
 
 
 def _plain(body: Mapping[str, Any]) -> Body:

@@ -64,7 +64,7 @@ def away(remote: Remote, *, since: datetime = NOW, reach: Reach = Reach.ISOLATED
 
 
 def group(local: WorkloadBuilder | None, *remotes: Remote, **more: Any) -> Group:
-    settings = {"check": CHECK, "lost_after": timedelta(minutes=15)} | more
+    settings: dict[str, Any] = {"check": CHECK, "lost_after": timedelta(minutes=15)} | more
     built = local.build() if local else None
     return Group(key=pending().build().key, local=built, remotes=remotes, **settings)
 

@@ -224,7 +224,7 @@ class World:
             (1.2, f"cut {name}", lambda: self.cut(name)),
             (2, f"restore {name}", lambda: self.restore(name)),
             (0.8, "crash", self.crash),
-            (5, "see", lambda: [s.look() for s in self.sides.values()]),
+            (5, "see", self.see),
             (2, "minutes pass", self.minutes_pass),
             (0.2, "user deletes", self.delete_local),
         ]
@@ -234,6 +234,10 @@ class World:
         event()
         self.now += timedelta(seconds=1)
         self.check()
+
+    def see(self) -> None:
+        for side in self.sides.values():
+            side.look()
 
     def minutes_pass(self) -> None:
         self.now += timedelta(minutes=self.chance.choice((1, 5, 20)))

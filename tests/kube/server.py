@@ -107,13 +107,17 @@ async def hangs(_request: web.BaseRequest) -> web.StreamResponse:
     raise AssertionError
 
 
-def streams(*lines: bytes | Mapping[str, Any], then: str = "end", cut: bytes = b"") -> Answer:
-    """A watch that sends these events; then it ends, or stays open ("silence"), or is reset ("abort") after `cut`."""
+def streams(*lines: bytes | Mapping[str, Any], then: str = "end", cut: bytes = b"", late: float = 0) -> Answer:
+    """A watch that sends these events, `late` seconds after its headers.
+
+    Then it ends, or stays open ("silence"), or is reset ("abort") after `cut`.
+    """
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         response.enable_chunked_encoding()
         await response.prepare(request)
+        await anyio.sleep(late)
         for line in lines:
             await response.write(line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n")
         if cut:

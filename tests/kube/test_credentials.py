@@ -190,8 +190,13 @@ async def test_without_anything_the_error_says_what_was_looked_for(tmp_path: Pat
         await from_environment(None, "a", environ={"HOME": str(tmp_path)})
 
 
-async def test_the_global_default_of_the_library_is_never_touched() -> None:
+async def test_the_global_default_of_the_library_is_neither_used_nor_touched(monkeypatch: pytest.MonkeyPatch) -> None:
     from kubernetes_asyncio.client import Configuration
 
-    await from_kubeconfig(kubeconfig())
-    assert Configuration._default is None
+    others = type.__call__(Configuration)
+    others.proxy, others.verify_ssl, others.api_key = "http://others", False, {"BearerToken": "Bearer others"}
+    monkeypatch.setattr(Configuration, "_default", others)
+    found = await from_kubeconfig(kubeconfig(user={}))
+    assert (found.proxy, found.verify, found.token) == ("", True, FixedToken(""))
+    assert Configuration._default is others
+    assert others.host != found.server

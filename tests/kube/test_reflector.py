@@ -227,7 +227,7 @@ async def test_a_forgotten_version_means_listing_again_with_what_was_deleted_mea
 
 
 async def test_a_server_that_forgets_what_it_listed_just_now_is_not_hammered() -> None:
-    async with running(*[LISTED, streams(expired_event())] * 9, LISTED, OPEN) as run:
+    async with running(*[LISTED, streams(expired_event(), late=0.01)] * 9, LISTED, OPEN) as run:
         await run.until(lambda: len(run.pauses) == 9)
     assert run.pauses == sorted(run.pauses)
     assert (run.pauses[0], run.pauses[-1]) == (0.5, 15.0)

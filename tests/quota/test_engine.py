@@ -618,6 +618,18 @@ def test_a_reservation_made_by_another_process_counts() -> None:
     assert play.run() == []
 
 
+def test_seeing_a_reserved_workload_again_changes_nothing() -> None:
+    play = Play.with_queue(cpu=4)
+    play.submit(wants("a", cpu=3).reserved("cq"))
+    play.wait(2)
+    play.run()
+
+    play.submit(wants("a", cpu=3).reserved("cq").labels(seen="again"))
+
+    assert play.used() == "3"
+    assert play.engine.next_look(play.now) is None
+
+
 def test_a_queue_that_is_made_anew_knows_what_it_lent() -> None:
     play = Play.with_queue(cpu=4)
     play.submit(wants("a", cpu=3).reserved("cq"))

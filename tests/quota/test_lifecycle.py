@@ -16,13 +16,14 @@ from multikueue.api.queues import ClusterQueue, LocalQueue, StopPolicy
 from multikueue.api.workload import (
     Admission,
     AdmissionCheckState,
+    Finish,
     PodSetRequest,
     RequeueState,
     Workload,
     WorkloadStatus,
 )
 from multikueue.quota.engine import Verdict
-from multikueue.quota.lifecycle import Event, Facts, Finish, Step, step
+from multikueue.quota.lifecycle import Event, Facts, Step, step
 from multikueue.testing import NOW, ClusterQueueBuilder, LocalQueueBuilder, WorkloadBuilder, cluster_queue, local_queue
 from multikueue.testing import workload as new_workload
 from tests.quota.builders import SECOND, after
@@ -90,21 +91,23 @@ def retrying(*, delay: int | None = None, at: datetime = NOW) -> WorkloadBuilder
 
 def test_nothing_happens_to_a_finished_workload() -> None:
     finished = workload().admitted().finished().check("mk", "Rejected").build()
-    found = step(finished, facts(job_finished=Finish("Failed"), queue=None, required_checks=("x",)))
+    found = step(finished, facts(job_finished=Finish(reason="Failed", message=""), queue=None, required_checks=("x",)))
 
     assert found == Step(finished.status)
     assert found.status is finished.status
 
 
 def test_a_finished_job_finishes_its_workload_and_nothing_else_happens() -> None:
-    found = taken(workload().admitted().check("mk", "Retry"), facts(job_finished=Finish("Succeeded", "all done")))
+    found = taken(
+        workload().admitted().check("mk", "Retry"), facts(job_finished=Finish(reason="Succeeded", message="all done"))
+    )
 
     assert told(found, "Finished") == ("True", "Succeeded", "all done")
     assert told(found, "Evicted") is None
 
 
 def test_a_job_that_finished_while_its_workload_was_switched_off_counts() -> None:
-    found = taken(workload().admitted().inactive(), facts(job_finished=Finish("Failed", "boom")))
+    found = taken(workload().admitted().inactive(), facts(job_finished=Finish(reason="Failed", message="boom")))
 
     assert told(found, "Finished") == ("True", "Failed", "boom")
     assert told(found, "Evicted") is None
@@ -500,7 +503,7 @@ def any_facts(draw: st.DrawFn) -> Facts:
         verdict=draw(st.sampled_from([None, VERDICT])),
         required_checks=draw(st.sampled_from([(), ("mk",), ("mk", "x")])),
         retry_backoff=draw(st.sampled_from([None, timedelta(), MINUTE])),
-        job_finished=draw(st.sampled_from([None, None, None, Finish("Succeeded")])),
+        job_finished=draw(st.sampled_from([None, None, None, Finish(reason="Succeeded", message="")])),
     )
 
 

@@ -270,7 +270,10 @@ def test_rolling_back_restores_even_what_was_held_back_negatively(
     before = usages(trees, queues)
     log = UndoLog()
     for index, amount in moves:
-        trees.queue(queues[index % len(queues)]).add({FR: amount}, log)  # type: ignore[union-attr]
+        node = trees.queue(queues[index % len(queues)])
+        assert node
+        node.add({FR: amount}, log)
+        node.remove({FR: amount // 2}, log)
 
     log.roll_back()
 

@@ -95,17 +95,12 @@ class Chronicle:
         """Waits until the chronicle has all that had happened when this was called."""
         for cluster, client in self.clusters.items():
             for kind in (JOB, WORKLOAD):
-                there = {b["metadata"]["name"]: b for b in await client.list(kind, self.team.namespace)}
 
-                async def caught_up(
-                    cluster: str = cluster, kind: Kind = kind, there: dict[str, Object] = there
-                ) -> bool:
+                async def caught_up(cluster: str = cluster, client: Client = client, kind: Kind = kind) -> bool:
+                    there = {_version(body) for body in await client.list(kind, self.team.namespace)}
                     latest = {c.name: c for c in self.story(cluster=cluster, kind=kind)}
-                    for name, body in there.items():
-                        at = int(body["metadata"]["resourceVersion"])
-                        assert name in latest and latest[name].revision >= at, f"{kind.kind} {name} of {cluster} is due"
-                    extra = [n for n, c in latest.items() if c.body is not None and n not in there]
-                    assert all(latest[n].revision > _newest(there) for n in extra), f"{extra} went from {cluster}"
+                    known = {_version(c.body) for c in latest.values() if c.body is not None}
+                    assert there == known, f"{cluster} has {there}, and known is {known}"
                     return True
 
                 await eventually(caught_up)
@@ -241,8 +236,8 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def _newest(bodies: dict[str, Object]) -> int:
-    return max((int(body["metadata"]["resourceVersion"]) for body in bodies.values()), default=0)
+def _version(body: Object) -> tuple[str, str]:
+    return body["metadata"]["name"], body["metadata"]["resourceVersion"]
 
 
 def _is_ours(body: Object) -> bool:

@@ -7,14 +7,19 @@ from collections.abc import AsyncIterator, Iterator
 import anyio
 import pytest
 
-from testbed.bed import Plan, Testbed
+from testbed.bed import MANAGER, Plan, Testbed
+from testbed.controllers import GARBAGE
+from tests.real.chronicle import Chronicle, chronicle
 from tests.real.harness import Manager, Team, team
 
 
 @pytest.fixture(scope="session")
 def bed() -> Iterator[Testbed]:
-    """A manager plane and three Kueue workers. It belongs to no event loop, so all tests can share it."""
-    testbed = Testbed(Plan(workers=3))
+    """A manager plane, with Kubernetes' garbage collector as any cluster has, and three Kueue workers.
+
+    It belongs to no event loop, so all tests can share it.
+    """
+    testbed = Testbed(Plan(workers=3, controllers={MANAGER: [GARBAGE]}))
     anyio.run(testbed.open)
     yield testbed
     anyio.run(testbed.close)
@@ -45,3 +50,11 @@ async def crew(bed: Testbed, manager: Manager) -> AsyncIterator[Team]:
     except BaseException as error:
         error.add_note(f"the manager's log ends with:\n{manager.tail()}")
         raise
+
+
+@pytest.fixture
+async def history(crew: Team) -> AsyncIterator[Chronicle]:
+    """What happens to the team's objects; at the end of the test it must keep the invariants of the contract."""
+    async with chronicle(crew) as record:
+        yield record
+        await record.judge()

@@ -98,7 +98,7 @@ def install(fuse: Fuse) -> None:
         fuse.burn(point, "after")
         return answer
 
-    Client._once = fused  # type: ignore[method-assign]
+    Client._once = fused  # type: ignore[assignment,method-assign]
 
 
 if __name__ == "__main__":

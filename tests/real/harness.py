@@ -23,7 +23,7 @@ import anyio
 
 from testbed import objects, queues
 from testbed.bed import Testbed, unique
-from testbed.client import Client, eventually
+from testbed.client import Client, Kind, eventually
 from testbed.jobs import complete_job
 from testbed.kubeconfig import dump
 from testbed.objects import JOB, MULTIKUEUE_CLUSTER, WORKLOAD, Object
@@ -167,8 +167,9 @@ class Team:
     async def check(self, name: str = "job") -> Object:
         """Our admission check's state on a workload."""
         checks = (await self.workload(name)).get("status", {}).get("admissionChecks") or []
-        (check,) = [c for c in checks if c["name"] == self.namespace]
-        return check  # type: ignore[no-any-return]
+        ours = [c for c in checks if c["name"] == self.namespace]
+        assert ours, f"our check is not among {checks}"
+        return ours[0]  # type: ignore[no-any-return]
 
     async def winner(self, name: str = "job", *, timeout: float = 20) -> str:
         """The worker that won, once one has: its plane's name."""
@@ -222,7 +223,7 @@ class Team:
 
         async def nothing() -> bool:
             for worker, client in self.clients.items():
-                ours = f"kueue.x-k8s.io/multikueue-origin={ORIGIN}"
+                ours = f"{ORIGIN_LABEL}={ORIGIN}"
                 left = await client.list(JOB, self.namespace, labels=ours)
                 assert name not in [body["metadata"]["name"] for body in left], f"a job is left on {worker}"
                 copies = await client.list(WORKLOAD, self.namespace, labels=ours)
@@ -230,6 +231,44 @@ class Team:
             return True
 
         await eventually(nothing, timeout=timeout)
+
+    async def gone(self, name: str = "job", *, timeout: float = 20) -> None:
+        """Waits until nothing of a deleted job is left on any cluster."""
+
+        async def nothing() -> bool:
+            assert await self.manager.find(JOB, name, self.namespace) is None, "the job is still there"
+            left = [body["metadata"]["name"] for body in await self.manager.list(WORKLOAD, self.namespace)]
+            assert not [w for w in left if w.startswith(f"job-{name}-")], f"{left} are left"
+            return True
+
+        await eventually(nothing, timeout=timeout)
+        await self.clean(name, timeout=timeout)
+
+    async def stop(self, *workers: str, policy: str = "Hold") -> None:
+        """Give the ClusterQueues of these workers, or of all, a stop policy: copies come, and nothing is admitted."""
+        for worker in workers or tuple(self.clients):
+            patch = {"spec": {"stopPolicy": policy}}
+            await self.clients[worker].patch(objects.CLUSTER_QUEUE, self.namespace, patch)
+
+    async def go(self, *workers: str) -> None:
+        """Undo `stop`."""
+        await self.stop(*workers, policy="None")
+
+    async def waiting(self, count: int | None = None, name: str = "job", *, timeout: float = 20) -> dict[str, Object]:
+        """The copies of a workload by worker, once so many (or all) workers have one."""
+
+        async def there() -> dict[str, Object] | None:
+            copies = await self.copies(name)
+            assert len(copies) == (len(self.clients) if count is None else count), f"copies on {sorted(copies)}"
+            return copies
+
+        return await eventually(there, timeout=timeout)
+
+    async def told(self, kind: Kind, name: str) -> list[Object]:
+        """The events about an object of the manager cluster."""
+        found = await self.manager.list(EVENT, self.namespace)
+        about = (kind.kind, name)
+        return [e for e in found if (e["involvedObject"]["kind"], e["involvedObject"]["name"]) == about]
 
     async def active(self, worker: str, *, status: str = "True", timeout: float = 20) -> Object:
         """The Active condition of a worker's MultiKueueCluster, once it has that status."""
@@ -246,7 +285,9 @@ class Team:
             await self.active(worker, timeout=40)
 
 
+EVENT = Kind("v1", "Event")
 ORIGIN = "multikueue"
+ORIGIN_LABEL = "kueue.x-k8s.io/multikueue-origin"
 
 
 @asynccontextmanager

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
@@ -13,6 +13,7 @@ import pytest
 from testbed.bed import Testbed
 from testbed.client import eventually
 from testbed.jobs import start_job
+from testbed.objects import JOB, WORKLOAD, Object
 from tests.real.faulty_manager import FAULTY, Moment, Point, environment
 from tests.real.harness import Manager, Starts, Team, complaints, starts, team
 
@@ -56,15 +57,40 @@ async def test_killed_at_any_write_it_goes_on_where_it_was(
     crew: Team, mortal: Manager, tmp_path: Path, moment: Moment
 ) -> None:
     async with starts(crew) as started:
-        stage = Stage(crew, mortal, started, tmp_path)
+        stage = Stage(crew, mortal, started, tmp_path, moment, runs_to_its_end)
         points = await stage.rehearse()
         assert Counter(point.write for point in points) == EVERY_WRITE
-        for number, point in enumerate(points):
-            following = points[number + 1] if number + 1 < len(points) else None
-            await stage.perform(number, point, following, moment)
-        await started.settled()
-        assert not started.twice()
+        await stage.perform(points)
+        assert not (await started.settled()).twice()
         assert len(started.runs) == 1 + len(points)
+    assert not complaints(mortal)
+
+
+async def test_killed_at_any_write_of_a_cancellation_it_removes_everything(
+    crew: Team, mortal: Manager, tmp_path: Path
+) -> None:
+    async with starts(crew) as started:
+        stage = Stage(crew, mortal, started, tmp_path, "after", is_cancelled)
+        points = await stage.rehearse()
+        assert {str(point) for point in points} == {
+            "worker delete jobs #1",
+            "worker delete workloads #3",
+            "manager patch workloads #1",
+        }
+        await stage.perform(points)
+        assert not (await started.settled()).twice()
+    assert not complaints(mortal)
+
+
+async def test_killed_at_any_write_of_an_eviction_it_starts_the_next_attempt_once(
+    crew: Team, mortal: Manager, tmp_path: Path
+) -> None:
+    async with starts(crew) as started:
+        stage = Stage(crew, mortal, started, tmp_path, "after", is_evicted_once)
+        points = await stage.rehearse()
+        assert {"manager patch workloads/status", "manager patch jobs"} <= {point.write for point in points}
+        await stage.perform(points)
+        assert {len(runs) for runs in (await started.settled()).runs.values()} == {2}
     assert not complaints(mortal)
 
 
@@ -77,57 +103,120 @@ class Stage:
     manager: Manager
     started: Starts
     folder: Path
+    moment: Moment
+    life: Life
+    _scene: list[int] = field(default_factory=lambda: [0])
 
     async def rehearse(self) -> list[Point]:
-        """Live through one job undisturbed: its writes in order."""
+        """Live through one job undisturbed: its writes in order, or those of the scene that the life marks."""
         self.manager.start(**environment(mention="rehearsal", log=self.folder / "rehearsal"))
         await self.crew.all_active()
-        await self._live("rehearsal")
+        await self.life(self, "rehearsal")
+        self.manager.kill()
         counts: Counter[str] = Counter()
         points = []
-        for write in (self.folder / "rehearsal").read_text().splitlines():
+        for write in self._writes():
             counts[write] += 1
             points.append(Point(write, counts[write]))
-        self.manager.kill()
-        return points
+        return points[slice(*(self._scene if len(self._scene) == 2 else [0, None]))]
 
-    async def perform(self, number: int, point: Point, following: Point | None, moment: Moment) -> None:
-        """Kill at that point in the life of a job of its own, and see the job through with the next process."""
-        name = f"job{number:03d}"
-        if not self.manager.alive:
-            self._start(number, point, moment)
-        try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._succeed, number, following, moment)
-                await self._live(name)
-            assert len(self.started.runs[name]) == 1
-            import time; print(time.strftime("%X"), point)
-        except BaseException as error:
-            error.add_note(f"killed {moment} {point}, job {name}")
-            raise
+    def begin_scene(self) -> None:
+        """From here to `end_scene` writes are fault points."""
+        self._scene = [len(self._writes())]
 
-    async def _succeed(self, number: int, following: Point | None, moment: Moment) -> None:
+    def end_scene(self) -> None:
+        self._scene.append(len(self._writes()))
+
+    async def perform(self, points: list[Point]) -> None:
+        """Kill at each point in the life of a job of its own, and see that job through with the next process."""
+        self._start(0, points[0])
+        for number, (point, following) in enumerate(zip(points, [*points[1:], None], strict=True)):
+            try:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._succeed, number + 1, following)
+                    await self.life(self, _name(number))
+            except BaseException as error:
+                error.add_note(f"killed {self.moment} {point}, job {_name(number)}")
+                raise
+
+    async def _succeed(self, number: int, following: Point | None) -> None:
         with anyio.fail_after(60):
             await self.manager.ended()
-        if following is not None:
-            self._start(number + 1, following, moment)
-        else:
-            self.manager.start(**environment(mention="nothing", log=self.folder / "nothing"))
+        self._start(number, following)
 
-    def _start(self, number: int, point: Point, moment: Moment) -> None:
-        name = f"job{number:03d}"
-        self.manager.start(**environment(mention=name, log=self.folder / name, point=point, moment=moment))
+    def _start(self, number: int, point: Point | None) -> None:
+        name = _name(number)
+        self.manager.start(**environment(mention=name, log=self.folder / name, point=point, moment=self.moment))
 
-    async def _live(self, name: str) -> None:
-        crew = self.crew
-        await crew.submit(name)
-        worker = await self.started.first(name)
-        await start_job(crew.clients[worker], crew.namespace, name)
-        await eventually(lambda: self._is_shown_running(name), timeout=30)
-        await crew.complete(worker, name)
-        done = await crew.finished(name, timeout=30)
-        assert done["status"]["succeeded"] == 1
-        assert done["status"]["conditions"][-1]["type"] == "Complete"
+    def _writes(self) -> list[str]:
+        return (self.folder / "rehearsal").read_text().splitlines()
 
-    async def _is_shown_running(self, name: str) -> bool:
-        return (await self.crew.job(name)).get("status", {}).get("active") == 1
+
+Life = Callable[[Stage, str], Awaitable[None]]
+
+
+def _name(number: int) -> str:
+    return f"job{number:03d}"
+
+
+async def runs_to_its_end(stage: Stage, name: str) -> None:
+    crew = stage.crew
+    await crew.submit(name)
+    worker = await stage.started.first(name)
+    await start_job(crew.clients[worker], crew.namespace, name)
+    await eventually(lambda: _runs(crew, name), timeout=30)
+    await crew.complete(worker, name)
+    await _is_done(crew, name)
+
+
+async def is_cancelled(stage: Stage, name: str) -> None:
+    """Deleted while it runs. The workload is deleted as the garbage collector would."""
+    crew = stage.crew
+    await crew.submit(name)
+    await stage.started.first(name)
+    workload = (await eventually(lambda: _admitted(crew, name), timeout=30))["metadata"]["name"]
+    if name == "rehearsal":
+        stage.begin_scene()
+    await crew.manager.delete(JOB, name, crew.namespace)
+    await crew.manager.delete(WORKLOAD, workload, crew.namespace)
+    await eventually(lambda: _is_gone(crew, workload), timeout=30)
+    await crew.clean(name)
+    if name == "rehearsal":
+        stage.end_scene()
+
+
+async def is_evicted_once(stage: Stage, name: str) -> None:
+    crew = stage.crew
+    await crew.submit(name)
+    worker = await stage.started.first(name)
+    workload = (await eventually(lambda: _unsuspended(crew, name), timeout=30))["metadata"]["name"]
+    if name == "rehearsal":
+        stage.begin_scene()
+    await crew.clients[worker].patch(WORKLOAD, workload, {"spec": {"active": False}}, crew.namespace)
+    second = (await stage.started.times(2, name))[1]
+    if name == "rehearsal":
+        stage.end_scene()
+    await crew.complete(second, name)
+    await _is_done(crew, name)
+
+
+async def _is_done(crew: Team, name: str) -> None:
+    done = await crew.finished(name, timeout=30)
+    assert done["status"]["succeeded"] == 1
+    assert done["status"]["conditions"][-1]["type"] == "Complete"
+
+
+async def _runs(crew: Team, name: str) -> bool:
+    return bool((await crew.job(name)).get("status", {}).get("active") == 1)
+
+
+async def _admitted(crew: Team, name: str) -> Object | None:
+    return await crew.workload(name) if await crew.is_true("Admitted", name) else None
+
+
+async def _unsuspended(crew: Team, name: str) -> Object | None:
+    return None if (await crew.job(name))["spec"].get("suspend") else await crew.workload(name)
+
+
+async def _is_gone(crew: Team, workload: str) -> bool:
+    return await crew.manager.find(WORKLOAD, workload, crew.namespace) is None

@@ -19,6 +19,7 @@ from multikueue.testing import (
     multikueue_config,
     workload,
 )
+from multikueue.testing.workloads import WorkloadBuilder
 
 KEY = ObjectKey("default", "wl")
 
@@ -64,7 +65,7 @@ def stored() -> tuple[Store, Noted]:
     return store, noted
 
 
-def local():  # type: ignore[no-untyped-def]
+def local() -> WorkloadBuilder:
     return workload("wl").queue("main").request(cpu=1).owner_job("job").reserved("cq").check("mk")
 
 
