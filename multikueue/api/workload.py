@@ -106,8 +106,10 @@ class RequeueState(Value):
 
 
 class ReclaimablePod(Value):
-    name: str = ""
-    count: int = 0
+    """One entry of status.reclaimablePods; all fields are demanded."""
+
+    name: str
+    count: int
 
 
 class PodSetRequest(Value):
@@ -116,9 +118,11 @@ class PodSetRequest(Value):
 
 
 class EvictionCount(Value):
-    reason: str = ""
-    underlying_cause: str = ""
-    count: int = 0
+    """One entry of status.schedulingStats.evictions. The API demands all of it, an empty cause too."""
+
+    reason: str
+    underlying_cause: str
+    count: int
 
 
 class SchedulingStats(Value):

@@ -90,6 +90,17 @@ class Remote:
 _mark = lru_cache(maxsize=1024)(render_time)
 
 
+def _attempt(local: Workload) -> str:
+    reserved = local.condition(QUOTA_RESERVED)
+    if reserved is None or reserved.status != "True" or reserved.last_transition_time is None:
+        return ""
+    return _mark(reserved.last_transition_time)
+
+
+def _check_state(local: Workload, name: str) -> AdmissionCheckState | None:
+    return next((c for c in local.status.admission_checks if c.name == name), None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
     """Everything one decision looks at.
@@ -109,27 +120,21 @@ class Group:
     job_finished: bool = False
     origin: str = "multikueue"
     lost_after: timedelta = timedelta(minutes=15)
+    check_state: AdmissionCheckState | None = field(init=False, default=None)
+    """Our entry in the local status.admissionChecks."""
+    attempt: str = field(init=False, default="")
+    """The mark of the present reservation, empty without one: the time it was made."""
 
-    @property
-    def check_state(self) -> AdmissionCheckState | None:
-        """Our entry in the local status.admissionChecks."""
-        if self.local is None:
-            return None
-        return next((c for c in self.local.status.admission_checks if c.name == self.check), None)
+    def __post_init__(self) -> None:
+        if self.local is not None:  # asked for many times in each decision, so found out once
+            object.__setattr__(self, "check_state", _check_state(self.local, self.check))
+            object.__setattr__(self, "attempt", _attempt(self.local))
 
     @property
     def others_ready(self) -> bool:
         """Whether every other admission check is Ready (contract 3.10 step 2)."""
         checks = self.local.status.admission_checks if self.local else ()
         return all(c.state == "Ready" for c in checks if c.name != self.check)
-
-    @property
-    def attempt(self) -> str:
-        """The mark of the present reservation, empty without one: the time it was made."""
-        reserved = self.local.condition(QUOTA_RESERVED) if self.local else None
-        if reserved is None or reserved.status != "True" or reserved.last_transition_time is None:
-            return ""
-        return _mark(reserved.last_transition_time)
 
     def is_current(self, item: Object | None) -> bool:
         """Whether a remote object belongs to the present attempt.

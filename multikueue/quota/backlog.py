@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from heapq import heappop, heappush
 
 from multikueue.api.meta import ObjectKey
@@ -131,8 +132,7 @@ class Backlog:
     def flush(self, names: Iterable[str], now: datetime, selected: Callable[[str, Waiting], bool]) -> None:
         """Look again at what is parked in these ClusterQueues."""
         for name in names:
-            line = self._lines[name]
-            line.flush(now, lambda waiting, name=name: selected(name, waiting))  # type: ignore[misc]
+            self._lines[name].flush(now, partial(selected, name))
             self._busy.add(name)
 
     def end_backoffs(self, now: datetime) -> set[str]:

@@ -11,15 +11,15 @@ from multikueue.api.queues import LabelSelector, LabelSelectorRequirement, Resou
 _REPELLING = ("NoSchedule", "NoExecute")
 
 
-class NodeSelectorTerm(Value, frozen=True):
+class NodeSelectorTerm(Value):
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
 
 
-class NodeSelector(Value, frozen=True):
+class NodeSelector(Value):
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
-class NodeAffinity(Value, frozen=True):
+class NodeAffinity(Value):
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
 
 

@@ -217,8 +217,9 @@ class Store:
         touched = new or old
         assert touched is not None
         self.touched.job(touched.key)
-        for workload in self.owned(touched):
-            self.touched.workload(workload.key)
+        if old is None or new is None or _job_traits(old) != _job_traits(new):
+            for workload in self.owned(touched):
+                self.touched.workload(workload.key)
 
     def _remote_job_changed(self, key: ObjectKey) -> None:
         self.touched.job(key)
@@ -333,6 +334,12 @@ class Store:
 def _name(item: Object | None) -> str:
     assert item is not None
     return item.metadata.name
+
+
+def _job_traits(job: Job) -> tuple[object, ...]:
+    """What the workload of a job depends on; running counts are not among it."""
+    meta = job.metadata
+    return meta.generation, meta.deletion_timestamp is None, adapter_for(job).finished(job)
 
 
 def _spec_changed(old: Object, new: Object) -> bool:

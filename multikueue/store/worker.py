@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from multikueue.api.job import Job
+from multikueue.api.job import Job, job_status
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import PREBUILT_LABEL, Workload
+from multikueue.api.workload import ADMITTED, DEACTIVATION_TARGET, EVICTED, FINISHED, PREBUILT_LABEL, Workload
 from multikueue.dispatch.group import Reach
 from multikueue.store.cache import Cache
 
@@ -77,7 +77,8 @@ class WorkerView:
     def _workload_changed(self, old: Workload | None, new: Workload | None) -> None:
         touched = new or old
         assert touched is not None
-        self.touch_workload(touched.key)
+        if old is None or new is None or _traits(old) != _traits(new):
+            self.touch_workload(touched.key)
 
     def _job_changed(self, old: Job | None, new: Job | None) -> None:
         touched = new or old
@@ -85,4 +86,23 @@ class WorkerView:
         self.touch_job(touched.key)
         for key in prebuilt_key(touched):
             self.asked.pop(key, None)
-            self.touch_workload(key)
+            if old is None or new is None or _job_traits(old) != _job_traits(new):
+                self.touch_workload(key)
+
+
+_DECISIVE = frozenset({ADMITTED, EVICTED, FINISHED, DEACTIVATION_TARGET})
+
+
+def _traits(copy: Workload) -> tuple[object, ...]:
+    """What a decision can depend on. A worker's Kueue writes more than that: finalizers, owners, pending messages."""
+    conditions = copy.status.conditions
+    states = tuple(
+        (c.type, c.status, c.reason) for c in conditions if c.type in _DECISIVE or c.reason == "Inadmissible"
+    )
+    meta = copy.metadata
+    return states, meta.deletion_timestamp is None, meta.uid, meta.annotations, bytes(copy.spec)
+
+
+def _job_traits(job: Job) -> tuple[object, ...]:
+    status, meta = job_status(job), job.metadata
+    return bool(status.active or status.terminating), meta.deletion_timestamp is None, meta.uid, meta.annotations

@@ -1,0 +1,16 @@
+"""What a Workload's status must say when it is written."""
+
+from __future__ import annotations
+
+from multikueue.api.meta import encode
+from multikueue.api.workload import EvictionCount, ReclaimablePod, SchedulingStats, WorkloadStatus
+
+
+def test_what_the_api_demands_is_written_even_when_empty() -> None:
+    status = WorkloadStatus(
+        reclaimable_pods=(ReclaimablePod(name="main", count=0),),
+        scheduling_stats=SchedulingStats(evictions=(EvictionCount(reason="Preempted", underlying_cause="", count=1),)),
+    )
+    written = encode(status)
+    assert b'"reclaimablePods":[{"name":"main","count":0}]' in written
+    assert b'"evictions":[{"reason":"Preempted","underlyingCause":"","count":1}]' in written
