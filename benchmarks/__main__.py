@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import anyio
 import typer
@@ -34,6 +35,14 @@ class Form(StrEnum):
 FORMS = {Form.TABLE: as_text, Form.JSON: as_json, Form.MARKDOWN: as_markdown}
 
 
+class Contestant(NamedTuple):
+    """A side that was chosen, and what it gets to do."""
+
+    name: str
+    enter: Callable[[Testbed], Side]
+    load: Load
+
+
 @app.callback(invoke_without_command=True)
 def bench(
     context: typer.Context,
@@ -44,13 +53,19 @@ def bench(
     only: Annotated[Only | None, typer.Option(help="Measure one side alone.")] = None,
     output: Annotated[Form, typer.Option("--output", "-o", help="How to print the figures.")] = Form.TABLE,
     save: Annotated[Path | None, typer.Option(help="Also write everything there, as JSON.")] = None,
+    profile: Annotated[
+        Path | None, typer.Option(help="Run ours under cProfile and write there; its CPU figures are void then.")
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 when a target is missed.")] = False,
 ) -> None:
     """Measure ours beside Kueue's own manager, on one testbed. Nothing else should run on the machine."""
     if context.invoked_subcommand is not None:
         return
-    loads = {Ours: Load(rested, jobs), Peer: Load(max(1, rested // 2), peer_jobs or jobs)}
-    chosen = {side: load for side, load in loads.items() if only in (None, side.name)}
+    sides: list[Contestant] = [
+        Contestant("ours", lambda bed: Ours(bed, profile=profile), Load(rested, jobs)),
+        Contestant("peer", Peer, Load(max(1, rested // 2), peer_jobs or jobs)),
+    ]
+    chosen = [each for each in sides if only in (None, each.name)]
     report = anyio.run(_run, workers, chosen, backend_options={"use_uvloop": True})
     print(FORMS[output](report))
     if save is not None:
@@ -59,10 +74,10 @@ def bench(
         raise typer.Exit(1)
 
 
-async def _run(workers: int, chosen: dict[type[Side], Load]) -> Report:
+async def _run(workers: int, chosen: Sequence[Contestant]) -> Report:
     _say("starting the testbed")
     async with Testbed.start(workers=workers) as bed:
-        sides = {side.name: await measure(side(bed), load, _say) for side, load in chosen.items()}
+        sides = {each.name: await measure(each.enter(bed), each.load, _say) for each in chosen}
     return Report(command=_command(), machine=_machine(), sides=sides)
 
 

@@ -56,8 +56,7 @@ class Burst:
     times: Timelines
     manager: Calls
     worker: Calls
-    cpu: dict[str, float]
-    manager_cpu: float
+    cpu: meters.Usage
     memory: meters.Memory
 
 
@@ -80,7 +79,7 @@ async def measure(side: Side, load: Load, say: Say) -> Figures:
         with anyio.CancelScope(shield=True):
             await side.take_down()
     await anyio.sleep(CALM_SECONDS)
-    return _figures(len(side.bed.workers), rest, burst, startup)
+    return _figures(side, rest, burst, startup)
 
 
 async def _rest(side: Side, driver: Driver, jobs: int, say: Say) -> Rest:
@@ -109,15 +108,15 @@ async def _burst(side: Side, driver: Driver, jobs: int, say: Say) -> Burst:
     marks = await _marks(side.bed)
     programs = _programs(side)
     async with driver.watching() as times:
-        before, began = meters.shares(programs), meters.cpu_seconds(side.process.pid)
+        before = meters.read(programs)
         await driver.submit([f"burst-{number:05}" for number in range(jobs)])
         await _all_over(driver, jobs)
-        cpu, used = meters.shares(programs).since(before), meters.cpu_seconds(side.process.pid) - began
+        cpu = meters.read(programs).since(before)
         memory = meters.memory(side.process.pid)
     unfinished = jobs - times.count(Stage.FINISHED)
     manager, worker = await _calls(side.bed, marks, jobs)
     say(f"{side.name}: {times.rate(Stage.CREATED, Stage.WON):.2f} jobs/s dispatched, {unfinished} never finished")
-    return Burst(jobs, times, manager, worker, cpu, used, memory)
+    return Burst(jobs, times, manager, worker, cpu, memory)
 
 
 async def _all_over(driver: Driver, jobs: int) -> bool:
@@ -132,7 +131,7 @@ def _programs(side: Side) -> dict[str, Process]:
     """All programs that run for this side, by what people call them."""
     bed = side.bed
     servers = {f"API server of {name}": plane.process for name, plane in bed.planes.items()}
-    queues = {kueue.process.name: kueue.process for kueue in bed.kueues.values()}
+    queues = {kueue.process.name: kueue.process for kueue in bed.kueues.values() if kueue.process is not side.process}
     return {**servers, **queues, "etcd": bed.etcd.process, side.name: side.process}
 
 
@@ -151,24 +150,25 @@ async def _calls(bed: Testbed, marks: dict[str, Mark], jobs: int) -> tuple[Calls
     )
 
 
-def _figures(workers: int, rest: Rest, burst: Burst, startup: float) -> Figures:
+def _figures(side: Side, rest: Rest, burst: Burst, startup: float) -> Figures:
     return Figures(
         jobs=burst.jobs,
         unfinished=burst.jobs - burst.times.count(Stage.FINISHED),
         rested_jobs=rest.jobs,
-        workers=workers,
+        workers=len(side.bed.workers),
         dispatch_rate=burst.times.rate(Stage.CREATED, Stage.WON),
         finish_rate=burst.times.rate(Stage.COMPLETE, Stage.FINISHED),
         start=rest.times.between(Stage.SUBMITTED, Stage.CREATED),
         completion=rest.times.between(Stage.ENDED, Stage.COMPLETE),
         manager=burst.manager,
         worker=burst.worker,
-        cpu_ms=1000 * burst.manager_cpu / burst.jobs,
+        cpu_ms=1000 * burst.cpu.programs[side.name] / burst.jobs,
         startup_cpu_ms=1000 * startup,
         peak_memory=burst.memory.peak,
         memory=burst.memory.resident,
         steps=rest.times.steps(),
         rested_manager=rest.manager,
         rested_worker=rest.worker,
-        cpu=burst.cpu,
+        cpu=burst.cpu.programs,
+        others=burst.cpu.others,
     )

@@ -1,8 +1,8 @@
 """The user who submits jobs, and the kubelets that run them: one and the same for every side.
 
 It learns everything from raw watches, opened before the first job, and polls nothing while something is measured. Each
-remote job is completed, by one status patch, as soon as it is unsuspended and the manager cluster says where it runs. A
-real job takes longer than that; to end one earlier would measure a race.
+remote job is completed, by one status patch, as soon as it and the local job are unsuspended. A real job takes longer
+than that; the peer, when one ends earlier, leaves the local job unfinished for ever.
 """
 
 from __future__ import annotations
@@ -108,8 +108,11 @@ class Driver:
 
     def _on_local(self, line: bytes) -> str:
         event = job_event(line)
+        name = event.object.metadata.name
+        if not event.object.spec.suspend and self._note(Stage.RELEASED, name):
+            self._complete_soon(name)
         if event.has("Complete"):
-            self._note(Stage.COMPLETE, event.object.metadata.name)
+            self._note(Stage.COMPLETE, name)
         return event.object.metadata.resource_version
 
     def _on_workload(self, line: bytes) -> str:
@@ -125,8 +128,8 @@ class Driver:
         self._note(Stage.QUEUED, job)
         if status.nominated_cluster_names:
             self._note(Stage.NOMINATED, job)
-        if status.cluster_name and self._note(Stage.WON, job):
-            self._complete_soon(job)
+        if status.cluster_name:
+            self._note(Stage.WON, job)
         if event.has("Finished"):
             self._note(Stage.FINISHED, job)
 
@@ -158,9 +161,9 @@ class Driver:
             self._complete_soon(name)
 
     def _complete_soon(self, name: str) -> None:
-        """Once both are so: it runs, and the manager cluster says so."""
+        """Once both are so: it runs, and the local job says so."""
         assert self._tasks is not None
-        if name in self.times.noted[Stage.STARTED] and name in self.times.noted[Stage.WON]:
+        if name in self.times.noted[Stage.STARTED] and name in self.times.noted[Stage.RELEASED]:
             self._tasks.start_soon(self._complete, self._runs_on[name], name)
 
     async def _complete(self, worker: Wire, name: str) -> None:

@@ -17,7 +17,7 @@ class Figures:
 
     Rates are jobs per second; distributions seconds; calls, and CPU in milliseconds, per job of the burst; memory in
     MiB. `steps` are seconds from submission to each stage, `step_calls` the calls per job, both of jobs one at a time.
-    `cpu` is who used how many CPU seconds during the burst.
+    `cpu` is who used how many CPU seconds during the burst, `others` the share of the machine that strangers had then.
     """
 
     jobs: int
@@ -38,6 +38,7 @@ class Figures:
     rested_manager: Calls
     rested_worker: Calls
     cpu: Mapping[str, float]
+    others: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,7 @@ FIGURES = (
     _Figure("CPU of the start, ms", lambda f: f.startup_cpu_ms, 0),
     _Figure("peak memory, MiB", lambda f: f.peak_memory, 0, lambda _: at_most_times(1.15)),
     _Figure("memory after the burst, MiB", lambda f: f.memory, 0),
+    _Figure("share of the machine that strangers used, %", lambda f: 100 * f.others, 0),
 )
 
 

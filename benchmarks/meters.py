@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.process import Process
 
-__all__ = ["Memory", "Shares", "cpu_seconds", "memory", "shares"]
+__all__ = ["Memory", "Reading", "Usage", "cpu_seconds", "memory", "read"]
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -35,22 +36,31 @@ def cpu_seconds(pid: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
-    """CPU seconds used so far by each of our programs, and by all that runs on the machine."""
+class Usage:
+    """CPU seconds of each of our programs, and the share of the machine that strangers had: how quiet it was."""
+
+    programs: Mapping[str, float]
+    others: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """CPU seconds used so far by each of our programs and by all that runs on the machine, and when that was."""
 
     programs: Mapping[str, float]
     machine: float
+    at: float
 
-    def since(self, before: Shares) -> dict[str, float]:
-        """What each used between the two, and what strangers did (`others`): a measure of how quiet it was."""
+    def since(self, before: Reading) -> Usage:
         used = {name: seconds - before.programs.get(name, 0.0) for name, seconds in self.programs.items()}
-        return {**used, "others": max(0.0, self.machine - before.machine - sum(used.values()))}
+        strangers = max(0.0, self.machine - before.machine - sum(used.values()))
+        return Usage(used, strangers / ((self.at - before.at) * (os.cpu_count() or 1)))
 
 
-def shares(processes: Mapping[str, Process]) -> Shares:
+def read(processes: Mapping[str, Process]) -> Reading:
     """The present state of the processes, of this one (`driver`), and of the machine."""
     programs = {name: cpu_seconds(process.pid) for name, process in processes.items() if process.running}
-    return Shares(programs={**programs, "driver": cpu_seconds(os.getpid())}, machine=_machine())
+    return Reading({**programs, "driver": cpu_seconds(os.getpid())}, machine=_machine(), at=time.monotonic())
 
 
 def _machine() -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from contextlib import suppress
+from pathlib import Path
 
 from benchmarks.driver import QUEUE
 from testbed import objects, queues
@@ -62,11 +62,21 @@ class Side(ABC):
         """Stop it and remove what it worked with from the manager cluster, so that the next side finds nothing."""
         await self.stop()
         async with self.bed.manager.client() as client:
+            await eventually(lambda: self._remove(client), timeout=60, interval=0.5)
+
+    async def _remove(self, client: Client) -> bool:
+        """Whether all is gone. The API server answers 429 for a moment when a conversion has changed."""
+        try:
             for kind in (objects.JOB, objects.WORKLOAD, objects.LOCAL_QUEUE):
                 await _remove_all(client, kind, self.namespace)
-            for kind in OURS_ALONE:
+            for kind in CLUSTER_WIDE:
                 await _remove_all(client, kind)
             await _remove_all(client, objects.SECRET, objects.KUEUE_NAMESPACE, prefix=self.namespace)
+        except ApiError as error:
+            if error.status not in (404, 429):
+                raise
+            return False
+        return True
 
     async def _is_active(self, client: Client) -> bool:
         found = [*await client.list(objects.MULTIKUEUE_CLUSTER), *await client.list(objects.ADMISSION_CHECK)]
@@ -76,7 +86,7 @@ class Side(ABC):
         return True
 
 
-OURS_ALONE = (
+CLUSTER_WIDE = (
     objects.CLUSTER_QUEUE,
     objects.ADMISSION_CHECK,
     objects.MULTIKUEUE_CONFIG,
@@ -86,14 +96,16 @@ OURS_ALONE = (
 
 
 class Ours(Side):
-    """`multikueue run`, with the defaults of its settings (and what the environment says)."""
+    """`multikueue run`, with the defaults of its settings (and what the environment says); perhaps under cProfile."""
 
     name = "ours"
 
-    def __init__(self, bed: Testbed) -> None:
+    def __init__(self, bed: Testbed, *, profile: Path | None = None) -> None:
         super().__init__(bed)
         self._kubeconfig = bed.folder / "ours.kubeconfig"
-        command = [sys.executable, "-m", "multikueue", "run", "--kubeconfig", str(self._kubeconfig)]
+        words = ["run", "--kubeconfig", str(self._kubeconfig)]
+        module = ["multikueue"] if profile is None else ["benchmarks.profiled", str(profile.absolute())]
+        command = [sys.executable, "-m", *module, *words]
         self._process = Process("multikueue", command, log=bed.folder / "multikueue.log")
 
     @property
@@ -124,25 +136,11 @@ class Peer(Side):
 
     async def stop(self) -> None:
         await self.bed.stop_kueue(self.bed.manager)
-        async with self.bed.manager.client() as client:
-            await eventually(lambda: _serves(client, *OURS_ALONE, objects.WORKLOAD), timeout=60)
 
 
 def _says_active(body: objects.Object) -> bool:
     active = objects.condition(body, "Active")
     return active is not None and active["status"] == "True"
-
-
-async def _serves(client: Client, *kinds: Kind) -> bool:
-    """Whether the API server reads these kinds again: it says 429 for a moment when their conversion has changed."""
-    try:
-        for kind in kinds:
-            await client.list(kind)
-    except ApiError as error:
-        if error.status not in (429, 503):
-            raise
-        return False
-    return True
 
 
 async def _remove_all(client: Client, kind: Kind, namespace: str | None = None, *, prefix: str = "") -> None:
@@ -152,5 +150,4 @@ async def _remove_all(client: Client, kind: Kind, namespace: str | None = None, 
         if name.startswith(prefix):
             await client.delete(kind, name, namespace)
             if body["metadata"].get("finalizers"):
-                with suppress(ApiError):  # gone already
-                    await client.patch(kind, name, {"metadata": {"finalizers": None}}, namespace)
+                await client.patch(kind, name, {"metadata": {"finalizers": None}}, namespace)

@@ -22,6 +22,7 @@ class Stage(StrEnum):
     CREATED = "remote job created"
     STARTED = "remote job started"
     WON = "check ready"
+    RELEASED = "local job released"
     ENDED = "remote job complete"
     COMPLETE = "local job complete"
     FINISHED = "local workload finished"

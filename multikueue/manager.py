@@ -17,6 +17,7 @@ from typing import Any
 import anyio
 import anyio.abc
 import structlog
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
 from multikueue import registry, telemetry
 from multikueue.api import kinds
@@ -30,6 +31,7 @@ from multikueue.controllers.queues import Queues as QueueStatuses
 from multikueue.controllers.webhooks import Service, Webhooks, keep_webhook
 from multikueue.controllers.workloads import Workloads
 from multikueue.controllers.world import Queues, World
+from multikueue.errors import ClusterUnreachable
 from multikueue.kube.client import Client
 from multikueue.kube.credentials import from_environment
 from multikueue.kube.reflector import Reflector
@@ -44,6 +46,12 @@ log = structlog.get_logger()
 
 STATUS_DELAY = timedelta(seconds=1)
 """Changes of a queue are collected this long before its status is written (quota-engine 4.5)."""
+
+CONNECTIONS = 24
+"""Calls in flight to the manager cluster. More would not be served faster, and each new connection costs a handshake."""
+
+PATIENCE = 60.0
+"""Seconds that the manager cluster may take to answer for the first time."""
 
 FIRST_CONTACT = 3.0
 """Seconds that the workers get to connect before the first decision; one that is away must not hold up the rest."""
@@ -222,12 +230,26 @@ async def run(settings: Settings) -> None:
     registry.load(settings.dispatch.strategy.name, settings.dispatch.strategy.options)
     credentials = await from_environment(settings.cluster.kubeconfig, settings.cluster.context)
     timeout = settings.dispatch.call_timeout.total_seconds()
-    async with Client.connect(credentials, limit=settings.dispatch.concurrency, call_timeout=timeout) as client:
-        await client.probe(timeout)
+    async with Client.connect(credentials, limit=CONNECTIONS, call_timeout=timeout) as client:
+        await _reach(client, timeout)
         _settle_memory()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_stop_on_signal, tasks.cancel_scope)
             await Manager(settings, client).run()
+
+
+async def _reach(client: Client, timeout: float) -> None:
+    """The manager cluster may be starting too: wait for it a while before giving up."""
+    attempts = AsyncRetrying(
+        retry=retry_if_exception_type(ClusterUnreachable),
+        wait=wait_exponential_jitter(multiplier=0.5, max=5),
+        stop=stop_after_delay(PATIENCE),
+        before_sleep=lambda state: log.warning("manager.waiting", attempt=state.attempt_number),
+        reraise=True,
+    )
+    async for attempt in attempts:
+        with attempt:
+            await client.probe(timeout)
 
 
 def _tell(plural: str) -> Callable[[bool, str], None]:

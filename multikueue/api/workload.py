@@ -40,6 +40,8 @@ SUCCEEDED = "Succeeded"
 FAILED = "Failed"
 OUT_OF_SYNC = "OutOfSync"
 EVICTED_ON_MANAGER = "EvictedOnManagerCluster"
+DEACTIVATED = "Deactivated"
+OUT_OF_TIME = "MaximumExecutionTimeExceeded"
 
 CheckState = Literal["Pending", "Ready", "Retry", "Rejected"]
 

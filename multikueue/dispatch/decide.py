@@ -12,9 +12,11 @@ from multikueue import strategy as contract
 from multikueue.api import quantity
 from multikueue.api.meta import Condition, decoder, with_condition
 from multikueue.api.workload import (
+    DEACTIVATED,
     DEACTIVATION_TARGET,
     EVICTED,
     FINISHED,
+    OUT_OF_TIME,
     QUOTA_RESERVED,
     Admission,
     AdmissionCheckState,
@@ -243,7 +245,23 @@ def _winner_gone(v: View, _: contract.Strategy) -> Decision:
 
 
 def _evicted_remotely(v: View, _: contract.Strategy) -> Decision:
+    evicted = v.won.condition(EVICTED)
+    if evicted is not None and evicted.reason == f"{DEACTIVATED}DueTo{OUT_OF_TIME}":
+        return _out_of_time(v)
     return _retry(v, f'Workload evicted on worker cluster: "{v.won.cluster}", resetting for re-admission')
+
+
+def _out_of_time(v: View) -> Decision:
+    """The worker's clock may be ahead of ours by a moment. That must not give the job a second run of full length."""
+    target = Condition(
+        type=DEACTIVATION_TARGET,
+        status="True",
+        reason=OUT_OF_TIME,
+        message="exceeding the maximum execution time",
+        observed_generation=v.local.metadata.generation,
+    )
+    conditions = with_condition(v.local.status.conditions, target, v.now)
+    return replace(_same(v), status=msgspec.structs.replace(v.local.status, conditions=conditions))
 
 
 def _out_of_sync(v: View, _: contract.Strategy) -> Decision:

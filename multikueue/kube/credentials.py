@@ -1,8 +1,8 @@
 """How to reach one cluster and prove who we are, read from a kubeconfig or from the pod we run in.
 
 kubernetes_asyncio reads the entries (into a configuration of our own, never its global one), knows the plugins and the
-providers, and finds the service account of a pod. It is imported inside the functions: that costs 0.2 s and 40 MiB,
-which a command that talks to no cluster does not pay.
+providers, and finds the service account of a pod. It is imported inside the functions, so that a command that talks to no
+cluster does not pay for it.
 """
 
 from __future__ import annotations
@@ -212,8 +212,7 @@ def _check_server(server: str) -> None:
 def _new_configuration() -> Configuration:
     from kubernetes_asyncio.client import Configuration
 
-    # The plain call would copy a default that other code of the process may have set.
-    return type.__call__(Configuration)
+    return Configuration()
 
 
 async def _configuration(choice: _Choice) -> Configuration:

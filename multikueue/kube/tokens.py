@@ -211,7 +211,7 @@ class AuthProvider:
         from kubernetes_asyncio.client import Configuration
         from kubernetes_asyncio.config import ConfigException, load_kube_config_from_dict
 
-        configuration = type.__call__(Configuration)
+        configuration = Configuration()
         try:
             with anyio.fail_after(self.timeout):
                 await load_kube_config_from_dict(self.tree, client_configuration=configuration)

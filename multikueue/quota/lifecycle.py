@@ -16,9 +16,11 @@ from multikueue.api.meta import find_condition, is_true, without_condition
 from multikueue.api.queues import ClusterQueue, LocalQueue
 from multikueue.api.workload import (
     ADMITTED,
+    DEACTIVATED,
     DEACTIVATION_TARGET,
     EVICTED,
     FINISHED,
+    OUT_OF_TIME,
     QUOTA_RESERVED,
     REQUEUED,
     Admission,
@@ -30,13 +32,7 @@ from multikueue.api.workload import (
 )
 from multikueue.quota import transitions
 from multikueue.quota.engine import Verdict
-from multikueue.quota.transitions import (
-    DEACTIVATED,
-    MAXIMUM_EXECUTION_TIME_EXCEEDED,
-    evict,
-    put_condition,
-    synchronise_admitted,
-)
+from multikueue.quota.transitions import evict, put_condition, synchronise_admitted
 
 __all__ = ["Event", "Facts", "Step", "evict", "step", "synchronise_admitted"]
 
@@ -270,7 +266,7 @@ class _Step:
             return
         self.status = replace(self.status, accumulated_past_execution_time_seconds=None)
         message = "exceeding the maximum execution time"
-        self.target(MAXIMUM_EXECUTION_TIME_EXCEEDED, message, event=MAXIMUM_EXECUTION_TIME_EXCEEDED)
+        self.target(OUT_OF_TIME, message, event=OUT_OF_TIME)
 
     def release(self) -> None:
         """An eviction is complete when nothing runs any more: only now does quota go back."""

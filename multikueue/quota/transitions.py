@@ -14,7 +14,9 @@ from msgspec.structs import replace
 from multikueue.api.meta import Condition, ConditionStatus, find_condition, is_true, with_condition
 from multikueue.api.workload import (
     ADMITTED,
+    DEACTIVATED,
     EVICTED,
+    OUT_OF_TIME,
     PREEMPTED,
     QUOTA_RESERVED,
     REQUEUED,
@@ -24,9 +26,6 @@ from multikueue.api.workload import (
     SchedulingStats,
     WorkloadStatus,
 )
-
-DEACTIVATED = "Deactivated"
-MAXIMUM_EXECUTION_TIME_EXCEEDED = "MaximumExecutionTimeExceeded"
 
 _REQUEUED_AT_ONCE = ("Preempted", "NodeFailures")
 _SECOND = timedelta(seconds=1)
@@ -178,7 +177,7 @@ def release(status: WorkloadStatus, *, generation: int, now: datetime) -> Worklo
         now=now,
     )
     status = unreserve(status, reason="Pending", message=eviction.message, generation=generation, now=now)
-    if eviction.reason == f"{DEACTIVATED}DueTo{MAXIMUM_EXECUTION_TIME_EXCEEDED}":
+    if eviction.reason == f"{DEACTIVATED}DueTo{OUT_OF_TIME}":
         status = replace(status, accumulated_past_execution_time_seconds=None)  # whoever reactivates it grants all anew
     return status
 

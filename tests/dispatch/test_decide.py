@@ -310,6 +310,21 @@ def test_the_workload_is_tried_again(remotes: tuple[Remote, ...], now: object, m
     assert [event.message for event in decision.events] == [f'{message}. Previously: "Ready"']
 
 
+def test_a_job_whose_time_is_up_on_its_worker_is_not_given_new_time() -> None:
+    over = admitted_copy().evicted("DeactivatedDueToMaximumExecutionTimeExceeded")
+    decision = decided(won("w1"), worker("w1", over, remote_job()))
+    assert decision.status is not None
+    assert check_of(decision.status)[0] == "Ready"
+    target = decision.status.conditions[-1]
+    assert (target.type, target.status, target.reason) == (
+        "DeactivationTarget",
+        "True",
+        "MaximumExecutionTimeExceeded",
+    )
+    assert target.message == "exceeding the maximum execution time"
+    assert decision.events == ()
+
+
 # Eviction on the manager.
 
 

@@ -193,7 +193,7 @@ async def test_without_anything_the_error_says_what_was_looked_for(tmp_path: Pat
 async def test_the_global_default_of_the_library_is_neither_used_nor_touched(monkeypatch: pytest.MonkeyPatch) -> None:
     from kubernetes_asyncio.client import Configuration
 
-    others = type.__call__(Configuration)
+    others = Configuration()
     others.proxy, others.verify_ssl, others.api_key = "http://others", False, {"BearerToken": "Bearer others"}
     monkeypatch.setattr(Configuration, "_default", others)
     found = await from_kubeconfig(kubeconfig(user={}))

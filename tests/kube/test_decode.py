@@ -13,7 +13,7 @@ from multikueue.api.job import Job
 from multikueue.api.kinds import JOBS, WORKLOADS, Kind
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.workload import Workload
-from multikueue.kube.decode import event_of, list_of, object_of, stub_of
+from multikueue.kube.decode import change_of, event_of, list_of, object_of, stub_of
 from tests.kube.server import job
 
 PAGE: dict[str, Any] = {"metadata": {"resourceVersion": "9", "continue": "more"}}
@@ -99,6 +99,13 @@ def test_what_is_no_list_is_refused(body: bytes) -> None:
 def test_an_event_keeps_its_object_raw() -> None:
     event = event_of(b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7"}}}\n')
     assert (event.type, stub_of(event.object).metadata.resource_version) == ("BOOKMARK", "7")
+
+
+def test_a_change_is_decoded_in_one_pass_and_does_not_keep_its_line_alive() -> None:
+    line = json.dumps({"type": "ADDED", "object": job("a")}).encode() + b"\n"
+    change = change_of(Job)(line)
+    assert not pinned(line)
+    assert (change.type, change.object.key) == ("ADDED", ObjectKey("ns", "a"))
 
 
 @pytest.mark.parametrize("data", [b"5", b'{"metadata":{"name":5}}', b"{", b'{"metadata":{"name":"\xff"}}'])

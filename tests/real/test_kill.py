@@ -14,6 +14,7 @@ from testbed.bed import Testbed
 from testbed.client import eventually
 from testbed.jobs import start_job
 from testbed.objects import JOB, WORKLOAD, Object
+from tests.real.chronicle import Chronicle, chronicle
 from tests.real.faulty_manager import FAULTY, Moment, Point, environment
 from tests.real.harness import Manager, Starts, Team, complaints, starts, team
 
@@ -40,6 +41,14 @@ def mortal(bed: Testbed) -> Iterator[Manager]:
     process = Manager(bed, command=FAULTY)
     yield process
     process.kill()
+
+
+@pytest.fixture(autouse=True)
+async def history(crew: Team) -> AsyncIterator[Chronicle]:
+    """What happens to the team's objects; at the end of the test it must keep the invariants of the contract."""
+    async with chronicle(crew) as record:
+        yield record
+        await record.judge()
 
 
 @pytest.fixture
@@ -170,17 +179,15 @@ async def runs_to_its_end(stage: Stage, name: str) -> None:
 
 
 async def is_cancelled(stage: Stage, name: str) -> None:
-    """Deleted while it runs. The workload is deleted as the garbage collector would."""
+    """Deleted while it runs."""
     crew = stage.crew
     await crew.submit(name)
     await stage.started.first(name)
-    workload = (await eventually(lambda: _admitted(crew, name), timeout=30))["metadata"]["name"]
+    await eventually(lambda: _unsuspended(crew, name), timeout=30)
     if name == "rehearsal":
         stage.begin_scene()
     await crew.manager.delete(JOB, name, crew.namespace)
-    await crew.manager.delete(WORKLOAD, workload, crew.namespace)
-    await eventually(lambda: _is_gone(crew, workload), timeout=30)
-    await crew.clean(name)
+    await crew.gone(name, timeout=40)
     if name == "rehearsal":
         stage.end_scene()
 
@@ -210,13 +217,6 @@ async def _runs(crew: Team, name: str) -> bool:
     return bool((await crew.job(name)).get("status", {}).get("active") == 1)
 
 
-async def _admitted(crew: Team, name: str) -> Object | None:
-    return await crew.workload(name) if await crew.is_true("Admitted", name) else None
-
-
 async def _unsuspended(crew: Team, name: str) -> Object | None:
     return None if (await crew.job(name))["spec"].get("suspend") else await crew.workload(name)
 
-
-async def _is_gone(crew: Team, workload: str) -> bool:
-    return await crew.manager.find(WORKLOAD, workload, crew.namespace) is None
