@@ -14,7 +14,8 @@ import anyio
 import typer
 
 from benchmarks.bench import Load, measure
-from benchmarks.report import Report, as_json, as_markdown, as_text
+from benchmarks.micro import measure_all
+from benchmarks.report import Report, as_json, as_markdown, as_text, into_readme
 from benchmarks.sides import Ours, Peer, Side
 from testbed.bed import Testbed
 
@@ -32,6 +33,7 @@ class Form(StrEnum):
     MARKDOWN = "markdown"
 
 
+README = Path(__file__).parent.parent / "README.md"
 FORMS = {Form.TABLE: as_text, Form.JSON: as_json, Form.MARKDOWN: as_markdown}
 
 
@@ -53,6 +55,7 @@ def bench(
     only: Annotated[Only | None, typer.Option(help="Measure one side alone.")] = None,
     output: Annotated[Form, typer.Option("--output", "-o", help="How to print the figures.")] = Form.TABLE,
     save: Annotated[Path | None, typer.Option(help="Also write everything there, as JSON.")] = None,
+    readme: Annotated[bool, typer.Option("--readme", help="Put the table into the README.")] = False,
     profile: Annotated[
         Path | None, typer.Option(help="Run ours under cProfile and write there; its CPU figures are void then.")
     ] = None,
@@ -70,7 +73,22 @@ def bench(
     print(FORMS[output](report))
     if save is not None:
         save.write_text(as_json(report))
+    if readme:
+        into_readme(report, README)
     if check and report.missed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def micro(
+    check: Annotated[bool, typer.Option("--check", help="Exit with 1 when a target is missed.")] = False,
+) -> None:
+    """Measure single rooms of ours, without a cluster."""
+    results = measure_all()
+    for result in results:
+        verdict = "pass" if result.met else "MISS"
+        print(f"{result.label:52} {result.value:12,.1f}  {result.target.says:12} {verdict}")
+    if check and not all(result.met for result in results):
         raise typer.Exit(1)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from benchmarks.calls import Calls
 from benchmarks.timeline import Distribution
 
-__all__ = ["Figures", "Row", "rows"]
+__all__ = ["Figures", "Row", "Target", "at_least", "at_most", "rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,11 @@ class _Figure:
 
 
 def at_most(limit: float) -> Target:
-    return Target(f"≤ {limit:g}", lambda value, _: value <= limit)
+    return Target(f"≤ {limit:,g}", lambda value, _: value <= limit)
+
+
+def at_least(limit: float) -> Target:
+    return Target(f"≥ {limit:,g}", lambda value, _: value >= limit)
 
 
 def at_least_times(factor: float) -> Target:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,8 +12,9 @@ import msgspec
 from benchmarks.calls import Calls
 from benchmarks.figures import Figures, Row, rows
 
-__all__ = ["Report", "as_json", "as_markdown", "as_text"]
+__all__ = ["Report", "as_json", "as_markdown", "as_text", "into_readme"]
 
+MARKER = "<!-- bench -->"
 VERDICTS = {True: "pass", False: "MISS", None: ""}
 
 
@@ -59,6 +61,16 @@ def as_markdown(report: Report) -> str:
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in (header, marks, *lines))
     where = ", ".join(report.machine.values())
     return f"`{report.command}` on {where}:\n\n{table}"
+
+
+def into_readme(report: Report, readme: Path) -> None:
+    """Put the table below the marker of a README, in the place of what is there up to the next heading."""
+    before, marker, after = readme.read_text().partition(MARKER)
+    if not marker:
+        raise ValueError(f"{readme} has no {MARKER}")
+    heading = after.find("\n## ")
+    rest = after[heading:] if heading >= 0 else ""
+    readme.write_text(f"{before}{MARKER}\n\n{as_markdown(report)}\n{rest}")
 
 
 def _cells(report: Report) -> list[list[str]]:

@@ -79,9 +79,12 @@ class Timelines:
         return min(self.noted[Stage.SUBMITTED].values())
 
     def rate(self, *stages: Stage) -> float:
-        """Jobs per second, from the first submission until the last job came to the last of these stages."""
-        ended = max(max(self.noted[stage].values()) for stage in stages)
-        return self.count(stages[0]) / (ended - self.began())
+        """Jobs per second: those that came to all these stages, from the first submission until the last one did."""
+        done = set.intersection(*(set(self.noted[stage]) for stage in stages))
+        if not done:
+            return 0.0
+        ended = max(self.noted[stage][job] for stage in stages for job in done)
+        return len(done) / (ended - self.began())
 
     def between(self, start: Stage, end: Stage) -> Distribution | None:
         """Seconds from one stage to another, over the jobs that came to both."""

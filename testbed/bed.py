@@ -61,6 +61,9 @@ class Testbed:
 
     __test__ = False  # for pytest, which takes the name for a class of tests
 
+    foreign = False
+    """Whether others made the clusters: then each has an etcd of its own, and what they were asked is not known."""
+
     def __init__(self, plan: Plan) -> None:
         _sweep()
         self.plan = plan
@@ -69,7 +72,7 @@ class Testbed:
         self.proxy = Proxy(self.folder)
         self.etcd = Etcd(self.programs.etcd, self.folder)
         identity = Identity.create()
-        self.planes = {name: self._plane(name, identity) for name in plan.names}
+        self.planes: Mapping[str, ControlPlane] = {name: self._plane(name, identity) for name in plan.names}
         self.kueues: dict[str, Kueue] = {}
         self._others: list[Process] = []
 

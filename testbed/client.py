@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import json
 import ssl
+import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
 import aiohttp
 import anyio
 import yaml
+
+from testbed.certificates import Certificate
 
 __all__ = ["ApiError", "Client", "Kind", "eventually"]
 
@@ -58,19 +62,31 @@ class ApiError(Exception):
 
 
 class Client:
-    """Requests to one API server as one user; open it with `async with`, in the event loop that uses it."""
+    """Requests to one API server as one user; open it with `async with`, in the event loop that uses it.
 
-    def __init__(self, server: str, *, ca: bytes, token: str, user_agent: str = "testbed", timeout: float = 30) -> None:
+    The user is known by a token or by a client certificate.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        *,
+        ca: bytes,
+        token: str = "",
+        certificate: Certificate | None = None,
+        user_agent: str = "testbed",
+        timeout: float = 30,
+    ) -> None:
         self.server = server
         self._ca = ca
-        self._headers = {"Authorization": f"Bearer {token}", "User-Agent": user_agent}
+        self._certificate = certificate
+        self._headers = {"User-Agent": user_agent, **({"Authorization": f"Bearer {token}"} if token else {})}
         self._timeout = aiohttp.ClientTimeout(total=timeout)
         self._session: aiohttp.ClientSession | None = None
         self._resources: dict[Kind, _Resource] = {}
 
     async def __aenter__(self) -> Self:
-        trust = ssl.create_default_context(cadata=self._ca.decode())
-        connector = aiohttp.TCPConnector(ssl=trust, limit=0)
+        connector = aiohttp.TCPConnector(ssl=self._tls(), limit=0)
         self._session = aiohttp.ClientSession(
             self.server, connector=connector, headers=self._headers, timeout=self._timeout
         )
@@ -82,6 +98,13 @@ class Client:
         assert self._session is not None
         await self._session.close()
         self._session = None
+
+    def _tls(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(cadata=self._ca.decode())
+        if self._certificate is not None:
+            with tempfile.TemporaryDirectory() as folder:  # the interface takes files only
+                context.load_cert_chain(*self._certificate.write(Path(folder)))
+        return context
 
     async def get(self, kind: Kind, name: str, namespace: str | None = None) -> Object:
         return await self._object("GET", await self._path(kind, namespace, name))

@@ -16,6 +16,7 @@ ROOMS = [path for path in MODULES if path.name == "__init__.py"]
 PLAIN = [path for path in MODULES if not path.name.startswith("__")]
 
 ELSEWHERE: dict[str, str] = {
+    "multikueue/cli/fleet.py": "cli/test_clusters.py",
     "multikueue/controllers/conditions.py": "controllers/test_checks.py",
     "multikueue/controllers/jobs.py": "controllers/test_main_job.py",
     "multikueue/controllers/outbox.py": "controllers/test_main_job.py",

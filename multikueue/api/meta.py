@@ -135,14 +135,27 @@ _DECODERS: dict[Any, Callable[[bytes | msgspec.Raw], Any]] = {}
 
 def _decoder(kind: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
     strict = msgspec.json.Decoder(kind)
+    carried = {f.encode_name for f in msgspec.structs.fields(kind) if f.type is msgspec.Raw}
 
     def decode(data: bytes | msgspec.Raw) -> T:
         try:
             return strict.decode(data)
         except msgspec.ValidationError:
-            return strict.decode(msgspec.json.encode(_without_nulls(msgspec.json.decode(data))))
+            return strict.decode(encode(_mended(data, carried)))
 
     return decode
+
+
+def _mended(data: bytes | msgspec.Raw, carried: set[str]) -> Any:
+    """Without nulls where we look; what we only carry stays as it is, byte for byte."""
+    try:
+        parts = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+    except msgspec.ValidationError:
+        return msgspec.Raw(data)
+    read = {name: part for name, part in parts.items() if bytes(part) != b"null"}
+    return {
+        name: part if name in carried else _without_nulls(msgspec.json.decode(part)) for name, part in read.items()
+    }
 
 
 def _without_nulls(tree: Any) -> Any:

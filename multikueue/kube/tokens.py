@@ -176,7 +176,9 @@ async def _run(args: list[str], env: Mapping[str, str]) -> tuple[int, bytes, byt
 
     It has no input and a session of its own, so that it can neither ask our terminal nor be hit by its signals.
     """
-    process = await anyio.open_process(args, stdin=DEVNULL, env=env, start_new_session=True)
+    # Shielded, since a program that has been started by half would be killed without its children.
+    with anyio.CancelScope(shield=True):
+        process = await anyio.open_process(args, stdin=DEVNULL, env=env, start_new_session=True)
     async with process:
         try:
             # Both at once: a program that fills one pipe would wait for ever for us at the other.

@@ -18,6 +18,7 @@ from multikueue.api.meta import (
     without_condition,
 )
 from multikueue.api.queues import ClusterQueue
+from multikueue.api.workload import Workload
 from multikueue.testing import NOW, workload
 
 LATER = NOW + timedelta(seconds=5, milliseconds=700)
@@ -69,6 +70,12 @@ def test_null_is_read_as_absent() -> None:
         b'{"metadata":{"labels":null},"status":{"conditions":[null]},"spec":{"stopPolicy":null}}'
     )
     assert read == ClusterQueue()
+
+
+def test_mending_leaves_what_is_only_carried_as_it_is() -> None:
+    spec = b'{"podSets":[null,{"a":null}],"b":  1}'
+    read = decoder(Workload)(b'{"metadata":{"labels":null},"spec":' + spec + b"}")
+    assert bytes(read.spec) == spec
 
 
 def test_what_is_no_such_object_is_refused() -> None:

@@ -2,7 +2,7 @@
 
 A fault point is a write by its name ("manager patch workloads/status"), which of those it is in the life of one job,
 and the moment: before the request leaves, or after its answer came and before anybody looked at it. Only writes that
-mention a given word count, the name of a job say. Events do not: they are a courtesy. Each counted write is noted in
+mention all the given words count: a namespace and the name of a job, say. Events do not: they are a courtesy. Each counted write is noted in
 a file before it is sent, so a run without a fault point records what there is to try.
 """
 
@@ -39,9 +39,9 @@ class Point:
         return f"{self.write} #{self.nth}"
 
 
-def environment(*, mention: str, log: object, point: Point | None = None, moment: Moment = "before") -> dict[str, str]:
+def environment(*words: str, log: object, point: Point | None = None, moment: Moment = "before") -> dict[str, str]:
     """The variables that tell the process what to count, where to note it, and where to die."""
-    told = {"FAULT_MENTION": mention, "FAULT_LOG": str(log)}
+    told = {"FAULT_WORDS": " ".join(words), "FAULT_LOG": str(log)}
     if point is not None:
         told |= {"FAULT_WRITE": point.write, "FAULT_NTH": str(point.nth), "FAULT_MOMENT": moment}
     return told
@@ -51,7 +51,7 @@ def environment(*, mention: str, log: object, point: Point | None = None, moment
 class Fuse:
     """Counts writes and dies at one."""
 
-    mention: bytes
+    words: tuple[bytes, ...]
     log: str
     point: Point | None
     moment: str
@@ -62,13 +62,15 @@ class Fuse:
         told = os.environ
         write = told.get("FAULT_WRITE")
         point = Point(write, int(told["FAULT_NTH"])) if write else None
-        return cls(told["FAULT_MENTION"].encode(), told["FAULT_LOG"], point, told.get("FAULT_MOMENT", "before"))
+        words = tuple(word.encode() for word in told["FAULT_WORDS"].split())
+        return cls(words, told["FAULT_LOG"], point, told.get("FAULT_MOMENT", "before"))
 
     def counted(self, cluster: str, request: Any) -> Point | None:
         """The point that a request is, if it counts."""
         if request.verb not in WRITES or request.plural == "events":
             return None
-        if self.mention not in request.target.encode() and self.mention not in request.body:
+        text = request.target.encode() + request.body
+        if not all(word in text for word in self.words):
             return None
         what = "/".join(part for part in (request.plural, request.subresource) if part)
         write = f"{'worker' if cluster else 'manager'} {request.verb} {what}"

@@ -257,12 +257,12 @@ class Team:
     async def waiting(self, count: int | None = None, name: str = "job", *, timeout: float = 20) -> dict[str, Object]:
         """The copies of a workload by worker, once so many (or all) workers have one."""
 
-        async def there() -> dict[str, Object] | None:
+        async def there() -> tuple[dict[str, Object]]:
             copies = await self.copies(name)
             assert len(copies) == (len(self.clients) if count is None else count), f"copies on {sorted(copies)}"
-            return copies
+            return (copies,)
 
-        return await eventually(there, timeout=timeout)
+        return (await eventually(there, timeout=timeout))[0]
 
     async def told(self, kind: Kind, name: str) -> list[Object]:
         """The events about an object of the manager cluster."""

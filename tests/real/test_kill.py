@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
@@ -11,9 +12,9 @@ import anyio
 import pytest
 
 from testbed.bed import Testbed
-from testbed.client import eventually
+from testbed.client import Kind, eventually
 from testbed.jobs import start_job
-from testbed.objects import JOB, WORKLOAD, Object
+from testbed.objects import ADMISSION_CHECK, CLUSTER_QUEUE, JOB, LOCAL_QUEUE, WORKLOAD, Object, condition
 from tests.real.chronicle import Chronicle, chronicle
 from tests.real.faulty_manager import FAULTY, Moment, Point, environment
 from tests.real.harness import Manager, Starts, Team, complaints, starts, team
@@ -33,6 +34,23 @@ EVERY_WRITE = Counter(
     }
 )
 """What one job over three workers costs: 7 writes on the manager, 2K+2 on the workers (design: the write budget)."""
+
+
+EVERY_WRITE_OF_AN_EVICTION = Counter(
+    {
+        "manager patch workloads/status": 4,  # Retry; evicted and released; queued again; reserved and nominated
+        "manager patch jobs": 1,
+        "worker delete jobs": 1,
+        "worker delete workloads": 1,
+    }
+)
+
+CONDITIONS = (
+    "manager patch multikueueclusters/status",
+    "manager patch admissionchecks/status",
+    "manager patch clusterqueues/status",
+    "manager patch localqueues/status",
+)
 
 
 @pytest.fixture
@@ -97,10 +115,28 @@ async def test_killed_at_any_write_of_an_eviction_it_starts_the_next_attempt_onc
     async with starts(crew) as started:
         stage = Stage(crew, mortal, started, tmp_path, "after", is_evicted_once)
         points = await stage.rehearse()
-        assert {"manager patch workloads/status", "manager patch jobs"} <= {point.write for point in points}
-        await stage.perform(points)
+        until_the_next_copies = [point.write for point in points].index("worker create workloads")
+        assert Counter(point.write for point in points[:until_the_next_copies]) == EVERY_WRITE_OF_AN_EVICTION
+        await stage.perform(points[:until_the_next_copies])
         assert {len(runs) for runs in (await started.settled()).runs.values()} == {2}
     assert not complaints(mortal)
+
+
+@pytest.mark.parametrize("write", CONDITIONS)
+async def test_killed_before_any_condition_it_writes_that_condition_the_next_time(
+    crew: Team, mortal: Manager, tmp_path: Path, write: str
+) -> None:
+    mortal.start(**environment(crew.namespace, log=tmp_path / "writes", point=Point(write, 1), moment="before"))
+    with anyio.fail_after(60):
+        await mortal.ended()
+    mortal.start(**environment(crew.namespace, log=tmp_path / "more"))
+    await crew.all_active()
+    for kind, name, namespace in (
+        (ADMISSION_CHECK, crew.namespace, None),
+        (CLUSTER_QUEUE, crew.namespace, None),
+        (LOCAL_QUEUE, "main", crew.namespace),
+    ):
+        await eventually(lambda at=(kind, name, namespace): _is_active(crew, *at), timeout=30)  # type: ignore[misc]
 
 
 @dataclass(slots=True)
@@ -118,7 +154,7 @@ class Stage:
 
     async def rehearse(self) -> list[Point]:
         """Live through one job undisturbed: its writes in order, or those of the scene that the life marks."""
-        self.manager.start(**environment(mention="rehearsal", log=self.folder / "rehearsal"))
+        self.manager.start(**environment(self.crew.namespace, "rehearsal", log=self.folder / "rehearsal"))
         await self.crew.all_active()
         await self.life(self, "rehearsal")
         self.manager.kill()
@@ -140,6 +176,7 @@ class Stage:
         """Kill at each point in the life of a job of its own, and see that job through with the next process."""
         self._start(0, points[0])
         for number, (point, following) in enumerate(zip(points, [*points[1:], None], strict=True)):
+            began = time.monotonic()
             try:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._succeed, number + 1, following)
@@ -147,6 +184,7 @@ class Stage:
             except BaseException as error:
                 error.add_note(f"killed {self.moment} {point}, job {_name(number)}")
                 raise
+            print(f"killed {self.moment} {point}: {time.monotonic() - began:.1f} s")
 
     async def _succeed(self, number: int, following: Point | None) -> None:
         with anyio.fail_after(60):
@@ -155,7 +193,8 @@ class Stage:
 
     def _start(self, number: int, point: Point | None) -> None:
         name = _name(number)
-        self.manager.start(**environment(mention=name, log=self.folder / name, point=point, moment=self.moment))
+        words, log = (self.crew.namespace, name), self.folder / name
+        self.manager.start(**environment(*words, log=log, point=point, moment=self.moment))
 
     def _writes(self) -> list[str]:
         return (self.folder / "rehearsal").read_text().splitlines()
@@ -183,7 +222,7 @@ async def is_cancelled(stage: Stage, name: str) -> None:
     crew = stage.crew
     await crew.submit(name)
     await stage.started.first(name)
-    await eventually(lambda: _unsuspended(crew, name), timeout=30)
+    await eventually(lambda: _has_settled(crew, name), timeout=30)
     if name == "rehearsal":
         stage.begin_scene()
     await crew.manager.delete(JOB, name, crew.namespace)
@@ -196,7 +235,7 @@ async def is_evicted_once(stage: Stage, name: str) -> None:
     crew = stage.crew
     await crew.submit(name)
     worker = await stage.started.first(name)
-    workload = (await eventually(lambda: _unsuspended(crew, name), timeout=30))["metadata"]["name"]
+    workload = (await eventually(lambda: _has_settled(crew, name), timeout=30))["metadata"]["name"]
     if name == "rehearsal":
         stage.begin_scene()
     await crew.clients[worker].patch(WORKLOAD, workload, {"spec": {"active": False}}, crew.namespace)
@@ -213,10 +252,17 @@ async def _is_done(crew: Team, name: str) -> None:
     assert done["status"]["conditions"][-1]["type"] == "Complete"
 
 
+async def _is_active(crew: Team, kind: Kind, name: str, namespace: str | None) -> bool:
+    active = condition(await crew.manager.get(kind, name, namespace), "Active")
+    return active is not None and active["status"] == "True"
+
+
 async def _runs(crew: Team, name: str) -> bool:
     return bool((await crew.job(name)).get("status", {}).get("active") == 1)
 
 
-async def _unsuspended(crew: Team, name: str) -> Object | None:
-    return None if (await crew.job(name))["spec"].get("suspend") else await crew.workload(name)
-
+async def _has_settled(crew: Team, name: str) -> Object:
+    """The workload, once all writes of its start are done."""
+    assert not (await crew.job(name))["spec"].get("suspend")
+    assert len(await crew.copies(name)) == 1
+    return await crew.workload(name)

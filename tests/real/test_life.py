@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections import Counter
 from hashlib import sha1
@@ -83,6 +84,71 @@ async def test_the_remote_job_is_a_suspended_one_of_the_workers_own(crew: Team, 
     (copy,) = (await crew.copies()).values()
     assert born.body["metadata"]["annotations"][ATTEMPT] == copy["metadata"]["annotations"][ATTEMPT]
     assert copy["metadata"]["ownerReferences"][0]["uid"] == born.body["metadata"]["uid"]
+
+
+async def test_what_the_user_wrote_travels_and_what_concerns_the_manager_stays(crew: Team) -> None:
+    body = objects.job("job", crew.namespace, parallelism=2, managed_by=objects.MULTIKUEUE_CONTROLLER)
+    exits = {"operator": "In", "values": [42]}
+    spec = {
+        "backoffLimit": 3,
+        "completionMode": "Indexed",
+        "activeDeadlineSeconds": 600,
+        "podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": exits}]},
+        "podReplacementPolicy": "Failed",
+    }
+    body["spec"] |= spec | {"ttlSecondsAfterFinished": 1}
+    body["metadata"]["annotations"] = {"example.com/note": "kept"}
+    pod = body["spec"]["template"]["spec"]
+    pod |= {"nodeSelector": {"disk": "fast"}, "tolerations": [{"key": "gpu", "operator": "Exists"}]}
+    pod["containers"][0]["env"] = [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]
+    local = await crew.manager.create(body)
+    worker = await crew.runs_on()
+    remote = (await crew.remote_jobs())[worker]
+    assert {field: remote["spec"][field] for field in spec} == {field: local["spec"][field] for field in spec}
+    assert remote["spec"]["template"]["spec"] == local["spec"]["template"]["spec"]
+    assert remote["metadata"]["annotations"]["example.com/note"] == "kept"
+    assert "ttlSecondsAfterFinished" not in remote["spec"], "the result could vanish before it is read"
+    assert "managedBy" not in remote["spec"]
+    await crew.complete(worker)
+    assert (await crew.finished())["status"]["succeeded"] == 2
+
+
+async def test_a_job_may_have_the_longest_name(crew: Team) -> None:
+    name = "long-" + "x" * 58
+    await crew.submit(name)
+    worker = await crew.runs_on(name)
+    assert len((await crew.workload(name))["metadata"]["name"]) == 63
+    await crew.complete(worker, name)
+    await eventually(lambda: crew.is_true("Finished", name))
+    await eventually(lambda: _copies_left(crew, 0, name))
+
+
+@pytest.mark.parametrize("stage", ["waiting on the workers", "running"])
+async def test_whether_a_job_is_suspended_is_for_the_queue_to_say(crew: Team, stage: str) -> None:
+    if stage == "waiting on the workers":
+        await crew.stop()
+    async with starts(crew) as started:
+        await crew.submit()
+        if stage == "running":
+            await started.first()
+            await eventually(lambda: crew.is_true("Admitted"))
+            await eventually(lambda: _is_suspended(crew, False))
+        else:
+            await crew.waiting()
+        uid = (await crew.workload())["metadata"]["uid"]
+        wrong = stage == "running"
+        before = await crew.manager.patch(JOB, "job", {"spec": {"suspend": wrong}}, crew.namespace)
+        assert before["spec"]["suspend"] is wrong
+        await eventually(lambda: _is_suspended(crew, not wrong))
+        assert (await crew.workload())["metadata"]["uid"] == uid
+        await crew.go()
+        await crew.complete(await started.first())
+        await crew.finished()
+        assert not (await started.settled()).twice()
+
+
+async def _is_suspended(crew: Team, suspended: bool) -> bool:
+    return (await crew.job())["spec"]["suspend"] is suspended
 
 
 async def test_effects_come_in_an_order_that_a_crash_cannot_harm(crew: Team, history: Chronicle) -> None:
@@ -301,6 +367,23 @@ async def test_a_workload_that_its_user_deletes_is_made_anew_and_runs(crew: Team
         await crew.finished()
 
 
+@pytest.mark.parametrize("seed", range(3))
+async def test_jobs_deleted_at_any_moment_leave_nothing(crew: Team, seed: int) -> None:
+    dice = random.Random(seed)
+
+    async def short_life(number: int) -> None:
+        for name in (f"job{number}", f"job{number}"):  # the same name twice
+            await crew.submit(name)
+            await anyio.sleep(dice.uniform(0, 0.6))
+            await crew.manager.delete(JOB, name, crew.namespace)
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(8):
+            tasks.start_soon(short_life, number)
+    for number in range(8):
+        await crew.gone(f"job{number}", timeout=30)
+
+
 # --- jobs that change --------------------------------------------------------------------------------------------------
 
 
@@ -420,8 +503,8 @@ async def test_a_new_priority_class_reaches_the_copies_in_place(crew: Team, stag
         assert not (await started.settled()).twice()
 
 
-async def _copies_left(crew: Team, count: int) -> bool:
-    return len(await crew.copies()) == count
+async def _copies_left(crew: Team, count: int, name: str = "job") -> bool:
+    return len(await crew.copies(name)) == count
 
 
 async def test_a_class_that_changes_its_value_changes_the_copies(crew: Team) -> None:

@@ -1,0 +1,197 @@
+"""Single rooms of the product without a cluster: how much one CPU second does, and what a cached object weighs.
+
+The figures gate what the design promises for one core; each is the best of a few rounds, by CPU time.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+import tracemalloc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import msgspec
+
+from benchmarks.figures import Target, at_least, at_most
+from multikueue.api.workload import Workload
+from multikueue.dispatch.decide import decide
+from multikueue.dispatch.group import Group, Remote
+from multikueue.kube.decode import change_of
+from multikueue.quota.engine import Engine
+from multikueue.store.cache import Cache
+from multikueue.strategy import Fleet, Nomination
+from multikueue.strategy import Workload as StrategyWorkload
+from multikueue.testing import NOW, cluster_queue, flavor, job, local_queue, namespace, workload
+from multikueue.testing.workloads import WorkloadBuilder
+
+__all__ = ["Result", "measure_all"]
+
+ROUNDS = 3
+EVENTS = 20_000
+OBJECTS = 10_000
+QUEUES = 10
+DECISIONS = 5_000
+EVENT_BYTES = 3_800
+CHECK = "mk"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One figure and the target it is held to."""
+
+    label: str
+    value: float
+    target: Target
+
+    @property
+    def met(self) -> bool:
+        return self.target.met(self.value, None) is not False
+
+
+def measure_all() -> list[Result]:
+    """All figures; some 20 s of CPU."""
+    lines = [event(number) for number in range(EVENTS)]
+    return [
+        Result("watch events decoded, per CPU s", per_cpu_second(lambda: decode(lines)), at_least(100_000)),
+        Result("objects taken into a cache, per CPU s", per_cpu_second(lambda: fill(lines)), at_least(50_000)),
+        Result("workloads given quota, per CPU s", admissions(), at_least(2_000)),
+        Result("decisions about one workload, per CPU s", per_cpu_second(decisions), at_least(10_000)),
+        Result("memory per cached workload, KiB", memory_per_object(lines[:OBJECTS]) / 1024, at_most(5)),
+        Result("full garbage collection over a cache of 20,000, ms", 1000 * collection(lines), at_most(20)),
+    ]
+
+
+def per_cpu_second(work: Callable[[], int]) -> float:
+    """The best of a few rounds of something that tells how much it did."""
+    return max(_rate(work) for _ in range(ROUNDS))
+
+
+def _rate(work: Callable[[], int]) -> float:
+    began = time.process_time()
+    done = work()
+    return done / (time.process_time() - began)
+
+
+def event(number: int) -> bytes:
+    """The line of a watch for a workload, as large as those of real clusters: half of it says who manages fields."""
+    built = _reserved(f"wl-{number}").build()
+    tree = msgspec.to_builtins(msgspec.structs.replace(built, spec=msgspec.Raw()), builtin_types=(msgspec.Raw,))
+    tree["spec"] = built.spec
+    tree["metadata"] |= {"resourceVersion": str(number + 1), "managedFields": []}
+    bare = len(msgspec.json.encode(tree))
+    tree["metadata"]["managedFields"] = [{"manager": "kueue", "fieldsV1": {"f:status": "x" * (EVENT_BYTES - bare)}}]
+    return msgspec.json.encode({"type": "MODIFIED", "object": tree}) + b"\n"
+
+
+def decode(lines: Sequence[bytes]) -> int:
+    change = change_of(Workload)
+    for line in lines:
+        change(line)
+    return len(lines)
+
+
+def fill(lines: Sequence[bytes]) -> int:
+    _filled(lines)
+    return len(lines)
+
+
+def _filled(lines: Sequence[bytes]) -> Cache[Workload]:
+    change, cache = change_of(Workload), Cache[Workload]()
+    for line in lines:
+        cache.upsert(change(line).object)
+    return cache
+
+
+def memory_per_object(lines: Sequence[bytes]) -> float:
+    """Bytes."""
+    _filled(lines[:100])  # what is made once
+    tracemalloc.start()
+    cache = _filled(lines)
+    gc.collect()
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return size / len(cache)
+
+
+def collection(lines: Sequence[bytes]) -> float:
+    """Seconds that a full collection takes with these in a cache. What is older is frozen, as in the manager."""
+    gc.collect()
+    gc.freeze()
+    cache = _filled(lines)
+    began = time.process_time()
+    gc.collect()
+    seconds = time.process_time() - began
+    gc.unfreeze()
+    assert len(cache) == len(lines)
+    return seconds
+
+
+def admissions() -> float:
+    """Workloads that get quota per CPU second, filling the queues included."""
+    return max(_rate(_admit_all) for _ in range(ROUNDS))
+
+
+def _admit_all() -> int:
+    engine = _engine()
+    for number in range(OBJECTS // 5):
+        built = workload(f"wl-{number}").queue(f"lq-{number % QUEUES}").request(cpu=1).build()
+        engine.set_workload(built, NOW)
+    admitted, now = 0, NOW
+    while (due := engine.next_look(now)) is not None and due <= now:
+        admitted += len(engine.cycle(now).reserved)
+        now += timedelta(microseconds=1)
+    return admitted
+
+
+def _engine() -> Engine:
+    engine = Engine()
+    engine.set_namespace(namespace("default").build(), NOW)
+    engine.set_flavor(flavor("default").build(), NOW)
+    for number in range(QUEUES):
+        engine.set_cluster_queue(cluster_queue(f"cq-{number}").cohort("all").quota("default", cpu=OBJECTS).build(), NOW)
+        engine.set_local_queue(local_queue(f"lq-{number}", f"cq-{number}").build(), NOW)
+    return engine
+
+
+class Everywhere:
+    """The cheapest strategy there is."""
+
+    def nominate(self, workload: StrategyWorkload, fleet: Fleet) -> Nomination:  # noqa: ARG002
+        return Nomination(fleet.names)
+
+
+def decisions() -> int:
+    """Over the three groups that a workload is most often seen as."""
+    groups, strategy = _groups(), Everywhere()
+    for _ in range(DECISIONS // len(groups)):
+        for group in groups:
+            decide(group, strategy, NOW)
+    return DECISIONS
+
+
+def _groups() -> list[Group]:
+    names = ("w1", "w2", "w3")
+    reserved = _reserved("wl")
+    attempt = NOW.strftime("%Y-%m-%dT%H:%M:%SZ")
+    copy = workload("wl").queue("lq-0").request(cpu=1).origin().attempt(attempt)
+    admitted = copy.reserved("remote").admitted().build()
+    remote_job = job("job").origin().prebuilt("wl").attempt(attempt).build()
+    waiting = tuple(Remote(cluster=name, workload=copy.build()) for name in names)
+    won = (Remote(cluster="w1", workload=admitted, job=remote_job), Remote(cluster="w2"), Remote(cluster="w3"))
+    running = reserved.check(CHECK, "Ready").admitted().cluster_name("w1")
+    return [
+        _group(reserved, tuple(Remote(cluster=name) for name in names)),
+        _group(reserved.nominated(*names), waiting),
+        _group(running, won),
+    ]
+
+
+def _group(local: WorkloadBuilder, remotes: tuple[Remote, ...]) -> Group:
+    built = local.build()
+    return Group(key=built.key, local=built, check=CHECK, remotes=remotes)
+
+
+def _reserved(name: str) -> WorkloadBuilder:
+    return workload(name).queue("lq-0").request(cpu=1, memory="1Gi").owner_job("job").reserved("cq-0").check(CHECK)

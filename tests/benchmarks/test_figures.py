@@ -1,0 +1,74 @@
+"""Targets and their verdicts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchmarks.figures import Figures, Row, at_most, both, rows
+from benchmarks.timeline import Distribution
+from tests.benchmarks.builders import calls, figures, peer
+
+RATE = "dispatch of a burst, jobs/s"
+CPU = "CPU per job, ms"
+MEMORY = "peak memory, MiB"
+
+
+def row(label: str, **sides: Figures) -> Row:
+    return next(each for each in rows(sides) if each.label == label)
+
+
+def test_a_side_that_is_good_enough_passes_all_targets() -> None:
+    judged = [each.met for each in rows({"ours": figures(), "peer": peer()}) if each.target]
+    assert judged == [True] * 9
+
+
+@pytest.mark.parametrize(
+    ("label", "worse"),
+    [
+        (RATE, {"dispatch_rate": 11.9}),
+        ("jobs of the burst that never finished", {"unfinished": 1}),
+        ("at rest: submit → remote job, p50 ms", {"start": Distribution(0.101, 0.2, 9)}),
+        ("at rest: remote → local complete, p50 ms", {"completion": Distribution(0.101, 0.2, 9)}),
+        ("writes to the manager cluster per job", {"manager": calls(writes=7.01)}),
+        ("writes to all workers per job", {"worker": calls(writes=8.01)}),
+        ("live reads per job", {"manager": calls(reads=0.01)}),
+        ("live reads per job", {"worker": calls(reads=0.01)}),
+        (CPU, {"cpu_ms": 14.6}),
+        (CPU, {"cpu_ms": 15.1}),
+        (MEMORY, {"peak_memory": 115.1}),
+    ],
+)
+def test_a_miss_is_called_one(label: str, worse: dict[str, Any]) -> None:
+    missed = [each.label for each in rows({"ours": figures(**worse), "peer": peer()}) if each.met is False]
+    assert missed == [label]
+
+
+def test_without_the_peer_ratios_are_not_judged() -> None:
+    assert row(RATE, ours=figures()).met is None
+    assert row(MEMORY, ours=figures()).met is None
+
+
+def test_without_the_peer_half_a_target_can_still_be_missed() -> None:
+    assert row(CPU, ours=figures(cpu_ms=20.0)).met is False
+    assert row(CPU, ours=figures()).met is None
+
+
+def test_the_target_of_worker_writes_follows_the_number_of_workers() -> None:
+    label = "writes to all workers per job"
+    assert row(label, ours=figures(workers=1, worker=calls(writes=4.0))).met
+    assert not row(label, ours=figures(workers=1, worker=calls(writes=4.1))).met
+
+
+def test_the_peer_alone_is_not_judged() -> None:
+    assert {each.met for each in rows({"peer": peer()})} == {None}
+
+
+def test_a_ratio_is_ours_to_the_peers() -> None:
+    assert row(RATE, ours=figures(dispatch_rate=12.0), peer=peer(dispatch_rate=1.0)).ratio == 12.0
+    assert row(RATE, ours=figures(), peer=peer(dispatch_rate=0.0)).ratio is None
+
+
+def test_two_limits_are_said_in_one() -> None:
+    assert both(at_most(1), at_most(2)).says == "≤ 1, ≤ 2"
