@@ -9,6 +9,7 @@ from typing import Annotated, TypeGuard
 import anyio
 import typer
 
+from testbed import demo as story
 from testbed import programs
 from testbed.bed import Testbed
 from testbed.kubeconfig import dump
@@ -23,6 +24,12 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help="Real control
 def install() -> None:
     """Build the programs: about 7 minutes the first time, nothing afterwards. Needs Go."""
     programs.install(typer.echo)
+
+
+@app.command()
+def demo(jobs: Annotated[int, typer.Option(min=1, help="How many jobs; each worker has room for one.")] = 3) -> None:
+    """A manager and three Kueue workers, some jobs, and the story of each. Ends by itself and leaves nothing."""
+    anyio.run(story.run, jobs, story.teller())
 
 
 @app.command()

@@ -10,6 +10,7 @@ import ssl
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -125,39 +126,21 @@ class Client:
         # Lists leave out what is the same for all items.
         return [{"apiVersion": kind.api_version, "kind": kind.kind, **item} for item in answer["items"]]
 
-    async def watch(self, kind: Kind, namespace: str | None = None) -> AsyncIterator[tuple[str, Object]]:
-        """Each change as (`ADDED`, `MODIFIED` or `DELETED`, object), after what is there now as `ADDED`; ends never.
+    @asynccontextmanager
+    async def watch(self, kind: Kind, namespace: str | None = None) -> AsyncIterator[AsyncIterator[tuple[str, Object]]]:
+        """Changes from now on, each as its type (`ADDED`, `MODIFIED`, `DELETED`) and the object, until the server ends.
 
-        When the server goes away it lists anew: an object is then told again, and one that went meanwhile is not.
+        From the moment the block is entered, nothing is missed.
         """
-        version = ""
-        while True:
-            try:
-                if not version:
-                    answer = await self._object("GET", await self._path(kind, namespace))
-                    version = answer["metadata"]["resourceVersion"]
-                    for item in answer["items"]:
-                        yield "ADDED", item
-                async for event in self._events(await self._path(kind, namespace), version):
-                    if event["type"] == "ERROR":
-                        version = ""
-                        break
-                    version = event["object"]["metadata"]["resourceVersion"]
-                    if event["type"] != "BOOKMARK":
-                        yield event["type"], event["object"]
-            except (aiohttp.ClientError, TimeoutError, ApiError):
-                version = ""
-                await anyio.sleep(0.1)
-
-    async def _events(self, path: str, version: str) -> AsyncIterator[Object]:
         assert self._session is not None, "open the client with `async with`"
-        query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": version}
-        patience = aiohttp.ClientTimeout(total=None)
-        async with self._session.get(path, params=query, headers={}, timeout=patience, read_bufsize=2**22) as response:
+        path = await self._path(kind, namespace)
+        listed = await self._object("GET", path, query={"limit": "1"})
+        query = {"watch": "true", "resourceVersion": listed["metadata"]["resourceVersion"]}
+        timeout = aiohttp.ClientTimeout(total=None)
+        async with self._session.get(path, params=query, timeout=timeout) as response:
             if response.status >= 400:
                 raise _error(response.status, await response.read())
-            while line := await response.content.readline():
-                yield json.loads(line)
+            yield _changes(response.content)
 
     async def create(self, body: Object, *, dry_run: bool = False) -> Object:
         query = {"dryRun": "All"} if dry_run else {}
@@ -239,6 +222,15 @@ class Client:
         if kind not in self._resources:
             raise ApiError(404, "NotFound", f"the server does not know {kind.kind} of {kind.api_version}")
         return self._resources[kind]
+
+
+async def _changes(stream: aiohttp.StreamReader) -> AsyncIterator[tuple[str, Object]]:
+    rest = b""
+    async for chunk in stream.iter_any():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            event = json.loads(line)
+            yield event["type"], event["object"]
 
 
 async def eventually(predicate: Callable[[], Awaitable[T | None]], *, timeout: float = 10, interval: float = 0.05) -> T:

@@ -67,8 +67,6 @@ class Access:
 class ContextPlane(ControlPlane):
     """One cluster of a kubeconfig, as the user of its context."""
 
-    foreign = True
-
     def __init__(self, name: str, access: Access, *, folder: Path) -> None:
         self.name = name
         self.url = access.server
@@ -88,7 +86,7 @@ class ContextPlane(ControlPlane):
         credential = {"ca": self.ca, "token": token} if token else self._credential(user)
         return kubeconfig(server or self.url, **credential, name=self.name)
 
-    async def grant(self, user: str, rules: Sequence[dict[str, Any]]) -> NoReturn:
+    async def grant(self, user: str, rules: Sequence[dict[str, Any]]) -> NoReturn:  # noqa: ARG002
         raise Unsupported(USERS)
 
     def _credential(self, user: str) -> dict[str, Any]:

@@ -135,7 +135,7 @@ _DECODERS: dict[Any, Callable[[bytes | msgspec.Raw], Any]] = {}
 
 def _decoder(kind: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
     strict = msgspec.json.Decoder(kind)
-    carried = {f.encode_name for f in msgspec.structs.fields(kind) if f.type is msgspec.Raw}
+    carried = {f.encode_name for f in _fields(kind) if f.type is msgspec.Raw}
 
     def decode(data: bytes | msgspec.Raw) -> T:
         try:
@@ -144,6 +144,11 @@ def _decoder(kind: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
             return strict.decode(encode(_mended(data, carried)))
 
     return decode
+
+
+def _fields(kind: Any) -> tuple[msgspec.structs.FieldInfo, ...]:
+    is_struct = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+    return msgspec.structs.fields(kind) if is_struct else ()
 
 
 def _mended(data: bytes | msgspec.Raw, carried: set[str]) -> Any:

@@ -1,28 +1,47 @@
-"""One testbed for the whole session, one manager process per module, one namespace per test."""
+"""One bed for the whole session, one manager process per module, one namespace per test."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+import os
+from collections.abc import AsyncIterator, Generator, Iterator
 
 import anyio
 import pytest
 
 from testbed.bed import MANAGER, Plan, Testbed
+from testbed.contexts import ContextBed, load
 from testbed.controllers import GARBAGE
 from tests.real.chronicle import Chronicle, chronicle
 from tests.real.harness import Manager, Team, team
+from tests.real.skipping import CONTEXTS, skipping
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Generator[None, None, None]:
+    with skipping():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, None, None]:
+    with skipping():
+        return (yield)
 
 
 @pytest.fixture(scope="session")
 def bed() -> Iterator[Testbed]:
     """A manager plane, with Kubernetes' garbage collector as any cluster has, and three Kueue workers.
 
-    It belongs to no event loop, so all tests can share it.
+    Or the clusters of a kubeconfig, where the environment names contexts. It belongs to no event loop, so all tests can
+    share it.
     """
-    testbed = Testbed(Plan(workers=3, controllers={MANAGER: [GARBAGE]}))
-    anyio.run(testbed.open)
-    yield testbed
-    anyio.run(testbed.close)
+    if CONTEXTS:
+        bed: Testbed = ContextBed(load(*os.environ["KUBECONFIG"].split(os.pathsep)), CONTEXTS)
+    else:
+        bed = Testbed(Plan(workers=3, controllers={MANAGER: [GARBAGE]}))
+    anyio.run(bed.open)
+    yield bed
+    anyio.run(bed.close)
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,14 @@ from testbed.bed import Testbed
 from testbed.client import ApiError, Kind, eventually
 from testbed.objects import JOB, KUEUE_NAMESPACE, MULTIKUEUE_CONTROLLER, SECRET, WORKLOAD, Object
 from tests.real.harness import Manager, Team
+from tests.real.skipping import needs_testbed
 
-pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.timeout(120)]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.real,
+    pytest.mark.timeout(120),
+    needs_testbed("an API server in a container does not reach a webhook on our loopback"),
+]
 
 WEBHOOKS = Kind("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration")
 CONFIGURATION = "multikueue-manager"
