@@ -16,7 +16,7 @@ import typer
 from benchmarks.bench import Load, measure
 from benchmarks.micro import measure_all
 from benchmarks.report import Report, as_json, as_markdown, as_text, into_readme
-from benchmarks.sides import Ours, Peer, Side
+from benchmarks.sides import Ceiling, Ours, Peer, Side
 from testbed.bed import Testbed
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -53,6 +53,9 @@ def bench(
     rested: Annotated[int, typer.Option(min=1, help="Jobs one after another, on idle clusters.")] = 20,
     workers: Annotated[int, typer.Option(min=1, help="Worker clusters.")] = 3,
     only: Annotated[Only | None, typer.Option(help="Measure one side alone.")] = None,
+    ceiling: Annotated[
+        bool, typer.Option("--ceiling", help="Also measure a script that decides nothing: what the testbed allows.")
+    ] = False,
     output: Annotated[Form, typer.Option("--output", "-o", help="How to print the figures.")] = Form.TABLE,
     save: Annotated[Path | None, typer.Option(help="Also write everything there, as JSON.")] = None,
     readme: Annotated[bool, typer.Option("--readme", help="Put the table into the README.")] = False,
@@ -69,6 +72,8 @@ def bench(
         Contestant("peer", Peer, Load(max(1, rested // 2), peer_jobs or jobs)),
     ]
     chosen = [each for each in sides if only in (None, each.name)]
+    if ceiling:
+        chosen.append(Contestant("ceiling", Ceiling, Load(rested, jobs)))
     report = anyio.run(_run, workers, chosen, backend_options={"use_uvloop": True})
     print(FORMS[output](report))
     if save is not None:

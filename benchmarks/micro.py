@@ -17,7 +17,7 @@ import msgspec
 from benchmarks.figures import Target, at_least, at_most
 from multikueue.api.workload import Workload
 from multikueue.dispatch.decide import decide
-from multikueue.dispatch.group import Group, Remote
+from multikueue.dispatch.group import Group, Remote, attempt_of
 from multikueue.kube.decode import change_of
 from multikueue.quota.engine import Engine
 from multikueue.store.cache import Cache
@@ -174,7 +174,7 @@ def decisions() -> int:
 def _groups() -> list[Group]:
     names = ("w1", "w2", "w3")
     reserved = _reserved("wl")
-    attempt = NOW.strftime("%Y-%m-%dT%H:%M:%SZ")
+    attempt = attempt_of(reserved.build())
     copy = workload("wl").queue("lq-0").request(cpu=1).origin().attempt(attempt)
     admitted = copy.reserved("remote").admitted().build()
     remote_job = job("job").origin().prebuilt("wl").attempt(attempt).build()

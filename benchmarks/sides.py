@@ -10,14 +10,18 @@ import sys
 from abc import ABC, abstractmethod
 from pathlib import Path
 
+import msgspec
+
+from benchmarks import ceiling
 from benchmarks.driver import QUEUE
 from testbed import objects, queues
 from testbed.bed import Testbed
 from testbed.client import ApiError, Client, Kind, eventually
 from testbed.kubeconfig import dump
+from testbed.plane import ControlPlane
 from testbed.process import Process
 
-__all__ = ["MANAGER_USER", "WORKER_USER", "Ours", "Peer", "Side"]
+__all__ = ["MANAGER_USER", "WORKER_USER", "Ceiling", "Ours", "Peer", "Side"]
 
 MANAGER_USER = "kueue"
 WORKER_USER = "manager"
@@ -136,6 +140,39 @@ class Peer(Side):
 
     async def stop(self) -> None:
         await self.bed.stop_kueue(self.bed.manager)
+
+
+class Ceiling(Side):
+    """The script that decides nothing: see `benchmarks.ceiling`. It connects to clusters that need not be active."""
+
+    name = "ceiling"
+
+    def __init__(self, bed: Testbed) -> None:
+        super().__init__(bed)
+        self._plan = bed.folder / "ceiling.json"
+        command = [sys.executable, "-m", "benchmarks.ceiling", str(self._plan)]
+        self._process = Process("ceiling", command, log=bed.folder / "ceiling.log")
+
+    @property
+    def process(self) -> Process:
+        return self._process
+
+    async def start(self) -> None:
+        workers = [_access(plane, WORKER_USER) for plane in self.bed.workers]
+        manager = _access(self.bed.manager, MANAGER_USER)
+        plan = ceiling.Plan(namespace=self.namespace, queue=QUEUE, manager=manager, workers=workers)
+        self._plan.write_bytes(msgspec.json.encode(plan))
+        self._process.start()
+
+    async def stop(self) -> None:
+        await self._process.stop()
+
+    async def _is_active(self, client: Client) -> bool:  # noqa: ARG002
+        return ceiling.READY in self._process.tail()
+
+
+def _access(plane: ControlPlane, user: str) -> ceiling.Access:
+    return ceiling.Access(name=plane.name, url=plane.url, ca=plane.ca.decode(), token=plane.tokens[user])
 
 
 def _says_active(body: objects.Object) -> bool:

@@ -19,6 +19,7 @@ __all__ = ["RefusedError", "Wire"]
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 CONNECTIONS = 16
+WATCHES = 4
 CALL_SECONDS = 60
 WATCH_SECONDS = 3600
 LINE_BYTES = 2**21
@@ -46,7 +47,7 @@ class Wire:
     @asynccontextmanager
     async def connect(cls, url: str, *, ca: bytes, token: str, agent: str) -> AsyncIterator[Self]:
         trust = ssl.create_default_context(cadata=ca.decode())
-        connector = aiohttp.TCPConnector(ssl=trust, limit=0, keepalive_timeout=600)
+        connector = aiohttp.TCPConnector(ssl=trust, limit=CONNECTIONS + WATCHES, keepalive_timeout=600)
         async with aiohttp.ClientSession(
             connector=connector,
             headers={"Authorization": f"Bearer {token}", "User-Agent": agent},

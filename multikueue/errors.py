@@ -47,11 +47,14 @@ class InvariantBroken(MultiKueueError):
 
 
 class ClusterUnreachable(MultiKueueError):
-    """No usable answer came: refused, reset, timed out, or the connection is known to be down."""
+    """No usable answer came: refused, reset, timed out, or the connection is known to be down.
 
-    def __init__(self, cluster: str, why: str) -> None:
+    `sent` is False if the request surely never left us, so that nothing can have come of it.
+    """
+
+    def __init__(self, cluster: str, why: str, *, sent: bool = True) -> None:
         super().__init__(f"cluster {cluster or 'manager'} is unreachable: {why}")
-        self.cluster, self.why = cluster, why
+        self.cluster, self.why, self.sent = cluster, why, sent
 
 
 class ApiError(MultiKueueError):

@@ -36,7 +36,7 @@ from multikueue.kube.client import Client
 from multikueue.kube.credentials import from_environment
 from multikueue.kube.reflector import Reflector
 from multikueue.quota.engine import Engine
-from multikueue.runtime import Priority, Result, SystemClock, WorkQueue, run_controller
+from multikueue.runtime import Backoff, Priority, Result, SystemClock, WorkQueue, run_controller
 from multikueue.settings import Settings
 from multikueue.store.cache import Cache
 from multikueue.store.store import Store
@@ -47,7 +47,7 @@ log = structlog.get_logger()
 STATUS_DELAY = timedelta(seconds=1)
 """Changes of a queue are collected this long before its status is written (quota-engine 4.5)."""
 
-CONNECTIONS = 24
+CONNECTIONS = 16
 """Calls in flight to the manager cluster. More would not be served faster, and each new connection costs a handshake."""
 
 PATIENCE = 60.0
@@ -96,10 +96,12 @@ class Manager:
 
     async def run(self, *, started: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Runs until cancelled."""
-        queues, admission, recorder = Queues(), Admission(), Recorder(self.clock.now)
+        dispatch = self.settings.dispatch
+        retries = Backoff(first=dispatch.retry_first, cap=dispatch.retry_cap)
+        queues = Queues(workloads=WorkQueue(retries=retries), jobs=WorkQueue(retries=retries))
+        admission, recorder = Admission(), Recorder(self.clock.now)
         engine = Engine(exclude_resource_prefixes=self.settings.quota.exclude_resource_prefixes)
         store = Store(engine, Touch(queues, admission), self.clock.now)
-        dispatch = self.settings.dispatch
         world = World(
             store=store,
             manager=self.client,
@@ -207,10 +209,8 @@ class Manager:
     def _loop(
         self, name: str, queue: WorkQueue[Any], reconcile: Callable[[Any], Awaitable[Result]], *, workers: int
     ) -> Callable[[], Coroutine[Any, Any, None]]:
-        deadline = self.settings.dispatch.reconcile_timeout
-
         async def loop() -> None:
-            await run_controller(name, queue, reconcile, workers=workers, deadline=deadline)
+            await run_controller(name, queue, reconcile, workers=workers)
 
         return loop
 

@@ -179,14 +179,11 @@ class Dispatch(_Group):
     concurrency: Annotated[int, Field(ge=1)] = 64
     """How many workloads are looked at at once; more hides more latency and costs memory only."""
 
-    concurrency_per_cluster: Annotated[int, Field(ge=1)] = 16
+    concurrency_per_cluster: Annotated[int, Field(ge=1)] = 12
     """How many calls may be under way to one worker; the limit is each worker's own, so a slow one delays no other."""
 
     call_timeout: Wait = timedelta(seconds=10)
     """How long one API call may take."""
-
-    reconcile_timeout: Wait = timedelta(minutes=1)
-    """How long one look at one workload may take, all its calls together, before it is given up and retried."""
 
     retry_first: Wait = timedelta(milliseconds=200)
     """Wait after the first failure of a workload; doubles with each further one."""

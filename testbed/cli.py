@@ -9,8 +9,7 @@ from typing import Annotated, TypeGuard
 import anyio
 import typer
 
-from testbed import demo as story
-from testbed import programs
+from testbed import demo, programs
 from testbed.bed import Testbed
 from testbed.kubeconfig import dump
 from testbed.process import ProgramError
@@ -26,10 +25,10 @@ def install() -> None:
     programs.install(typer.echo)
 
 
-@app.command()
-def demo(jobs: Annotated[int, typer.Option(min=1, help="How many jobs; each worker has room for one.")] = 3) -> None:
+@app.command("demo")
+def show(jobs: Annotated[int, typer.Option(min=1, help="How many jobs; each worker has room for one.")] = 3) -> None:
     """A manager and three Kueue workers, some jobs, and the story of each. Ends by itself and leaves nothing."""
-    anyio.run(story.run, jobs, story.teller())
+    anyio.run(demo.run, jobs, demo.teller())
 
 
 @app.command()

@@ -126,8 +126,44 @@ class Client:
         # Lists leave out what is the same for all items.
         return [{"apiVersion": kind.api_version, "kind": kind.kind, **item} for item in answer["items"]]
 
+    async def watch(self, kind: Kind, namespace: str | None = None) -> AsyncIterator[tuple[str, Object]]:
+        """Each change as (`ADDED`, `MODIFIED` or `DELETED`, object), after what is there now as `ADDED`; ends never.
+
+        When the server goes away it lists anew: an object is then told again, and one that went meanwhile is not.
+        """
+        version = ""
+        while True:
+            try:
+                if not version:
+                    answer = await self._object("GET", await self._path(kind, namespace))
+                    version = answer["metadata"]["resourceVersion"]
+                    for item in answer["items"]:
+                        yield "ADDED", item
+                async for event in self._events(await self._path(kind, namespace), version):
+                    if event["type"] == "ERROR":
+                        version = ""
+                        break
+                    version = event["object"]["metadata"]["resourceVersion"]
+                    if event["type"] != "BOOKMARK":
+                        yield event["type"], event["object"]
+            except (aiohttp.ClientError, TimeoutError, ApiError):
+                version = ""
+                await anyio.sleep(0.1)
+
+    async def _events(self, path: str, version: str) -> AsyncIterator[Object]:
+        assert self._session is not None, "open the client with `async with`"
+        query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": version}
+        patience = aiohttp.ClientTimeout(total=None)
+        async with self._session.get(path, params=query, headers={}, timeout=patience, read_bufsize=2**22) as response:
+            if response.status >= 400:
+                raise _error(response.status, await response.read())
+            while line := await response.content.readline():
+                yield json.loads(line)
+
     @asynccontextmanager
-    async def watch(self, kind: Kind, namespace: str | None = None) -> AsyncIterator[AsyncIterator[tuple[str, Object]]]:
+    async def changes(
+        self, kind: Kind, namespace: str | None = None
+    ) -> AsyncIterator[AsyncIterator[tuple[str, Object]]]:
         """Changes from now on, each as its type (`ADDED`, `MODIFIED`, `DELETED`) and the object, until the server ends.
 
         From the moment the block is entered, nothing is missed.

@@ -8,6 +8,7 @@ complete after a moment.
 from __future__ import annotations
 
 import shlex
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -26,160 +27,18 @@ from testbed.kubeconfig import dump
 from testbed.objects import JOB, WORKLOAD, Object
 from testbed.ports import free_port
 from testbed.process import Process, ProgramError
+from testbed.story import COLUMNS, MANAGER, Line, Story
 
-__all__ = ["Line", "Story", "run"]
+__all__ = ["run", "teller"]
 
 NAMESPACE = "demo"
 QUEUE = "main"
 CLUSTER_QUEUE = "batch"
 EVERYWHERE = "everywhere"
-MANAGER = "manager"
 RUN_SECONDS = 2.0
 PATIENCE_SECONDS = 60
 WEBHOOKS = Kind("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration")
 WEBHOOK = "multikueue-manager"
-
-
-# What happened, from the objects. Pure.
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One thing that happened to one job; `at` is in seconds since the first submission."""
-
-    at: float
-    job: str
-    text: str
-
-
-@dataclass(slots=True)
-class Chapter:
-    """What is known of one job."""
-
-    copies: list[str] = field(default_factory=list)
-    admitted: list[str] = field(default_factory=list)
-    removed: list[str] = field(default_factory=list)
-    times: dict[str, float] = field(default_factory=dict)
-    said: set[str] = field(default_factory=set)
-    winner: str = ""
-
-
-@dataclass(slots=True)
-class Story:
-    """Turns changes of objects into lines: feed it with `see`; `rows` is the summary."""
-
-    chapters: dict[str, Chapter] = field(default_factory=dict)
-    _jobs: dict[str, str] = field(default_factory=dict)  # by the name of the workload, which the copies share
-
-    def submitted(self, job: str, at: float) -> Line:
-        self.chapters[job] = Chapter(times={"submitted": at})
-        return Line(at, job, "submitted")
-
-    def see(self, cluster: str, change: str, body: Object, *, at: float) -> list[Line]:
-        """What a change of a Job or Workload in a cluster tells that was not told yet."""
-        name = body["metadata"]["name"]
-        if body["kind"] == JOB.kind:
-            job, teller = name, self._local_job if cluster == MANAGER else self._remote_job
-        else:
-            job, teller = self._job_of(cluster, body), self._local if cluster == MANAGER else self._copy
-        chapter = self.chapters.get(job)
-        if chapter is None:
-            return []
-        texts = [text for text in teller(chapter, cluster, change, body) if text not in chapter.said]
-        chapter.said.update(texts)
-        for text in texts:
-            _stamp(chapter, text, at)
-        return [Line(at, job, text) for text in texts]
-
-    def rows(self) -> list[list[str]]:
-        """One row per job: where it ran, and seconds from submission to each step."""
-        return [[job, chapter.winner or "-", *_times(chapter)] for job, chapter in self.chapters.items()]
-
-    def _job_of(self, cluster: str, body: Object) -> str:
-        name = body["metadata"]["name"]
-        owners = body["metadata"].get("ownerReferences")
-        if cluster == MANAGER and owners:
-            self._jobs[name] = owners[0]["name"]
-        return self._jobs.get(name, "")
-
-    def _local(self, chapter: Chapter, _cluster: str, _change: str, body: Object) -> list[str]:
-        status = body.get("status", {})
-        texts = [QUEUED.format(body["metadata"]["name"])]
-        reserved = objects.condition(body, "QuotaReserved")
-        if reserved is not None:
-            texts.append(RESERVED if reserved["status"] == "True" else f"waits in the queue: {reserved['message']}")
-        if nominated := status.get("nominatedClusterNames"):
-            texts.append(f"nominated: {', '.join(nominated)}")
-        if won := status.get("clusterName"):
-            chapter.winner = won
-            texts.append(f"{won} is recorded as the winner: its copy was admitted first")
-        if finished := _true(body, "Finished"):
-            texts.append(f"{FINISHED}: {finished['message']}")
-        return texts
-
-    def _copy(self, chapter: Chapter, cluster: str, change: str, body: Object) -> list[str]:
-        if change == "DELETED":
-            return [f"{cluster}: {_why_removed(chapter, cluster)}"]
-        texts = [f"{cluster}: a copy queues there"]
-        if _true(body, "Admitted"):
-            texts.append(_admission(chapter, cluster))
-        elif (reserved := objects.condition(body, "QuotaReserved")) and reserved["status"] == "False":
-            texts.append(f"{cluster}: no room yet: {reserved['message']}")
-        return texts
-
-    def _local_job(self, chapter: Chapter, _cluster: str, _change: str, body: Object) -> list[str]:  # noqa: ARG002
-        texts = [MARKED] if body["spec"].get("managedBy") == objects.MULTIKUEUE_CONTROLLER else []
-        return [*texts, COMPLETE] if _true(body, "Complete") else texts
-
-    def _remote_job(self, chapter: Chapter, cluster: str, change: str, body: Object) -> list[str]:  # noqa: ARG002
-        if change == "DELETED":
-            return [f"{cluster}: the job is removed"]
-        return [] if body["spec"].get("suspend") else [f"{cluster}: {RUNS}"]
-
-
-QUEUED = "queued as Workload {}"
-MARKED = "suspended, and marked as MultiKueue's, by the webhook"
-RESERVED = "quota reserved"
-RUNS = "the job runs"
-COMPLETE = "the job you submitted is Complete"
-FINISHED = "its Workload is Finished"
-
-COLUMNS = ("job", "ran on", "nominated", "runs", "complete", "clean")
-STEPS = {"nominated": "nominated:", "runs": RUNS, "complete": COMPLETE, "clean": "removed"}
-"""Columns of the summary, each with what its line says; the last such line counts for `clean`."""
-
-
-def _admission(chapter: Chapter, cluster: str) -> str:
-    if cluster not in chapter.admitted:
-        chapter.admitted.append(cluster)
-    first = chapter.admitted[0]
-    return f"{cluster}: admitted, the first" if cluster == first else f"{cluster}: admitted too, after {first}"
-
-
-def _why_removed(chapter: Chapter, cluster: str) -> str:
-    if COMPLETE in chapter.said:
-        return "its copy is removed, all is done"
-    winner = chapter.admitted[0] if chapter.admitted else chapter.winner
-    return f"its copy is removed, {winner} won" if winner else f"its copy is removed from {cluster}"
-
-
-def _true(body: Object, name: str) -> Object | None:
-    found = objects.condition(body, name)
-    return found if found is not None and found["status"] == "True" else None
-
-
-def _stamp(chapter: Chapter, text: str, at: float) -> None:
-    for step, words in STEPS.items():
-        if words in text and (step == "clean" or step not in chapter.times):
-            chapter.times[step] = at
-
-
-def _times(chapter: Chapter) -> list[str]:
-    began = chapter.times["submitted"]
-    return [f"{chapter.times[step] - began:.2f} s" if step in chapter.times else "-" for step in STEPS]
-
-
-# How it is told.
 
 
 class Teller(Protocol):
@@ -247,9 +106,6 @@ def teller() -> Teller:
     return Coloured() if sys.stdout.isatty() else Plain()
 
 
-# What is done.
-
-
 async def run(jobs: int, tell: Teller) -> None:
     """The whole demo. Raises ProgramError when a program of it fails; nothing is left running or lying about."""
     tell.heading("Starting a manager cluster and three workers with Kueue: real etcd, kube-apiserver and Kueue")
@@ -293,10 +149,11 @@ class Demo:
         """With the CLI, one after another, as a user does."""
         self._tell.heading("Registering the workers")
         for plane in self._bed.workers:
-            await self._cli(
+            said = await self._cli(
                 *("clusters", "register", plane.name, "--kubeconfig", str(self._files[plane.name])),
                 *("--manager-kubeconfig", str(self._files[MANAGER]), "--config-name", EVERYWHERE),
             )
+            self._tell.note(f"  {next(line for line in said if 'is registered' in line)}")
 
     @asynccontextmanager
     async def manager_running(self) -> AsyncIterator[None]:
@@ -319,8 +176,9 @@ class Demo:
                 await process.wait_until(lambda: _is_ready(client))
             self._tell.note("ready, and connected to all workers")
             yield
-        except AssertionError as error:
-            raise process.failure(str(error)) from error
+        except Exception as error:
+            error.add_note(f"the log of the manager ends with:\n{process.tail(10)}")
+            raise
         finally:
             with anyio.CancelScope(shield=True):
                 await process.stop()
@@ -340,17 +198,20 @@ class Demo:
         self._tell.heading("In short, in seconds since each was submitted")
         self._tell.table(COLUMNS, self._story.rows())
         self._tell.heading("What `multikueue workloads show` says about the first one")
-        await self._cli("workloads", "show", names[0], "-n", NAMESPACE, "--kubeconfig", str(self._files[MANAGER]))
+        words = ("workloads", "show", names[0], "-n", NAMESPACE, "--kubeconfig", str(self._files[MANAGER]))
+        for line in await self._cli(*words):
+            self._tell.note(f"  {line}")
 
-    async def _cli(self, *words: str) -> None:
-        """Run a command of ours and show it with what it says. Raises ProgramError with that if it fails."""
+    async def _cli(self, *words: str) -> list[str]:
+        """Show a command of ours, run it, and answer what it says. Raises ProgramError with that if it fails."""
         self._tell.note(self._shown(words))
-        answer = await anyio.run_process([sys.executable, "-m", "multikueue", *words], check=False, stderr=None)
+        answer = await anyio.run_process(
+            [sys.executable, "-m", "multikueue", *words], check=False, stderr=subprocess.STDOUT
+        )
         text = answer.stdout.decode().rstrip()
         if answer.returncode:
             raise ProgramError(f"multikueue {shlex.join(words)} ended with {answer.returncode}:\n{text}")
-        for line in text.splitlines():
-            self._tell.note(f"  {line}")
+        return text.splitlines()
 
     def _shown(self, words: Sequence[str]) -> str:
         """The command as one would type it, in the folder with the kubeconfigs."""
@@ -380,12 +241,13 @@ class _Stage:
             await self.clients[MANAGER].create(plain_job(name))
 
     async def _follow(self, cluster: str, kind: Kind, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        async with self.clients[cluster].watch(kind, NAMESPACE) as changes:
+        async with self.clients[cluster].changes(kind, NAMESPACE) as changes:
             task_status.started()
             async for change, body in changes:
                 for line in self.story.see(cluster, change, body, at=self._now()):
                     self.tell.line(line)
                 self._play(cluster, body)
+        raise ProgramError(f"{cluster} ended a watch")
 
     def _play(self, cluster: str, body: Object) -> None:
         """A job that was started on a worker has run after a moment."""
@@ -415,14 +277,19 @@ async def _is_ready(client: Client) -> bool:
     if await client.find(WEBHOOKS, WEBHOOK) is None:
         return False
     found = [*await client.list(objects.MULTIKUEUE_CLUSTER), *await client.list(objects.ADMISSION_CHECK)]
-    return all(_true(body, "Active") for body in found)
+    return all(_is_true(body, "Active") for body in found)
 
 
 async def _is_over(clients: dict[str, Client], jobs: int) -> bool:
     """Whether all jobs are complete and the workers hold nothing of them."""
     local = await clients[MANAGER].list(JOB, NAMESPACE)
-    assert sum(_true(body, "Complete") is not None for body in local) == jobs, "not all jobs are complete"
+    assert sum(_is_true(body, "Complete") for body in local) == jobs, "not all jobs are complete"
     for cluster, client in clients.items():
         left: list[Any] = [] if cluster == MANAGER else await client.list(WORKLOAD, NAMESPACE)
         assert not left, f"copies are left on {cluster}"
     return True
+
+
+def _is_true(body: Object, name: str) -> bool:
+    found = objects.condition(body, name)
+    return found is not None and found["status"] == "True"

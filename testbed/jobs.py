@@ -80,7 +80,9 @@ def _conditions(body: Object, *names: str, reason: str) -> list[dict[str, Any]]:
     # A merge patch replaces the list, so what is there comes along (Suspended, say).
     kept = [entry for entry in body.get("status", {}).get("conditions") or [] if entry["type"] not in names]
     stamps = {"lastProbeTime": _now(), "lastTransitionTime": _now()}
-    new = [{"type": name, "status": "True", "reason": reason, "message": "by the test", **stamps} for name in names]
+    new = [
+        {"type": name, "status": "True", "reason": reason, "message": "as the testbed says", **stamps} for name in names
+    ]
     return [*kept, *new]
 
 

@@ -219,7 +219,8 @@ class Connection:
     async def _live(self) -> None:
         limit, timeout = self.settings.concurrency_per_cluster, self.settings.call_timeout.total_seconds()
         async with Client.connect(self.credentials, cluster=self.name, limit=limit, call_timeout=timeout) as client:
-            outbox: WorkQueue[ObjectKey] = WorkQueue()
+            retries = Backoff(first=self.settings.retry_first, cap=self.settings.retry_cap)
+            outbox: WorkQueue[ObjectKey] = WorkQueue(retries=retries)
             self.world.queues.outboxes[self.name] = outbox
             try:
                 await self._serve(client, outbox)
@@ -244,7 +245,6 @@ class Connection:
                 outbox,
                 performer.reconcile,
                 workers=self.settings.concurrency_per_cluster,
-                deadline=self.settings.reconcile_timeout,
             )
 
     def _stream_state(self, plural: str) -> Callable[[bool, str], None]:

@@ -29,7 +29,16 @@ from multikueue.dispatch.actions import (
 )
 from multikueue.dispatch.decide import decide
 from multikueue.dispatch.group import Reach
-from multikueue.errors import AlreadyExists, ApiError, Conflict, NotFound, ServerError, Throttled, Unauthorized
+from multikueue.errors import (
+    AlreadyExists,
+    ApiError,
+    ClusterUnreachable,
+    Conflict,
+    NotFound,
+    ServerError,
+    Throttled,
+    Unauthorized,
+)
 from multikueue.jobs.table import adapter_for
 from multikueue.kube.client import Client
 from multikueue.runtime import DONE, Result
@@ -89,12 +98,18 @@ class Outbox:
             attempt=action.attempt,
             queue=workload_spec(local).queue_name,
         )
+        unsure = key in self.worker.asked
         self.worker.asked[key] = action.attempt
         try:
             made = await self.client.create(JOBS, key.namespace, body)
         except AlreadyExists:
             await self._adopt(JOBS, self.worker.jobs, job.key, of=key)
-        except ApiError as error:
+        except (ApiError, ClusterUnreachable) as error:
+            if _is_unsure(error):
+                raise
+            if unsure:  # this request came to nothing, and an earlier one may not have
+                await self._find(job.key)
+            self.worker.asked.pop(key, None)
             self._refused(key, f"the job is refused: {error}", error)
         else:
             self.worker.jobs.upsert(made)
@@ -106,9 +121,14 @@ class Outbox:
         local = self.world.store.workloads.get(key)
         name = self.world.store.owner(local) if local else None
         if name is not None:
-            with contextlib.suppress(NotFound):
-                self.worker.jobs.upsert(await self.client.get(JOBS, name))
+            await self._find(name)
         self._answered(key)
+
+    async def _find(self, job: ObjectKey) -> None:
+        with contextlib.suppress(NotFound):
+            found = await self.client.get(JOBS, job)
+            if self._is_ours(found):
+                self.worker.jobs.upsert(found)
 
     def _answered(self, key: ObjectKey) -> None:
         self.worker.asked.pop(key, None)
@@ -150,15 +170,18 @@ class Outbox:
         except NotFound:
             self.world.queues.workloads.add(of or key)
             return
-        if found.metadata.labels.get(ORIGIN_LABEL) == self.world.origin:
+        if self._is_ours(found):
             log.info("remote.adopted", kind=kind.kind, attempt=found.metadata.annotations.get(ATTEMPT_ANNOTATION, ""))
             cache.upsert(found)
             return
         self._unfit(of or key, f"{kind.kind} {key} is there and not ours (no label {ORIGIN_LABEL}={self.world.origin})")
 
-    def _refused(self, key: ObjectKey, text: str, error: ApiError) -> None:
+    def _is_ours(self, found: Object) -> bool:
+        return found.metadata.labels.get(ORIGIN_LABEL) == self.world.origin
+
+    def _refused(self, key: ObjectKey, text: str, error: ApiError | ClusterUnreachable) -> None:
         """What may pass is tried again; what the server will refuse again makes the worker unfit for a while."""
-        if isinstance(error, (Throttled, ServerError, Unauthorized, Conflict)):
+        if isinstance(error, (Throttled, ServerError, Unauthorized, Conflict, ClusterUnreachable)):
             raise error
         self._unfit(key, text)
 
@@ -171,3 +194,8 @@ class Outbox:
         log.warning("remote.unfit", why=text)
         self.world.queues.workloads.add(key)
         self.world.queues.workloads.add_after(key, CONFLICT_MEMORY)
+
+
+def _is_unsure(error: ApiError | ClusterUnreachable) -> bool:
+    """Whether what was asked for may have been done all the same."""
+    return error.sent if isinstance(error, ClusterUnreachable) else isinstance(error, ServerError)

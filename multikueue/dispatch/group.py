@@ -20,7 +20,7 @@ from multikueue.api.workload import (
     Workload,
 )
 
-__all__ = ["CONTROLLER_NAME", "Group", "Reach", "Remote"]
+__all__ = ["CONTROLLER_NAME", "Group", "Reach", "Remote", "attempt_of"]
 
 
 class Reach(Enum):
@@ -90,11 +90,16 @@ class Remote:
 _mark = lru_cache(maxsize=1024)(render_time)
 
 
-def _attempt(local: Workload) -> str:
+def attempt_of(local: Workload) -> str:
+    """The mark of the present reservation, empty without one: the time it was made, and for whom.
+
+    The time alone would do for one workload, whose reservations are a second apart (`quota.transitions.reserve`), but
+    one that is deleted and made anew under its name may be reserved within the same second.
+    """
     reserved = local.condition(QUOTA_RESERVED)
     if reserved is None or reserved.status != "True" or reserved.last_transition_time is None:
         return ""
-    return _mark(reserved.last_transition_time)
+    return f"{_mark(reserved.last_transition_time)}/{local.metadata.uid}"
 
 
 def _check_state(local: Workload, name: str) -> AdmissionCheckState | None:
@@ -123,12 +128,12 @@ class Group:
     check_state: AdmissionCheckState | None = field(init=False, default=None)
     """Our entry in the local status.admissionChecks."""
     attempt: str = field(init=False, default="")
-    """The mark of the present reservation, empty without one: the time it was made."""
+    """The mark of the present reservation, empty without one: see `attempt_of`."""
 
     def __post_init__(self) -> None:
         if self.local is not None:  # asked for many times in each decision, so found out once
             object.__setattr__(self, "check_state", _check_state(self.local, self.check))
-            object.__setattr__(self, "attempt", _attempt(self.local))
+            object.__setattr__(self, "attempt", attempt_of(self.local))
 
     @property
     def others_ready(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -242,8 +243,14 @@ def _with_single_variables_of(container: Tree) -> Tree:
 def _is_same_pod_set(job: Job, pod_set: PodSet, *, ignore_tolerations: bool) -> bool:
     if pod_set.count != pods_count(job) or pod_set.min_count != _min_count(job):
         return False
-    ours = canonical(_with_single_variables(_part(_tree(job_spec(job).template), "spec")))
-    theirs = canonical(_part(_tree(pod_set.template), "spec"))
+    ours, theirs = bytes(job_spec(job).template), bytes(pod_set.template)
+    return _is_same_template(ours, theirs, ignore_tolerations)
+
+
+@lru_cache(maxsize=1024)  # asked again and again about the same few templates
+def _is_same_template(job: bytes, workload: bytes, ignore_tolerations: bool) -> bool:
+    ours = canonical(_with_single_variables(_part(_tree(msgspec.Raw(job)), "spec")))
+    theirs = canonical(_part(_tree(msgspec.Raw(workload)), "spec"))
     if not ignore_tolerations and ours.get("tolerations") != theirs.get("tolerations"):
         return False
     return all(is_pruned_copy(theirs.get(key, []), ours.get(key, [])) for key in ("containers", "initContainers"))

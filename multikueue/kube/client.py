@@ -25,7 +25,7 @@ from multikueue.kube.decode import Listing, list_of, object_of
 from multikueue.kube.errors import error_from_answer
 from multikueue.kube.identity import Identity, Proof
 from multikueue.kube.retry import is_repeatable, wait_before_retry
-from multikueue.kube.session import CONNECT_TIMEOUT, TRANSPORT_ERRORS, USER_AGENT, explain, open_session
+from multikueue.kube.session import CONNECT_TIMEOUT, NOT_SENT, TRANSPORT_ERRORS, USER_AGENT, explain, open_session
 
 if TYPE_CHECKING:
     from aiohttp.client import _RequestContextManager
@@ -469,7 +469,8 @@ class Client:
             raise
         except TRANSPORT_ERRORS as error:
             account.status = ClusterUnreachable.__name__
-            raise ClusterUnreachable(self.cluster, f"{request.verb} {request.plural}: {explain(error)}") from error
+            why = f"{request.verb} {request.plural}: {explain(error)}"
+            raise ClusterUnreachable(self.cluster, why, sent=not isinstance(error, NOT_SENT)) from error
         except RuntimeError as error:
             if not self._calls.closed:
                 raise

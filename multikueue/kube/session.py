@@ -13,7 +13,7 @@ from aiohttp.http import HttpProcessingError
 
 from multikueue import __version__
 
-__all__ = ["CONNECT_TIMEOUT", "TRANSPORT_ERRORS", "USER_AGENT", "explain", "open_session"]
+__all__ = ["CONNECT_TIMEOUT", "NOT_SENT", "TRANSPORT_ERRORS", "USER_AGENT", "explain", "open_session"]
 
 USER_AGENT = f"multikueue/{__version__}"
 
@@ -22,6 +22,9 @@ CONNECT_TIMEOUT = 10.0
 
 TRANSPORT_ERRORS = (aiohttp.ClientError, HttpProcessingError, TimeoutError, OSError)
 """All that a request raises when no usable answer came. Cancellation is none of them."""
+
+NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+"""Those of them that come before a byte of the request was sent: there was no connection to send it on."""
 
 _KEEP_ALIVE = 80.0
 """Seconds an idle connection is kept. New ones cost milliseconds of CPU; kube-apiserver closes them after 90 s, and we

@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 import structlog
 
-from multikueue.errors import Conflict, MultiKueueError, Throttled
+from multikueue.errors import ClusterUnreachable, Conflict, MultiKueueError, Throttled, Unauthorized
 from multikueue.runtime.failures import describe, is_expected, is_fatal, leaves
 from multikueue.runtime.queue import Closed, WorkQueue
 
@@ -29,6 +29,9 @@ class Result:
 
 DONE = Result()
 
+LASTING = 5
+"""Failures of a key in a row from which on trouble with a cluster is worth a warning of its own."""
+
 
 class Terminal(MultiKueueError):
     """Trying again cannot help: wait until something happens to the key."""
@@ -39,7 +42,6 @@ class _Controller(Generic[K]):
     name: str
     queue: WorkQueue[K]
     reconcile: Callable[[K], Awaitable[Result]]
-    deadline: timedelta | None
     on_error: Callable[[K, Exception], None]
 
     async def work(self) -> None:
@@ -60,8 +62,7 @@ class _Controller(Generic[K]):
 
     async def _attempt(self, key: K) -> None:
         try:
-            with anyio.fail_after(None if self.deadline is None else self.deadline.total_seconds()):
-                result = await self.reconcile(key)
+            result = await self.reconcile(key)
         except Exception as error:  # noqa: BLE001  # the boundary: one key's failure is never another's
             self._failed(key, error)
             return
@@ -93,6 +94,8 @@ def _log_retry(error: Exception, *, delay: timedelta, failures: int) -> None:
         log.error("reconcile.crashed", **facts, exc_info=error)
     elif all(isinstance(leaf, Conflict) for leaf in leaves(error)):
         log.debug("reconcile.conflicted", **facts)
+    elif failures < LASTING and all(isinstance(leaf, (ClusterUnreachable, Unauthorized)) for leaf in leaves(error)):
+        log.debug("reconcile.failed", **facts)  # its connection tells of it, once instead of once per key
     else:
         log.warning("reconcile.failed", **facts)
 
@@ -107,17 +110,16 @@ async def run_controller(
     reconcile: Callable[[K], Awaitable[Result]],
     *,
     workers: int,
-    deadline: timedelta | None = None,
     on_error: Callable[[K, Exception], None] = _ignore,
 ) -> None:
     """Runs `reconcile` over the keys of `queue` with that many workers, until the queue is closed.
 
     An error costs its key a back-off and nobody else anything: Terminal waits for the next event instead, Throttled
-    waits at least as long as the server asked. A reconcile that takes longer than `deadline` is cancelled and counts as
-    failed. `on_error` hears of every failure, for metrics; what it raises ends the controller. So does InvariantBroken,
+    waits at least as long as the server asked. There is no deadline here: each call that a reconcile makes has its own.
+    `on_error` hears of every failure, for metrics; what it raises ends the controller. So does InvariantBroken,
     raised within an exception group. Cancellation passes.
     """
-    controller = _Controller(name=name, queue=queue, reconcile=reconcile, deadline=deadline, on_error=on_error)
+    controller = _Controller(name=name, queue=queue, reconcile=reconcile, on_error=on_error)
     async with anyio.create_task_group() as tasks:
         for number in range(workers):
             tasks.start_soon(controller.work, name=f"{name}-{number}")

@@ -9,7 +9,7 @@ import pytest
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue import CONTROLLER_NAME
-from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, ServerError
+from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, ServerError, Unauthorized
 from tests.controllers.table import NAMESPACE, Table, job_body, table
 
 pytestmark = pytest.mark.anyio
@@ -157,6 +157,47 @@ async def test_a_job_asked_for_in_vain_keeps_the_others_out() -> None:
     world.workers["w1"].fault = lambda _verb, _plural: None
     world.connect("w1")
     await world.settle()
+    assert world.runs_on() == ["w1"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ClusterUnreachable("w1", "no connection", sent=False), Unauthorized(401, "Unauthorized", "who are you?")],
+    ids=["no connection", "our credentials are refused"],
+)
+async def test_a_job_that_surely_was_not_made_goes_elsewhere(error: ApiError | ClusterUnreachable) -> None:
+    world = table()
+    world.submit()
+    await world.settle()
+    world.workers["w1"].fault = lambda verb, plural: error if (verb, plural) == ("create", "jobs") else None
+    world.admit("w1")
+    await world.settle()
+    world.cut("w1")
+    await world.settle()
+    assert "w2" in world.copies()
+    world.admit("w2")
+    await world.settle()
+    assert world.runs_on() == ["w2"]
+
+
+async def test_a_refusal_does_not_hide_a_job_whose_answer_was_lost_before() -> None:
+    world = table()
+    world.submit()
+    await world.settle()
+    worker, known = world.workers["w1"], world.store.worker("w1").jobs
+    silence = ClusterUnreachable("w1", "no answer")
+    worker.lose_answer = lambda verb, plural: silence if (verb, plural) == ("create", "jobs") else None
+    worker.fault = lambda verb, plural: silence if (verb, plural) == ("get", "jobs") else None
+    known.upsert = lambda _item: None  # type: ignore[assignment,method-assign]  # nor does the watch tell
+    world.admit("w1")
+    await world.settle()
+    del known.upsert
+    assert world.store.worker("w1").asked
+    refusal = Forbidden(403, "Forbidden", "no")
+    worker.fault = lambda verb, plural: refusal if (verb, plural) == ("create", "jobs") else None
+    world.queues.workloads.add(world.key())
+    await world.settle()
+    assert world.status()["clusterName"] == "w1"
     assert world.runs_on() == ["w1"]
 
 

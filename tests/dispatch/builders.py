@@ -9,13 +9,12 @@ from typing import Any
 from multikueue.api.job import Job
 from multikueue.api.workload import Workload
 from multikueue.dispatch.decide import Decision, decide
-from multikueue.dispatch.group import Group, Reach, Remote
+from multikueue.dispatch.group import Group, Reach, Remote, attempt_of
 from multikueue.strategy import Fleet, Nomination
 from multikueue.strategy import Workload as StrategyWorkload
 from multikueue.testing import NOW, job, workload
 from multikueue.testing.workloads import JobBuilder, WorkloadBuilder
 
-ATTEMPT = NOW.strftime("%Y-%m-%dT%H:%M:%SZ")
 EARLIER = "2025-12-31T00:00:00Z"
 CHECK = "mk"
 
@@ -37,6 +36,9 @@ def reserved() -> WorkloadBuilder:
 
 def won(cluster: str = "w1") -> WorkloadBuilder:
     return reserved().check(CHECK, "Ready").admitted().cluster_name(cluster)
+
+
+ATTEMPT = attempt_of(reserved().build())
 
 
 def copy(attempt: str = ATTEMPT) -> WorkloadBuilder:

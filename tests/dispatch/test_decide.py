@@ -136,6 +136,13 @@ def test_a_copy_left_from_an_earlier_attempt_is_removed_and_cannot_win() -> None
     assert told(decision) == ["DeleteWorkload w1"]
 
 
+def test_what_is_left_of_a_deleted_workload_of_that_name_is_removed_and_cannot_win() -> None:
+    anew = reserved().uid("another")  # made and reserved within the second, so that the times are the same
+    decision = decided(anew, worker("w1", admitted_copy(), remote_job()))
+    assert decision.phase is Phase.NOMINATING
+    assert told(decision) == ["DeleteJob w1", "DeleteWorkload w1"]
+
+
 def test_a_copy_without_a_mark_counts_if_it_is_not_older_than_the_reservation() -> None:
     unmarked = pending().origin().reserved("remote").admitted()
     assert decided(reserved(), worker("w1", unmarked.created(NOW))).phase is Phase.ADMITTED

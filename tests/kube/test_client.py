@@ -359,8 +359,11 @@ async def test_a_conflict_is_never_repeated() -> None:
 async def test_a_server_that_does_not_answer_costs_no_more_than_the_deadline() -> None:
     async with client_of(hangs, call_timeout=0.2) as (client, _):
         started = monotonic()
-        with pytest.raises(ClusterUnreachable, match=r"cluster w1 is unreachable: get jobs: no answer in time"):
+        with pytest.raises(
+            ClusterUnreachable, match=r"cluster w1 is unreachable: get jobs: no answer in time"
+        ) as raised:
             await client.get(JOBS, A)
+        assert raised.value.sent
     assert monotonic() - started < 1
 
 
@@ -375,8 +378,9 @@ async def test_nobody_there() -> None:
         taken.bind(("127.0.0.1", 0))  # bound but not listening: nobody else gets the port, nobody answers
         server = f"http://127.0.0.1:{taken.getsockname()[1]}"
         async with Client.connect(Credentials(server=server), cluster="w1", call_timeout=0.05) as client:
-            with pytest.raises(ClusterUnreachable, match=r"no connection: .*Connect call failed"):
+            with pytest.raises(ClusterUnreachable, match=r"no connection: .*Connect call failed") as raised:
                 await client.get(JOBS, A)
+            assert not raised.value.sent
 
 
 async def test_cancellation_passes_and_leaves_the_client_usable() -> None:

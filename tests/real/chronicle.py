@@ -68,15 +68,15 @@ class Chronicle:
         async for type_, body in client.watch(kind, self.team.namespace):
             meta = body["metadata"]
             gone = type_ == "DELETED"
-            change = Change(
-                int(meta["resourceVersion"]), cluster, kind.kind, meta["name"], None if gone else body
-            )
+            change = Change(int(meta["resourceVersion"]), cluster, kind.kind, meta["name"], None if gone else body)
             self.changes[change.key, change.revision] = change
 
     def story(self, *, cluster: str | None = None, kind: Kind | None = None, name: str | None = None) -> list[Change]:
         """The changes in order, perhaps only those of a cluster, of a kind, of a name."""
         wanted = (cluster, kind.kind if kind else None, name)
-        found = (c for c in self.changes.values() if all(w is None or w == k for w, k in zip(wanted, c.key, strict=True)))
+        found = (
+            c for c in self.changes.values() if all(w is None or w == k for w, k in zip(wanted, c.key, strict=True))
+        )
         return sorted(found, key=lambda change: change.revision)
 
     def first(self, holds: Callable[[Object], object], **where: object) -> int:
@@ -153,9 +153,15 @@ class Chronicle:
         ours = {c.key for c in self.story() if c.body is not None and _is_ours(c.body)}
         kinds = {"jobs": JOB.kind, "workloads": WORKLOAD.kind}
         for worker, mark in self.marks.items():
-            for event in self.team.bed.planes[worker].audit.events(mark, await self.team.bed.planes[worker].audit.settled()):
+            for event in self.team.bed.planes[worker].audit.events(
+                mark, await self.team.bed.planes[worker].audit.settled()
+            ):
                 kind = kinds.get(event.resource.partition("/")[0])
-                if event.call.agent != AGENT or event.namespace != self.team.namespace or event.call.verb not in CHANGES:
+                if (
+                    event.call.agent != AGENT
+                    or event.namespace != self.team.namespace
+                    or event.call.verb not in CHANGES
+                ):
                     continue
                 if event.code < 400:
                     assert kind and (worker, kind, event.name) in ours, f"{event.verb} of {event.resource} {event.name}"
@@ -194,7 +200,9 @@ def one_worker_at_most_holds_the_job(world: World, change: Change, _: Object | N
             yield f"{change.name} is on {holders}"
 
 
-def a_winner_was_nominated_and_ends_the_nomination(world: World, change: Change, before: Object | None) -> Iterator[str]:
+def a_winner_was_nominated_and_ends_the_nomination(
+    world: World, change: Change, before: Object | None
+) -> Iterator[str]:
     """I2."""
     if change.kind != WORKLOAD.kind or change.cluster != HOME or change.body is None:
         return

@@ -64,7 +64,7 @@ async def crew(bed: Testbed, manager: Manager) -> AsyncIterator[Team]:
     """A team whose workers are all connected."""
     try:
         async with team(bed) as members:
-            await members.all_active()
+            await members.all_active(manager)
             yield members
     except BaseException as error:
         error.add_note(f"the manager's log ends with:\n{manager.tail()}")

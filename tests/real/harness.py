@@ -6,6 +6,7 @@ judged from the API servers, never from inside the process.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,13 +24,13 @@ import anyio
 
 from testbed import objects, queues
 from testbed.bed import Testbed, unique
-from testbed.client import Client, Kind, eventually
+from testbed.client import ApiError, Client, Kind, eventually
 from testbed.jobs import complete_job
 from testbed.kubeconfig import dump
 from testbed.objects import JOB, MULTIKUEUE_CLUSTER, WORKLOAD, Object
 from testbed.proxy import Link
 
-__all__ = ["QUICK", "Manager", "Starts", "Team", "Wins", "complaints", "logged", "starts", "team", "wins"]
+__all__ = ["QUICK", "Manager", "Starts", "Team", "Wins", "complaints", "logged", "played", "starts", "team", "wins"]
 
 QUICK: Mapping[str, str] = {
     "MULTIKUEUE_LOG__FORMAT": "json",
@@ -38,6 +39,9 @@ QUICK: Mapping[str, str] = {
     "MULTIKUEUE_DISPATCH__GC_INTERVAL": "5s",
 }
 """Settings of the tests: nobody waits a minute to see a retry."""
+
+End = Callable[[Client, str, str], Awaitable[object]]
+"""What brings a job to its end: `complete_job` and the like."""
 
 
 class Manager:
@@ -87,6 +91,17 @@ class Manager:
 
     def thaw(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
+
+    @asynccontextmanager
+    async def reborn(self, **settings: str) -> AsyncIterator[Manager]:
+        """Run with other settings for as long as the block lasts."""
+        self.kill()
+        self.start(**{f"MULTIKUEUE_{key}": value for key, value in settings.items()})
+        try:
+            yield self
+        finally:
+            self.kill()
+            self.start()
 
     async def ended(self) -> None:
         """Waits until it has died by itself."""
@@ -175,7 +190,8 @@ class Team:
         """The worker that won, once one has: its plane's name."""
 
         async def decided() -> str | None:
-            return (await self.workload(name)).get("status", {}).get("clusterName")
+            found: str | None = (await self.workload(name)).get("status", {}).get("clusterName")
+            return found
 
         return self.worker_of(await eventually(decided, timeout=timeout))
 
@@ -217,6 +233,38 @@ class Team:
         body = await eventually(over, timeout=timeout)
         await self.clean(name, timeout=timeout)
         return body
+
+    async def submit_all(self, names: Sequence[str], *, at_once: int = 12) -> None:
+        """Submit jobs, so many calls at a time."""
+        waiting = iter(names)
+
+        async def submitter() -> None:
+            for name in waiting:
+                await self.submit(name)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(min(at_once, len(names))):
+                tasks.start_soon(submitter)
+
+    async def all_over(self, *, timeout: float = 60) -> dict[str, str]:
+        """How each job of the namespace ended (Complete or Failed), once all have, with their workloads, and nothing is
+        left on any worker."""
+
+        async def over() -> dict[str, str]:
+            jobs = await self.manager.list(JOB, self.namespace)
+            ends = {body["metadata"]["name"]: _end(body) for body in jobs}
+            running = sorted(name for name, end in ends.items() if not end)
+            assert not running, f"{len(running)} jobs are not finished: {running[:5]}"
+            workloads = await self.manager.list(WORKLOAD, self.namespace)
+            unfinished = [body["metadata"]["name"] for body in workloads if not _is_finished(body)]
+            assert not unfinished, f"{len(unfinished)} workloads are not finished: {unfinished[:5]}"
+            for worker, client in self.clients.items():
+                for kind in (JOB, WORKLOAD):
+                    left = await client.list(kind, self.namespace, labels=f"{ORIGIN_LABEL}={ORIGIN}")
+                    assert not left, f"{len(left)} of {kind.kind} are left on {worker}"
+            return ends
+
+        return await eventually(over, timeout=timeout, interval=0.3)
 
     async def clean(self, name: str = "job", *, timeout: float = 20) -> None:
         """Waits until no worker holds anything of ours in this namespace with that job's name."""
@@ -280,9 +328,26 @@ class Team:
 
         return await eventually(has, timeout=timeout)
 
-    async def all_active(self) -> None:
+    async def all_active(self, manager: Manager | None = None) -> None:
+        """Waits until all workers are connected; a `manager` that ends meanwhile is an error at once."""
+
+        async def connected(worker: str) -> Object:
+            if manager is not None and not manager.alive:
+                raise RuntimeError("the manager has ended")
+            return await self.active(worker, timeout=0)
+
         for worker in self.links:
-            await self.active(worker, timeout=40)
+            await eventually(lambda w=worker: connected(w), timeout=40)  # type: ignore[misc]
+
+
+def _end(job: Object) -> str:
+    ends = [c["type"] for c in job.get("status", {}).get("conditions") or [] if c["status"] == "True"]
+    return next((end for end in ("Complete", "Failed") if end in ends), "")
+
+
+def _is_finished(workload: Object) -> bool:
+    finished = objects.condition(workload, "Finished")
+    return finished is not None and finished["status"] == "True"
 
 
 EVENT = Kind("v1", "Event")
@@ -348,7 +413,7 @@ class Starts:
     _seen: set[tuple[str, str]] = field(default_factory=set)
     _news: anyio.Event = field(default_factory=anyio.Event)
 
-    async def follow(self, worker: str, on_start: Callable[[str, str], None] | None) -> None:
+    async def follow(self, worker: str, on_start: Callable[[str, str], object] | None) -> None:
         async for _, body in self.team.clients[worker].watch(JOB, self.team.namespace):
             meta = body["metadata"]
             self._seen.add((worker, meta["name"]))
@@ -387,7 +452,7 @@ class Starts:
 
 
 @asynccontextmanager
-async def starts(members: Team, on_start: Callable[[str, str], None] | None = None) -> AsyncIterator[Starts]:
+async def starts(members: Team, on_start: Callable[[str, str], object] | None = None) -> AsyncIterator[Starts]:
     """Record a team's starts as long as the block lasts; `on_start(worker, job)` is told each at once."""
     record = Starts(members)
     async with anyio.create_task_group() as tasks:
@@ -397,18 +462,37 @@ async def starts(members: Team, on_start: Callable[[str, str], None] | None = No
         tasks.cancel_scope.cancel()
 
 
+@asynccontextmanager
+async def played(members: Team, *, after: float = 0.0, end: End = complete_job) -> AsyncIterator[Starts]:
+    """Record starts, and bring each job that starts to its `end` so many seconds later: nodes and pods in one."""
+
+    async def play(worker: str, name: str) -> None:
+        await anyio.sleep(after)
+        with contextlib.suppress(ApiError):  # removed meanwhile
+            await end(members.clients[worker], members.namespace, name)
+
+    async with anyio.create_task_group() as tasks:
+        async with starts(members, lambda worker, name: tasks.start_soon(play, worker, name)) as record:
+            yield record
+        tasks.cancel_scope.cancel()
+
+
 @dataclass(slots=True)
 class Wins:
-    """When each workload of a team got its winner: workload name to (seconds on our clock, cluster), by a watch."""
+    """When each workload of a team got its winner: workload name to (seconds on our clock, worker), by a watch.
+
+    Only jobs whose name begins with `prefix` count.
+    """
 
     team: Team
+    prefix: str = ""
     found: dict[str, tuple[float, str]] = field(default_factory=dict)
     _news: anyio.Event = field(default_factory=anyio.Event)
 
     async def follow(self) -> None:
         async for _, body in self.team.manager.watch(WORKLOAD, self.team.namespace):
             name, winner = body["metadata"]["name"], body.get("status", {}).get("clusterName")
-            if winner and name not in self.found:
+            if winner and name not in self.found and name.startswith(f"job-{self.prefix}"):
                 self.found[name] = (time.monotonic(), self.team.worker_of(winner))
                 self._news.set()
                 self._news = anyio.Event()
@@ -427,9 +511,9 @@ class Wins:
 
 
 @asynccontextmanager
-async def wins(members: Team) -> AsyncIterator[Wins]:
+async def wins(members: Team, prefix: str = "") -> AsyncIterator[Wins]:
     """Record a team's wins as long as the block lasts."""
-    record = Wins(members)
+    record = Wins(members, prefix)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(record.follow)
         yield record

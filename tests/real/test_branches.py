@@ -111,7 +111,9 @@ async def _worker_check(crew: Team, worker: str) -> str:
 async def _queue_is_active(client: Client, name: str) -> bool:
     body = await client.get(CLUSTER_QUEUE, name)
     active = objects.condition(body, "Active")
-    return bool(active and active["status"] == "True" and active["observedGeneration"] == body["metadata"]["generation"])
+    return bool(
+        active and active["status"] == "True" and active["observedGeneration"] == body["metadata"]["generation"]
+    )
 
 
 async def _say_ready(crew: Team, worker: str, check: str) -> None:
@@ -156,17 +158,18 @@ async def change_job(crew: Team, worker: str) -> None:
 Disturbance = Callable[[Team, str], Awaitable[None]]
 
 
-@pytest.mark.parametrize(("disturb", "words"), [
-    pytest.param(deactivate, "evicted on worker cluster", id="deactivated"),
-    pytest.param(drain, "evicted on worker cluster", id="drained"),
-    pytest.param(preempt, "evicted on worker cluster", id="preempted"),
-    pytest.param(delete_job, "no longer exists on worker cluster", id="job deleted"),
-    pytest.param(delete_copy, "worker cluster", id="copy deleted"),
-    pytest.param(change_job, "ended as OutOfSync", id="out of sync"),
-])
-async def test_a_job_that_its_worker_gives_up_is_dispatched_again(
-    crew: Team, disturb: Disturbance, words: str
-) -> None:
+@pytest.mark.parametrize(
+    ("disturb", "words"),
+    [
+        pytest.param(deactivate, "evicted on worker cluster", id="deactivated"),
+        pytest.param(drain, "evicted on worker cluster", id="drained"),
+        pytest.param(preempt, "evicted on worker cluster", id="preempted"),
+        pytest.param(delete_job, "no longer exists on worker cluster", id="job deleted"),
+        pytest.param(delete_copy, "worker cluster", id="copy deleted"),
+        pytest.param(change_job, "ended as OutOfSync", id="out of sync"),
+    ],
+)
+async def test_a_job_that_its_worker_gives_up_is_dispatched_again(crew: Team, disturb: Disturbance, words: str) -> None:
     async with starts(crew) as started:
         await crew.submit(requests={"cpu": "1"}, completions=5)
         worker = await started.first()

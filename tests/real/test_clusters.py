@@ -38,7 +38,9 @@ class Corner:
     async def secret(self, short: str, config: Object | bytes | None = None) -> None:
         """A good kubeconfig of a worker, unless another one is given."""
         data = self.kubeconfig() if config is None else config
-        await self.client.apply(objects.kubeconfig_secret(self.full(short), data if isinstance(data, bytes) else dump(data)))
+        await self.client.apply(
+            objects.kubeconfig_secret(self.full(short), data if isinstance(data, bytes) else dump(data))
+        )
 
     def kubeconfig(self) -> Object:
         return self.bed.workers[0].kubeconfig()
@@ -100,11 +102,14 @@ async def test_a_check_tells_how_far_its_clusters_are(corner: Corner) -> None:
     await corner.check_says("BadConfig", "not found")
 
 
-@pytest.mark.parametrize(("parameters", "message"), [
-    pytest.param(None, "missing parameters reference", id="none"),
-    pytest.param({"apiGroup": "example.com", "kind": "MultiKueueConfig"}, "bad parameters reference", id="group"),
-    pytest.param({"apiGroup": "kueue.x-k8s.io", "kind": "Other"}, "bad parameters reference", id="kind"),
-])
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        pytest.param(None, "missing parameters reference", id="none"),
+        pytest.param({"apiGroup": "example.com", "kind": "MultiKueueConfig"}, "bad parameters reference", id="group"),
+        pytest.param({"apiGroup": "kueue.x-k8s.io", "kind": "Other"}, "bad parameters reference", id="kind"),
+    ],
+)
 async def test_a_check_with_wrong_parameters_says_so(corner: Corner, parameters: Object | None, message: str) -> None:
     body = objects.admission_check(corner.name, config=corner.name)
     del body["spec"]["parameters"]
@@ -144,20 +149,27 @@ def _second_user(config: Object) -> None:
     config["users"].append({"name": "second", "user": {"tokenFile": "/etc/token"}})
 
 
-@pytest.mark.parametrize(("spoil", "message"), [
-    pytest.param(_of_user(tokenFile="/etc/token"), "tokenFile is not allowed", id="token file"),
-    pytest.param(_second_user, "tokenFile is not allowed", id="a second user"),
-    pytest.param(
-        _of_cluster(**{"insecure-skip-tls-verify": True}), "insecure TLS verification is not allowed", id="insecure TLS"
-    ),
-    pytest.param(_authority_by_path, "certificate-authority file paths are not allowed", id="CA by path"),
-    pytest.param(_of_cluster(server=""), "server URL is required", id="no server"),
-    pytest.param(_of_cluster(server="http://127.0.0.1:1"), "plain http is not allowed", id="plain http"),
-    pytest.param(_of_cluster(server="https://bad_host:1"), "untrusted server endpoint", id="odd host"),
-    pytest.param(_of_user(username="me", password="secret"), "basic auth is not allowed", id="password"),
-    pytest.param(_of_user(exec={"command": "steal"}), "exec plugins are not allowed", id="exec"),
-    pytest.param(_of_user(**{"auth-provider": {"name": "gcp"}}), "auth providers are not allowed", id="auth provider"),
-])
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        pytest.param(_of_user(tokenFile="/etc/token"), "tokenFile is not allowed", id="token file"),
+        pytest.param(_second_user, "tokenFile is not allowed", id="a second user"),
+        pytest.param(
+            _of_cluster(**{"insecure-skip-tls-verify": True}),
+            "insecure TLS verification is not allowed",
+            id="insecure TLS",
+        ),
+        pytest.param(_authority_by_path, "certificate-authority file paths are not allowed", id="CA by path"),
+        pytest.param(_of_cluster(server=""), "server URL is required", id="no server"),
+        pytest.param(_of_cluster(server="http://127.0.0.1:1"), "plain http is not allowed", id="plain http"),
+        pytest.param(_of_cluster(server="https://bad_host:1"), "untrusted server endpoint", id="odd host"),
+        pytest.param(_of_user(username="me", password="secret"), "basic auth is not allowed", id="password"),
+        pytest.param(_of_user(exec={"command": "steal"}), "exec plugins are not allowed", id="exec"),
+        pytest.param(
+            _of_user(**{"auth-provider": {"name": "gcp"}}), "auth providers are not allowed", id="auth provider"
+        ),
+    ],
+)
 async def test_an_insecure_kubeconfig_is_refused_until_it_is_mended(
     corner: Corner, spoil: Callable[[Object], None], message: str
 ) -> None:

@@ -29,7 +29,7 @@ PARTS = ("clusters", "users", "contexts")
 def _bed(bed: Testbed) -> Iterator[ContextBed]:
     configs = [_as_kind_writes_it(plane) for plane in (bed.manager, *bed.workers)]
     together = {part: [entry for config in configs for entry in config[part]] for part in PARTS}
-    contexts = ContextBed(together, [entry["name"] for entry in together["contexts"]])
+    contexts = ContextBed(together, [str(entry["name"]) for entry in together["contexts"]])
     anyio.run(contexts.open)
     yield contexts
     anyio.run(contexts.close)

@@ -163,10 +163,13 @@ async def test_what_does_not_fit_one_flavor_goes_to_the_next(crew: Team) -> None
     for flavor in ("small", "large"):
         await crew.manager.apply(objects.resource_flavor(f"{crew.namespace}-{flavor}"))
     small, large = f"{crew.namespace}-small", f"{crew.namespace}-large"
-    compute = {"coveredResources": ["cpu"], "flavors": [
-        {"name": small, "resources": [{"name": "cpu", "nominalQuota": "2"}]},
-        {"name": large, "resources": [{"name": "cpu", "nominalQuota": "20"}]},
-    ]}
+    compute = {
+        "coveredResources": ["cpu"],
+        "flavors": [
+            {"name": small, "resources": [{"name": "cpu", "nominalQuota": "2"}]},
+            {"name": large, "resources": [{"name": "cpu", "nominalQuota": "20"}]},
+        ],
+    }
     name = await queue(crew, "two", resourceGroups=[compute, group("default", memory="10Gi")])
     for job, cpu, flavor in (("modest", "2", small), ("greedy", "15", large)):
         await crew.submit(job, queue="two", requests={"cpu": cpu, "memory": "1Gi"})
@@ -388,8 +391,10 @@ async def test_queues_count_their_workloads(crew: Team) -> None:
     for kind, name in ((CLUSTER_QUEUE, crew.namespace), (LOCAL_QUEUE, "main")):
         await eventually(lambda k=kind, n=name: counts(crew, k, n, **expected))
         body = await crew.manager.get(kind, name, crew.namespace if kind == LOCAL_QUEUE else None)
-        reserved, used = ({r["name"]: r["total"] for r in body["status"][f][0]["resources"]} for f in
-                          ("flavorsReservation", "flavorsUsage"))
+        reserved, used = (
+            {r["name"]: r["total"] for r in body["status"][f][0]["resources"]}
+            for f in ("flavorsReservation", "flavorsUsage")
+        )
         assert (reserved, used) == ({"cpu": "30", "memory": "30Gi"}, {"cpu": "10", "memory": "10Gi"})
         active = objects.condition(body, "Active")
         assert active is not None and (active["status"], active["reason"]) == ("True", "Ready")
@@ -413,7 +418,9 @@ async def _per_flavor(crew: Team) -> Object:
 
 
 async def _with_provisioning(crew: Team) -> Object:
-    body = objects.admission_check(f"{crew.namespace}-prov", config="x", controller="kueue.x-k8s.io/provisioning-request")
+    body = objects.admission_check(
+        f"{crew.namespace}-prov", config="x", controller="kueue.x-k8s.io/provisioning-request"
+    )
     del body["spec"]["parameters"]
     await crew.manager.create(body)
     await set_active(crew, body["metadata"]["name"])
@@ -442,15 +449,20 @@ def _checks(*names: str) -> Object:
     return {"admissionChecks": [{"name": name} for name in names]}
 
 
-@pytest.mark.parametrize(("fault", "reason", "words"), [
-    pytest.param(_second_of_ours, "MultipleMultiKueueAdmissionChecks", "-second", id="two checks of ours"),
-    pytest.param(_per_flavor, "MultiKueueAdmissionCheckAppliedPerFlavor", "some flavors only", id="ours per flavor"),
-    pytest.param(_with_provisioning, "MultiKueueWithProvisioningRequest", "-prov", id="ours with provisioning"),
-    pytest.param(_inactive, "AdmissionCheckInactive", "-off", id="an inactive check"),
-    pytest.param(_missing_check, "AdmissionCheckNotFound", "-nowhere", id="a check that is not there"),
-    pytest.param(_missing_flavor, "FlavorNotFound", "-nowhere", id="a flavor that is not there"),
-    pytest.param(_stopped, "Stopped", "stopped", id="stopped"),
-])
+@pytest.mark.parametrize(
+    ("fault", "reason", "words"),
+    [
+        pytest.param(_second_of_ours, "MultipleMultiKueueAdmissionChecks", "-second", id="two checks of ours"),
+        pytest.param(
+            _per_flavor, "MultiKueueAdmissionCheckAppliedPerFlavor", "some flavors only", id="ours per flavor"
+        ),
+        pytest.param(_with_provisioning, "MultiKueueWithProvisioningRequest", "-prov", id="ours with provisioning"),
+        pytest.param(_inactive, "AdmissionCheckInactive", "-off", id="an inactive check"),
+        pytest.param(_missing_check, "AdmissionCheckNotFound", "-nowhere", id="a check that is not there"),
+        pytest.param(_missing_flavor, "FlavorNotFound", "-nowhere", id="a flavor that is not there"),
+        pytest.param(_stopped, "Stopped", "stopped", id="stopped"),
+    ],
+)
 async def test_a_queue_that_cannot_work_says_why_and_works_once_mended(  # type: ignore[no-untyped-def]
     crew: Team, fault, reason: str, words: str
 ) -> None:

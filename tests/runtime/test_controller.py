@@ -113,8 +113,10 @@ async def test_throttled_waits_as_long_as_the_server_asked() -> None:
 @pytest.mark.parametrize(
     ("error", "event", "level", "traceback"),
     [
-        pytest.param(DOWN, "reconcile.failed", "warning", False, id="an expected error is a warning"),
-        pytest.param(StrategyError("it raised"), "reconcile.failed", "warning", False, id="so is a strategy's fault"),
+        pytest.param(
+            StrategyError("it raised"), "reconcile.failed", "warning", False, id="an expected error is a warning"
+        ),
+        pytest.param(DOWN, "reconcile.failed", "debug", False, id="a cluster out of reach is its connection's news"),
         pytest.param(
             Conflict(409, "Conflict", "x"), "reconcile.conflicted", "debug", False, id="a conflict is nothing"
         ),
@@ -127,6 +129,11 @@ async def test_errors_are_logged_for_what_they_are(error: Exception, event: str,
         (event, level, 1.0, 1)
     ]
     assert (logs[0].get("exc_info") is error) == traceback
+
+
+async def test_lasting_trouble_with_a_cluster_is_a_warning_in_the_end() -> None:
+    logs = await Script(*[DOWN] * 6).run(queue("a"))
+    assert [log["log_level"] for log in logs] == ["debug"] * 4 + ["warning"] * 2
 
 
 async def test_every_failure_is_told() -> None:
@@ -144,26 +151,6 @@ async def test_a_broken_invariant_ends_the_controller() -> None:
     with pytest.raises(ExceptionGroup) as caught:
         await Script(ExceptionGroup("x", [DOWN, InvariantBroken("two winners")])).run(queue("a"))
     assert caught.group_contains(InvariantBroken, match="two winners")
-
-
-async def test_a_reconcile_past_its_deadline_is_cancelled_and_tried_again() -> None:
-    ended: list[str] = []
-
-    async def hangs_once(_key: str) -> Result:
-        try:
-            await anyio.sleep(0 if ended else 3600)
-        finally:
-            ended.append(f"at {anyio.current_time() - began:g}")
-        return DONE
-
-    work, began = queue("a"), anyio.current_time()
-    with capture_logs() as logs:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(close_after, 100, work)
-            await run_controller("c", work, hangs_once, workers=1, deadline=10 * SECOND)
-
-    assert ended == ["at 10", "at 11"]
-    assert [log["event"] for log in logs] == ["reconcile.failed"]
 
 
 async def test_workers_bound_how_many_keys_are_worked_on_at_once() -> None:
