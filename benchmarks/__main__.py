@@ -53,6 +53,7 @@ def bench(
     rested: Annotated[int, typer.Option(min=1, help="Jobs one after another, on idle clusters.")] = 20,
     workers: Annotated[int, typer.Option(min=1, help="Worker clusters.")] = 3,
     only: Annotated[Only | None, typer.Option(help="Measure one side alone.")] = None,
+    hold: Annotated[bool, typer.Option("--hold", help="Let the jobs run until the whole burst is dispatched.")] = False,
     ceiling: Annotated[
         bool, typer.Option("--ceiling", help="Also measure a script that decides nothing: what the testbed allows.")
     ] = False,
@@ -68,12 +69,12 @@ def bench(
     if context.invoked_subcommand is not None:
         return
     sides: list[Contestant] = [
-        Contestant("ours", lambda bed: Ours(bed, profile=profile), Load(rested, jobs)),
-        Contestant("peer", Peer, Load(max(1, rested // 2), peer_jobs or jobs)),
+        Contestant("ours", lambda bed: Ours(bed, profile=profile), Load(rested, jobs, hold)),
+        Contestant("peer", Peer, Load(max(1, rested // 2), peer_jobs or jobs, hold)),
     ]
     chosen = [each for each in sides if only in (None, each.name)]
     if ceiling:
-        chosen.append(Contestant("ceiling", Ceiling, Load(rested, jobs)))
+        chosen.append(Contestant("ceiling", Ceiling, Load(rested, jobs, hold)))
     report = anyio.run(_run, workers, chosen, backend_options={"use_uvloop": True})
     print(FORMS[output](report))
     if save is not None:

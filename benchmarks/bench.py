@@ -32,10 +32,14 @@ LOG_LINES = 5
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a side gets to do: so many jobs one after another, then so many at once."""
+    """What a side gets to do: so many jobs one after another, then so many at once.
+
+    `hold`: the jobs of the burst run until all of them are dispatched, so that nobody's finishing slows it down.
+    """
 
     rested: int
     burst: int
+    hold: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,7 @@ async def measure(side: Side, load: Load, say: Say) -> Figures:
             wires = [await stack.enter_async_context(Wire.open(plane)) for plane in side.bed.planes.values()]
             driver = Driver(wires[0], wires[1:], namespace=side.namespace)
             rest = await _rest(side, driver, load.rested, say)
-            burst = await _burst(side, driver, load.burst, say)
+            burst = await _burst(side, driver, load, say)
             await driver.forget()
     except BaseException as error:
         error.add_note(f"the log of {side.name} ends with:\n{side.process.tail(LOG_LINES)}")
@@ -102,14 +106,19 @@ async def _one_by_one(driver: Driver, names: Sequence[str]) -> None:
         await anyio.sleep(REST_SECONDS)
 
 
-async def _burst(side: Side, driver: Driver, jobs: int, say: Say) -> Burst:
+async def _burst(side: Side, driver: Driver, load: Load, say: Say) -> Burst:
+    jobs = load.burst
     say(f"{side.name}: {jobs} jobs at once")
     await anyio.sleep(CALM_SECONDS)
     marks = await _marks(side.bed)
     programs = _programs(side)
     async with driver.watching() as times:
         before = meters.read(programs)
+        if load.hold:
+            driver.hold()
         await driver.submit([f"burst-{number:05}" for number in range(jobs)])
+        await driver.reached(Stage.WON, jobs, patience=PATIENCE_SECONDS)
+        driver.let_go()
         await _all_over(driver, jobs)
         cpu = meters.read(programs).since(before)
         memory = meters.memory(side.process.pid)

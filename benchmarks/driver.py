@@ -39,6 +39,8 @@ class Driver:
         self._body = _job_body(namespace)
         self._jobs: dict[str, str] = {}  # by the name of their workload, which the copies share
         self._runs_on: dict[str, Wire] = {}
+        self._holding = False
+        self._held: list[str] = []
         self._news = anyio.Event()
         self._tasks: anyio.abc.TaskGroup | None = None
 
@@ -74,6 +76,18 @@ class Driver:
         async with anyio.create_task_group() as tasks:
             for _ in range(min(CONNECTIONS, len(names))):
                 tasks.start_soon(submitter)
+
+    def hold(self) -> None:
+        """From now on jobs run until `let_go`."""
+        self._holding = True
+
+    def let_go(self) -> None:
+        """Complete the jobs that were held, and from now on each as soon as it runs."""
+        assert self._tasks is not None
+        self._holding = False
+        for name in self._held:
+            self._tasks.start_soon(self._complete, self._runs_on[name], name)
+        self._held.clear()
 
     async def reached(self, stage: Stage, number: int, *, patience: float) -> bool:
         """Wait until so many jobs came to a stage; False when nothing at all has happened for `patience` seconds."""
@@ -163,7 +177,11 @@ class Driver:
     def _complete_soon(self, name: str) -> None:
         """Once both are so: it runs, and the local job says so."""
         assert self._tasks is not None
-        if name in self.times.noted[Stage.STARTED] and name in self.times.noted[Stage.RELEASED]:
+        if name not in self.times.noted[Stage.STARTED] or name not in self.times.noted[Stage.RELEASED]:
+            return
+        if self._holding:
+            self._held.append(name)
+        else:
             self._tasks.start_soon(self._complete, self._runs_on[name], name)
 
     async def _complete(self, worker: Wire, name: str) -> None:

@@ -83,7 +83,10 @@ def controller_of(meta: ObjectMeta) -> OwnerReference | None:
 
 
 def find_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
-    return next((c for c in conditions if c.type == type_), None)
+    for condition in conditions:  # a plain loop: asked for a hundred times per workload and event
+        if condition.type == type_:
+            return condition
+    return None
 
 
 def is_true(conditions: Iterable[Condition], type_: str) -> bool:

@@ -102,6 +102,19 @@ async def test_the_order_of_the_two_does_not_matter(field: Field) -> None:
     assert field.other.patched == [f"{JOBS}/a/status"]
 
 
+async def test_held_jobs_run_until_they_are_let_go(field: Field) -> None:
+    field.driver.hold()
+    field.manager.say_job("a", suspend=False)
+    field.worker.say_job("a", suspend=False)
+    await anyio.wait_all_tasks_blocked()
+    assert field.worker.patched == []
+    field.driver.let_go()
+    field.manager.say_job("b", suspend=False)
+    field.worker.say_job("b", suspend=False)
+    await anyio.wait_all_tasks_blocked()
+    assert field.worker.patched == [f"{JOBS}/a/status", f"{JOBS}/b/status"]
+
+
 async def test_copies_are_known_by_the_name_of_the_workload(field: Field) -> None:
     owner = [{"name": "a"}]
     field.manager.say(WORKLOADS, "wl", metadata={"name": "wl", "resourceVersion": "1", "ownerReferences": owner})

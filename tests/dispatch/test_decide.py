@@ -137,7 +137,7 @@ def test_a_copy_left_from_an_earlier_attempt_is_removed_and_cannot_win() -> None
 
 
 def test_what_is_left_of_a_deleted_workload_of_that_name_is_removed_and_cannot_win() -> None:
-    anew = reserved().uid("another")  # made and reserved within the second, so that the times are the same
+    anew = reserved().uid("another").nominated("w1")  # within the second: the times of both reservations are the same
     decision = decided(anew, worker("w1", admitted_copy(), remote_job()))
     assert decision.phase is Phase.NOMINATING
     assert told(decision) == ["DeleteJob w1", "DeleteWorkload w1"]

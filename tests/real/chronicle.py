@@ -164,7 +164,7 @@ class Chronicle:
                 ):
                     continue
                 if event.code < 400:
-                    assert kind and (worker, kind, event.name) in ours, f"{event.verb} of {event.resource} {event.name}"
+                    assert (worker, kind, event.name) in ours, f"{event.verb} of {event.resource} {event.name}"
 
 
 @dataclass(slots=True)

@@ -53,7 +53,7 @@ def manager_settings() -> dict[str, str]:
 @pytest.fixture(scope="module")
 def manager(bed: Testbed, manager_settings: dict[str, str]) -> Iterator[Manager]:
     """The manager of the module: two at a time would both act on the one manager cluster."""
-    process = Manager(bed, **manager_settings)
+    process = Manager(bed, **manager_settings)  # type: ignore[arg-type]  # no setting is called `command`
     process.start()
     yield process
     process.kill()

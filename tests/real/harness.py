@@ -30,7 +30,20 @@ from testbed.kubeconfig import dump
 from testbed.objects import JOB, MULTIKUEUE_CLUSTER, WORKLOAD, Object
 from testbed.proxy import Link
 
-__all__ = ["QUICK", "Manager", "Starts", "Team", "Wins", "complaints", "logged", "played", "starts", "team", "wins"]
+__all__ = [
+    "QUICK",
+    "Manager",
+    "Starts",
+    "Team",
+    "Wins",
+    "complaints",
+    "logged",
+    "played",
+    "starts",
+    "team",
+    "wins",
+    "writers",
+]
 
 QUICK: Mapping[str, str] = {
     "MULTIKUEUE_LOG__FORMAT": "json",
@@ -382,6 +395,11 @@ async def team(
                     await manager.delete(MULTIKUEUE_CLUSTER, f"{namespace}-{worker}")
                 for client in clients.values():
                     await client.__aexit__(None, None, None)
+
+
+def writers(body: Object) -> set[str]:
+    """Who changed an object, by the names of their programs: a cluster's own Job controller may, too."""
+    return {entry["manager"] for entry in body["metadata"]["managedFields"]}
 
 
 def logs_of(manager: Manager) -> str:

@@ -14,7 +14,7 @@ from testbed.bed import Testbed, unique
 from testbed.client import Client, eventually
 from testbed.kubeconfig import dump
 from testbed.objects import ADMISSION_CHECK, KUEUE_NAMESPACE, MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, SECRET, Object
-from tests.real.harness import Manager, Team, starts
+from tests.real.harness import Manager, Team, complaints, logged, starts
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.timeout(120)]
 
@@ -67,6 +67,7 @@ async def corner(bed: Testbed, manager: Manager) -> AsyncIterator[Corner]:
     async with bed.manager.client() as client:
         await client.apply(objects.namespace(KUEUE_NAMESPACE))
         place = Corner(bed, unique("corner"), client)
+        await eventually(lambda: _is_ready(manager), timeout=60)
         try:
             yield place
         except BaseException as error:
@@ -75,6 +76,10 @@ async def corner(bed: Testbed, manager: Manager) -> AsyncIterator[Corner]:
         finally:
             for short in place.clusters:
                 await client.delete(MULTIKUEUE_CLUSTER, place.full(short))
+
+
+async def _is_ready(manager: Manager) -> bool:
+    return any(entry["event"] == "manager.ready" for entry in logged(manager))
 
 
 # --- conditions --------------------------------------------------------------------------------------------------------
@@ -289,3 +294,8 @@ async def test_a_cluster_made_anew_gets_a_copy_of_what_waits(crew: Team) -> None
     assert await crew.runs_on() == worker
     await crew.complete(worker)
     await crew.finished()
+
+
+async def test_no_error_was_logged_for_what_users_and_workers_did(manager: Manager) -> None:
+    """The last of the module, so the log tells of all tests before."""
+    assert complaints(manager) == []

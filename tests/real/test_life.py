@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import random
-import time
 from collections import Counter
+from collections.abc import Awaitable, Callable
+from functools import partial
 from hashlib import sha1
+from typing import Any
 
 import anyio
 import pytest
 
 from testbed import objects, queues
-from testbed.client import Kind, eventually
+from testbed.client import Client, Kind, eventually
 from testbed.jobs import complete_job, fail_job, start_job
 from testbed.objects import JOB, WORKLOAD, Object
 from tests.real.chronicle import AGENT, HOME, Chronicle
-from tests.real.harness import ORIGIN, ORIGIN_LABEL, Manager, Team, starts
+from tests.real.harness import ORIGIN, ORIGIN_LABEL, Manager, Team, complaints, starts, writers
 
 pytestmark = [
     pytest.mark.anyio,
@@ -40,16 +42,24 @@ FINALIZER = "kueue.x-k8s.io/resource-in-use"
         pytest.param(fail_job, "Failed", "Failed", id="failure"),
     ],
 )
-async def test_a_job_runs_on_one_worker_and_its_result_comes_home(crew: Team, end, condition, reason) -> None:  # type: ignore[no-untyped-def]
+async def test_a_job_runs_on_one_worker_and_its_result_comes_home(
+    crew: Team, end: Callable[[Client, str, str], Awaitable[Object]], condition: str, reason: str
+) -> None:
     await crew.submit(parallelism=2)
     worker = await crew.runs_on()
     assert await crew.winner() == worker
     remote = await end(crew.clients[worker], crew.namespace, "job")
     done = await crew.finished()
-    assert (await crew.condition("Finished"))["reason"] == reason
-    assert objects.condition(done, condition)["reason"] == objects.condition(remote, condition)["reason"]
+    assert _reason(await crew.workload(), "Finished") == reason
+    assert _reason(done, condition) == _reason(remote, condition)
     counted = ("succeeded", "failed", "startTime", "completionTime")
     assert {k: done["status"].get(k) for k in counted} == {k: remote["status"].get(k) for k in counted}
+
+
+def _reason(body: Object, condition: str) -> str:
+    found = objects.condition(body, condition)
+    assert found is not None, f"no {condition} in {body}"
+    return str(found["reason"])
 
 
 async def test_a_workload_and_its_copies_look_like_kueues(crew: Team) -> None:
@@ -57,6 +67,7 @@ async def test_a_workload_and_its_copies_look_like_kueues(crew: Team) -> None:
     job = await crew.submit(labels={"team": "red"})
     copies = await crew.waiting()
     local, uid = await crew.workload(), job["metadata"]["uid"]
+    uid_of_it = local["metadata"]["uid"]
     digest = sha1(f"Job\nbatch\njob\n{uid}".encode(), usedforsecurity=False).hexdigest()
     assert local["metadata"]["name"] == f"job-job-{digest[:5]}"
     assert local["metadata"]["labels"] == {"kueue.x-k8s.io/job-uid": uid}
@@ -69,7 +80,9 @@ async def test_a_workload_and_its_copies_look_like_kueues(crew: Team) -> None:
         assert copy["metadata"]["labels"] == {ORIGIN_LABEL: ORIGIN}
         assert "ownerReferences" not in copy["metadata"]
     (attempt,) = {copy["metadata"]["annotations"][ATTEMPT] for copy in copies.values()}
-    assert attempt == f"{objects.condition(local, 'QuotaReserved')['lastTransitionTime']}/{local['metadata']['uid']}"
+    reserved = objects.condition(local, "QuotaReserved")
+    assert reserved is not None
+    assert attempt == f"{reserved['lastTransitionTime']}/{uid_of_it}"
 
 
 async def test_the_remote_job_is_a_suspended_one_of_the_workers_own(crew: Team, history: Chronicle) -> None:
@@ -77,16 +90,17 @@ async def test_the_remote_job_is_a_suspended_one_of_the_workers_own(crew: Team, 
     worker = await crew.runs_on()
     workload = await crew.workload()
     await history.complete()
-    born, *_ = history.story(cluster=worker, kind=JOB, name="job")
-    assert born.body["spec"]["suspend"] is True
-    assert "managedBy" not in born.body["spec"]
+    born = history.story(cluster=worker, kind=JOB, name="job")[0].body
+    assert born is not None
+    assert born["spec"]["suspend"] is True
+    assert "managedBy" not in born["spec"]
     expected = local["metadata"]["labels"] | {ORIGIN_LABEL: ORIGIN, PREBUILT_LABEL: workload["metadata"]["name"]}
-    assert born.body["metadata"]["labels"] == expected
-    assert born.body["spec"]["parallelism"] == 3
-    assert born.body["spec"]["template"]["spec"] == local["spec"]["template"]["spec"]
+    assert born["metadata"]["labels"] == expected
+    assert born["spec"]["parallelism"] == 3
+    assert born["spec"]["template"]["spec"] == local["spec"]["template"]["spec"]
     (copy,) = (await crew.copies()).values()
-    assert born.body["metadata"]["annotations"][ATTEMPT] == copy["metadata"]["annotations"][ATTEMPT]
-    assert copy["metadata"]["ownerReferences"][0]["uid"] == born.body["metadata"]["uid"]
+    assert born["metadata"]["annotations"][ATTEMPT] == copy["metadata"]["annotations"][ATTEMPT]
+    assert copy["metadata"]["ownerReferences"][0]["uid"] == born["metadata"]["uid"]
 
 
 async def test_what_the_user_wrote_travels_and_what_concerns_the_manager_stays(crew: Team) -> None:
@@ -162,11 +176,12 @@ async def test_effects_come_in_an_order_that_a_crash_cannot_harm(crew: Team, his
     await history.complete()
     name = (await crew.workload())["metadata"]["name"]
 
-    def local(holds):  # type: ignore[no-untyped-def]
+    def local(holds: Callable[[Object], object]) -> int:
         return history.first(holds, cluster=HOME, kind=WORKLOAD)
 
     def status(body: Object) -> Object:
-        return body.get("status", {})
+        found: Object = body.get("status", {})
+        return found
 
     first_copy = min(history.first(bool, cluster=w, kind=WORKLOAD, name=name) for w in crew.clients)
     steps = {
@@ -211,11 +226,13 @@ async def test_a_job_costs_seven_writes_here_and_two_k_plus_two_there_and_no_rea
     for name in names:
         worker = await crew.runs_on(name)
         await start_job(crew.clients[worker], crew.namespace, name)
-        await eventually(lambda n=name: _is_ready_at_home(crew, n))
+        await eventually(partial(_is_ready_at_home, crew, name))
         await crew.complete(worker, name)
     for name in names:
         await crew.finished(name)
-    here, there, reads = Counter(), Counter(), Counter()
+    here: Counter[Any] = Counter()
+    there: Counter[Any] = Counter()
+    reads: Counter[Any] = Counter()
     for plane_name, mark in marks.items():
         plane = crew.bed.planes[plane_name]
         for event in plane.audit.events(mark, await plane.audit.settled()):
@@ -233,7 +250,7 @@ async def test_a_job_costs_seven_writes_here_and_two_k_plus_two_there_and_no_rea
 
 
 async def _is_ready_at_home(crew: Team, name: str) -> bool:
-    return (await crew.job(name))["status"].get("ready") == 1
+    return bool((await crew.job(name))["status"].get("ready") == 1)
 
 
 async def test_nothing_is_written_or_read_while_nothing_happens(crew: Team) -> None:
@@ -250,7 +267,7 @@ async def test_nothing_is_written_or_read_while_nothing_happens(crew: Team) -> N
     await _quiet(crew)
     marks = {name: await plane.audit.settled() for name, plane in crew.bed.planes.items()}
     await anyio.sleep(10)  # two sweeps, five heartbeats, ten chances to write a queue's status
-    made = Counter()
+    made: Counter[Any] = Counter()
     for name, mark in marks.items():
         made.update({(name, *c): n for c, n in crew.bed.planes[name].audit.since(mark).items() if c.agent == AGENT})
     assert not {call: times for call, times in made.items() if "watch" not in call}, "but a watch may be renewed"
@@ -267,9 +284,7 @@ async def _quiet(crew: Team, *, seconds: float = 1.5) -> None:
 
     async def still() -> bool:
         marks = {name: plane.audit.mark() for name, plane in crew.bed.planes.items()}
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            await anyio.sleep(0.1)
+        await anyio.sleep(seconds)
         calls = (c for name, mark in marks.items() for c in crew.bed.planes[name].audit.since(mark))
         return not [call for call in calls if call.agent == AGENT and call.is_write]
 
@@ -327,8 +342,8 @@ async def test_a_job_made_anew_under_its_name_has_nothing_of_the_old_one(
     await crew.finished()
     await eventually(lambda: _is_gone(crew, old))
     await history.complete()
-    starts = {c.body["metadata"]["uid"] for c in history.story(kind=JOB) if c.cluster != HOME and _runs(c.body)}
-    assert len(starts) == (2 if stage == "running" else 1)
+    remote = [c.body for c in history.story(kind=JOB) if c.cluster != HOME and c.body is not None]
+    assert len({body["metadata"]["uid"] for body in remote if _runs(body)}) == (2 if stage == "running" else 1)
 
 
 async def _runs_with(crew: Team, parallelism: int) -> str | None:
@@ -339,8 +354,8 @@ async def _runs_with(crew: Team, parallelism: int) -> str | None:
     return None
 
 
-def _runs(body: Object | None) -> bool:
-    return body is not None and not body["spec"]["suspend"]
+def _runs(body: Object) -> bool:
+    return not body["spec"]["suspend"]
 
 
 async def _is_gone(crew: Team, workload: str) -> bool:
@@ -361,7 +376,7 @@ async def test_a_workload_that_its_user_deletes_is_made_anew_and_runs(crew: Team
         await crew.manager.delete(WORKLOAD, old["name"], crew.namespace)
 
         async def made_anew() -> bool:
-            return (await crew.workload())["metadata"]["uid"] != old["uid"]
+            return bool((await crew.workload())["metadata"]["uid"] != old["uid"])
 
         await eventually(made_anew, timeout=20)
         await crew.go()
@@ -465,7 +480,7 @@ async def test_when_quota_is_short_the_highest_priority_goes_first(crew: Team) -
     await crew.submit("first", priority_class=low, requests={"cpu": "60"})
     await crew.submit("second", priority_class=high, requests={"cpu": "60"})
     for name, value in (("first", 10), ("second", 1000)):
-        await eventually(lambda n=name: _has_reason(crew, n, "Inadmissible"))
+        await eventually(partial(_has_reason, crew, name, "Inadmissible"))
         assert (await crew.workload(name))["spec"]["priority"] == value
     await crew.manager.patch(objects.CLUSTER_QUEUE, crew.namespace, {"spec": {"stopPolicy": "None"}})
     worker = await crew.runs_on("second")
@@ -582,14 +597,9 @@ async def test_a_job_without_a_queue_is_left_alone(crew: Team) -> None:
     await crew.submit("plain", queue=None, suspend=False, managed_by=None)
     await crew.submit()
     await crew.complete(await crew.runs_on())
-    assert AGENT in _writers(await crew.finished())
-    assert AGENT not in _writers(await crew.job("plain"))
+    assert AGENT in writers(await crew.finished())
+    assert AGENT not in writers(await crew.job("plain"))
     assert len(await crew.manager.list(WORKLOAD, crew.namespace)) == 1
-
-
-def _writers(body: Object) -> set[str]:
-    """Who changed an object: the cluster's own Job controller may, too."""
-    return {entry["manager"] for entry in body["metadata"]["managedFields"]}
 
 
 @pytest.mark.parametrize("missing", ["LocalQueue", "ClusterQueue"])
@@ -608,8 +618,6 @@ async def test_a_job_of_a_queue_that_is_not_there_waits_for_it(crew: Team, missi
     await crew.finished()
 
 
-async def test_no_error_is_ever_logged_for_what_users_do(manager: Manager) -> None:
-    """Comes last in the module: the log tells of all tests before."""
-    from tests.real.harness import complaints
-
+async def test_no_error_was_logged_for_what_users_and_workers_did(manager: Manager) -> None:
+    """The last of the module, so the log tells of all tests before."""
     assert complaints(manager) == []

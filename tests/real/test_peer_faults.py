@@ -79,17 +79,15 @@ async def _burst(
 
 
 async def _holds(crew: Team, sick: Callable[[str], Awaitable[Pace]]) -> None:
-    """Compare a sick burst with a control; once more if it does not hold, for something else may have run just then."""
-    first = await sick("sick-a-")
-    crew.links[SICK].ok()
-    await crew.active(SICK, timeout=30)
-    control = await _burst(crew, "control-a-")
-    if first.holds_against(control):
-        return
-    second = await sick("sick-b-")
-    crew.links[SICK].ok()
-    await crew.active(SICK, timeout=30)
-    assert second.holds_against(await _burst(crew, "control-b-"))
+    """Compare a sick burst with a control. A manager that stalls does so each time; what else runs on the machine does
+    not, so the best of three pairs counts."""
+    for attempt in "abc":
+        pace = await sick(f"sick-{attempt}-")
+        crew.links[SICK].ok()
+        await crew.active(SICK, timeout=30)
+        if pace.holds_against(await _burst(crew, f"control-{attempt}-")):
+            return
+    raise AssertionError("slower than the control, three times of three")
 
 
 @pytest.mark.parametrize("mode", MODES)

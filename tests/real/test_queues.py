@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import anyio
@@ -13,7 +14,8 @@ from testbed import objects, queues
 from testbed.client import ApiError, eventually
 from testbed.jobs import complete_job, start_job
 from testbed.objects import ADMISSION_CHECK, CLUSTER_QUEUE, JOB, LOCAL_QUEUE, NAMESPACE, WORKLOAD, Object
-from tests.real.harness import Team, starts
+from tests.real.harness import Manager, Team, complaints, starts
+from tests.real.skipping import needs_testbed
 
 pytestmark = [
     pytest.mark.anyio,
@@ -96,7 +98,7 @@ async def test_quota_says_how_many_are_dispatched_and_what_is_freed_goes_on(crew
     await queue(crew, "small", resourceGroups=[group("default", cpu="2", memory="2Gi")])
     for number in range(3):
         await crew.submit(f"job{number}", queue="small", requests={"cpu": "1", "memory": "1Gi"})
-        await eventually(lambda n=number: crew.condition("QuotaReserved", f"job{n}"))
+        await eventually(partial(crew.condition, "QuotaReserved", f"job{number}"))
     first = await crew.runs_on("job0")
     await crew.runs_on("job1")
     await eventually(lambda: waits(crew, "job2", reason="Pending", message="insufficient unused quota"))
@@ -185,9 +187,9 @@ async def test_what_does_not_fit_one_flavor_goes_to_the_next(crew: Team) -> None
 
 async def reserves(crew: Team, name: str, expected: Mapping[tuple[str, str], str]) -> bool:
     """Whether the status of a ClusterQueue tells these totals, reserved and used."""
-    status = (await crew.manager.get(CLUSTER_QUEUE, name))["status"]
+    status = (await crew.manager.get(CLUSTER_QUEUE, name)).get("status", {})
     for field in ("flavorsReservation", "flavorsUsage"):
-        found = {(f["name"], r["name"]): r["total"] for f in status[field] for r in f["resources"]}
+        found = {(f["name"], r["name"]): r["total"] for f in status.get(field, ()) for r in f["resources"]}
         assert found == expected, field
     return True
 
@@ -217,6 +219,7 @@ async def test_a_queue_on_hold_admits_nothing_new_and_keeps_what_runs(crew: Team
     await runs_through(crew, "later")
 
 
+@needs_testbed("the test plays its pods, and no Job controller may")
 @pytest.mark.parametrize("kind", ["ClusterQueue", "LocalQueue"])
 async def test_a_drained_queue_stops_what_runs_and_runs_it_again_later(crew: Team, kind: str) -> None:
     async with starts(crew) as started:
@@ -233,8 +236,9 @@ async def test_a_drained_queue_stops_what_runs_and_runs_it_again_later(crew: Tea
         async def quota_is_back() -> bool:
             assert not await crew.is_true("QuotaReserved")
             job, evicted = await crew.job(), await crew.condition("Evicted")
-            assert evicted is not None and evicted["reason"] == f"{kind}Stopped"
-            return job["spec"]["suspend"] and not job["status"].get("active")
+            assert evicted is not None
+            assert evicted["reason"] == f"{kind}Stopped"
+            return bool(job["spec"]["suspend"] and not job["status"].get("active"))
 
         await eventually(quota_is_back, timeout=20)
         await crew.clean()
@@ -276,7 +280,8 @@ async def test_a_workload_that_is_switched_off_stops_until_it_is_switched_on(cre
         async def off() -> bool:
             assert not await crew.is_true("QuotaReserved")
             evicted = await crew.condition("Evicted")
-            assert evicted is not None and evicted["reason"] == "Deactivated"
+            assert evicted is not None
+            assert evicted["reason"] == "Deactivated"
             return bool((await crew.job())["spec"]["suspend"])
 
         await eventually(off, timeout=20)
@@ -370,7 +375,8 @@ async def test_a_check_that_says_no_ends_it_and_leaves_nothing_on_the_workers(cr
     async def given_up() -> bool:
         workload, evicted = await crew.workload(), await crew.condition("Evicted")
         assert workload["spec"]["active"] is False
-        assert evicted is not None and evicted["reason"] == "DeactivatedDueToAdmissionCheck"
+        assert evicted is not None
+        assert evicted["reason"] == "DeactivatedDueToAdmissionCheck"
         assert not await crew.is_true("QuotaReserved")
         return bool((await crew.job())["spec"]["suspend"])
 
@@ -389,7 +395,7 @@ async def test_queues_count_their_workloads(crew: Team) -> None:
     await crew.submit("pending", requests={"cpu": "90"})
     expected = {"pendingWorkloads": 1, "reservingWorkloads": 2, "admittedWorkloads": 1}
     for kind, name in ((CLUSTER_QUEUE, crew.namespace), (LOCAL_QUEUE, "main")):
-        await eventually(lambda k=kind, n=name: counts(crew, k, n, **expected))
+        await eventually(partial(counts, crew, kind, name, **expected))
         body = await crew.manager.get(kind, name, crew.namespace if kind == LOCAL_QUEUE else None)
         reserved, used = (
             {r["name"]: r["total"] for r in body["status"][f][0]["resources"]}
@@ -397,7 +403,8 @@ async def test_queues_count_their_workloads(crew: Team) -> None:
         )
         assert (reserved, used) == ({"cpu": "30", "memory": "30Gi"}, {"cpu": "10", "memory": "10Gi"})
         active = objects.condition(body, "Active")
-        assert active is not None and (active["status"], active["reason"]) == ("True", "Ready")
+        assert active is not None
+        assert (active["status"], active["reason"]) == ("True", "Ready")
         assert active["observedGeneration"] == body["metadata"]["generation"]
     await crew.complete(worker, "running")
     await crew.manager.delete(JOB, "reserving", crew.namespace)
@@ -405,7 +412,7 @@ async def test_queues_count_their_workloads(crew: Team) -> None:
     await crew.manager.delete(JOB, "pending", crew.namespace)
     nobody = dict.fromkeys(expected, 0)
     for kind, name in ((CLUSTER_QUEUE, crew.namespace), (LOCAL_QUEUE, "main")):
-        await eventually(lambda k=kind, n=name: counts(crew, k, n, **nobody))
+        await eventually(partial(counts, crew, kind, name, **nobody))
 
 
 async def _second_of_ours(crew: Team) -> Object:
@@ -487,3 +494,8 @@ async def test_a_queue_that_cannot_work_says_why_and_works_once_mended(  # type:
     await crew.manager.patch(CLUSTER_QUEUE, name, {"spec": mended})
     await eventually(lambda: says(CLUSTER_QUEUE, name, "Ready", "Can admit new workloads"))
     await runs_through(crew)
+
+
+async def test_no_error_was_logged_for_what_users_and_workers_did(manager: Manager) -> None:
+    """The last of the module, so the log tells of all tests before."""
+    assert complaints(manager) == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import anyio
@@ -42,7 +42,7 @@ def manager_settings() -> dict[str, str]:
 def manager(bed: Testbed, manager_settings: dict[str, str]) -> Iterator[Manager]:
     """A manager with a webhook; whose registration goes with it, or no other module could make a job."""
     anyio.run(_prepare, bed)
-    process = Manager(bed, **manager_settings)
+    process = Manager(bed, **manager_settings)  # type: ignore[arg-type]  # no setting is called `command`
     process.start()
     yield process
     process.kill()
@@ -61,10 +61,10 @@ async def _withdraw(bed: Testbed) -> None:
 
 
 @pytest.fixture
-async def crew(crew: Team) -> AsyncIterator[Team]:
+async def crew(crew: Team) -> Team:
     """A team, once the webhook is registered: the manager is ready after that."""
     await eventually(lambda: crew.manager.find(WEBHOOKS, CONFIGURATION), timeout=30)
-    yield crew
+    return crew
 
 
 def plain(crew: Team, name: str = "job", **more: Any) -> Object:
@@ -80,6 +80,7 @@ async def test_a_plain_job_with_a_queue_runs_through(crew: Team) -> None:
     assert made["spec"]["suspend"] is True
     assert made["spec"]["managedBy"] == MULTIKUEUE_CONTROLLER
     worker = await crew.runs_on()
+    await eventually(lambda: _is_started(crew))
     await crew.complete(worker)
     done = await crew.finished()
     assert done["spec"]["suspend"] is False
@@ -125,7 +126,7 @@ REFUSED_AT_BIRTH = {
 
 @pytest.mark.parametrize("fault", REFUSED_AT_BIRTH.values(), ids=REFUSED_AT_BIRTH.keys())
 async def test_a_job_that_breaks_a_rule_is_refused(crew: Team, fault: dict[str, Any]) -> None:
-    with pytest.raises(ApiError, match="denied the request: metadata.labels"):
+    with pytest.raises(ApiError, match=r"denied the request: metadata\.labels"):
         await crew.manager.create(plain(crew, **fault))
 
 
@@ -156,7 +157,7 @@ async def test_a_waiting_job_may_change_its_queue(crew: Team) -> None:
 
 
 async def _waits_in(crew: Team, queue: str) -> bool:
-    return (await crew.workload())["spec"]["queueName"] == queue
+    return bool((await crew.workload())["spec"]["queueName"] == queue)
 
 
 async def test_the_webhook_does_not_slow_the_managers_own_writes_or_those_of_others(crew: Team) -> None:
@@ -191,8 +192,9 @@ async def test_what_is_damaged_is_put_back(crew: Team) -> None:
         try:
             made = await crew.manager.create(plain(crew), dry_run=True)
         except ApiError as error:
-            assert error.status == 500, error
-            return False
+            if error.status == 500:  # the webhook that the API server knows is not the one that answers
+                return False
+            raise
         return bool(made["spec"]["suspend"])
 
     await eventually(serves)
