@@ -72,7 +72,7 @@ kind-down: ## Delete these four clusters
 	@kind-configs/down.sh $(KIND_KUBECONFIG)
 
 .PHONY: test-kind
-test-kind: $(READY) ## The same real tests on the kind clusters
+test-kind: $(READY) ## The real tests that need no testbed, on the kind clusters
 	@KUBECONFIG=$(KIND_KUBECONFIG) MULTIKUEUE_TEST_CONTEXTS=$(KIND_CONTEXTS) $(REAL)
 
 ##@ House

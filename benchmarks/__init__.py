@@ -1,6 +1,7 @@
 """Measures ours beside Kueue's own manager, on one testbed, in one run: `make bench`.
 
 `bench` is the order of events, `sides` the managers that are compared, `driver` the user and the kubelet of both, `wire`
-and `events` what the driver speaks to API servers with. `timeline`, `calls`, `figures` and `report` are pure: from what was
-noted to figures, targets and tables. `micro` measures single rooms of the product without a cluster.
+and `events` what the driver speaks to API servers with, `meters` what it reads from /proc. `timeline`, `calls`, `figures`
+and `report` are pure: from what was noted to figures, targets and tables. `ceiling` is the script that decides nothing,
+`profiled` runs ours under a profiler, `micro` measures single rooms of the product without a cluster.
 """

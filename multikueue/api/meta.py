@@ -161,9 +161,7 @@ def _mended(data: bytes | msgspec.Raw, carried: set[str]) -> Any:
     except msgspec.ValidationError:
         return msgspec.Raw(data)
     read = {name: part for name, part in parts.items() if bytes(part) != b"null"}
-    return {
-        name: part if name in carried else _without_nulls(msgspec.json.decode(part)) for name, part in read.items()
-    }
+    return {name: part if name in carried else _without_nulls(msgspec.json.decode(part)) for name, part in read.items()}
 
 
 def _without_nulls(tree: Any) -> Any:

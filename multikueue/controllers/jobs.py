@@ -123,7 +123,7 @@ class Jobs:
         if left is not None:
             self.world.store.workloads.upsert(left)
         elif seen is not None and seen.metadata.uid == action.uid:
-            self.world.store.workloads.bury(seen)
+            self.world.store.workloads.remove(seen)
 
     @_perform.register
     async def _release(self, action: RemoveFinalizer, _job: Job) -> None:
@@ -153,4 +153,4 @@ async def release(world: World, key: ObjectKey) -> None:
     if kept:
         world.store.workloads.upsert(answer)
     else:
-        world.store.workloads.bury(workload)
+        world.store.workloads.remove(workload)

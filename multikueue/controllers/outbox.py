@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import singledispatchmethod
 from typing import TypeVar
 
@@ -43,7 +44,7 @@ from multikueue.jobs.table import adapter_for
 from multikueue.kube.client import Client
 from multikueue.runtime import DONE, Result
 from multikueue.store.cache import Cache
-from multikueue.store.worker import CONFLICT_MEMORY, WorkerView
+from multikueue.store.worker import AWAY_MEMORY, CONFLICT_MEMORY, WorkerView
 from multikueue.store.worker import Conflict as Taken
 
 T = TypeVar("T", bound=Object)
@@ -110,6 +111,8 @@ class Outbox:
             if unsure:  # this request came to nothing, and an earlier one may not have
                 await self._find(job.key)
             self.worker.asked.pop(key, None)
+            if isinstance(error, (ClusterUnreachable, Unauthorized)):
+                self._pass_over(key, str(error), AWAY_MEMORY)
             self._refused(key, f"the job is refused: {error}", error)
         else:
             self.worker.jobs.upsert(made)
@@ -151,9 +154,9 @@ class Outbox:
         try:
             left = await self.client.delete(kind, key, uid=uid)
         except (NotFound, Conflict):  # gone already, or another object has the name now: not ours to delete
-            cache.bury(seen)
+            cache.remove(seen)
         else:
-            cache.bury(seen) if left is None else cache.upsert(left)
+            cache.remove(seen) if left is None else cache.upsert(left)
 
     @_perform.register
     async def _patch_workload(self, action: PatchWorkload, key: ObjectKey) -> None:
@@ -186,14 +189,17 @@ class Outbox:
         self._unfit(key, text)
 
     def _unfit(self, key: ObjectKey, text: str) -> None:
-        self.worker.conflicts[key] = Taken(text, self.world.now() + CONFLICT_MEMORY)
+        self._pass_over(key, text, CONFLICT_MEMORY)
         local = self.world.store.workloads.get(key)
         if local is not None:
             message = f'Worker cluster "{self.worker.name}" cannot take the workload: {text}; choosing another one'
             self.world.recorder.emit(WORKLOADS, local, type_="Warning", reason="MultiKueue", message=message[:1024])
         log.warning("remote.unfit", why=text)
+
+    def _pass_over(self, key: ObjectKey, why: str, memory: timedelta) -> None:
+        """For that time the workload goes to other workers."""
+        self.worker.conflicts[key] = Taken(why, self.world.now() + memory)
         self.world.queues.workloads.add(key)
-        self.world.queues.workloads.add_after(key, CONFLICT_MEMORY)
 
 
 def _is_unsure(error: ApiError | ClusterUnreachable) -> bool:

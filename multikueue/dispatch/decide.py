@@ -161,7 +161,8 @@ def _nominating(v: View, strategy: contract.Strategy) -> Decision:
     status = _with_check(v, "Pending", stuck if wanted else _why_nobody(v, nomination), status)
     persisted = v.local.status.nominated_cluster_names == recorded
     actions = (*_removals(wanted, v.group.remotes), *(_copies(v, wanted) if persisted else ()))
-    after = min((t for t in (nomination.revisit_after, stuck_after) if t is not None), default=None)
+    waits = (nomination.revisit_after, stuck_after, _until_unfit_is_over(v))
+    after = min((t for t in waits if t is not None), default=None)
     return replace(_same(v, actions=actions, after=after), status=status)
 
 
@@ -196,6 +197,11 @@ def _unfit(remote: Remote) -> str:
     if not remote.reachable:
         return f"not connected ({remote.why})" if remote.why else "not connected"
     return "" if remote.usable else remote.why
+
+
+def _until_unfit_is_over(v: View) -> timedelta | None:
+    ends = [r.conflict_until for r in v.group.remotes if r.configured and r.conflict_until is not None]
+    return min((end - v.now for end in ends if end > v.now), default=None)
 
 
 def _kept(v: View, nomination: contract.Nomination) -> tuple[str, ...]:

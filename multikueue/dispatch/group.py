@@ -41,7 +41,8 @@ class Remote:
 
     `since` is when the worker was last reachable (None while CONNECTED). `known` tells whether its objects have been
     seen since this process began: before that, absence means nothing. `maybe_job` is the attempt whose job we asked
-    for without learning the outcome. `conflict` says in words which foreign object holds the name there.
+    for without learning the outcome. `conflict` says in words why the worker cannot take this workload (a foreign
+    object holds the name there, say), until `conflict_until`.
     `configured` is False for a worker that is not (any more) in the workload's MultiKueueConfig.
     """
 
@@ -53,6 +54,7 @@ class Remote:
     job: Job | None = None
     maybe_job: str = ""
     conflict: str = ""
+    conflict_until: datetime | None = None
     configured: bool = True
     usable: bool = True
     why: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
@@ -11,6 +12,10 @@ T = TypeVar("T", bound=Object)
 
 Indexer = Callable[[T], Iterable[Hashable]]
 Listener = Callable[[T | None, T | None], None]
+
+
+REMEMBERED = 4096
+"""How many objects that are gone are remembered: many more than may be told of late."""
 
 
 def _ignore(_old: object, _new: object) -> None:
@@ -27,7 +32,7 @@ class Cache(Generic[T]):
 
     def __init__(self, on_change: Listener[T] = _ignore, *, indexes: Mapping[str, Indexer[T]] | None = None) -> None:
         self._objects: dict[ObjectKey, T] = {}
-        self._buried: dict[str, ObjectKey] = {}
+        self._gone: OrderedDict[str, None] = OrderedDict()
         self._on_change = on_change
         self._indexers = dict(indexes or {})
         self._indexes: dict[str, dict[Hashable, dict[ObjectKey, None]]] = {name: {} for name in self._indexers}
@@ -48,7 +53,7 @@ class Cache(Generic[T]):
 
     def upsert(self, item: T) -> None:
         """Take in an object, unless something newer is known or it is known to be deleted."""
-        if item.metadata.uid in self._buried:
+        if item.metadata.uid in self._gone:
             return
         old = self._objects.get(item.key)
         if old is not None and old.version >= item.version:
@@ -56,15 +61,14 @@ class Cache(Generic[T]):
         self._put(old, item)
 
     def remove(self, item: T) -> None:
-        """A watch said that the object is gone."""
-        self._buried.pop(item.metadata.uid, None)
-        old = self._objects.get(item.key)
-        if old is not None and old.metadata.uid == item.metadata.uid:
-            self._drop(old)
+        """The object is gone: a watch said so, or the answer to our own delete.
 
-    def bury(self, item: T) -> None:
-        """Our own delete was answered: the object is gone now, whatever late events say."""
-        self._buried[item.metadata.uid] = item.key
+        The two race, with each other and with answers to earlier writes, so its UID is remembered: an object that is
+        gone never comes back, and what still tells of it is late.
+        """
+        self._gone[item.metadata.uid] = None
+        if len(self._gone) > REMEMBERED:
+            self._gone.popitem(last=False)
         old = self._objects.get(item.key)
         if old is not None and old.metadata.uid == item.metadata.uid:
             self._drop(old)
@@ -72,7 +76,6 @@ class Cache(Generic[T]):
     def replace(self, items: Sequence[T], version: int = 0) -> None:
         """A list as of `version`: missing objects are gone, unless they are newer than the list itself."""
         listed = {item.key for item in items}
-        self._buried = {uid: key for uid, key in self._buried.items() if key in listed}
         for old in self:
             if old.key not in listed and not (version and old.version > version):
                 self._drop(old)

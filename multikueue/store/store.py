@@ -151,6 +151,7 @@ class Store:
 
     def _remote(self, key: ObjectKey, name: str, *, configured: bool) -> Remote:
         worker, cluster = self.worker(name), self.clusters.get(ObjectKey("", name))
+        conflict = worker.conflict(key, self.now())
         cordoned = cluster is not None and cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true"
         return Remote(
             cluster=name,
@@ -160,7 +161,8 @@ class Store:
             workload=worker.workloads.get(key),
             job=worker.job_of(key),
             maybe_job=worker.asked.get(key, ""),
-            conflict=worker.conflict(key, self.now()),
+            conflict=conflict.text if conflict else "",
+            conflict_until=conflict.until if conflict else None,
             configured=configured,
             usable=not cordoned,
             why="cordoned" if cordoned else worker.why,

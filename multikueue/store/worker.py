@@ -15,10 +15,13 @@ from multikueue.store.cache import Cache
 CONFLICT_MEMORY = timedelta(minutes=5)
 """How long a worker is passed over for a workload after a foreign object was found in its place."""
 
+AWAY_MEMORY = timedelta(seconds=5)
+"""The same after its job could not even be asked for there; by then it is known whether the worker is away."""
+
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A foreign object that holds a name we need, in words, and until when we take it to be there."""
+    """Why a worker cannot take a workload, in words, and until when we take that to be so."""
 
     text: str
     until: datetime
@@ -59,12 +62,12 @@ class WorkerView:
         found = self.jobs.by("workload", key)
         return found[0] if found else None
 
-    def conflict(self, key: ObjectKey, now: datetime) -> str:
+    def conflict(self, key: ObjectKey, now: datetime) -> Conflict | None:
         conflict = self.conflicts.get(key)
         if conflict is not None and now >= conflict.until:
             del self.conflicts[key]
-            return ""
-        return conflict.text if conflict else ""
+            return None
+        return conflict
 
     def holds(self, key: ObjectKey) -> bool:
         """Whether anything of the workload is, or may be, there."""

@@ -172,9 +172,7 @@ async def test_a_job_that_surely_was_not_made_goes_elsewhere(error: ApiError | C
     world.workers["w1"].fault = lambda verb, plural: error if (verb, plural) == ("create", "jobs") else None
     world.admit("w1")
     await world.settle()
-    world.cut("w1")
-    await world.settle()
-    assert "w2" in world.copies()
+    assert {"w2", "w3"} <= set(world.copies())
     world.admit("w2")
     await world.settle()
     assert world.runs_on() == ["w2"]

@@ -227,6 +227,13 @@ def test_a_foreign_object_makes_the_next_worker_win() -> None:
     assert decision.status.nominated_cluster_names == ("w2",)
 
 
+def test_a_worker_passed_over_is_looked_at_again_when_that_ends() -> None:
+    until = NOW + timedelta(minutes=5)
+    taken = replace(worker("w1"), conflict="taken", conflict_until=until)
+    assert decided(reserved(), taken).again_after == timedelta(minutes=5)
+    assert decided(reserved(), replace(taken, conflict_until=NOW)).again_after is None
+
+
 def test_a_returning_worker_with_an_older_admission_loses() -> None:
     older = worker("w2", admitted_copy(at=NOW - timedelta(minutes=5)), remote_job())
     decision = decided(won("w1"), worker("w1", admitted_copy(), remote_job()), older)

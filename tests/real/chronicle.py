@@ -19,11 +19,12 @@ from testbed.contexts import Unsupported
 from testbed.objects import JOB, WORKLOAD, Object, condition
 from tests.real.harness import ORIGIN, ORIGIN_LABEL, Team
 
-__all__ = ["AGENT", "HOME", "Change", "Chronicle", "chronicle"]
+__all__ = ["AGENT", "HOME", "PREBUILT_LABEL", "Change", "Chronicle", "chronicle"]
 
 AGENT = "multikueue"
 """The user agent of the manager in the audit logs."""
 
+PREBUILT_LABEL = "kueue.x-k8s.io/prebuilt-workload-name"
 HOME = "manager"
 """How the manager cluster is called among the workers' names."""
 
@@ -142,7 +143,7 @@ class Chronicle:
                 copies = await client.list(WORKLOAD, self.team.namespace, labels=f"{ORIGIN_LABEL}={ORIGIN}")
                 names = {b["metadata"]["name"] for b in copies}
                 jobs = await client.list(JOB, self.team.namespace, labels=f"{ORIGIN_LABEL}={ORIGIN}")
-                names |= {b["metadata"]["labels"]["kueue.x-k8s.io/prebuilt-workload-name"] for b in jobs}
+                names |= {_workload_of(b) for b in jobs}
                 assert names <= entitled, f"{worker} still has something of {sorted(names - entitled)}"
             return True
 
@@ -192,12 +193,12 @@ Rule = Callable[[World, Change, Object | None], Iterator[str]]
 
 
 def one_worker_at_most_holds_the_job(world: World, change: Change, _: Object | None) -> Iterator[str]:
-    """I1."""
+    """I1. A job that was made anew under its name has a workload of its own."""
     if change.kind == JOB.kind and change.cluster != HOME:
         jobs = {worker: world.find(worker, JOB, change.name) for worker in world.team.clients}
-        holders = [worker for worker, body in jobs.items() if body is not None and _is_ours(body)]
-        if len(holders) > 1:
-            yield f"{change.name} is on {holders}"
+        workloads = {worker: _workload_of(body) for worker, body in jobs.items() if body is not None and _is_ours(body)}
+        if len(set(workloads.values())) < len(workloads):
+            yield f"{change.name} is on {workloads}"
 
 
 def a_winner_was_nominated_and_ends_the_nomination(
@@ -264,6 +265,10 @@ def _version(body: Object) -> tuple[str, str]:
 
 def _is_ours(body: Object) -> bool:
     return bool((body["metadata"].get("labels") or {}).get(ORIGIN_LABEL) == ORIGIN)
+
+
+def _workload_of(job: Object) -> str:
+    return str(job["metadata"]["labels"][PREBUILT_LABEL])
 
 
 def _is(body: Object, type_: str) -> bool:

@@ -2,8 +2,8 @@
 
 A fault point is a write by its name ("manager patch workloads/status"), which of those it is in the life of one job,
 and the moment: before the request leaves, or after its answer came and before anybody looked at it. Only writes that
-mention all the given words count: a namespace and the name of a job, say. Events do not: they are a courtesy. Each counted write is noted in
-a file before it is sent, so a run without a fault point records what there is to try.
+mention all the given words count: a namespace and the name of a job, say. Events do not: they are a courtesy. Each
+counted write is noted in a file before it is sent, so a run without a fault point records what there is to try.
 """
 
 from __future__ import annotations

@@ -69,6 +69,7 @@ class Manager:
         self._command = command
         self._kubeconfig = bed.folder / "manager.kubeconfig"
         self._process: subprocess.Popen[bytes] | None = None
+        self._began = 0
 
     @property
     def pid(self) -> int:
@@ -81,6 +82,7 @@ class Manager:
 
     def start(self, **more: str) -> None:
         """Start it; `more` are environment variables of this start only."""
+        self._began = self.log.stat().st_size if self.log.exists() else 0
         self._kubeconfig.write_bytes(dump(self.bed.manager.kubeconfig()))
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -90,6 +92,13 @@ class Manager:
                 env={**os.environ, **self.settings, **more},
                 start_new_session=True,
             )
+
+    async def ready(self, *, timeout: float = 60) -> None:
+        """Waits until the process that was started last acts."""
+        with anyio.fail_after(timeout):
+            while not any(entry["event"] == "manager.ready" for entry in logged(self, offset=self._began)):
+                assert self.alive, "it ended"
+                await anyio.sleep(0.05)
 
     def kill(self) -> None:
         """SIGKILL: nothing is tidied up."""
@@ -178,12 +187,16 @@ class Team:
         return await self.manager.get(JOB, name, self.namespace)
 
     async def workload(self, name: str = "job") -> Object:
-        """The local workload of a job."""
-        for body in await self.manager.list(WORKLOAD, self.namespace):
-            owners = body["metadata"].get("ownerReferences") or []
-            if any(owner["name"] == name for owner in owners):
-                return body
-        raise AssertionError(f"no workload of job {name}")
+        """The local workload of a job; not that of an earlier job of the same name, which may be about to go."""
+        found = {
+            owner["uid"]: body
+            for body in await self.manager.list(WORKLOAD, self.namespace)
+            for owner in body["metadata"].get("ownerReferences") or []
+            if owner["name"] == name
+        }
+        uid = next(iter(found), "") if len(found) < 2 else (await self.job(name))["metadata"]["uid"]
+        assert uid in found, f"no workload of job {name}"
+        return found[uid]
 
     async def condition(self, type_: str, name: str = "job") -> Object | None:
         return objects.condition(await self.workload(name), type_)

@@ -18,6 +18,7 @@ from testbed.objects import ADMISSION_CHECK, CLUSTER_QUEUE, JOB, LOCAL_QUEUE, WO
 from tests.real.chronicle import Chronicle, chronicle
 from tests.real.faulty_manager import FAULTY, Moment, Point, environment
 from tests.real.harness import Manager, Starts, Team, complaints, starts, team
+from tests.real.skipping import needs_testbed
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.timeout(600)]
 
@@ -79,6 +80,7 @@ async def crew(bed: Testbed, mortal: Manager) -> AsyncIterator[Team]:
         raise
 
 
+@needs_testbed("it counts the writes, and a Job controller causes more")
 @pytest.mark.parametrize("moment", ["before", "after"])
 async def test_killed_at_any_write_it_goes_on_where_it_was(
     crew: Team, mortal: Manager, tmp_path: Path, moment: Moment
@@ -109,6 +111,7 @@ async def test_killed_at_any_write_of_a_cancellation_it_removes_everything(
     assert not complaints(mortal)
 
 
+@needs_testbed("it counts the writes, and a Job controller causes more")
 async def test_killed_at_any_write_of_an_eviction_it_starts_the_next_attempt_once(
     crew: Team, mortal: Manager, tmp_path: Path
 ) -> None:

@@ -16,7 +16,7 @@ from testbed import objects, queues
 from testbed.client import Client, Kind, eventually
 from testbed.jobs import complete_job, fail_job, start_job
 from testbed.objects import JOB, WORKLOAD, Object
-from tests.real.chronicle import AGENT, HOME, Chronicle
+from tests.real.chronicle import AGENT, HOME, PREBUILT_LABEL, Chronicle
 from tests.real.harness import ORIGIN, ORIGIN_LABEL, Manager, Team, complaints, starts, writers
 
 pytestmark = [
@@ -27,7 +27,6 @@ pytestmark = [
 ]
 
 PRIORITY_CLASS = Kind(objects.KUEUE_VERSION, "WorkloadPriorityClass")
-PREBUILT_LABEL = "kueue.x-k8s.io/prebuilt-workload-name"
 ATTEMPT = "multikueue.dev/attempt"
 FINALIZER = "kueue.x-k8s.io/resource-in-use"
 

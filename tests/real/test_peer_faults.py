@@ -98,8 +98,7 @@ async def test_f1_a_worker_that_is_away_from_the_start_slows_nobody(bed: Testbed
             getattr(crew.links[SICK], mode)()
             manager.kill()
             manager.start()
-            await crew.active("worker1", timeout=30)
-            await crew.active("worker2", timeout=30)
+            await manager.ready()
             return await _burst(crew, prefix)
 
         await _holds(crew, sick)
