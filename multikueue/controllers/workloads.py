@@ -17,6 +17,7 @@ from multikueue.controllers.jobs import release
 from multikueue.controllers.world import World
 from multikueue.dispatch.decide import Decision, Event, decide, is_holding
 from multikueue.dispatch.group import Group
+from multikueue.dispatch.phases import choose
 from multikueue.errors import Invalid, NotFound
 from multikueue.jobs.table import adapter_for
 from multikueue.quota import lifecycle
@@ -39,12 +40,15 @@ class Workloads:
     async def reconcile(self, key: ObjectKey) -> Result:
         local = self.world.store.workloads.get(key)
         if local is None:
+            self.world.store.choices.pop(key, None)
             self._send(key, decide(self.world.group(key, None), self.world.strategy, self.world.now()))
             return Result()
         group = self.world.group(key, local)
         step = self._step(local, group)
         if step.status is not local.status:
             group = self.world.group(key, msgspec.structs.replace(local, status=step.status))
+        group = choose(group)
+        self.world.store.chose(group)
         decision = decide(group, self.world.strategy, self.world.now())
         status = decision.status or step.status
         if not local.has("Finished"):

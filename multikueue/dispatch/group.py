@@ -115,7 +115,8 @@ class Group:
     `remotes` are in the order of the MultiKueueConfig, then workers outside it that hold something of ours.
     `problem` is why the workload cannot be dispatched at all (no adapter, not managed by us), in Kueue's words.
     `job_known` is False while the local job has not been seen: then nothing can be copied to a worker.
-    `job_finished` tells that the local job's status is final.
+    `job_finished` tells that the local job's status is final. `choice` is the worker chosen among those that admitted
+    in this attempt: news of an earlier admission may come late, and must not turn the choice around.
     """
 
     key: ObjectKey
@@ -125,6 +126,7 @@ class Group:
     problem: str = ""
     job_known: bool = True
     job_finished: bool = False
+    choice: str = ""
     origin: str = "multikueue"
     lost_after: timedelta = timedelta(minutes=15)
     check_state: AdmissionCheckState | None = field(init=False, default=None)

@@ -7,7 +7,7 @@ case: look, derive, go on.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 
@@ -71,8 +71,8 @@ def find_winner(group: Group) -> Remote | None:
     """The worker that has, or is to get, the job of the present attempt.
 
     In this order: the recorded one, whatever others do (sticky); one that may have got a job whose outcome we never
-    learned; one that holds our job, made by us or a predecessor just before a crash; the one that admitted first, ties
-    by the order of the configuration.
+    learned; one that holds our job, made by us or a predecessor just before a crash; the one that was chosen among
+    those that admitted, as long as it may still win.
     """
     assert group.local is not None
     check, name = group.check_state, group.local.status.cluster_name
@@ -80,12 +80,21 @@ def find_winner(group: Group) -> Remote | None:
         return group.remote(name)
     asked = [r for r in group.remotes if r.maybe_job == group.attempt]
     holding = [r for r in group.remotes if group.is_current(r.job)]
+    chosen = [r for r in group.remotes if r.cluster == group.choice and _may_win(group, r)]
+    return next(iter((*asked, *sorted(holding, key=_job_age), *chosen)), None)
+
+
+def choose(group: Group) -> Group:
+    """The group with its choice made: the worker that admitted first, ties by the order of the configuration.
+
+    One place chooses, the reconcile of the workload; outboxes act on the choice. It is made anew only if the one chosen
+    may not win any more.
+    """
+    if not group.attempt or find_winner(group) is not None:
+        return group
     admitted = [r for r in group.remotes if _may_win(group, r)]
-    return (
-        next(iter(asked), None)
-        or min(holding, key=_job_age, default=None)
-        or min(admitted, key=_admitted_at, default=None)
-    )
+    first = min(admitted, key=_admitted_at, default=None)
+    return replace(group, choice=first.cluster if first else "")
 
 
 def _may_win(group: Group, remote: Remote) -> bool:

@@ -57,8 +57,20 @@ def open_session(*, user_agent: str, limit: int) -> aiohttp.ClientSession:
     return session
 
 
+class _Socket(socket.socket):
+    """A socket that is closed by those who use it, and never by the garbage collector.
+
+    When a connection breaks while uvloop takes it over, uvloop closes its descriptor and the socket object does not
+    know. Collected later, it would close a descriptor that by then belongs to somebody else: the connection to another,
+    healthy cluster. uvloop even aborts the process over that. All others who give up a socket here close it themselves.
+    """
+
+    def __del__(self) -> None:
+        self.detach()
+
+
 def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    made = socket.socket(family=address[0], type=address[1], proto=address[2])
+    made = _Socket(family=address[0], type=address[1], proto=address[2])
     made.setblocking(False)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _SOCKET_OPTIONS:

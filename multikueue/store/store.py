@@ -12,7 +12,7 @@ from multikueue.api.meta import Object, ObjectKey, controller_of
 from multikueue.api.multikueue import CONTROLLER_NAME, AdmissionCheck, MultiKueueCluster, MultiKueueConfig
 from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
 from multikueue.api.workload import FINISHED, Workload, workload_spec
-from multikueue.dispatch.group import Group, Reach, Remote
+from multikueue.dispatch.group import Group, Reach, Remote, attempt_of
 from multikueue.jobs.table import adapter_for, adapter_of
 from multikueue.quota.engine import Engine
 from multikueue.store.cache import Cache
@@ -60,6 +60,8 @@ class Store:
     def __init__(self, engine: Engine, touched: Touched, now: Callable[[], datetime]) -> None:
         self.engine, self.touched, self.now = engine, touched, now
         self.workers: dict[str, WorkerView] = {}
+        self.choices: dict[ObjectKey, tuple[str, str]] = {}
+        """The attempt of a workload and the worker chosen in it, until it is recorded in the object."""
         self.jobs: Cache[Job] = Cache(self._job_changed)
         self.workloads: Cache[Workload] = Cache(
             self._workload_changed, indexes={"owner": _owner_uid, "check": _check_names, "queue": _queue}
@@ -139,9 +141,21 @@ class Store:
             problem=self._problem(local, job) if local else "",
             job_known=job is not None,
             job_finished=job is not None and adapter_for(job).finished(job) is not None,
+            choice=self._choice(key, local),
             origin=origin,
             lost_after=lost_after,
         )
+
+    def _choice(self, key: ObjectKey, local: Workload | None) -> str:
+        attempt, cluster = self.choices.get(key, ("", ""))
+        return cluster if local is not None and attempt and attempt == attempt_of(local) else ""
+
+    def chose(self, group: Group) -> None:
+        """Remember the choice made for a workload; forget it where there is none to make."""
+        if group.choice and group.local is not None and not group.local.status.cluster_name:
+            self.choices[group.key] = (group.attempt, group.choice)
+        else:
+            self.choices.pop(group.key, None)
 
     def _remotes(self, key: ObjectKey, local: Workload | None, configured: tuple[str, ...]) -> Iterable[Remote]:
         recorded = (local.status.cluster_name,) if local and local.status.cluster_name else ()

@@ -10,6 +10,7 @@ from multikueue.api.job import Job
 from multikueue.api.workload import Workload
 from multikueue.dispatch.decide import Decision, decide
 from multikueue.dispatch.group import Group, Reach, Remote, attempt_of
+from multikueue.dispatch.phases import choose
 from multikueue.strategy import Fleet, Nomination
 from multikueue.strategy import Workload as StrategyWorkload
 from multikueue.testing import NOW, job, workload
@@ -72,7 +73,7 @@ def group(local: WorkloadBuilder | None, *remotes: Remote, **more: Any) -> Group
 
 
 def decided(local: WorkloadBuilder | None, *remotes: Remote, now: datetime = NOW, **more: Any) -> Decision:
-    return decide(group(local, *remotes, **more), Everywhere(), now)
+    return decide(choose(group(local, *remotes, **more)), Everywhere(), now)
 
 
 def told(decision: Decision) -> list[str]:

@@ -215,6 +215,20 @@ def test_the_win_is_one_write_once_the_job_exists() -> None:
     assert check_of(status) == ("Ready", 'The workload was admitted on "w1"')
 
 
+def test_late_news_of_an_earlier_admission_does_not_turn_the_choice_around() -> None:
+    """Losers are being removed already: turning around would leave nobody."""
+    w1, w2 = worker("w1", admitted_copy()), worker("w2", admitted_copy(at=NOW + timedelta(seconds=1)))
+    local = reserved().nominated("w1", "w2")
+    assert told(decided(local, w1, w2, choice="w2")) == ["DeleteWorkload w1", "CreateJob w2"]
+    evicted = worker("w2", copy().evicted())
+    assert told(decided(local, w1, evicted, choice="w2")) == ["DeleteWorkload w2", "CreateJob w1"]
+
+
+def test_an_outbox_does_not_choose() -> None:
+    decision = decide(group(reserved().nominated("w1"), worker("w1", admitted_copy())), Everywhere(), NOW)
+    assert (decision.phase, told(decision)) == (Phase.NOMINATING, [])
+
+
 def test_a_worker_that_only_reserved_has_not_won() -> None:
     assert decided(reserved(), worker("w1", copy().reserved("remote"))).phase is Phase.NOMINATING
 

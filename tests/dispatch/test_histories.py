@@ -26,7 +26,7 @@ from multikueue.dispatch.actions import (
 )
 from multikueue.dispatch.decide import decide, is_holding
 from multikueue.dispatch.group import Group, Reach, Remote
-from multikueue.dispatch.phases import Phase
+from multikueue.dispatch.phases import Phase, choose
 from multikueue.testing import NOW
 from tests.dispatch.builders import CHECK, Everywhere, copy, pending, remote_job
 
@@ -66,6 +66,7 @@ class World:
     phases: set[tuple[Phase, Phase]] = field(default_factory=set)
     phase: Phase = Phase.GONE
     uids: int = 0
+    choice: tuple[str, str] = ("", "")
 
     def __post_init__(self) -> None:
         self.local = pending().build()
@@ -77,7 +78,7 @@ class World:
         remotes = tuple(self._remote(name, side) for name, side in self.sides.items())
         winner = self.local.status.cluster_name if self.local else None
         finished = bool(winner and self.sides[winner].finished)
-        return Group(
+        group = Group(
             key=pending().build().key,
             local=self.local,
             check=CHECK,
@@ -85,6 +86,8 @@ class World:
             job_finished=finished,
             lost_after=LOST_AFTER,
         )
+        attempt, choice = self.choice
+        return replace(group, choice=choice) if attempt == group.attempt else group
 
     def _remote(self, name: str, side: Side) -> Remote:
         return Remote(
@@ -99,7 +102,9 @@ class World:
 
     def manage(self) -> None:
         """One look: write the status, then perform the actions, of which any may fail or lose its answer."""
-        decision = decide(self.group(), Everywhere(), self.now)
+        group = choose(self.group())
+        self.choice = (group.attempt, group.choice)
+        decision = decide(group, Everywhere(), self.now)
         self.phases.add((self.phase, decision.phase))
         self.phase = decision.phase
         if self.local is not None and decision.status is not None:
@@ -207,6 +212,7 @@ class World:
 
     def crash(self) -> None:
         """A new process knows what it can reach, and of the others nothing."""
+        self.choice = ("", "")
         for side in self.sides.values():
             side.asked, side.seen_workload, side.seen_job, side.known = "", None, None, False
             side.look()

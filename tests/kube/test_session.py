@@ -1,14 +1,22 @@
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import gc
+import os
 import socket
 import ssl
+import struct
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import aiohttp
 import pytest
+import uvloop
 
 from multikueue import __version__
-from multikueue.kube.session import USER_AGENT, explain, open_session
+from multikueue.kube.session import USER_AGENT, _socket, explain, open_session
 from tests.kube.server import Script, says, serving
 
 pytestmark = pytest.mark.anyio
@@ -77,3 +85,49 @@ def connector_error(error: OSError) -> aiohttp.ClientConnectorError:
 )
 def test_the_same_cause_has_the_same_words(error: Exception, said: str) -> None:
     assert explain(error) == said
+
+
+def test_a_socket_that_nobody_holds_any_more_closes_nobodys_descriptor() -> None:
+    """Whoever took it over has closed it, and its number may belong to another connection by now."""
+    address = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", 1))
+    made = _socket(address)
+    number = made.fileno()
+    del made
+    gc.collect()
+    os.close(number)  # it was still open: this raises otherwise
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_a_server_that_resets_every_connection_costs_no_descriptors(
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def knock(url: str) -> int:
+        async with open_session(user_agent="x", limit=4) as session:
+            for _ in range(20):
+                for answer in await asyncio.gather(*(_outcome(session, url) for _ in range(4))):
+                    assert issubclass(answer, aiohttp.ClientConnectionError)
+            await asyncio.sleep(0.05)  # closing takes a turn of the loop
+            return len(os.listdir("/dev/fd"))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=_reset_all, args=(listener,), daemon=True).start()
+        before = len(os.listdir("/dev/fd"))
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            after = runner.run(knock(f"https://127.0.0.1:{listener.getsockname()[1]}"))
+    assert after - before < 20
+
+
+async def _outcome(session: aiohttp.ClientSession, url: str) -> type[BaseException]:
+    try:
+        async with session.get(url):
+            return BaseException
+    except aiohttp.ClientError as error:
+        return type(error)
+
+
+def _reset_all(listener: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            connection, _ = listener.accept()
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.close()

@@ -170,6 +170,7 @@ async def _is_suspended(crew: Team, suspended: bool) -> bool:
 async def test_effects_come_in_an_order_that_a_crash_cannot_harm(crew: Team, history: Chronicle) -> None:
     await crew.submit()
     worker = await crew.runs_on()
+    await eventually(lambda: _is_suspended(crew, False))
     await crew.complete(worker)
     await crew.finished()
     await history.complete()
