@@ -9,8 +9,8 @@ import json
 import ssl
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -139,18 +139,19 @@ class Client:
                     version = answer["metadata"]["resourceVersion"]
                     for item in answer["items"]:
                         yield "ADDED", item
-                async for event in self._events(await self._path(kind, namespace), version):
-                    if event["type"] == "ERROR":
-                        version = ""
-                        break
-                    version = event["object"]["metadata"]["resourceVersion"]
-                    if event["type"] != "BOOKMARK":
-                        yield event["type"], event["object"]
+                async with aclosing(self._events(await self._path(kind, namespace), version)) as events:
+                    async for event in events:
+                        if event["type"] == "ERROR":
+                            version = ""
+                            break
+                        version = event["object"]["metadata"]["resourceVersion"]
+                        if event["type"] != "BOOKMARK":
+                            yield event["type"], event["object"]
             except (aiohttp.ClientError, TimeoutError, ApiError):
                 version = ""
                 await anyio.sleep(0.1)
 
-    async def _events(self, path: str, version: str) -> AsyncIterator[Object]:
+    async def _events(self, path: str, version: str) -> AsyncGenerator[Object, None]:
         assert self._session is not None, "open the client with `async with`"
         query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": version}
         patience = aiohttp.ClientTimeout(total=None)

@@ -12,7 +12,7 @@ from testbed.bed import MANAGER, Plan, Testbed
 from testbed.contexts import ContextBed, load
 from testbed.controllers import GARBAGE
 from tests.real.chronicle import Chronicle, chronicle
-from tests.real.harness import Manager, Team, team
+from tests.real.harness import Manager, Team, complaints, team
 from tests.real.skipping import CONTEXTS, skipping
 
 
@@ -57,6 +57,14 @@ def manager(bed: Testbed, manager_settings: dict[str, str]) -> Iterator[Manager]
     process.start()
     yield process
     process.kill()
+
+
+@pytest.fixture
+def calm(manager: Manager) -> Iterator[None]:
+    """Whatever happens outside, the manager never logs an error: that would be a bug of its own."""
+    offset = manager.log.stat().st_size
+    yield
+    assert not complaints(manager, offset=offset)
 
 
 @pytest.fixture

@@ -436,18 +436,19 @@ def complaints(manager: Manager, *levels: str, offset: int = 0) -> list[Object]:
 class Starts:
     """Every job of a team that was ever allowed to run on a worker: job name to UID to worker, in the order of events.
 
-    Watched, not polled: a job that ran for a moment only is seen too.
+    `made` tells where a job of a name was seen last, started or not. All of it is watched, not polled: what ran for a
+    moment only is seen too.
     """
 
     team: Team
     runs: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
-    _seen: set[tuple[str, str]] = field(default_factory=set)
+    made: dict[str, str] = field(default_factory=dict)
     _news: anyio.Event = field(default_factory=anyio.Event)
 
     async def follow(self, worker: str, on_start: Callable[[str, str], object] | None) -> None:
         async for _, body in self.team.clients[worker].watch(JOB, self.team.namespace):
             meta = body["metadata"]
-            self._seen.add((worker, meta["name"]))
+            self.made[meta["name"]] = worker
             if not body["spec"].get("suspend") and meta["uid"] not in self.runs[meta["name"]]:
                 self.runs[meta["name"]][meta["uid"]] = worker
                 if on_start is not None:
@@ -466,14 +467,19 @@ class Starts:
                 await self._news.wait()
         return list(self.runs[name].values())
 
+    async def seen(self, name: str = "job", *, timeout: float = 30) -> str:
+        """The worker that has a job of that name, as soon as one has it."""
+        with anyio.fail_after(timeout):
+            while name not in self.made:
+                await self._news.wait()
+        return self.made[name]
+
     async def settled(self) -> Starts:
         """Itself, once it has seen what had happened until now: it waits for the news of a job made for that purpose."""
-        probe = unique("probe")
-        for worker, client in self.team.clients.items():
+        for client in self.team.clients.values():
+            probe = unique("probe")
             await client.create(objects.job(probe, self.team.namespace, queue=None))
-            with anyio.fail_after(20):
-                while (worker, probe) not in self._seen:
-                    await self._news.wait()
+            await self.seen(probe)
             await client.delete(JOB, probe, self.team.namespace)
         return self
 
