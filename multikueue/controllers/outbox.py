@@ -76,6 +76,7 @@ class Outbox:
 
     @_perform.register
     async def _create_workload(self, action: CreateWorkload, key: ObjectKey) -> None:
+        self.worker.creating.add(key)
         try:
             made = await self.client.create(WORKLOADS, key.namespace, action.body)
         except AlreadyExists:
@@ -84,6 +85,8 @@ class Outbox:
             self._refused(key, f"the copy is refused: {error}", error)
         else:
             self.worker.workloads.upsert(made)
+        finally:
+            self.worker.creating.discard(key)
 
     @_perform.register
     async def _create_job(self, action: CreateJob, key: ObjectKey) -> None:

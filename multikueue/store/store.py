@@ -11,7 +11,7 @@ from multikueue.api.job import Job
 from multikueue.api.meta import Object, ObjectKey, controller_of
 from multikueue.api.multikueue import CONTROLLER_NAME, AdmissionCheck, MultiKueueCluster, MultiKueueConfig
 from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
-from multikueue.api.workload import FINISHED, Workload, workload_spec
+from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, Workload, workload_spec
 from multikueue.dispatch.group import Group, Reach, Remote, attempt_of
 from multikueue.jobs.table import adapter_for, adapter_of
 from multikueue.quota.engine import Engine
@@ -85,7 +85,7 @@ class Store:
     def worker(self, name: str) -> WorkerView:
         """The view of a worker, made on first use."""
         if name not in self.workers:
-            self.workers[name] = WorkerView(name, self.touched.workload, self._remote_job_changed, since=self.now())
+            self.workers[name] = WorkerView(name, self._remote_changed, self._remote_job_changed, since=self.now())
         return self.workers[name]
 
     def owner(self, workload: Workload) -> ObjectKey | None:
@@ -219,7 +219,7 @@ class Store:
         self.touched.workload(touched.key)
         self.touched.admission()
         owner = self.owner(touched)
-        if owner is not None:
+        if owner is not None and (old is None or new is None or _traits(old) != _traits(new)):
             self.touched.job(owner)
         self._touch_queue_of(touched)
 
@@ -236,6 +236,15 @@ class Store:
         if old is None or new is None or _job_traits(old) != _job_traits(new):
             for workload in self.owned(touched):
                 self.touched.workload(workload.key)
+
+    def _remote_changed(self, key: ObjectKey, worker: str, leaving: bool) -> None:
+        """What leaves a worker is news only as long as the workload still waits for it, or runs there."""
+        local = self.workloads.get(key)
+        if leaving and local is not None and local.metadata.deletion_timestamp is None and not local.has(EVICTED):
+            winner = local.status.cluster_name
+            if local.has(FINISHED) or (winner and winner != worker):
+                return
+        self.touched.workload(key)
 
     def _remote_job_changed(self, key: ObjectKey) -> None:
         self.touched.job(key)
@@ -350,6 +359,13 @@ class Store:
 def _name(item: Object | None) -> str:
     assert item is not None
     return item.metadata.name
+
+
+def _traits(workload: Workload) -> tuple[object, ...]:
+    """What the job of a workload depends on. That quota was reserved is not among it: the job waits on."""
+    meta, status = workload.metadata, workload.status
+    states = tuple(workload.has(type_) for type_ in (ADMITTED, EVICTED, FINISHED))
+    return states, status.cluster_name, meta.generation, meta.uid, meta.deletion_timestamp is None, meta.annotations
 
 
 def _job_traits(job: Job) -> tuple[object, ...]:

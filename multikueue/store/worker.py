@@ -38,11 +38,11 @@ class WorkerView:
     """Owner of the state: the worker's connection task (caches, reach) and its outbox (asked, conflicts).
 
     `known` turns True once all its objects were seen, and stays. `asked` holds, per workload, the attempt whose job we
-    asked for without having learned the outcome. The caches survive a lost connection: they are the last known state.
+    asked for without having learned the outcome; `creating` the copies being made, whose coming is no news. The caches survive a lost connection: they are the last known state.
     """
 
     name: str
-    touch_workload: Callable[[ObjectKey], None]
+    touch_workload: Callable[[ObjectKey, str, bool], None]
     touch_job: Callable[[ObjectKey], None]
     reach: Reach = Reach.SUSPECT
     since: datetime | None = None
@@ -50,6 +50,7 @@ class WorkerView:
     known: bool = False
     asked: dict[ObjectKey, str] = field(default_factory=dict)
     conflicts: dict[ObjectKey, Conflict] = field(default_factory=dict)
+    creating: set[ObjectKey] = field(default_factory=set)
     workloads: Cache[Workload] = field(init=False)
     jobs: Cache[Job] = field(init=False)
 
@@ -80,8 +81,10 @@ class WorkerView:
     def _workload_changed(self, old: Workload | None, new: Workload | None) -> None:
         touched = new or old
         assert touched is not None
+        if old is None and touched.key in self.creating and not touched.status.conditions:
+            return
         if old is None or new is None or _traits(old) != _traits(new):
-            self.touch_workload(touched.key)
+            self.touch_workload(touched.key, self.name, _is_leaving(new))
 
     def _job_changed(self, old: Job | None, new: Job | None) -> None:
         touched = new or old
@@ -90,10 +93,14 @@ class WorkerView:
         for key in prebuilt_key(touched):
             self.asked.pop(key, None)
             if old is None or new is None or _job_traits(old) != _job_traits(new):
-                self.touch_workload(key)
+                self.touch_workload(key, self.name, _is_leaving(new))
 
 
 _DECISIVE = frozenset({ADMITTED, EVICTED, FINISHED, DEACTIVATION_TARGET})
+
+
+def _is_leaving(item: Workload | Job | None) -> bool:
+    return item is None or item.metadata.deletion_timestamp is not None
 
 
 def _traits(copy: Workload) -> tuple[object, ...]:

@@ -120,6 +120,18 @@ def test_a_remote_job_wakes_its_workload_and_the_local_job() -> None:
     assert store.worker("w1").job_of(KEY) is not None
 
 
+def test_a_loser_that_leaves_is_no_news_once_the_winner_is_recorded() -> None:
+    store, noted = stored()
+    for name in ("w1", "w2"):
+        store.worker(name).workloads.upsert(workload("wl").origin().build())
+    store.workloads.upsert(local().check("mk", "Ready").cluster_name("w1").version(7).build())
+    noted.keys.clear()
+    store.worker("w2").workloads.remove(workload("wl").origin().build())
+    assert noted.keys == []
+    store.worker("w1").workloads.remove(workload("wl").origin().build())
+    assert noted.keys == ["workload wl"]
+
+
 def test_a_worker_coming_or_going_wakes_what_it_concerns() -> None:
     store, noted = stored()
     store.reach_changed("w2")

@@ -12,7 +12,7 @@ KEY = ObjectKey("default", "wl")
 
 
 def view() -> WorkerView:
-    return WorkerView("w1", lambda _: None, lambda _: None)
+    return WorkerView("w1", lambda *_: None, lambda _: None)
 
 
 def test_a_job_is_found_by_the_workload_it_names() -> None:
@@ -38,6 +38,32 @@ def test_a_conflict_is_forgotten_in_time() -> None:
     assert worker.conflict(KEY, NOW) == worker.conflicts[KEY]
     assert worker.conflict(KEY, NOW + timedelta(minutes=5)) is None
     assert worker.conflicts == {}
+
+
+def test_a_copy_we_are_making_is_no_news_until_something_happens_to_it() -> None:
+    told: list[ObjectKey] = []
+    worker = WorkerView("w1", lambda key, *_: told.append(key), lambda _: None)
+    worker.creating.add(KEY)
+    worker.workloads.upsert(workload("wl").version(1).build())
+    assert told == []
+    worker.workloads.upsert(workload("wl").reserved().admitted().version(2).build())
+    assert told == [KEY]
+
+
+def test_a_copy_found_in_the_place_of_the_one_we_make_is_news() -> None:
+    told: list[ObjectKey] = []
+    worker = WorkerView("w1", lambda key, *_: told.append(key), lambda _: None)
+    worker.creating.add(KEY)
+    worker.workloads.upsert(workload("wl").reserved().admitted().build())
+    assert told == [KEY]
+
+
+def test_what_the_worker_s_kueue_writes_beside_is_no_news() -> None:
+    told: list[ObjectKey] = []
+    worker = WorkerView("w1", lambda key, *_: told.append(key), lambda _: None)
+    worker.workloads.upsert(workload("wl").version(1).build())
+    worker.workloads.upsert(workload("wl").reserved().version(2).build())
+    assert told == [KEY]
 
 
 def test_copies_without_jobs_are_held_too() -> None:
