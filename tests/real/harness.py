@@ -402,8 +402,9 @@ async def team(
             with anyio.CancelScope(shield=True):
                 for link in links.values():
                     link.ok()
-                for body in await manager.list(JOB, namespace):
-                    await manager.delete(JOB, body["metadata"]["name"], namespace)
+                async with anyio.create_task_group() as tasks:
+                    for body in await manager.list(JOB, namespace):
+                        tasks.start_soon(manager.delete, JOB, body["metadata"]["name"], namespace)
                 for worker in links:
                     await manager.delete(MULTIKUEUE_CLUSTER, f"{namespace}-{worker}")
                 for client in clients.values():

@@ -87,12 +87,18 @@ async def test_killed_at_any_write_it_goes_on_where_it_was(
 ) -> None:
     async with starts(crew) as started:
         stage = Stage(crew, mortal, started, tmp_path, moment, runs_to_its_end)
-        points = await stage.rehearse()
-        assert Counter(point.write for point in points) == EVERY_WRITE
+        points = _planned(await stage.rehearse(), EVERY_WRITE)
         await stage.perform(points)
         assert not (await started.settled()).twice()
         assert len(started.runs) == 1 + len(points)
     assert not complaints(mortal)
+
+
+def _planned(points: list[Point], writes: Counter[str]) -> list[Point]:
+    """All the planned writes. A conflict on a busy machine may have added one that no other job will make."""
+    planned = [point for point in points if point.nth <= writes[point.write]]
+    assert Counter(point.write for point in planned) == writes
+    return planned
 
 
 async def test_killed_at_any_write_of_a_cancellation_it_removes_everything(
@@ -119,8 +125,7 @@ async def test_killed_at_any_write_of_an_eviction_it_starts_the_next_attempt_onc
         stage = Stage(crew, mortal, started, tmp_path, "after", is_evicted_once)
         points = await stage.rehearse()
         until_the_next_copies = [point.write for point in points].index("worker create workloads")
-        assert Counter(point.write for point in points[:until_the_next_copies]) == EVERY_WRITE_OF_AN_EVICTION
-        await stage.perform(points[:until_the_next_copies])
+        await stage.perform(_planned(points[:until_the_next_copies], EVERY_WRITE_OF_AN_EVICTION))
         assert {len(runs) for runs in (await started.settled()).runs.values()} == {2}
     assert not complaints(mortal)
 
