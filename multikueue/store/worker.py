@@ -35,10 +35,11 @@ def prebuilt_key(job: Job) -> Iterable[ObjectKey]:
 
 @dataclass(slots=True)
 class WorkerView:
-    """Owner of the state: the worker's connection task (caches, reach) and its outbox (asked, conflicts).
+    """Owner of the state: the worker's connection task (caches, reach) and its outbox (asked, creating, conflicts).
 
     `known` turns True once all its objects were seen, and stays. `asked` holds, per workload, the attempt whose job we
-    asked for without having learned the outcome; `creating` the copies being made, whose coming is no news. The caches survive a lost connection: they are the last known state.
+    asked for without having learned the outcome; `creating` the copies being made, whose coming is no news. The caches
+    survive a lost connection: they are the last known state.
     """
 
     name: str
