@@ -125,7 +125,8 @@ async def test_killed_at_any_write_of_an_eviction_it_starts_the_next_attempt_onc
         stage = Stage(crew, mortal, started, tmp_path, "after", is_evicted_once)
         points = await stage.rehearse()
         until_the_next_copies = [point.write for point in points].index("worker create workloads")
-        await stage.perform(_planned(points[:until_the_next_copies], EVERY_WRITE_OF_AN_EVICTION))
+        assert Counter(point.write for point in points[:until_the_next_copies]) == EVERY_WRITE_OF_AN_EVICTION
+        await stage.perform(points[:until_the_next_copies])
         assert {len(runs) for runs in (await started.settled()).runs.values()} == {2}
     assert not complaints(mortal)
 
