@@ -14,6 +14,9 @@ import anyio
 import typer
 
 from benchmarks.bench import Load, measure
+from benchmarks.faults import SCENARIOS, Pair, Scenario
+from benchmarks.faults import as_text as as_table_of_faults
+from benchmarks.faults import measure_all as measure_faults
 from benchmarks.micro import measure_all
 from benchmarks.report import Report, as_json, as_markdown, as_text, into_readme
 from benchmarks.sides import Ceiling, Ours, Peer, Side
@@ -96,6 +99,24 @@ def micro(
         print(f"{result.label:52} {result.value:12,.1f}  {result.target.says:12} {verdict}")
     if check and not all(result.met for result in results):
         raise typer.Exit(1)
+
+
+@app.command()
+def faults(
+    jobs: Annotated[int, typer.Option(min=8, help="Jobs of a burst.")] = 60,
+    pairs: Annotated[int, typer.Option(min=1, help="How often each scenario is measured, beside a control.")] = 5,
+    only: Annotated[str, typer.Option(help="Only scenarios whose name has this in it.")] = "",
+) -> None:
+    """Measure what a sick worker costs the others. Nothing else should run on the machine."""
+    chosen = [scenario for scenario in SCENARIOS if only in scenario.name]
+    results = anyio.run(_run_faults, chosen, jobs, pairs, backend_options={"use_uvloop": True})
+    print(as_table_of_faults(results))
+
+
+async def _run_faults(scenarios: Sequence[Scenario], jobs: int, pairs: int) -> list[tuple[Scenario, list[Pair]]]:
+    _say("starting the testbed")
+    async with Testbed.start(workers=3) as bed:
+        return await measure_faults(bed, scenarios, jobs=jobs, pairs=pairs, say=_say)
 
 
 async def _run(workers: int, chosen: Sequence[Contestant]) -> Report:

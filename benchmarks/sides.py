@@ -51,13 +51,18 @@ class Side(ABC):
     @abstractmethod
     async def stop(self) -> None: ...
 
+    def server_of(self, worker: str) -> str | None:  # noqa: ARG002
+        """Where the manager reaches a worker; None: at its own address."""
+        return None
+
     async def set_up(self) -> None:
         """Create the queues on all clusters, start, and wait until all workers are connected."""
         await queues.workers_setup(self.bed.workers, namespace=self.namespace, queue=QUEUE, quota=QUOTA)
         for plane in self.bed.workers:
             await plane.grant(WORKER_USER, EVERYTHING)
         await self.start()
-        configs = {plane.name: plane.kubeconfig(WORKER_USER) for plane in self.bed.workers}
+        servers = {plane.name: self.server_of(plane.name) for plane in self.bed.workers}
+        configs = {plane.name: plane.kubeconfig(WORKER_USER, server=servers[plane.name]) for plane in self.bed.workers}
         await queues.manager_setup(self.bed.manager, configs, namespace=self.namespace, queue=QUEUE, quota=QUOTA)
         async with self.bed.manager.client() as client:
             await eventually(lambda: self._is_active(client), timeout=START_SECONDS, interval=0.5)
