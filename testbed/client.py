@@ -6,15 +6,17 @@ It shares nothing with `multikueue.kube`, so a mistake there cannot hide itself 
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 import tempfile
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
+from weakref import WeakSet
 
 import aiohttp
 import anyio
@@ -84,10 +86,11 @@ class Client:
         self._headers = {"User-Agent": user_agent, **({"Authorization": f"Bearer {token}"} if token else {})}
         self._timeout = aiohttp.ClientTimeout(total=timeout)
         self._session: aiohttp.ClientSession | None = None
+        self.sockets: WeakSet[socket.socket] = WeakSet()
         self._resources: dict[Kind, _Resource] = {}
 
     async def __aenter__(self) -> Self:
-        connector = aiohttp.TCPConnector(ssl=self._tls(), limit=0)
+        connector = aiohttp.TCPConnector(ssl=self._tls(), limit=0, socket_factory=self._socket)
         self._session = aiohttp.ClientSession(
             self.server, connector=connector, headers=self._headers, timeout=self._timeout
         )
@@ -99,6 +102,21 @@ class Client:
         assert self._session is not None
         await self._session.close()
         self._session = None
+        await self._end_connections()
+
+    def _socket(self, address: tuple[Any, ...]) -> socket.socket:
+        made = socket.socket(*address[:3])
+        self.sockets.add(made)
+        return made
+
+    async def _end_connections(self) -> None:
+        """TLS takes leave politely, and waits for an answer; the event loop of a test may end before a slow server's."""
+        for each in self.sockets:
+            with suppress(OSError):  # it is closed already
+                each.shutdown(socket.SHUT_RDWR)
+        with anyio.move_on_after(1):
+            while any(each.fileno() >= 0 for each in self.sockets):  # noqa: ASYNC110 - nobody tells when
+                await anyio.sleep(0.001)
 
     def _tls(self) -> ssl.SSLContext:
         context = ssl.create_default_context(cadata=self._ca.decode())
