@@ -7,7 +7,7 @@ from pathlib import Path
 import aiohttp
 
 from testbed.ports import free_port
-from testbed.process import Process
+from testbed.process import RARE_COLLECTIONS, Process
 
 __all__ = ["Etcd"]
 
@@ -32,6 +32,7 @@ class Etcd:
                 "--log-level=warn",
             ],
             log=folder / "etcd.log",
+            env=RARE_COLLECTIONS,
         )
 
     async def start(self) -> None:

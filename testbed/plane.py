@@ -16,7 +16,7 @@ from testbed.certificates import CertificateAuthority, rsa_key
 from testbed.client import ApiError, Client, Kind
 from testbed.kubeconfig import kubeconfig
 from testbed.ports import free_port
-from testbed.process import Process
+from testbed.process import RARE_COLLECTIONS, Process
 from testbed.programs import Programs
 
 __all__ = ["ADMINISTRATORS", "ControlPlane", "Identity"]
@@ -61,7 +61,7 @@ class ControlPlane:
         self.ca = identity.authority.pem
         self.tokens = {user: f"{name}-{user}-{secrets.token_hex(8)}" for user in USERS}
         self.audit = Audit(self.folder / "audit.log", self)
-        self.process = Process(name, self._command(etcd), log=self.folder / "kube-apiserver.log")
+        self.process = Process(name, self._command(etcd), log=self.folder / "kube-apiserver.log", env=RARE_COLLECTIONS)
 
     async def start(self) -> None:
         """Write the files and start; ready means that RBAC's first roles are there."""

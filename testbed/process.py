@@ -17,9 +17,13 @@ from pathlib import Path
 
 import anyio
 
-__all__ = ["Process", "ProgramError"]
+__all__ = ["RARE_COLLECTIONS", "Process", "ProgramError"]
 
 POLL_SECONDS = 0.02
+
+RARE_COLLECTIONS = {"GOGC": "400"}
+"""For etcd and the API servers, which share few cores with all else: their heaps are small beside a machine's memory, and
+collecting them as often as Go does by itself takes a third of their time. Whatever is measured keeps its own setting."""
 
 # Linux kills a child with PR_SET_PDEATHSIG when the *thread* that started it ends, so all children come from one
 # thread that lives as long as we do: the main thread may not be there (a loop in a worker thread), and anyio's worker
