@@ -39,6 +39,9 @@ from multikueue.store.worker import WorkerView
 
 log = structlog.get_logger()
 
+RECHECK = timedelta(milliseconds=500)
+"""Time between two signs of life asked from a worker that did not answer just now."""
+
 NOT_LOADED = "load client config failed: "
 
 
@@ -201,6 +204,7 @@ class Connection:
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _trouble: dict[str, str] = field(default_factory=lambda: {"heartbeat": "not connected yet"})
     _decline: anyio.CancelScope | None = None
+    _alarm: anyio.Event = field(default_factory=anyio.Event)
     _tasks: anyio.abc.TaskGroup | None = None
     _reflectors: list[Reflector[Any]] = field(default_factory=list)
 
@@ -234,12 +238,13 @@ class Connection:
             Reflector(client, kind, sink, label_selector=selector, on_state=self._stream_state(kind.plural))
             for kind, sink in ((WORKLOADS, self.worker.workloads), (JOBS, self.worker.jobs))
         ]
-        performer, self._decline = Outbox(self.world, self.worker, client), None
+        self._decline, self._alarm = None, anyio.Event()
+        performer = Outbox(self.world, self.worker, client, alarm=self._raise_alarm)
         async with anyio.create_task_group() as self._tasks:
             self._check()
             for reflector in self._reflectors:
                 self._tasks.start_soon(reflector.run)
-            self._tasks.start_soon(self._heartbeat, client)
+            self._tasks.start_soon(self._heartbeat, client, performer)
             await run_controller(
                 f"outbox {self.name}",
                 outbox,
@@ -255,19 +260,33 @@ class Connection:
 
         return on_state
 
-    async def _heartbeat(self, client: Client) -> None:
+    async def _heartbeat(self, client: Client, outbox: Outbox) -> None:
         """Asks for a sign of life, with our credentials, for ever. The first one after trouble hurries the watches."""
         while True:
             try:
                 await client.probe(self.settings.heartbeat_timeout.total_seconds())
             except MultiKueueError as error:
+                outbox.hold()
                 self._report("heartbeat", str(error))
             else:
+                outbox.trust()
                 if "heartbeat" in self._trouble:
                     for reflector in self._reflectors:
                         reflector.hurry()
                 self._report("heartbeat", "")
-            await anyio.sleep(self.settings.heartbeat_interval.total_seconds())
+            await self._rest(in_doubt=outbox.holds)
+
+    async def _rest(self, *, in_doubt: bool) -> None:
+        """Until the next heartbeat; shorter as long as the worker may only have been away for a moment."""
+        interval = self.settings.heartbeat_interval
+        if in_doubt and self.worker.reach is Reach.CONNECTED:
+            interval = min(interval, RECHECK)
+        with anyio.move_on_after(interval.total_seconds()):
+            await self._alarm.wait()
+        self._alarm = anyio.Event()
+
+    def _raise_alarm(self) -> None:
+        self._alarm.set()
 
     def _report(self, part: str, why: str) -> None:
         if why:

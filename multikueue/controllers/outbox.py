@@ -7,7 +7,8 @@ held up never acts on old news; a worker that hangs holds nothing but its own ou
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import singledispatchmethod
 from typing import TypeVar
@@ -52,23 +53,61 @@ T = TypeVar("T", bound=Object)
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
+def _nobody() -> None:
+    """Nobody to alarm."""
+
+
+@dataclass(slots=True)
 class Outbox:
-    """Performs the actions for one worker through its client."""
+    """Performs the actions for one worker through its client.
+
+    After a call that nobody answered it makes no more of them, until `trust` tells that the worker gave a sign of life:
+    a worker that is gone shall not cost a failed call per key. `alarm` is called once, to have it asked for one.
+    """
 
     world: World
     worker: WorkerView
     client: Client
+    alarm: Callable[[], None] = _nobody
+    holds: bool = False
+    _held: set[ObjectKey] = field(default_factory=set)
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Perform what the decision wants on this worker now; nothing while it is out of reach."""
         if self.worker.reach is not Reach.CONNECTED:
             return DONE
         group = self.world.group(key, self.world.store.workloads.get(key))
-        for action in decide(group, self.world.strategy, self.world.now()).on(self.worker.name):
-            log.debug("remote.action", action=type(action).__name__, cluster=self.worker.name, why=action.why)
-            await self._perform(action, key)
+        actions = decide(group, self.world.strategy, self.world.now()).on(self.worker.name)
+        if self.holds:
+            self._hold_back(key, actions)
+            return DONE
+        try:
+            for action in actions:
+                log.debug("remote.action", action=type(action).__name__, cluster=self.worker.name, why=action.why)
+                await self._perform(action, key)
+        except (ClusterUnreachable, Unauthorized):
+            if not self.holds:
+                self.hold()
+                self.alarm()
+            raise
         return DONE
+
+    def hold(self) -> None:
+        """Make no calls until `trust`."""
+        self.holds = True
+
+    def trust(self) -> None:
+        """The worker answers: do what was held back."""
+        self.holds = False
+        for key in self._held:
+            self.world.queues.outboxes[self.worker.name].add(key)
+        self._held.clear()
+
+    def _hold_back(self, key: ObjectKey, actions: tuple[Action, ...]) -> None:
+        """A job that would be made here now need not wait: it surely was not asked for, so it may go elsewhere."""
+        self._held.add(key)
+        if key not in self.worker.asked and any(isinstance(action, CreateJob) for action in actions):
+            self._pass_over(key, "it does not answer", AWAY_MEMORY)
 
     @singledispatchmethod
     async def _perform(self, action: Action, key: ObjectKey) -> None:

@@ -154,7 +154,7 @@ def _nominating(v: View, strategy: contract.Strategy) -> Decision:
         nomination = consult(strategy, strategy_workload(v.local), _fleet(v))
     except StrategyError as error:
         return replace(_same(v, after=STRATEGY_RETRY), events=(Event("Warning", "StrategyFailed", str(error)),))
-    wanted = nomination.clusters + _kept(v, nomination)
+    wanted = _in_order(v, nomination.clusters + _kept(v, nomination))
     recorded = wanted[:MAX_NOMINATED]
     status = msgspec.structs.replace(v.local.status, nominated_cluster_names=recorded, cluster_name=None)
     stuck, stuck_after = _stuck(v, wanted)
@@ -202,6 +202,12 @@ def _unfit(remote: Remote) -> str:
 def _until_unfit_is_over(v: View) -> timedelta | None:
     ends = [r.conflict_until for r in v.group.remotes if r.configured and r.conflict_until is not None]
     return min((end - v.now for end in ends if end > v.now), default=None)
+
+
+def _in_order(v: View, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """The same workers in another order are no news: one that goes and comes must not cost each workload two writes."""
+    recorded = v.local.status.nominated_cluster_names
+    return recorded if set(recorded) == set(wanted) else wanted
 
 
 def _kept(v: View, nomination: contract.Nomination) -> tuple[str, ...]:

@@ -91,6 +91,7 @@ class Table:
         worker = self.store.worker(name)
         worker.reach, worker.since, worker.known, worker.why = Reach.CONNECTED, None, True, ""
         self.store.reach_changed(name)
+        self.outboxes[name].trust()
 
     def cut(self, name: str) -> None:
         worker = self.store.worker(name)

@@ -178,6 +178,34 @@ async def test_a_job_that_surely_was_not_made_goes_elsewhere(error: ApiError | C
     assert world.runs_on() == ["w2"]
 
 
+async def test_a_worker_that_does_not_answer_costs_one_call_and_not_one_per_workload() -> None:
+    world = table()
+    silence = ClusterUnreachable("w1", "no answer")
+    world.workers["w1"].fault = lambda _verb, _plural: silence
+    for number in range(5):
+        world.submit(f"job{number}")
+    await world.settle()
+    assert world.workers["w1"].calls == ["create workloads"]
+    world.workers["w1"].fault = lambda _verb, _plural: None
+    world.outboxes["w1"].trust()
+    await world.settle()
+    there = [name for name in (f"job{number}" for number in range(5)) if "w1" in world.copies(name)]
+    assert len(there) == 4  # the one that failed waits for its own retry
+
+
+async def test_a_job_that_would_be_asked_of_a_silent_worker_goes_elsewhere_at_once() -> None:
+    world = table()
+    world.submit()
+    await world.settle()
+    world.outboxes["w1"].hold()
+    world.admit("w1")
+    await world.settle()
+    assert "create jobs" not in world.workers["w1"].calls
+    world.admit("w3")
+    await world.settle()
+    assert world.runs_on() == ["w3"]
+
+
 async def test_a_refusal_does_not_hide_a_job_whose_answer_was_lost_before() -> None:
     world = table()
     world.submit()
@@ -193,6 +221,7 @@ async def test_a_refusal_does_not_hide_a_job_whose_answer_was_lost_before() -> N
     assert world.store.worker("w1").asked
     refusal = Forbidden(403, "Forbidden", "no")
     worker.fault = lambda verb, plural: refusal if (verb, plural) == ("create", "jobs") else None
+    world.outboxes["w1"].trust()
     world.queues.workloads.add(world.key())
     await world.settle()
     assert world.status()["clusterName"] == "w1"

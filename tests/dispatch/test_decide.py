@@ -241,6 +241,13 @@ def test_a_foreign_object_makes_the_next_worker_win() -> None:
     assert decision.status.nominated_cluster_names == ("w2",)
 
 
+def test_the_same_workers_in_another_order_are_not_written_again() -> None:
+    away = replace(worker("w1", copy()), reach=Reach.SUSPECT)
+    decision = decided(reserved().nominated("w1", "w2"), away, worker("w2", copy()))
+    assert decision.status is not None
+    assert decision.status.nominated_cluster_names == ("w1", "w2")
+
+
 def test_a_worker_passed_over_is_looked_at_again_when_that_ends() -> None:
     until = NOW + timedelta(minutes=5)
     taken = replace(worker("w1"), conflict="taken", conflict_until=until)
