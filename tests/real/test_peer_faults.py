@@ -37,6 +37,9 @@ BURST = 36
 RATE = 0.8
 """The least share of the control's rate. The aim is 0.95; a burst this small cannot tell 0.95 from 1.05."""
 
+ASKED = 12
+"""How many jobs one worker may be asked for at the same moment, so how many may wait for one that does not answer."""
+
 PAUSE = 2.0
 """How many seconds longer than the control's the longest pause may be."""
 
@@ -109,14 +112,14 @@ async def test_f2_a_worker_that_goes_away_in_a_burst_slows_nobody(crew: Team, mo
     the share that the others have to themselves."""
 
     async def sick(prefix: str) -> Pace:
-        pace = await _burst(crew, prefix, share=0.75, at_a_quarter=getattr(crew.links[SICK], mode))
-        await eventually(lambda: _all_have_a_winner(crew, prefix, but=BURST // 4), timeout=20)
+        pace = await _burst(crew, prefix, share=1 - ASKED / BURST, at_a_quarter=getattr(crew.links[SICK], mode))
+        await eventually(lambda: _all_have_a_winner(crew, prefix, but=ASKED), timeout=20)
         crew.links[SICK].ok()
         await eventually(lambda: _all_have_a_winner(crew, prefix), timeout=20)
         return pace
 
     async with starts(crew) as started:
-        await _holds(crew, sick, share=0.75)
+        await _holds(crew, sick, share=1 - ASKED / BURST)
         assert not (await started.settled()).twice()
 
 
