@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from multikueue.errors import ConfigurationError
-from multikueue.settings import ENV_PREFIX, Settings, duration, load
-
-
-@pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(os.environ):
-        if name.startswith(ENV_PREFIX):
-            monkeypatch.delenv(name)
+from multikueue.settings import Settings, load
 
 
 def file(folder: Path, text: str) -> Path:
@@ -90,10 +79,10 @@ def test_flags_of_one_group_come_together() -> None:
 
 
 def test_lists_in_the_environment_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MULTIKUEUE_ROLES", "jobs, dispatch,")
+    monkeypatch.setenv("MULTIKUEUE_ROLES", "jobs, dispatch,quota,")
     monkeypatch.setenv("MULTIKUEUE_QUOTA__EXCLUDE_RESOURCE_PREFIXES", "example.com/,other.io/")
     settings = load()
-    assert settings.roles == {"jobs", "dispatch"}
+    assert settings.roles == {"jobs", "quota", "dispatch"}
     assert settings.quota.exclude_resource_prefixes == ("example.com/", "other.io/")
 
 
@@ -140,8 +129,14 @@ def test_the_tree_is_frozen() -> None:
         pytest.param(
             "log: {level: loud}", "expected 'debug', 'info', 'warning' or 'error', got 'loud'", id="no choice"
         ),
-        pytest.param("roles: [jobs, cook]", "roles: expected 'jobs', 'quota' or 'dispatch', got", id="no such role"),
-        pytest.param("roles: []", "roles: expected", id="no role at all"),
+        pytest.param(
+            "roles: [jobs, cook]",
+            "roles[1]: expected 'jobs', 'quota', 'dispatch' or 'nominate', got 'cook'",
+            id="no such role",
+        ),
+        pytest.param("roles: []", "roles: expected jobs, quota, dispatch (without Kueue), dispatch", id="no role"),
+        pytest.param("roles: [jobs, dispatch]", "or nominate alone", id="roles that leave work to nobody"),
+        pytest.param("roles: [dispatch, nominate]", "roles: expected jobs, quota", id="roles that do work twice"),
         pytest.param(
             "dispatch: {gc_interval: soon}",
             "dispatch.gc_interval: expected a duration such as 15m, 1m30s or 500ms, got 'soon'",
@@ -164,6 +159,22 @@ def test_the_tree_is_frozen() -> None:
         ),
         pytest.param(
             "dispatch: {isolate_after: 1s}", "expected suspect_after not to be longer than isolate_after", id="no order"
+        ),
+        pytest.param(
+            "leader_election: {renew_deadline: 15s}",
+            "expected renew_deadline to be shorter than lease_duration",
+            id="acts as long as its lease lasts",
+        ),
+        pytest.param(
+            "leader_election: {retry_period: 9s}",
+            "expected 1.2 times retry_period to be shorter than renew_deadline",
+            id="one chance to renew",
+        ),
+        pytest.param(
+            "leader_election: {lease_duration: 2h}", "expected lease_duration not to be longer than 1h", id="too long"
+        ),
+        pytest.param(
+            "leader_election: {resource_name: Not_A_Name}", "expected the name of an object", id="no object's name"
         ),
     ],
 )
@@ -212,57 +223,3 @@ def test_a_file_that_is_no_yaml(tmp_path: Path) -> None:
 def test_a_file_that_is_no_mapping(tmp_path: Path) -> None:
     config = file(tmp_path, "- dispatch\n")
     assert refusal(config) == f"{config}: expected a mapping of settings, got list"
-
-
-# Durations.
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("15m", 900),
-        ("1h2m3.5s", 3723.5),
-        ("500ms", 0.5),
-        (".5s", 0.5),
-        ("0", 0),
-        ("1.5", 1.5),
-        ("-3s", -3),
-        ("2us", 2e-6),
-    ],
-)
-def test_durations_are_read_as_kubernetes_writes_them(text: str, seconds: float) -> None:
-    assert duration(text) == timedelta(seconds=seconds)
-
-
-@pytest.mark.parametrize("value", ["soon", "", "1m30", "s", "1 m", 7, None, "PT15M"])
-def test_what_is_no_such_duration_is_left_to_others(value: object) -> None:
-    assert duration(value) is value
-
-
-@pytest.mark.parametrize("given", ["PT15M", "15m", "900", 900, "00:15:00"])
-def test_a_setting_takes_durations_in_every_usual_way(given: object) -> None:
-    assert load(dispatch__worker_lost_timeout=given).dispatch.worker_lost_timeout == timedelta(minutes=15)
-
-
-@given(st.integers(0, 10**4), st.integers(0, 59), st.integers(0, 59), st.integers(0, 999))
-def test_every_duration_that_go_writes_is_read(hours: int, minutes: int, seconds: int, millis: int) -> None:
-    expected = timedelta(hours=hours, minutes=minutes, seconds=seconds, milliseconds=millis)
-    assert duration(f"{hours}h{minutes}m{seconds}.{millis:03}s") == expected
-
-
-# The text that help and docs share.
-
-
-def fields(group: type[BaseModel], path: str = "") -> Iterator[tuple[str, str | None]]:
-    for name, field in group.model_fields.items():
-        kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            yield from fields(kind, f"{path}{name}.")
-        else:
-            yield path + name, field.description
-
-
-@pytest.mark.parametrize(("name", "description"), list(fields(Settings)))
-def test_every_setting_says_what_it_is(name: str, description: str | None) -> None:
-    assert description, name
-    assert description.rstrip().endswith((".", ".)")), "a sentence"

@@ -1,0 +1,81 @@
+"""The settings in force follow their sources: the file is read again when it changes, and on SIGHUP.
+
+What may change in a running process is put into force at once; the rest is named, and waits for a restart. A file that
+cannot be used changes nothing.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import structlog
+
+from multikueue import telemetry
+from multikueue.controllers.strategies import verify
+from multikueue.errors import ConfigurationError
+from multikueue.runtime import watch_files
+from multikueue.settings import Change, Ignored, InForce, Leaf, Loaded
+from multikueue.settings.describe import written
+
+__all__ = ["Reload", "tell_ignored"]
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Reload:
+    """Keeps `in_force` in step with the sources of `loaded`."""
+
+    loaded: Loaded
+    in_force: InForce
+    _waiting: tuple[Leaf, ...] = field(default=(), init=False)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._on_signal)
+            if self.loaded.config is not None:
+                path = str(self.loaded.config)
+                await watch_files(lambda: (path,), lambda _: self.again())
+
+    async def _on_signal(self) -> None:
+        with anyio.open_signal_receiver(signal.SIGHUP) as signals:
+            async for _ in signals:
+                log.info("settings.reading", why="SIGHUP")
+                self.again()
+
+    def again(self) -> None:
+        """Reads the sources and takes what is new. If they are wrong, says so and leaves all as it is."""
+        try:
+            loaded = self.loaded.again()
+            verify(loaded)
+        except ConfigurationError as error:
+            log.error("settings.refused", why=str(error), effect="the settings stay as they are")
+            return
+        tell_ignored(loaded.ignored, told=self.loaded.ignored)
+        self.loaded = loaded
+        self._take(self.in_force.take(loaded.settings))
+
+    def _take(self, change: Change) -> None:
+        if change.applied:
+            telemetry.set_level(self.in_force.settings.log.level)
+            log.info("settings.changed", **_values(change.applied, self.in_force))
+        if change.waiting and change.waiting != self._waiting:
+            log.warning("settings.need_restart", settings=[leaf.name for leaf in change.waiting])
+        self._waiting = change.waiting
+
+
+def tell_ignored(ignored: Iterable[Ignored], *, told: Iterable[Ignored] = ()) -> None:
+    """One warning for each field that has no effect."""
+    known = set(told)
+    for each in ignored:
+        if each not in known:
+            log.warning("settings.ignored", field=each.field, value=each.value, why=each.why)
+
+
+def _values(leaves: Iterable[Leaf], in_force: InForce) -> dict[str, Any]:
+    return {leaf.name: written(leaf.of(in_force.settings)) for leaf in leaves}

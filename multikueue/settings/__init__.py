@@ -1,0 +1,75 @@
+"""Every knob, grouped by concern, frozen, and read from flags, environment and file here and nowhere else.
+
+A value comes from the strongest source that has it: a flag, then the environment (`MULTIKUEUE_DISPATCH__ORIGIN`, two
+underscores between levels), then the YAML file, then the default. Durations are written as in Kubernetes (`15m`,
+`1m30s`, `500ms`), as ISO 8601 (`PT15M`) or as seconds. `tree` holds the groups and their fields, `values` the kinds of
+values, `sources` what wins, `problems` how errors read, `kueue` what Kueue's own file means, `live` what changes at run
+time.
+
+Outside of `cli` and `manager` a room receives its own group or a plain value, never the whole tree.
+"""
+
+from multikueue.settings.kueue import Ignored
+from multikueue.settings.live import Change, InForce
+from multikueue.settings.problems import expectation
+from multikueue.settings.sources import ENV_PREFIX, LEVEL, Loaded, load, read
+from multikueue.settings.tree import (
+    BESIDE_KUEUE,
+    EXTERNAL_DISPATCHER,
+    STANDALONE,
+    AccessProvider,
+    Cluster,
+    ClusterProfiles,
+    Dispatch,
+    ExecCommand,
+    LeaderElection,
+    Leaf,
+    Log,
+    MetricsEndpoint,
+    Probes,
+    Quota,
+    Role,
+    Settings,
+    Shutdown,
+    StrategyChoice,
+    Variable,
+    VisibilityApi,
+    Webhook,
+    leaves,
+)
+from multikueue.settings.values import duration
+
+__all__ = [
+    "BESIDE_KUEUE",
+    "ENV_PREFIX",
+    "EXTERNAL_DISPATCHER",
+    "LEVEL",
+    "STANDALONE",
+    "AccessProvider",
+    "Change",
+    "Cluster",
+    "ClusterProfiles",
+    "Dispatch",
+    "ExecCommand",
+    "Ignored",
+    "InForce",
+    "LeaderElection",
+    "Leaf",
+    "Loaded",
+    "Log",
+    "MetricsEndpoint",
+    "Probes",
+    "Quota",
+    "Role",
+    "Settings",
+    "Shutdown",
+    "StrategyChoice",
+    "Variable",
+    "VisibilityApi",
+    "Webhook",
+    "duration",
+    "expectation",
+    "leaves",
+    "load",
+    "read",
+]

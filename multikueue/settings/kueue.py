@@ -1,0 +1,486 @@
+"""Kueue's own configuration file, read as settings: a table of its fields, each with its fate.
+
+A field that means something here is translated; one that asks for what we do anyhow is fine; any other is named as
+ignored, with the reason. So are fields that nobody knows: a newer Kueue may have them. What the file leaves out has our
+default, except where somebody else relies on Kueue's, such as on the port of the probes: `Field.default`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from multikueue.errors import ConfigurationError
+from multikueue.settings.problems import shown, spelled
+
+__all__ = ["FIELDS", "FRAMEWORKS", "GROUP", "VERSIONS", "Field", "Ignored", "Translation", "is_kueues", "translate"]
+
+GROUP = "config.kueue.x-k8s.io"
+VERSIONS = ("v1beta1", "v1beta2")
+
+ALL_AT_ONCE = "kueue.x-k8s.io/multikueue-dispatcher-all-at-once"
+INCREMENTAL = "kueue.x-k8s.io/multikueue-dispatcher-incremental"
+
+FRAMEWORKS = frozenset(("batch/job",))
+"""The integrations that our job adapters cover."""
+
+GATES = (
+    "MultiKueue",
+    "MultiKueueBatchJobWithManagedBy",
+    "MultiKueueClusterProfile",
+    "MultiKueueRedoAdmissionOnEvictionInWorker",
+    "MultiKueueWaitForWorkloadAdmitted",
+)
+"""Feature gates that are always on here."""
+
+NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+"""Where a pod finds the name of its namespace."""
+
+EVERYWHERE = "0.0.0.0"  # noqa: S104
+"""What Go takes an empty host for."""
+
+Parts = tuple[str, ...]
+Tree = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A field that has no effect, what the file says in it, and why it has none."""
+
+    field: str
+    value: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.value} is ignored: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """What a file of Kueue's says, by our names: `values`, and `defaults` for what it leaves out.
+
+    `names` has the field of Kueue's behind each setting.
+    """
+
+    values: Tree
+    defaults: Tree
+    names: Mapping[Parts, str]
+    ignored: tuple[Ignored, ...]
+
+    def name(self, path: tuple[str | int, ...]) -> str:
+        """Kueue's name for a setting, for what is within one, or for a group of them."""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self.names:
+                return spelled((self.names[path[:length]], *path[length:]))  # type: ignore[index]  # it is in there
+        within = [name for setting, name in self.names.items() if setting[: len(path)] == path]
+        return ", ".join(dict.fromkeys(within)) or spelled(path)
+
+
+def _as_it_is(value: Any) -> tuple[Any, ...]:
+    return (value,)
+
+
+def _whole(value: Any) -> Any:
+    return value
+
+
+def _nothing(_value: Any) -> Any:
+    return None
+
+
+def _never(_tree: Tree) -> str:
+    return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One field of Kueue's and its fate.
+
+    `path` says where it is, with `*` for any key. `to` are the settings it means and `convert` their values, which
+    raises ValueError "expected ...". `unheeded` is what of its value has no effect, if anything, and `why` the reason;
+    a value that is `fine` asks for what is done anyhow. `off` tells why it has no effect in a given file, if so.
+    `default` is what it stands for when it is left out, in the words of `left_out`; without it our own default holds.
+    `versions` are those that have it; `newer` is for what Kueue got after 0.16.
+    """
+
+    path: Parts
+    to: tuple[Parts, ...] = ()
+    convert: Callable[[Any], tuple[Any, ...]] = _as_it_is
+    unheeded: Callable[[Any], Any] = _nothing
+    fine: tuple[Any, ...] = ()
+    why: str = ""
+    off: Callable[[Tree], str] = _never
+    default: Callable[[], Any] | None = None
+    left_out: str = ""
+    versions: Literal["both", "v1beta1", "v1beta2", "newer"] = "both"
+
+    @property
+    def name(self) -> str:
+        return spelled(self.path)
+
+    def settings(self, value: Any) -> dict[Parts, Any]:
+        return dict(zip(self.to, self.convert(value), strict=True)) if self.to else {}
+
+
+def is_kueues(tree: Mapping[Any, Any], path: Path) -> bool:
+    """Whether this is Kueue's configuration rather than ours. Raises ConfigurationError if it is another object."""
+    if "apiVersion" not in tree and "kind" not in tree:
+        return False
+    version, kind = tree.get("apiVersion"), tree.get("kind")
+    if kind != "Configuration":
+        raise ConfigurationError(f"{path}: kind: expected Configuration ({GROUP}), got {shown(kind)}")
+    known = [f"{GROUP}/{each}" for each in VERSIONS]
+    if version not in known:
+        raise ConfigurationError(f"{path}: apiVersion: expected {' or '.join(known)}, got {shown(version)}")
+    return True
+
+
+def translate(tree: Mapping[Any, Any], path: Path) -> Translation:
+    """The file as settings. Raises ConfigurationError that names the file and each field at fault, with what it expected."""
+    reading = _Reading(tree, str(tree["apiVersion"]).removeprefix(f"{GROUP}/"))
+    reading.group(tree, ())
+    if reading.problems:
+        raise ConfigurationError("\n".join(f"{path}: {problem}" for problem in reading.problems))
+    return Translation(reading.values, reading.defaults(), reading.names, tuple(reading.ignored))
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What was found so far on the way through a file."""
+
+    tree: Tree
+    version: str
+    values: dict[str, Any] = field(default_factory=dict)
+    names: dict[Parts, str] = field(default_factory=dict)
+    given: set[Parts] = field(default_factory=set)
+    ignored: list[Ignored] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def group(self, tree: Mapping[Any, Any], at: Parts) -> None:
+        for key, value in tree.items():
+            where = (*at, key if isinstance(key, str) else shown(key))
+            known = _BY_PATH.get(where) or _BY_PATH.get((*at, "*"))
+            if value is None or where in (("apiVersion",), ("kind",)):
+                continue
+            if known is not None and known.versions in ("both", "newer", self.version):
+                self.field(where, known, value)
+            elif where not in _GROUPS:
+                self.ignore(where, value, f"there is no such field in {self.version}")
+            elif isinstance(value, Mapping):
+                self.group(value, where)
+            else:
+                self.problems.append(f"{spelled(where)}: expected a mapping, got {shown(value)}")
+
+    def field(self, where: Parts, known: Field, value: Any) -> None:
+        off = known.off(self.tree)
+        if off:
+            self.ignore(where, value, off)
+            return
+        try:
+            settings = known.settings(value)
+        except ValueError as error:
+            self.problems.append(f"{spelled(where)}: {error}, got {shown(value)}")
+            return
+        self.given.add(known.path)
+        for setting, meant in settings.items():
+            _put(self.values, setting, meant)
+            self.names[setting] = spelled(where)
+        rest = known.unheeded(value)
+        if rest is not None and value not in known.fine:
+            self.ignore(where, rest, known.why)
+
+    def ignore(self, where: Parts, value: Any, why: str) -> None:
+        self.ignored.append(Ignored(spelled(where), shown(value), why))
+
+    def defaults(self) -> Tree:
+        """What Kueue does where the file says nothing, if that matters to somebody else."""
+        values: dict[str, Any] = {}
+        for known in FIELDS:
+            if known.default is not None and known.path not in self.given:
+                for setting, meant in known.settings(known.default()).items():
+                    _put(values, setting, meant)
+        return values
+
+
+def _put(tree: dict[str, Any], path: Parts, value: Any) -> None:
+    for part in path[:-1]:
+        tree = tree.setdefault(part, {})
+    tree[path[-1]] = value
+
+
+# What values mean.
+
+
+def _address(value: Any) -> tuple[Any, ...]:
+    """Host and port of a Go address; the port is None where Kueue would not serve."""
+    if value in ("", "0"):
+        return (EVERYWHERE, None)
+    host, colon, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    if not colon or re.fullmatch(r"[0-9]{1,5}", port) is None or int(port) > 65535:
+        raise ValueError("expected an address such as :8081, or 0 for none")
+    return (host.strip("[]") or EVERYWHERE, int(port))
+
+
+def _dispatcher(value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, str) or not value:
+        raise ValueError("expected the name of a dispatcher")
+    return ({ALL_AT_ONCE: "all-at-once", INCREMENTAL: "incremental"}.get(value, "external"),)
+
+
+def _order(value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, bool):
+        raise ValueError("expected true or false")
+    return ("config" if value else "name",)
+
+
+def _origin(value: Any) -> tuple[Any, ...]:
+    return ("multikueue" if value == "" else value,)
+
+
+def _providers(value: Any) -> tuple[Any, ...]:
+    """Kueue's list of providers in our words. What is no list of mappings is left for the settings to refuse."""
+    if not isinstance(value, list):
+        return (value,)
+    return ([_renamed(each, {"execConfig": "exec"}, exec=_command) for each in value],)
+
+
+def _command(value: Any) -> Any:
+    """The command of a provider; what a process without a terminal has no use for is left out."""
+    names = {"apiVersion": "api_version", "provideClusterInfo": "provide_cluster_info"}
+    without = ("installHint", "interactiveMode")
+    renamed = _renamed(value, names)
+    if not isinstance(renamed, dict):
+        return renamed
+    return {name: each for name, each in renamed.items() if name not in without and each is not None}
+
+
+def _renamed(value: Any, names: Mapping[str, str], **inner: Callable[[Any], Any]) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    renamed = {names.get(name, name): each for name, each in value.items()}
+    return {name: inner.get(str(name), _whole)(each) for name, each in renamed.items()}
+
+
+def _namespace() -> str:
+    try:
+        return NAMESPACE_FILE.read_text().strip() or "kueue-system"
+    except (OSError, UnicodeDecodeError):
+        return "kueue-system"
+
+
+# What has no effect.
+
+
+def _frameworks(value: Any) -> Any:
+    """The frameworks that are not covered; the whole list if it leaves out one that is."""
+    if not isinstance(value, list) or not FRAMEWORKS.issubset(map(str, value)):
+        return value
+    return [each for each in value if str(each) not in FRAMEWORKS] or None
+
+
+def _within(tree: Tree, *path: str) -> Any:
+    found: Any = tree
+    for part in path:
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
+
+
+def _switched_off(group: str) -> Callable[[Tree], str]:
+    """v1beta1 has a switch for this group, and it is off until it is on; in v1beta2 the group is the switch."""
+
+    def off(tree: Tree) -> str:
+        is_old = tree.get("apiVersion") == f"{GROUP}/v1beta1"
+        return f"{group}.enable is not true" if is_old and _within(tree, group, "enable") is not True else ""
+
+    return off
+
+
+def _not_incremental(tree: Tree) -> str:
+    name = _within(tree, "multiKueue", "dispatcherName")
+    return "" if name == INCREMENTAL else f"dispatcherName is not {INCREMENTAL}"
+
+
+def _own_certificate(tree: Tree) -> str:
+    return (
+        "internalCertManagement.enable is false" if _within(tree, "internalCertManagement", "enable") is False else ""
+    )
+
+
+# The table, in the order of Kueue's own documentation.
+
+_LATER = "not supported yet"
+
+
+def _path(text: str) -> Parts:
+    """`a.b[c.d]` to its parts."""
+    plain, bracket, key = text.removesuffix("]").partition("[")
+    return (*plain.split("."), *([key] if bracket else ()))
+
+
+def _means(path: str, *to: str, **more: Any) -> Field:
+    return Field(path=_path(path), to=tuple(tuple(each.split(".")) for each in to), **more)
+
+
+def _ignored(path: str, why: str, **more: Any) -> Field:
+    return Field(**{"path": _path(path), "why": why, "unheeded": _whole, **more})
+
+
+FIELDS: tuple[Field, ...] = (
+    _means("namespace", "cluster.namespace", default=_namespace, left_out="the pod's namespace, or kueue-system"),
+    _means("webhook.port", "webhook.port", convert=lambda value: (9443 if value == 0 else value,)),
+    _means("webhook.host", "webhook.host", convert=lambda value: (EVERYWHERE if value == "" else value,)),
+    _ignored("webhook.certDir", "the webhook makes its own certificate"),
+    _means("leaderElection.leaderElect", "leader_election.enabled", default=lambda: True, left_out="true"),
+    _means("leaderElection.leaseDuration", "leader_election.lease_duration"),
+    _means("leaderElection.renewDeadline", "leader_election.renew_deadline"),
+    _means("leaderElection.retryPeriod", "leader_election.retry_period"),
+    _ignored(
+        "leaderElection.resourceLock",
+        "a Lease is used",
+        fine=(
+            "",
+            "leases",
+        ),
+    ),
+    _ignored(
+        "leaderElection.resourceName",
+        "the Lease is our own, leader_election.resource_name: with Kueue's, one of the two would never act",
+    ),
+    _ignored("leaderElection.resourceNamespace", "the Lease is in cluster.namespace"),
+    _means("metrics.bindAddress", "metrics.host", "metrics.port", convert=_address),
+    _means("metrics.enableClusterQueueResources", "metrics.enable_cluster_queue_resources"),
+    _means(
+        "health.healthProbeBindAddress",
+        "probes.host",
+        "probes.port",
+        convert=_address,
+        default=lambda: ":8081",
+        left_out=":8081",
+    ),
+    _ignored(
+        "health.readinessEndpointName",
+        "the endpoint is /readyz",
+        fine=(
+            "",
+            "readyz",
+            "/readyz",
+        ),
+    ),
+    _ignored(
+        "health.livenessEndpointName",
+        "the endpoint is /healthz",
+        fine=(
+            "",
+            "healthz",
+            "/healthz",
+        ),
+    ),
+    _ignored(
+        "pprofBindAddress",
+        "there is no profile to serve",
+        fine=(
+            "",
+            "0",
+        ),
+    ),
+    _ignored(
+        "controller.groupKindConcurrency.*",
+        "made for threads; what a loop of ours looks at at once costs memory only: dispatch.concurrency",
+    ),
+    _ignored("controller.cacheSyncTimeout", "caches are waited for as long as it takes"),
+    _ignored(
+        "tls.minVersion",
+        _LATER,
+        fine=(
+            "",
+            "VersionTLS12",
+        ),
+    ),
+    _ignored("tls.cipherSuites", _LATER, fine=([],)),
+    _ignored("manageJobsWithoutQueueName", "only jobs that name a queue are taken in", fine=(False,)),
+    _ignored("managedJobsNamespaceSelector", "in every namespace, only jobs that name a queue are taken in"),
+    _ignored("internalCertManagement.enable", "the webhook makes its own certificate", fine=(True,)),
+    _means("internalCertManagement.webhookServiceName", "webhook.service_name", off=_own_certificate),
+    _ignored("internalCertManagement.webhookSecretName", "the Secret has a name of our own"),
+    _ignored("waitForPodsReady.enable", _LATER, fine=(False,), versions="v1beta1"),
+    _ignored("waitForPodsReady.timeout", _LATER, off=_switched_off("waitForPodsReady")),
+    _ignored("waitForPodsReady.blockAdmission", _LATER, off=_switched_off("waitForPodsReady"), fine=(False,)),
+    _ignored("waitForPodsReady.recoveryTimeout", _LATER, off=_switched_off("waitForPodsReady")),
+    _ignored(
+        "waitForPodsReady.requeuingStrategy.timestamp",
+        "an evicted workload keeps its place by the time of its eviction",
+        off=_switched_off("waitForPodsReady"),
+        fine=("Eviction",),
+    ),
+    _ignored(
+        "waitForPodsReady.requeuingStrategy.backoffLimitCount",
+        "a workload is tried any number of times",
+        off=_switched_off("waitForPodsReady"),
+    ),
+    _means(
+        "waitForPodsReady.requeuingStrategy.backoffBaseSeconds",
+        "quota.requeue_first",
+        off=_switched_off("waitForPodsReady"),
+    ),
+    _means(
+        "waitForPodsReady.requeuingStrategy.backoffMaxSeconds",
+        "quota.requeue_cap",
+        off=_switched_off("waitForPodsReady"),
+    ),
+    _ignored("clientConnection.qps", "calls are limited by how many are under way, not by rate"),
+    _ignored("clientConnection.burst", "calls are limited by how many are under way, not by rate"),
+    _ignored("integrations.frameworks", "batch/job is what is covered, and always", unheeded=_frameworks),
+    _ignored("integrations.externalFrameworks", _LATER, fine=([],)),
+    _ignored("integrations.labelKeysToCopy", _LATER, fine=([],)),
+    _ignored("integrations.podOptions", "pods are not covered", versions="v1beta1"),
+    _means("multiKueue.gcInterval", "dispatch.gc_interval"),
+    _means("multiKueue.origin", "dispatch.origin", convert=_origin),
+    _means("multiKueue.workerLostTimeout", "dispatch.worker_lost_timeout"),
+    _means("multiKueue.dispatcherName", "dispatch.strategy.name", convert=_dispatcher),
+    _means(
+        "multiKueue.incrementalDispatcherConfig.stepSize",
+        "dispatch.strategy.options.step",
+        off=_not_incremental,
+        versions="newer",
+    ),
+    _ignored("multiKueue.externalFrameworks", _LATER, fine=([],)),
+    _means(
+        "multiKueue.clusterProfile.credentialsProviders",
+        "dispatch.cluster_profile.access_providers",
+        convert=_providers,
+        versions="v1beta2",
+    ),
+    _means(
+        "multiKueue.clusterProfile.accessProviders",
+        "dispatch.cluster_profile.access_providers",
+        convert=_providers,
+        versions="newer",
+    ),
+    _ignored("fairSharing.enable", _LATER, fine=(False,), versions="v1beta1"),
+    _ignored("fairSharing.preemptionStrategies", _LATER, off=_switched_off("fairSharing")),
+    _ignored("admissionFairSharing.usageHalfLifeTime", _LATER),
+    _ignored("admissionFairSharing.usageSamplingInterval", _LATER),
+    _ignored("admissionFairSharing.resourceWeights", _LATER),
+    _means("resources.excludeResourcePrefixes", "quota.exclude_resource_prefixes"),
+    _ignored("resources.transformations", _LATER, fine=([],)),
+    _ignored("resources.deviceClassMappings", _LATER, fine=([],)),
+    *(_ignored(f"featureGates.{gate}", "it is always on", fine=(True,)) for gate in GATES),
+    _means(
+        "featureGates.MultiKueueIncrementalDispatcherRespectConfigOrder",
+        "dispatch.strategy.options.order",
+        convert=_order,
+        off=_not_incremental,
+    ),
+    _means("featureGates.LocalQueueMetrics", "metrics.enable_local_queues"),
+    _ignored("featureGates.VisibilityOnDemand", "visibility.enabled says whether", fine=(False,)),
+    _ignored("featureGates.*", "feature gates of Kueue have no meaning here"),
+    _ignored("objectRetentionPolicies.workloads.afterFinished", _LATER),
+    _ignored("objectRetentionPolicies.workloads.afterDeactivatedByKueue", _LATER),
+    _ignored("queueVisibility", "pending workloads are shown on demand", versions="v1beta1"),
+)
+
+_BY_PATH = {known.path: known for known in FIELDS}
+_GROUPS = {known.path[:length] for known in FIELDS for length in range(1, len(known.path))}

@@ -1,0 +1,225 @@
+"""Where values come from and which source wins: flags, environment, a file of ours or Kueue's own, defaults."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict, SettingsError
+
+from multikueue.errors import ConfigurationError
+from multikueue.settings import kueue
+from multikueue.settings.kueue import Ignored
+from multikueue.settings.problems import expectation, instead_of, shown, spelled
+from multikueue.settings.tree import Settings
+
+__all__ = ["ENV_PREFIX", "LEVEL", "Loaded", "Source", "load", "read"]
+
+ENV_PREFIX = "MULTIKUEUE_"
+LEVEL = "__"
+
+NOTHING = object()
+
+Where = tuple[str | int, ...]
+"""The path of a setting, of what is within one, or of what somebody took for one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One place where values come from, by the names of our tree.
+
+    `label` names a field and its place in an error, `origin` tells in a table where its value comes from.
+    """
+
+    values: Mapping[str, Any]
+    label: Callable[[Where], str]
+    origin: Callable[[Where], str]
+
+    def find(self, path: Where) -> object:
+        """What this place says of the field, or `NOTHING`."""
+        tree: Any = self.values
+        for part in path:
+            known = range(len(tree)) if isinstance(tree, list) else tree if isinstance(tree, Mapping) else ()
+            if part not in known:
+                return NOTHING
+            tree = tree[part]
+        return tree
+
+    def depth(self, path: Where) -> int:
+        """How much of the path is in this place."""
+        return next(n for n in range(len(path), -1, -1) if self.find(path[:n]) is not NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Settings, and how they came about: the sources that had a say, strongest first, and what was not heeded."""
+
+    settings: Settings
+    sources: tuple[Source, ...] = ()
+    ignored: tuple[Ignored, ...] = ()
+    config: Path | None = None
+    flags: Mapping[str, object] = field(default_factory=dict)
+
+    def origin(self, path: Where) -> str:
+        """Where the value of a setting comes from: `flag`, a variable, a file, or `default`."""
+        source = next((each for each in self.sources if each.find(path) is not NOTHING), None)
+        return "default" if source is None else source.origin(path)
+
+    def place(self, path: Where) -> str:
+        """Where the user finds a setting, for an error about its value."""
+        source = next((each for each in self.sources if each.find(path) is not NOTHING), None)
+        return f"default: {spelled(path)}" if source is None else source.label(path)
+
+    def again(self) -> Loaded:
+        """The same sources, read anew. Raises as `read`."""
+        return read(self.config, **self.flags)
+
+
+def load(config: Path | None = None, **flags: object) -> Settings:
+    """The settings alone, of what `read` finds."""
+    return read(config, **flags).settings
+
+
+def read(config: Path | None = None, **flags: object) -> Loaded:
+    """The settings from flags, environment and the YAML file `config`: one of ours, or Kueue's own Configuration.
+
+    A flag is named as its environment variable without the prefix: `read(cluster__context="kind-manager")`; one that is
+    None was not given. Raises ConfigurationError that names source, field, value and what was expected.
+    """
+    ignored: tuple[Ignored, ...] = ()
+    sources: tuple[Source, ...] = (_flags(flags), _environment())
+    if config is not None:
+        from_file, ignored = _file(config)
+        sources += from_file
+    return Loaded(_settings(sources), sources, ignored, config, flags)
+
+
+def _settings(sources: tuple[Source, ...]) -> Settings:
+    merged: dict[str, Any] = {}
+    for source in reversed(sources):
+        merged = _merge(merged, source.values)
+    try:
+        return Settings.model_validate(merged)
+    except ValidationError as error:
+        problems = "\n".join(_explain(problem, sources) for problem in error.errors())
+        raise ConfigurationError(problems) from None
+
+
+def _merge(weak: Mapping[str, Any], strong: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(weak)
+    for name, value in strong.items():
+        both = isinstance(value, dict) and isinstance(merged.get(name), dict)
+        merged[name] = _merge(merged[name], value) if both else value
+    return merged
+
+
+def _explain(problem: ErrorDetails, sources: tuple[Source, ...]) -> str:
+    """One problem in one line: where, which field, what was expected, what was found."""
+    path = problem["loc"]
+    source = max(sources, key=lambda each: each.depth(path))  # the first of those, and so the strongest
+    if problem["type"] == "extra_forbidden":
+        return f"{source.label(path)}: expected {instead_of(str(path[-1]), _names(path[:-1]))}"
+    found = source.find(path[: source.depth(path)])
+    got = "" if isinstance(found, Mapping) else f", got {shown(found)}"
+    return f"{source.label(path)}: {expectation(problem)}{got}"
+
+
+def _names(path: Where) -> list[str]:
+    """The fields of the group at that path, which may be within a list."""
+    group: Any = Settings
+    for part in path:
+        group = get_args(group)[0] if isinstance(part, int) else group.model_fields[part].annotation
+    return list(group.model_fields)
+
+
+# Flags.
+
+
+def _flags(flags: Mapping[str, object]) -> Source:
+    values: dict[str, Any] = {}
+    for name, value in flags.items():
+        if value is None:
+            continue
+        nested = value
+        for part in reversed(name.split(LEVEL)):
+            nested = {part: nested}
+        values = _merge(values, nested)  # type: ignore[arg-type]  # a dict: `split` answers at least one part
+    return Source(values, label=lambda path: f"flag {spelled(path)}", origin=lambda _: "flag")
+
+
+# Environment.
+
+
+class _Environment(Settings, BaseSettings):
+    """How the tree is spelled in environment variables. Never built: `read` merges the sources, to know them apart."""
+
+    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, env_nested_delimiter=LEVEL, env_ignore_empty=True)
+
+
+def _environment() -> Source:
+    """Our variables. Unknown names at the first level are ignored: Kubernetes puts some like them into every pod."""
+    try:
+        values = EnvSettingsSource(_Environment)()
+    except SettingsError as error:
+        raise ConfigurationError(_not_json(error)) from None
+    return Source(values, label=lambda path: f"environment {_variable(path)}: {spelled(path)}", origin=_variable)
+
+
+def _variable(path: Where) -> str:
+    """The variable for a setting; what is within a list, or no name of ours, is within the variable before it."""
+    names = takewhile(lambda part: part.isascii() and part.isidentifier(), map(str, path))
+    return f"{ENV_PREFIX}{LEVEL.join(names).upper()}"
+
+
+def _not_json(error: SettingsError) -> str:
+    """Which variable of ours it was: pydantic names only the group at the first level."""
+    text = getattr(error.__cause__, "doc", None)
+    named = [name for name, value in os.environ.items() if name.upper().startswith(ENV_PREFIX) and value == text]
+    return f"environment {' or '.join(named)}: expected JSON, got {shown(text)}"
+
+
+# Files.
+
+
+def _file(path: Path) -> tuple[tuple[Source, ...], tuple[Ignored, ...]]:
+    """The sources that a file is: itself, and for Kueue's own file the defaults that Kueue has for what it leaves out."""
+    tree = _yaml(path)
+    if not kueue.is_kueues(tree, path):
+        return (_ours(tree, path),), ()
+    mapped = kueue.translate(tree, path)
+    given = Source(
+        mapped.values,
+        label=lambda at: f"{path}: {mapped.name(at)}",
+        origin=lambda at: f"{path}: {mapped.name(at)}",
+    )
+    defaults = Source(
+        mapped.defaults,
+        label=lambda at: f"Kueue's default: {spelled(at)}",
+        origin=lambda _: "Kueue's default",
+    )
+    return (given, defaults), mapped.ignored
+
+
+def _ours(tree: Mapping[str, Any], path: Path) -> Source:
+    return Source(tree, label=lambda at: f"{path}: {spelled(at)}", origin=lambda _: str(path))
+
+
+def _yaml(path: Path) -> dict[str, Any]:
+    try:
+        tree = yaml.safe_load(path.read_bytes())
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ConfigurationError(f"{path}: expected YAML: {' '.join(str(error).split())}") from None
+    if tree is None:
+        return {}
+    if not isinstance(tree, dict):
+        raise ConfigurationError(f"{path}: expected a mapping of settings, got {type(tree).__name__}")
+    return tree

@@ -1,0 +1,414 @@
+"""The tree of settings: groups by concern, frozen, each field with its default, unit and consequence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_settings import NoDecode
+
+from multikueue.settings.values import Span, Wait, from_commas, https, label_value, object_name
+
+__all__ = [
+    "BESIDE_KUEUE",
+    "EXTERNAL_DISPATCHER",
+    "LIVE",
+    "STANDALONE",
+    "AccessProvider",
+    "Cluster",
+    "ClusterProfiles",
+    "Dispatch",
+    "ExecCommand",
+    "LeaderElection",
+    "Leaf",
+    "Live",
+    "Log",
+    "MetricsEndpoint",
+    "Probes",
+    "Quota",
+    "Role",
+    "Settings",
+    "Shutdown",
+    "StrategyChoice",
+    "Variable",
+    "VisibilityApi",
+    "Webhook",
+    "leaves",
+]
+
+Role = Literal["jobs", "quota", "dispatch", "nominate"]
+
+STANDALONE: Final[frozenset[Role]] = frozenset(("jobs", "quota", "dispatch"))
+BESIDE_KUEUE: Final[frozenset[Role]] = frozenset(("dispatch",))
+EXTERNAL_DISPATCHER: Final[frozenset[Role]] = frozenset(("nominate",))
+
+T = TypeVar("T")
+
+LIVE: Final = "live"
+
+Live = Annotated[T, LIVE]
+"""Marks a setting whose new value a running manager takes from a changed file; any other needs a restart."""
+
+
+def _require_order(group: BaseModel, shorter: str, longer: str) -> None:
+    if getattr(group, shorter) > getattr(group, longer):
+        raise ValueError(f"expected {shorter} not to be longer than {longer}")
+
+
+def _deployable(roles: frozenset[Role]) -> frozenset[Role]:
+    """The roles, if together they make a deployment: half of the work done by nobody, or by two, helps no one."""
+    if roles not in (STANDALONE, BESIDE_KUEUE, EXTERNAL_DISPATCHER):
+        raise ValueError(
+            "expected jobs, quota, dispatch (without Kueue), dispatch alone (beside Kueue, in the place of its "
+            "MultiKueue), or nominate alone (beside Kueue, as its external dispatcher)"
+        )
+    return roles
+
+
+class _Group(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class Cluster(_Group):
+    """The manager cluster: the one with the queues."""
+
+    kubeconfig: Path | None = None
+    """File to connect with. Without it: the service account in a pod, else what kubectl would use."""
+
+    context: str | None = None
+    """Context of the kubeconfig. Without it: its current context."""
+
+    namespace: str = "kueue-system"
+    """Where the Secrets with the workers' kubeconfigs, the ClusterProfiles and our Lease are."""
+
+
+class StrategyChoice(_Group):
+    """Which strategy, and its options."""
+
+    name: str = "all-at-once"
+    """Name of an installed strategy; `multikueue strategies list` shows them."""
+
+    options: dict[str, Any] = Field(default_factory=dict)
+    """The strategy's options; one that it does not have stops the start."""
+
+
+class Variable(_Group):
+    """One environment variable."""
+
+    name: Annotated[str, Field(min_length=1)]
+    """Its name."""
+
+    value: str = ""
+    """Its value."""
+
+
+class ExecCommand(_Group):
+    """A credential plugin: a command that prints an ExecCredential (client.authentication.k8s.io)."""
+
+    command: Annotated[str, Field(min_length=1)]
+    """The program; a name without a slash is looked for in PATH."""
+
+    args: tuple[str, ...] = ()
+    """What it is called with."""
+
+    env: tuple[Variable, ...] = ()
+    """Its environment, on top of the few variables that every plugin gets (docs/clusters.md)."""
+
+    api_version: Literal["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"] = (
+        "client.authentication.k8s.io/v1"
+    )
+    """The version of the ExecCredential that it prints."""
+
+    provide_cluster_info: bool = False
+    """Whether it is told of the cluster in KUBERNETES_EXEC_INFO."""
+
+
+class AccessProvider(_Group):
+    """How credentials are made for the clusters whose ClusterProfile has an access provider of this name."""
+
+    name: Annotated[str, Field(min_length=1)]
+    """The name in `status.accessProviders` of the ClusterProfile."""
+
+    exec: ExecCommand
+    """The command to run."""
+
+
+class ClusterProfiles(_Group):
+    """Workers that a MultiKueueCluster names by `clusterProfileRef`."""
+
+    access_providers: tuple[AccessProvider, ...] = ()
+    """The providers we can use, the preferred one first. Empty: such clusters cannot be used, and are not watched."""
+
+    @model_validator(mode="after")
+    def _unique(self) -> ClusterProfiles:
+        names = [provider.name for provider in self.access_providers]
+        if len(set(names)) < len(names):
+            raise ValueError("expected access providers of different names")
+        return self
+
+
+class Dispatch(_Group):
+    """How workloads get to the workers and back. Names and defaults as in Kueue's configuration where it has them."""
+
+    origin: Annotated[str, AfterValidator(label_value)] = "multikueue"
+    """Label value that marks our copies on the workers. Two managers that share a worker need two origins, or each
+    deletes what the other made. A change leaves the old copies behind."""
+
+    strategy: Live[StrategyChoice] = StrategyChoice()
+    """The strategy for AdmissionChecks and workloads that do not name one of their own."""
+
+    workload_strategies: Live[dict[str, dict[str, Any]]] = Field(default_factory=dict)
+    """The strategies that a workload or its job may name for itself, each with its options: `{incremental: {step: 1}}`.
+    Empty: none."""
+
+    strategy_timeout: Wait = timedelta(seconds=1)
+    """How long a strategy that is not ours may think about one workload, and the wait after its first failure."""
+
+    worker_lost_timeout: Live[Span] = timedelta(minutes=15)
+    """How long a workload waits for the worker it runs on to come back before it is queued again. Shorter restarts
+    sooner after a loss; longer survives longer network trouble without running anything twice."""
+
+    gc_interval: Live[Span] = timedelta(minutes=1)
+    """Time between two sweeps for copies that nobody owns any more; 0 turns the sweep off."""
+
+    heartbeat_interval: Wait = timedelta(seconds=2)
+    """Time between two signs of life asked from a worker. Shorter notices loss sooner, for one small call each."""
+
+    heartbeat_timeout: Wait = timedelta(seconds=2)
+    """How long a worker may take to give a sign of life before it counts as missed."""
+
+    suspect_after: Span = timedelta(seconds=2)
+    """How long a worker may fail before it is suspect: it gets no new copies, those it has stay."""
+
+    isolate_after: Span = timedelta(seconds=5)
+    """How long a worker may fail before it is isolated: calls to it fail at once until it gives a sign of life."""
+
+    concurrency: Annotated[int, Field(ge=1)] = 64
+    """How many workloads are looked at at once; more hides more latency and costs memory only."""
+
+    concurrency_per_cluster: Annotated[int, Field(ge=1)] = 12
+    """How many calls may be under way to one worker; the limit is each worker's own, so a slow one delays no other."""
+
+    call_timeout: Wait = timedelta(seconds=10)
+    """How long one API call may take."""
+
+    retry_first: Wait = timedelta(milliseconds=200)
+    """Wait after the first failure of a workload; doubles with each further one."""
+
+    retry_cap: Wait = timedelta(minutes=5)
+    """Longest wait after a failure of a workload, so also the longest it lags when a cause goes away unseen."""
+
+    reconnect_first: Wait = timedelta(seconds=1)
+    """Longest wait before the first new attempt to connect to a worker; doubles with each further one."""
+
+    reconnect_cap: Wait = timedelta(seconds=30)
+    """Longest wait between two attempts to connect, so also the longest a worker that is back goes unnoticed."""
+
+    kubeconfig_directory: Path | None = None
+    """Where kubeconfigs of locationType Path must be, links followed; others are refused. Without it: anywhere."""
+
+    cluster_profile: ClusterProfiles = ClusterProfiles()
+    """Workers by ClusterProfile."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Dispatch:
+        _require_order(self, "suspect_after", "isolate_after")
+        _require_order(self, "retry_first", "retry_cap")
+        _require_order(self, "reconnect_first", "reconnect_cap")
+        return self
+
+
+class Quota(_Group):
+    """Who gets quota, and when those that lost it try again."""
+
+    exclude_resource_prefixes: Annotated[tuple[str, ...], NoDecode, BeforeValidator(from_commas)] = ()
+    """Resources whose name starts with one of these are not counted at all."""
+
+    requeue_first: Live[Span] = timedelta(minutes=1)
+    """Wait of an evicted workload before its first new attempt; doubles with each further one."""
+
+    requeue_cap: Live[Span] = timedelta(hours=1)
+    """Longest wait of an evicted workload."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Quota:
+        _require_order(self, "requeue_first", "requeue_cap")
+        return self
+
+
+class Webhook(_Group):
+    """The admission webhook that suspends new jobs and marks them as ours."""
+
+    enabled: bool = False
+    """Whether to serve it and to register it with the manager cluster. Without it, users set `managedBy` themselves."""
+
+    host: str = "0.0.0.0"  # noqa: S104  # the API server calls in from outside of the pod
+    """Address to listen on."""
+
+    port: Annotated[int, Field(ge=0, le=65535)] = 9443
+    """Port to listen on; 0 takes a free one, which is of use with `url` only."""
+
+    url: Annotated[str, AfterValidator(https)] | None = None
+    """Where the API server finds us when we run outside of the cluster; takes the place of the service."""
+
+    service_name: str = "multikueue-webhook"
+    """Service in front of us."""
+
+    service_namespace: str | None = None
+    """Namespace of that service. Without it: `cluster.namespace`."""
+
+    failure_policy: Literal["Fail", "Ignore"] = "Fail"
+    """What happens to new jobs while we are down: Fail refuses them, Ignore lets them in unmarked and unsuspended."""
+
+
+class Probes(_Group):
+    """Health for whoever runs the process, in plain HTTP: /healthz and /readyz."""
+
+    host: str = "0.0.0.0"  # noqa: S104  # the kubelet calls in from outside of the pod
+    """Address to listen on."""
+
+    port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    """Port to listen on; 0 takes a free one. Without it: no probes."""
+
+
+class MetricsEndpoint(_Group):
+    """What happened and how things are, for Prometheus: /metrics, in plain HTTP (docs/metrics.md)."""
+
+    host: str = "0.0.0.0"  # noqa: S104  # Prometheus calls in from outside of the pod
+    """Address to listen on."""
+
+    port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    """Port to listen on; 0 takes a free one. The port of the probes serves both. Without it: no metrics."""
+
+    enable_cluster_queue_resources: bool = False
+    """Whether to expose quota, reservation and usage per flavor and resource, as in Kueue's configuration."""
+
+    enable_local_queues: bool = False
+    """Whether to expose the metrics per LocalQueue too, which Kueue has behind a feature gate. Costs series."""
+
+
+class VisibilityApi(_Group):
+    """Who waits in a queue, and at which place: `visibility.kueue.x-k8s.io`, as Kueue serves it (docs/metrics.md)."""
+
+    enabled: bool = False
+    """Whether to serve it and to register it with the manager cluster. Needs the role `quota`."""
+
+    host: str = "0.0.0.0"  # noqa: S104  # the API server calls in from outside of the pod
+    """Address to listen on."""
+
+    port: Annotated[int, Field(ge=0, le=65535)] = 8082
+    """Port to listen on; 0 takes a free one."""
+
+    service_name: str = "multikueue-visibility"
+    """Service in front of us, by which the API server finds us."""
+
+    service_namespace: str | None = None
+    """Namespace of that service. Without it: `cluster.namespace`."""
+
+    service_port: Annotated[int, Field(ge=1, le=65535)] = 443
+    """Port of that service."""
+
+
+class LeaderElection(_Group):
+    """Which of several replicas acts. The others are hot: they know everything, and do nothing until it is their turn."""
+
+    enabled: bool = False
+    """Whether to act only while holding the lease. Without it this process acts always, so there must be no other."""
+
+    resource_name: Annotated[str, AfterValidator(object_name)] = "multikueue-manager"
+    """Name of the Lease, in `cluster.namespace`. Replicas of one manager share it; two managers must not."""
+
+    lease_duration: Wait = timedelta(seconds=15)
+    """How long the lease must stay unrenewed before another replica takes it: the longest gap after a sudden death.
+    At most 1h."""
+
+    renew_deadline: Wait = timedelta(seconds=10)
+    """How long after its last renewal a replica acts. What is left to `lease_duration` is for calls under way."""
+
+    retry_period: Wait = timedelta(seconds=2)
+    """Time between two renewals."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> LeaderElection:
+        if self.lease_duration > timedelta(hours=1):
+            raise ValueError("expected lease_duration not to be longer than 1h")
+        if self.renew_deadline >= self.lease_duration:
+            raise ValueError("expected renew_deadline to be shorter than lease_duration")
+        if self.retry_period * 1.2 >= self.renew_deadline:
+            raise ValueError("expected 1.2 times retry_period to be shorter than renew_deadline")
+        return self
+
+
+class Shutdown(_Group):
+    """What happens on SIGTERM or SIGINT. A second one ends the process at once."""
+
+    grace_period: Live[Span] = timedelta(seconds=10)
+    """How long calls under way may take to end. Nothing new is begun meanwhile."""
+
+
+class Log(_Group):
+    """What we say on standard error."""
+
+    level: Live[Literal["debug", "info", "warning", "error"]] = "info"
+    """The least important events to show; debug shows each conflict and each decision."""
+
+    format: Literal["json", "console", "auto"] = "auto"
+    """One JSON object per line, or lines for people (with colours on a terminal); auto takes console on a terminal."""
+
+
+class Settings(_Group):
+    """The whole tree. `Settings()` is the defaults alone; `load` reads the sources."""
+
+    roles: Annotated[frozenset[Role], NoDecode, BeforeValidator(from_commas), AfterValidator(_deployable)] = STANDALONE
+    """What this process does (docs/roles.md). Alone on the manager cluster: jobs, quota, dispatch. Beside Kueue, in the
+    place of its MultiKueue: dispatch. Beside Kueue and its MultiKueue, as its external dispatcher: nominate."""
+
+    cluster: Cluster = Cluster()
+    dispatch: Dispatch = Dispatch()
+    quota: Quota = Quota()
+    webhook: Webhook = Webhook()
+    probes: Probes = Probes()
+    metrics: MetricsEndpoint = MetricsEndpoint()
+    visibility: VisibilityApi = VisibilityApi()
+    leader_election: LeaderElection = LeaderElection()
+    shutdown: Shutdown = Shutdown()
+    log: Log = Log()
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One setting: its path in the tree, and whether a running manager takes a new value of it."""
+
+    path: tuple[str, ...]
+    field: FieldInfo
+    live: bool
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.path)
+
+    def of(self, settings: Settings) -> Any:
+        """Its value in a tree."""
+        value: Any = settings
+        for part in self.path:
+            value = getattr(value, part)
+        return value
+
+
+def leaves() -> tuple[Leaf, ...]:
+    """Every setting, in the order of the tree."""
+    return tuple(_leaves(Settings, (), live=False))
+
+
+def _leaves(group: type[BaseModel], path: tuple[str, ...], *, live: bool) -> Iterator[Leaf]:
+    for name, field in group.model_fields.items():
+        marked = live or LIVE in field.metadata
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _leaves(field.annotation, (*path, name), live=marked)
+        else:
+            yield Leaf((*path, name), field, marked)

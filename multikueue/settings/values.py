@@ -1,0 +1,73 @@
+"""Kinds of values that settings have: how they are written, and what is refused, said as "expected ..."."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator
+
+__all__ = ["Span", "Wait", "duration", "from_commas", "https", "label_value", "object_name"]
+
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_OBJECT_NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+_NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)"
+_DURATION = re.compile(rf"[+-]?(?:{_NUMBER}|(?:{_NUMBER}(?:ns|us|µs|ms|s|m|h))+)")
+_DURATION_PART = re.compile(rf"({_NUMBER})(ns|us|µs|ms|s|m|h|$)")
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
+
+
+def duration(value: object) -> object:
+    """A duration as Kubernetes writes it, or a number of seconds as text; anything else comes back as it is."""
+    if not isinstance(value, str) or _DURATION.fullmatch(value) is None:
+        return value
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in _DURATION_PART.findall(value))
+    try:
+        return timedelta(seconds=-seconds if value.startswith("-") else seconds)
+    except OverflowError:
+        raise ValueError("expected a duration of less than a thousand million days") from None
+
+
+def from_commas(value: object) -> object:
+    """A list as one types it into an environment variable."""
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def label_value(value: str) -> str:
+    if _LABEL_VALUE.fullmatch(value) is None:
+        raise ValueError(
+            "expected a label value: 1 to 63 letters, digits, '-', '_' or '.', with a letter or digit at both ends"
+        )
+    return value
+
+
+def object_name(value: str) -> str:
+    if len(value) > 253 or _OBJECT_NAME.fullmatch(value) is None:
+        raise ValueError("expected the name of an object: small letters, digits, '-' and '.', at most 253")
+    return value
+
+
+def https(value: str) -> str:
+    if not value.startswith("https://"):
+        raise ValueError("expected a URL that starts with https://")
+    return value
+
+
+def _not_negative(value: timedelta) -> timedelta:
+    if value < timedelta():
+        raise ValueError("expected a duration of 0 or more")
+    return value
+
+
+def _positive(value: timedelta) -> timedelta:
+    if value <= timedelta():
+        raise ValueError("expected a duration longer than 0")
+    return value
+
+
+Span = Annotated[timedelta, BeforeValidator(duration), AfterValidator(_not_negative)]
+"""A duration that may be zero."""
+
+Wait = Annotated[timedelta, BeforeValidator(duration), AfterValidator(_positive)]
+"""A duration longer than nothing."""

@@ -1,0 +1,367 @@
+"""Kueue's own configuration file: each field has the meaning it has there, or is named as ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multikueue.errors import ConfigurationError
+from multikueue.jobs.table import ADAPTERS
+from multikueue.settings import Loaded, Settings, kueue, read
+from multikueue.settings.tree import leaves
+
+BOTH = pytest.mark.parametrize("version", kueue.VERSIONS)
+
+
+@pytest.fixture(autouse=True)
+def _in_no_pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(kueue, "NAMESPACE_FILE", tmp_path / "none")
+
+
+def written(folder: Path, fields: Mapping[str, Any], version: str = "v1beta2") -> Path:
+    path = folder / "controller_manager_config.yaml"
+    head = {"apiVersion": f"config.kueue.x-k8s.io/{version}", "kind": "Configuration"}
+    path.write_text(yaml.safe_dump({**head, **fields}))
+    return path
+
+
+def loaded(folder: Path, fields: Mapping[str, Any], version: str = "v1beta2") -> Loaded:
+    return read(written(folder, fields, version))
+
+
+def refusal(folder: Path, fields: Mapping[str, Any], version: str = "v1beta2") -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        loaded(folder, fields, version)
+    return str(caught.value).replace(f"{folder}/controller_manager_config.yaml", "FILE")
+
+
+def nested(path: str, value: Any) -> dict[str, Any]:
+    for part in reversed(path.split(".")):
+        value = {part: value}
+    assert isinstance(value, dict)
+    return value
+
+
+# What fields mean.
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("field", "value", "setting", "meant"),
+    [
+        ("namespace", "queues", "cluster.namespace", "queues"),
+        ("multiKueue.gcInterval", "1m30s", "dispatch.gc_interval", timedelta(seconds=90)),
+        ("multiKueue.gcInterval", "0s", "dispatch.gc_interval", timedelta()),
+        ("multiKueue.origin", "prod", "dispatch.origin", "prod"),
+        ("multiKueue.origin", "", "dispatch.origin", "multikueue"),
+        ("multiKueue.workerLostTimeout", "5m", "dispatch.worker_lost_timeout", timedelta(minutes=5)),
+        ("multiKueue.dispatcherName", kueue.ALL_AT_ONCE, "dispatch.strategy.name", "all-at-once"),
+        ("multiKueue.dispatcherName", kueue.INCREMENTAL, "dispatch.strategy.name", "incremental"),
+        ("multiKueue.dispatcherName", "example.com/mine", "dispatch.strategy.name", "external"),
+        ("resources.excludeResourcePrefixes", ["example.com/"], "quota.exclude_resource_prefixes", ("example.com/",)),
+        ("health.healthProbeBindAddress", ":8090", "probes.port", 8090),
+        ("health.healthProbeBindAddress", "127.0.0.1:8090", "probes.host", "127.0.0.1"),
+        ("health.healthProbeBindAddress", "[::1]:8090", "probes.host", "::1"),
+        ("health.healthProbeBindAddress", ":8090", "probes.host", "0.0.0.0"),
+        ("health.healthProbeBindAddress", "0", "probes.port", None),
+        ("metrics.bindAddress", ":9090", "metrics.port", 9090),
+        ("metrics.bindAddress", "0", "metrics.port", None),
+        ("metrics.enableClusterQueueResources", True, "metrics.enable_cluster_queue_resources", True),
+        ("webhook.port", 9444, "webhook.port", 9444),
+        ("webhook.host", "", "webhook.host", "0.0.0.0"),
+        ("internalCertManagement.webhookServiceName", "hook", "webhook.service_name", "hook"),
+        ("leaderElection.leaderElect", False, "leader_election.enabled", False),
+        ("leaderElection.leaseDuration", "20s", "leader_election.lease_duration", timedelta(seconds=20)),
+        ("leaderElection.renewDeadline", "12s", "leader_election.renew_deadline", timedelta(seconds=12)),
+        ("leaderElection.retryPeriod", "3s", "leader_election.retry_period", timedelta(seconds=3)),
+        ("featureGates.LocalQueueMetrics", True, "metrics.enable_local_queues", True),
+    ],
+)
+def test_a_field_means_what_it_means_in_kueue(
+    tmp_path: Path, version: str, field: str, value: Any, setting: str, meant: Any
+) -> None:
+    found = loaded(tmp_path, nested(field, value), version)
+    (leaf,) = [leaf for leaf in leaves() if leaf.name == setting]
+    assert leaf.of(found.settings) == meant
+    assert found.origin(leaf.path) == f"{found.config}: {field}"
+    assert found.ignored == ()
+
+
+@BOTH
+def test_the_concurrency_of_threads_is_not_that_of_tasks(tmp_path: Path, version: str) -> None:
+    """The shipped file says 5, and so few would be as slow as Kueue."""
+    kinds = {"Workload.kueue.x-k8s.io": 5, "Job.batch": 5}
+    found = loaded(tmp_path, {"controller": {"groupKindConcurrency": kinds}}, version)
+    assert found.settings.dispatch.concurrency == Settings().dispatch.concurrency
+    assert [each.field for each in found.ignored] == [
+        "controller.groupKindConcurrency[Job.batch]",
+        "controller.groupKindConcurrency[Workload.kueue.x-k8s.io]",
+    ]
+
+
+REQUEUING = {"requeuingStrategy": {"backoffBaseSeconds": 30, "backoffMaxSeconds": 600, "timestamp": "Eviction"}}
+
+
+def test_the_backoff_of_evicted_workloads(tmp_path: Path) -> None:
+    new = loaded(tmp_path, {"waitForPodsReady": REQUEUING})
+    old = loaded(tmp_path, {"waitForPodsReady": {"enable": True, **REQUEUING}}, "v1beta1")
+    for found in (new, old):
+        assert (found.settings.quota.requeue_first, found.settings.quota.requeue_cap) == (
+            timedelta(seconds=30),
+            timedelta(minutes=10),
+        )
+    assert new.ignored == ()
+    assert [str(each) for each in old.ignored] == ["waitForPodsReady.enable: True is ignored: not supported yet"]
+
+
+@pytest.mark.parametrize("switch", [{}, {"enable": False}], ids=["missing", "false"])
+def test_in_v1beta1_a_group_that_is_not_switched_on_is_off(tmp_path: Path, switch: dict[str, bool]) -> None:
+    fields = {
+        "waitForPodsReady": {**switch, **REQUEUING},
+        "fairSharing": {**switch, "preemptionStrategies": ["LessThanInitialShare"]},
+    }
+    found = loaded(tmp_path, fields, "v1beta1")
+    assert found.settings.quota == Settings().quota
+    assert {each.why for each in found.ignored} == {
+        "waitForPodsReady.enable is not true",
+        "fairSharing.enable is not true",
+    }
+
+
+def test_the_step_of_the_incremental_dispatcher(tmp_path: Path) -> None:
+    step = {"incrementalDispatcherConfig": {"stepSize": 5}}
+    found = loaded(tmp_path, {"multiKueue": {"dispatcherName": kueue.INCREMENTAL, **step}})
+    assert found.settings.dispatch.strategy.options == {"step": 5}
+
+    alone = loaded(tmp_path, {"multiKueue": step})
+    assert alone.settings.dispatch.strategy == Settings().dispatch.strategy
+    assert [each.why for each in alone.ignored] == [f"dispatcherName is not {kueue.INCREMENTAL}"]
+
+
+@pytest.mark.parametrize("name", ["credentialsProviders", "accessProviders"])
+def test_providers_of_credentials_for_cluster_profiles(tmp_path: Path, name: str) -> None:
+    command = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "login",
+        "args": ["--for", "workers"],
+        "env": [{"name": "A", "value": "1"}],
+        "provideClusterInfo": True,
+        "installHint": "install it",
+        "interactiveMode": "Never",
+    }
+    providers = [{"name": "cloud", "execConfig": command}]
+    found = loaded(tmp_path, {"multiKueue": {"clusterProfile": {name: providers}}})
+    (provider,) = found.settings.dispatch.cluster_profile.access_providers
+    assert (provider.name, provider.exec.command, provider.exec.args) == ("cloud", "login", ("--for", "workers"))
+    assert provider.exec.provide_cluster_info
+    assert [(each.name, each.value) for each in provider.exec.env] == [("A", "1")]
+
+
+# What is left out.
+
+
+@BOTH
+def test_what_is_left_out_has_our_default_unless_others_rely_on_kueues(tmp_path: Path, version: str) -> None:
+    found = loaded(tmp_path, {}, version)
+    kueues = [leaf.name for leaf in leaves() if found.origin(leaf.path) == "Kueue's default"]
+    assert kueues == ["cluster.namespace", "probes.host", "probes.port", "leader_election.enabled"]
+    assert (found.settings.cluster.namespace, found.settings.probes.port) == ("kueue-system", 8081)
+    assert found.settings.leader_election.enabled
+    for group in ("dispatch", "quota", "webhook", "metrics", "log"):
+        assert getattr(found.settings, group) == getattr(Settings(), group)
+
+
+@pytest.mark.parametrize("value", [None], ids=["null"])
+def test_null_is_left_out(tmp_path: Path, value: None) -> None:
+    fields = {"multiKueue": {"origin": value}, "fairSharing": value, "health": {"healthProbeBindAddress": value}}
+    assert loaded(tmp_path, fields).settings == loaded(tmp_path, {}).settings
+    assert loaded(tmp_path, fields).ignored == ()
+
+
+def test_the_namespace_is_that_of_the_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "namespace").write_text("queues\n")
+    monkeypatch.setattr(kueue, "NAMESPACE_FILE", tmp_path / "namespace")
+    assert loaded(tmp_path, {}).settings.cluster.namespace == "queues"
+    assert loaded(tmp_path, {"namespace": "other"}).settings.cluster.namespace == "other"
+
+
+def test_flags_and_environment_go_before_kueues_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path, {"multiKueue": {"origin": "file", "gcInterval": "3s"}})
+    monkeypatch.setenv("MULTIKUEUE_DISPATCH__GC_INTERVAL", "2s")
+    monkeypatch.setenv("MULTIKUEUE_PROBES__PORT", "0")
+    found = read(path, dispatch__origin="flag").settings
+    assert (found.dispatch.origin, found.dispatch.gc_interval, found.probes.port) == ("flag", timedelta(seconds=2), 0)
+
+
+# What has no effect.
+
+
+@BOTH
+@pytest.mark.parametrize("known", [each for each in kueue.FIELDS if not each.to], ids=lambda each: each.name)
+def test_a_field_without_effect_is_named_with_its_value_and_why(
+    tmp_path: Path, version: str, known: kueue.Field
+) -> None:
+    if known.versions not in ("both", version):
+        return
+    value: Any = "something"
+    for part in reversed(known.path):
+        value = {part.replace("*", "Any"): value}
+    for group in ("waitForPodsReady", "fairSharing"):
+        if version == "v1beta1" and group in value:
+            value[group].setdefault("enable", True)
+    named = {each.field: each for each in loaded(tmp_path, value, version).ignored}
+    found = named[known.name.replace("*", "Any")]
+    assert (found.value, found.why) == ("'something'", known.why)
+
+
+@pytest.mark.parametrize(
+    ("known", "value"), [(each, value) for each in kueue.FIELDS for value in each.fine], ids=lambda each: str(each)[:40]
+)
+def test_what_asks_for_what_is_done_anyhow_is_not_worth_a_word(tmp_path: Path, known: kueue.Field, value: Any) -> None:
+    version = "v1beta1" if known.versions == "v1beta1" else "v1beta2"
+    fields: Any = value
+    for part in reversed(known.path):
+        fields = {part: fields}
+    assert loaded(tmp_path, fields, version).ignored == ()
+
+
+def test_a_field_that_nobody_knows_is_a_warning(tmp_path: Path) -> None:
+    found = loaded(tmp_path, {"quotaOfTomorrow": {"a": 1}, "multiKueue": {"orign": "x"}})
+    assert [str(each) for each in found.ignored] == [
+        "multiKueue.orign: 'x' is ignored: there is no such field in v1beta2",
+        "quotaOfTomorrow: {'a': 1} is ignored: there is no such field in v1beta2",
+    ]
+
+
+def test_a_field_that_only_v1beta1_has(tmp_path: Path) -> None:
+    found = loaded(tmp_path, {"fairSharing": {"enable": True}}, "v1beta2")
+    assert [each.why for each in found.ignored] == ["there is no such field in v1beta2"]
+
+
+def test_frameworks_that_are_not_covered_are_named(tmp_path: Path) -> None:
+    found = loaded(tmp_path, {"integrations": {"frameworks": ["batch/job", "pod"]}})
+    assert [each.value for each in found.ignored] == ["['pod']"]
+    assert loaded(tmp_path, {"integrations": {"frameworks": ["batch/job"]}}).ignored == ()
+    without = loaded(tmp_path, {"integrations": {"frameworks": ["pod"]}})
+    assert [each.value for each in without.ignored] == ["['pod']"]
+
+
+def test_the_frameworks_are_those_of_our_adapters() -> None:
+    ours = {f"{version.partition('/')[0]}/{kind.lower()}" for version, kind in ADAPTERS}
+    assert ours == kueue.FRAMEWORKS
+
+
+# What is wrong.
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        (
+            "multiKueue.gcInterval",
+            "soon",
+            "FILE: multiKueue.gcInterval: expected a duration such as 15m, 1m30s or 500ms, got 'soon'",
+        ),
+        ("multiKueue.workerLostTimeout", "-1s", "FILE: multiKueue.workerLostTimeout: expected a duration of 0 or more"),
+        ("multiKueue.origin", "-x", "FILE: multiKueue.origin: expected a label value"),
+        ("multiKueue.dispatcherName", 5, "FILE: multiKueue.dispatcherName: expected the name of a dispatcher, got 5"),
+        ("multiKueue", [1], "FILE: multiKueue: expected a mapping, got [1]"),
+        ("health.healthProbeBindAddress", "8081", "FILE: health.healthProbeBindAddress: expected an address such as"),
+        ("health.healthProbeBindAddress", ":99999", "FILE: health.healthProbeBindAddress: expected an address such as"),
+        ("webhook.port", "x", "FILE: webhook.port: expected a whole number, got 'x'"),
+        (
+            "multiKueue.clusterProfile.credentialsProviders",
+            [{"name": "a", "execConfig": {}}],
+            "FILE: multiKueue.clusterProfile.credentialsProviders[0].exec.command: expected",
+        ),
+        (
+            "leaderElection",
+            {"leaseDuration": "5s", "renewDeadline": "10s"},
+            "FILE: leaderElection.leaseDuration, leaderElection.renewDeadline: expected renew_deadline to be shorter",
+        ),
+    ],
+)
+def test_a_mistake_is_told_with_file_and_kueues_name(tmp_path: Path, field: str, value: Any, message: str) -> None:
+    assert refusal(tmp_path, nested(field, value)).startswith(message)
+
+
+def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
+    fields = {"multiKueue": {"dispatcherName": 5}, "health": {"healthProbeBindAddress": 1}}
+    assert len(refusal(tmp_path, fields).splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "apiVersion: config.kueue.x-k8s.io/v1\nkind: Configuration",
+            "apiVersion: expected config.kueue.x-k8s.io/v1beta1 or",
+        ),
+        ("apiVersion: v1\nkind: ConfigMap", "kind: expected Configuration (config.kueue.x-k8s.io), got 'ConfigMap'"),
+        ("apiVersion: config.kueue.x-k8s.io/v1beta2", "kind: expected Configuration"),
+        ("kind: Configuration", "apiVersion: expected"),
+    ],
+)
+def test_another_object_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "file.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError) as caught:
+        read(path)
+    assert str(caught.value).startswith(f"{path}: {message}")
+
+
+# The table.
+
+
+def test_the_table_names_each_field_once_and_settings_that_exist() -> None:
+    assert len({each.path for each in kueue.FIELDS}) == len(kueue.FIELDS)
+    known = {leaf.path for leaf in leaves()}
+    for each in kueue.FIELDS:
+        for path in each.to:
+            assert path in known or path[:-1] == ("dispatch", "strategy", "options"), path
+        assert each.to or each.why
+
+
+# Hostile files.
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.dates(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5) | st.integers(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> dict[Any, Any]:
+    """Files that have known fields with any values, any values for groups, and fields nobody knows."""
+    tree: dict[Any, Any] = draw(st.dictionaries(st.text(max_size=5), ANYTHING, max_size=2))
+    for known in draw(st.lists(st.sampled_from(kueue.FIELDS), max_size=5)):
+        here: Any = tree
+        for part in known.path[: draw(st.integers(1, len(known.path)))][:-1]:
+            if not isinstance(here.get(part), dict):
+                here[part] = {}
+            here = here[part]
+        here[known.path[-1]] = draw(ANYTHING)
+    return tree
+
+
+@given(trees(), st.sampled_from(kueue.VERSIONS))
+def test_whatever_a_file_says_there_are_settings_or_a_clear_error(
+    tmp_path_factory: pytest.TempPathFactory, tree: dict[Any, Any], version: str
+) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    try:
+        found = loaded(folder, tree, version)
+    except ConfigurationError as error:
+        lines = str(error).splitlines()
+        assert lines
+        assert all(line.startswith(f"{folder}/controller_manager_config.yaml: ") for line in lines)
+    else:
+        assert all("\n" not in str(each) and len(str(each)) < 2000 for each in found.ignored)

@@ -1,0 +1,25 @@
+"""The tree of settings: the text that help and docs share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pydantic import BaseModel
+
+from multikueue.settings import Settings
+
+
+def fields(group: type[BaseModel], path: str = "") -> Iterator[tuple[str, str | None]]:
+    for name, field in group.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from fields(kind, f"{path}{name}.")
+        else:
+            yield path + name, field.description
+
+
+@pytest.mark.parametrize(("name", "description"), list(fields(Settings)))
+def test_every_setting_says_what_it_is(name: str, description: str | None) -> None:
+    assert description, name
+    assert description.rstrip().endswith((".", ".)")), "a sentence"
