@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,9 +22,12 @@ from multikueue.errors import ConfigurationError
 from multikueue.settings import duration, expectation
 from multikueue.strategy import Strategy
 
-__all__ = ["GROUP", "Description", "Option", "describe", "load", "names"]
+__all__ = ["GROUP", "Description", "Option", "describe", "is_ours", "load", "load_from", "names", "reads"]
 
 GROUP = "multikueue.strategies"
+OURS = "multikueue"
+
+_CLASS = re.compile(r"[\w.]+:[\w.]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,29 +63,51 @@ def load(name: str, options: Mapping[str, Any]) -> Strategy:
     Raises ConfigurationError if there is no such strategy, if it is broken, or if it has no such option or another type
     of it; the message lists what would be right.
     """
-    kind = _kind(name)
+    return _built(name, _kind(_entry_point(name)), options)
+
+
+def load_from(path: str, options: Mapping[str, Any]) -> Strategy:
+    """The strategy at `module:Class`, which need not be installed, with these options. Raises as `load`."""
+    if _CLASS.fullmatch(path) is None:
+        raise ConfigurationError(f"strategy {path!r}: expected module:Class")
+    return _built(path, _kind(EntryPoint(name=path, value=path, group=GROUP)), options)
+
+
+def _built(name: str, kind: type, options: Mapping[str, Any]) -> Strategy:
     known = _options(kind)
-    unknown = sorted(set(options) - {option.name for option in known})
+    unknown = sorted(str(name) for name in set(options) - {option.name for option in known})
     if unknown:
         raise ConfigurationError(f"strategy {name!r}: there is no option {', '.join(unknown)}; {_listed(known)}")
     try:
         return cast(Strategy, TypeAdapter(kind).validate_python(_with_durations(kind, options)))
     except ValidationError as error:
         raise ConfigurationError(f"strategy {name!r}: {_problems(error)}; {_listed(known)}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ConfigurationError(f"strategy {name!r} cannot be built: {type(error).__name__}: {error}") from error
 
 
 def describe(name: str) -> Description:
     """Help text and options of a strategy. Raises ConfigurationError as `load`."""
-    kind = _kind(name)
-    distribution = _entry_point(name).dist
+    point = _entry_point(name)
+    kind, distribution = _kind(point), point.dist
     return Description(
         name=name,
         help=inspect.getdoc(kind) or "",
         options=_options(kind),
         package=f"{distribution.name} {distribution.version}" if distribution else "",
     )
+
+
+def is_ours(name: str) -> bool:
+    """Whether a strategy comes with this package. Raises ConfigurationError if there is none of that name."""
+    distribution = _entry_point(name).dist
+    return distribution is not None and distribution.name == OURS
+
+
+def reads(strategy: Strategy) -> frozenset[str]:
+    """What a strategy wants to be told of beside the fleet: its class attribute `reads`, a tuple of words."""
+    words = getattr(type(strategy), "reads", ())
+    return frozenset(word for word in words if isinstance(word, str)) if isinstance(words, tuple) else frozenset()
 
 
 def _entry_point(name: str) -> EntryPoint:
@@ -95,12 +121,12 @@ def _entry_point(name: str) -> EntryPoint:
     return next(iter(found.values()))
 
 
-def _kind(name: str) -> type:
+def _kind(point: EntryPoint) -> type:
     """The class of a strategy, once it is known to be one."""
-    point = _entry_point(name)
+    name = point.name
     try:
         kind = point.load()
-    except Exception as error:  # importing anybody's code may raise anything
+    except (Exception, SystemExit) as error:  # importing anybody's code may raise anything
         raise ConfigurationError(
             f"strategy {name!r}: {point.value} cannot be imported: {type(error).__name__}: {error}"
         ) from error

@@ -35,8 +35,9 @@ class Workload:
     """What a strategy may know of the workload it places.
 
     Amounts in `requests` are as Kueue counts them: milli-units of cpu, whole units of all else, summed over pod sets.
-    `nominated_clusters` is the present nomination, made at `nominated_at`; `failed_on` says when an earlier attempt
-    ended on which cluster.
+    `nominated_clusters` is the present nomination. `nominated_at` is when the newest of them was nominated, in whole
+    seconds; it is known only while the answers ask to be revisited or give a reason. `failed_on` says when an earlier
+    attempt ended on which cluster.
     """
 
     namespace: str
@@ -74,20 +75,31 @@ class Worker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """One OCM Placement as its decisions say: groups of cluster names in order of preference."""
+    """The OCM Placement named for a workload, as its decisions say now: groups of cluster names in order of preference.
+
+    While decisions are being rewritten a cluster may be missing for a moment: `absent_since` says of each worker of the
+    fleet that is in no group since when it has been seen to be in none. A worker in neither is not known of yet.
+    `problem` is why the decisions are not to be followed, in words.
+    """
 
     name: str
     groups: tuple[tuple[str, ...], ...] = ()
+    absent_since: Mapping[str, datetime] = field(default_factory=dict)
     problem: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """The workers a workload may use, in the order of its MultiKueueConfig, and the time."""
+    """The workers a workload may use, in the order of its MultiKueueConfig, and the time.
+
+    `placement` is the one named for the workload, None if none is; only a strategy that says so is told:
+    ``reads: ClassVar[tuple[str, ...]] = ("placementdecisions",)``. If that strategy has an option `placement`, it names
+    the one for workloads that name none.
+    """
 
     workers: tuple[Worker, ...] = ()
     now: datetime
-    placements: Mapping[str, Placement] = field(default_factory=dict)
+    placement: Placement | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -97,11 +109,16 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class Nomination:
-    """The workers that shall hold a copy now; when to ask again if nothing happens; why, for people."""
+    """The workers that shall hold a copy now; when to ask again if nothing happens; why, for people.
+
+    `reason` is written into the workload whenever it changes, so it must not tell the time. With `give_back` nobody is
+    nominated: the workload gives its quota back, waits for its back-off and queues again, behind which others may go.
+    """
 
     clusters: tuple[str, ...] = ()
     revisit_after: timedelta | None = None
     reason: str = ""
+    give_back: bool = False
 
 
 @runtime_checkable
@@ -109,5 +126,5 @@ class Strategy(Protocol):
     """Says which workers shall hold a copy of a workload that has quota and no winner yet."""
 
     def nominate(self, workload: Workload, fleet: Fleet) -> Nomination:
-        """Answer with names of `fleet` only; the names given replace the present nomination."""
+        """Answer with names of `fleet`; they replace the present nomination, of which any name may stay."""
         ...

@@ -4,51 +4,115 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from multikueue.errors import StrategyError
 from multikueue.strategy import Fleet, Nomination, Strategy, Workload
 
-__all__ = ["consult"]
+__all__ = ["Answer", "Chosen", "Question", "again_at", "consult", "plain"]
+
+SOONEST, LATEST = timedelta(milliseconds=250), timedelta(days=1)
+"""A strategy that wants to be asked again is asked no sooner, and no later."""
+
+_TEXT = 1000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chosen:
+    """The strategy in force for a workload. One of `ours` answers at once; what a stranger's code does, nobody knows.
+
+    `reads` is what it wants to be told of beside the fleet.
+    """
+
+    name: str
+    strategy: Strategy
+    ours: bool = True
+    reads: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The two arguments of `Strategy.nominate`."""
+
+    workload: Workload
+    fleet: Fleet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came of asking: a sound nomination, or in words the `problem` why there is none.
+
+    `by` is who was asked; None if it could not even be said who. `failures` counts those in a row. At `again_at` the
+    question is asked anew though nothing happened.
+    """
+
+    question: Question
+    by: Chosen | None = None
+    nomination: Nomination | None = None
+    problem: str = ""
+    failures: int = 0
+    again_at: datetime | None = None
+
+    def stands(self, question: Question, by: Chosen) -> bool:
+        """Whether it would be the same if that question were put to that strategy: unless its time is over, a failure
+        stays one whatever is asked, and a nomination is right for the very same question."""
+        if self.by is not by or (self.again_at is not None and question.fleet.now >= self.again_at):
+            return False
+        return self.nomination is None or self._same(question)
+
+    def _same(self, question: Question) -> bool:
+        mine, other = self.question, question
+        return mine.workload == other.workload and (mine.fleet.workers, mine.fleet.placement) == (
+            other.fleet.workers,
+            other.fleet.placement,
+        )
+
+
+def again_at(nomination: Nomination, now: datetime) -> datetime | None:
+    """When the strategy wants to be asked again, within bounds."""
+    after = nomination.revisit_after
+    return None if after is None else now + min(max(after, SOONEST), LATEST)
 
 
 def consult(strategy: Strategy, workload: Workload, fleet: Fleet) -> Nomination:
     """The strategy's nomination. Raises StrategyError, with the strategy's name, if it raised or broke its contract.
 
     One of the three places that may catch every exception: a strategy's mistake costs its workload a wait, never the
-    manager. A worker that is in the fleet but not usable may be named: a strategy may keep the place of one that is
-    away for a moment.
+    manager. A worker that is in the fleet but not usable may be named, and so may what is nominated already: a strategy
+    may keep the place of one that is away for a moment, and what somebody else wrote.
     """
     name = type(strategy).__name__
     try:
         nomination = strategy.nominate(workload, fleet)
-        fault = next(_faults(nomination, fleet), None)  # within: even the repr of an answer may raise
+        fault = next(_faults(nomination, workload, fleet), None)  # within: even the repr of an answer may raise
     except Exception as error:
-        raise StrategyError(f"strategy {name} raised {type(error).__name__}: {error}") from error
+        raise StrategyError(f"strategy {name} raised {type(error).__name__}: {_words(error)}") from error
     if fault is not None:
-        raise StrategyError(f"strategy {name} {fault}")
+        raise StrategyError(plain(f"strategy {name} {fault}"))
     return nomination
 
 
-def _faults(nomination: object, fleet: Fleet) -> Iterator[str]:
+def _faults(nomination: object, workload: Workload, fleet: Fleet) -> Iterator[str]:
     if not isinstance(nomination, Nomination):
         yield f"must answer a Nomination, answered {_shown(nomination)}"
     else:
-        yield from _faults_of_clusters(nomination.clusters, fleet)
+        yield from _faults_of_clusters(nomination.clusters, workload, fleet)
         yield from _faults_of_revisit(nomination.revisit_after)
         yield from _faults_of_reason(nomination.reason)
+        yield from _faults_of_giving_back(nomination.give_back, nomination.clusters)
 
 
-def _faults_of_clusters(clusters: object, fleet: Fleet) -> Iterator[str]:
-    if not isinstance(clusters, tuple) or not all(isinstance(name, str) for name in clusters):
+def _faults_of_clusters(clusters: object, workload: Workload, fleet: Fleet) -> Iterator[str]:
+    if not isinstance(clusters, tuple) or not all(type(name) is str for name in clusters):
         yield f"must nominate a tuple of names, nominated {_shown(clusters)}"
     else:
-        yield from _faults_of_names(clusters, fleet)
+        yield from _faults_of_names(clusters, workload, fleet)
 
 
-def _faults_of_names(clusters: tuple[str, ...], fleet: Fleet) -> Iterator[str]:
+def _faults_of_names(clusters: tuple[str, ...], workload: Workload, fleet: Fleet) -> Iterator[str]:
     known = {worker.name for worker in fleet.workers}
-    unknown = sorted(set(clusters) - known)
+    unknown = sorted(set(clusters) - known - set(workload.nominated_clusters))
     if unknown:
         yield f"nominated {', '.join(unknown)}, not in its fleet of {', '.join(sorted(known)) or 'no workers'}"
     twice = sorted(name for name, times in Counter(clusters).items() if times > 1)
@@ -64,9 +128,31 @@ def _faults_of_revisit(after: object) -> Iterator[str]:
 
 
 def _faults_of_reason(reason: object) -> Iterator[str]:
-    if not isinstance(reason, str):
+    if type(reason) is not str:
         yield f"must give its reason as text, gave {_shown(reason)}"
+    elif len(reason) > _TEXT or reason != plain(reason):
+        yield f"must give its reason as text of at most {_TEXT} characters, gave {_shown(reason)}"
+
+
+def _faults_of_giving_back(give_back: object, clusters: tuple[str, ...]) -> Iterator[str]:
+    if not isinstance(give_back, bool):
+        yield f"must say whether to give back with True or False, said {_shown(give_back)}"
+    elif give_back and clusters:
+        yield f"gave back and nominated {', '.join(clusters)}"
 
 
 def _shown(value: object) -> str:
     return f"{type(value).__name__} {repr(value)[:100]}"
+
+
+def _words(error: Exception) -> str:
+    """What it says, if it can be made to say anything."""
+    try:
+        return plain(str(error))
+    except Exception:  # noqa: BLE001  # what can raise may raise again when asked why
+        return "(without words)"
+
+
+def plain(text: str) -> str:
+    """Text that can be written down: not too long, and free of halves of characters."""
+    return text[:_TEXT].encode(errors="replace").decode()

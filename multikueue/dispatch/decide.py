@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import msgspec
 
-from multikueue import strategy as contract
-from multikueue.api import quantity
-from multikueue.api.meta import Condition, decoder, with_condition
+from multikueue.api.meta import Condition, find_condition, with_condition, without_condition
 from multikueue.api.workload import (
     DEACTIVATED,
     DEACTIVATION_TARGET,
     EVICTED,
+    FAILED_ON,
     FINISHED,
+    MAX_CONDITIONS,
+    NOMINATED,
     OUT_OF_TIME,
     QUOTA_RESERVED,
     Admission,
     AdmissionCheckState,
-    Workload,
-    WorkloadSpec,
     WorkloadStatus,
+    without_nomination,
 )
 from multikueue.dispatch import remote as remotes
 from multikueue.dispatch.actions import (
@@ -35,15 +36,11 @@ from multikueue.dispatch.actions import (
     FindJob,
     PatchWorkload,
 )
-from multikueue.dispatch.consult import consult
-from multikueue.dispatch.group import Group, Remote
+from multikueue.dispatch.consult import Answer
+from multikueue.dispatch.group import MAX_NOMINATED, Group, Remote
 from multikueue.dispatch.phases import Phase, View, phase_of, view
-from multikueue.errors import StrategyError
-
-MAX_NOMINATED = 20
-"""What status.nominatedClusterNames may hold. A longer nomination is kept in full by asking the strategy again."""
-
-STRATEGY_RETRY = timedelta(seconds=30)
+from multikueue.dispatch.question import failure_note, failures, unfit, usable
+from multikueue.strategy import Nomination
 
 STUCK_AFTER = timedelta(seconds=5)
 """How long a copy must be inadmissible on its worker before the workload says so."""
@@ -73,12 +70,45 @@ class Decision:
         return tuple(action for action in self.actions if action.cluster == cluster)
 
 
-def decide(group: Group, strategy: contract.Strategy, now: datetime) -> Decision:
+def decide(group: Group, now: datetime) -> Decision:
     """Look at a workload's group and say what shall be. Deciding again on the result changes nothing."""
     seen = view(group, now)
     phase = phase_of(seen)
-    decision = HANDLERS[phase](seen, strategy)
+    decision = HANDLERS[phase](seen)
     return replace(decision, phase=phase, actions=(*decision.actions, *_questions(group, decision)))
+
+
+def nominate(group: Group, now: datetime) -> Decision:
+    """The nomination alone, where Kueue's own MultiKueue does the rest (contract 4.3).
+
+    Nothing of the status changes but who is nominated, and our own condition that says why. Quota is not ours to give
+    back there.
+    """
+    seen = view(group, now)
+    phase = phase_of(seen)
+    if phase is not Phase.NOMINATING or seen.local.status.cluster_name or _gives_back(group):
+        return replace(_same(seen), phase=phase)
+    decision = _nominating(seen)
+    wanted = decision.status or seen.local.status
+    status = msgspec.structs.replace(
+        seen.local.status,
+        nominated_cluster_names=wanted.nominated_cluster_names,
+        conditions=_with_nominated(seen.local.status.conditions, wanted.conditions),
+    )
+    return replace(decision, phase=phase, status=status, actions=())
+
+
+def _gives_back(group: Group) -> bool:
+    return group.answer is not None and group.answer.nomination is not None and group.answer.nomination.give_back
+
+
+def _with_nominated(conditions: tuple[Condition, ...], wanted: tuple[Condition, ...]) -> tuple[Condition, ...]:
+    """The conditions with our own about the nomination as it is wanted."""
+    new = find_condition(wanted, NOMINATED)
+    if new == find_condition(conditions, NOMINATED):
+        return conditions
+    kept = without_condition(conditions, NOMINATED)
+    return kept if new is None else (*kept, new)
 
 
 def _questions(group: Group, decision: Decision) -> Iterator[Action]:
@@ -114,21 +144,21 @@ def _same(v: View, *, actions: Iterator[Action] | tuple[Action, ...] = (), after
     return Decision(phase=Phase.ADMITTED, status=status, actions=tuple(actions), again_after=after)
 
 
-def _remove_all(v: View, _: contract.Strategy) -> Decision:
+def _remove_all(v: View) -> Decision:
     return _same(v, actions=_removals((), v.group.remotes))
 
 
-def _unreserved(v: View, strategy: contract.Strategy) -> Decision:
+def _unreserved(v: View) -> Decision:
     """Nothing may be recorded without quota: a name left behind would block the next winner (CX-17)."""
-    status = msgspec.structs.replace(v.local.status, cluster_name=None, nominated_cluster_names=())
-    return replace(_remove_all(v, strategy), status=status)
+    status = msgspec.structs.replace(without_nomination(v.local.status), cluster_name=None)
+    return replace(_remove_all(v), status=status)
 
 
-def _settling(v: View, _: contract.Strategy) -> Decision:
+def _settling(v: View) -> Decision:
     return _same(v)
 
 
-def _evicted(v: View, _: contract.Strategy) -> Decision:
+def _evicted(v: View) -> Decision:
     """Ask workers to stop what runs, and take back what does not."""
     return _same(v, actions=_stops(v), after=_until_lost(v, v.group.remotes))
 
@@ -144,26 +174,98 @@ def _stops(v: View) -> Iterator[Action]:
             yield Deactivate(cluster=remote.cluster, why="evicted on the manager", body=body)
 
 
-def _undispatchable(v: View, _: contract.Strategy) -> Decision:
+def _undispatchable(v: View) -> Decision:
     status = _with_check(v, "Rejected", v.group.problem)
     return replace(_same(v), status=status, events=(Event("Warning", "MultiKueue", v.group.problem),))
 
 
-def _nominating(v: View, strategy: contract.Strategy) -> Decision:
-    try:
-        nomination = consult(strategy, strategy_workload(v.local), _fleet(v))
-    except StrategyError as error:
-        return replace(_same(v, after=STRATEGY_RETRY), events=(Event("Warning", "StrategyFailed", str(error)),))
+def _nominating(v: View) -> Decision:
+    """Act on the strategy's answer. While there is none that fits what is seen, everything stays as it is: whatever
+    makes an answer unfit has the strategy asked again."""
+    answer = v.group.answer
+    if answer is None:
+        return _same(v)
+    if answer.nomination is None:
+        return _unanswered(v, answer)
+    if answer.question.fleet.names != usable(v.group):
+        return _same(v)
+    if answer.nomination.give_back:
+        return _retry(v, answer.nomination.reason or f"Strategy {_name(answer)} gives the quota back")
+    return _nominated(v, answer, answer.nomination)
+
+
+def _unanswered(v: View, answer: Answer) -> Decision:
+    """Copies that are out already may still win."""
+    reason = "StrategyRefused" if answer.by is None else "StrategyFailed"
+    event = Event("Warning", reason, answer.problem)
+    return replace(_same(v, after=_until(v, answer)), status=_with_check(v, "Pending", answer.problem), events=(event,))
+
+
+def _nominated(v: View, answer: Answer, nomination: Nomination) -> Decision:
     wanted = _in_order(v, nomination.clusters + _kept(v, nomination))
     recorded = wanted[:MAX_NOMINATED]
-    status = msgspec.structs.replace(v.local.status, nominated_cluster_names=recorded, cluster_name=None)
-    stuck, stuck_after = _stuck(v, wanted)
-    status = _with_check(v, "Pending", stuck if wanted else _why_nobody(v, nomination), status)
+    conditions = _with_note(v, answer, wanted)
+    status = msgspec.structs.replace(
+        v.local.status, nominated_cluster_names=recorded, cluster_name=None, conditions=conditions
+    )
+    there = tuple(r.cluster for r in v.group.remotes if r.cluster in wanted and r.configured)
+    stuck, stuck_after = _stuck(v, there)
+    status = _with_check(v, "Pending", stuck if there else _why_nobody(v, nomination), status)
     persisted = v.local.status.nominated_cluster_names == recorded
-    actions = (*_removals(wanted, v.group.remotes), *(_copies(v, wanted) if persisted else ()))
-    waits = (nomination.revisit_after, stuck_after, _until_unfit_is_over(v))
+    actions = (*_removals(there, v.group.remotes), *(_copies(v, there) if persisted else ()))
+    waits = (_until(v, answer), stuck_after, _until_unfit_is_over(v))
     after = min((t for t in waits if t is not None), default=None)
     return replace(_same(v, actions=actions, after=after), status=status)
+
+
+def _until(v: View, answer: Answer) -> timedelta | None:
+    """None, too, if the time has come: then it is being asked."""
+    return answer.again_at - v.now if answer.again_at is not None and answer.again_at > v.now else None
+
+
+def _name(answer: Answer) -> str:
+    return answer.by.name if answer.by else ""
+
+
+def _with_note(v: View, answer: Answer, wanted: tuple[str, ...]) -> tuple[Condition, ...]:
+    """What the strategy must find again at its next look, and people want to know. Most workloads need no such note.
+
+    The time is that of the newest cluster named, rounded up: a round must not end before its time.
+    """
+    nomination, conditions = answer.nomination, v.local.status.conditions
+    if not wanted or nomination is None or (nomination.revisit_after is None and not nomination.reason):
+        return without_condition(conditions, NOMINATED)
+    old = v.local.condition(NOMINATED)
+    since = old.last_transition_time if old else None
+    known = {*v.local.status.nominated_cluster_names, *answer.question.workload.nominated_clusters}
+    if since is None or set(wanted) - known:
+        since = v.now + timedelta(microseconds=999_999)
+    message = nomination.reason or f"Nominated by the strategy {_name(answer)}"
+    return _with_own(v, NOMINATED, conditions, reason=_camel(_name(answer)), message=message, since=since)
+
+
+def _with_own(
+    v: View, type_: str, conditions: tuple[Condition, ...], *, reason: str, message: str, since: datetime
+) -> tuple[Condition, ...]:
+    """A condition of ours, as long as there is room for one: what others wrote matters more."""
+    others = without_condition(conditions, type_)
+    if len(others) >= MAX_CONDITIONS:
+        return others
+    new = Condition(
+        type=type_,
+        status="True",
+        reason=reason,
+        message=message,
+        last_transition_time=since.replace(microsecond=0),
+        observed_generation=v.local.metadata.generation,
+    )
+    return conditions if new in conditions else (*others, new)
+
+
+def _camel(name: str) -> str:
+    """A strategy's name as the reason of a condition: `all-at-once` is AllAtOnce."""
+    words = "".join(part[:1].upper() + part[1:] for part in re.split("[^A-Za-z0-9]+", name))
+    return words[:200] if words[:1].isalpha() else f"Strategy{words[:200]}"
 
 
 def _stuck(v: View, wanted: tuple[str, ...]) -> tuple[str, timedelta | None]:
@@ -184,19 +286,11 @@ def _inadmissible(remote: Remote) -> Condition | None:
     return condition if condition and condition.status == "False" and condition.reason == "Inadmissible" else None
 
 
-def _why_nobody(v: View, nomination: contract.Nomination) -> str:
-    reasons = [f"{r.cluster}: {_unfit(r)}" for r in v.group.remotes if r.configured and _unfit(r)]
+def _why_nobody(v: View, nomination: Nomination) -> str:
+    reasons = [f"{r.cluster}: {unfit(r)}" for r in v.group.remotes if r.configured and unfit(r)]
     return "No worker can be nominated: " + (
         nomination.reason or ", ".join(reasons) or "the MultiKueueConfig names no cluster"
     )
-
-
-def _unfit(remote: Remote) -> str:
-    if remote.conflict:
-        return remote.conflict
-    if not remote.reachable:
-        return f"not connected ({remote.why})" if remote.why else "not connected"
-    return "" if remote.usable else remote.why
 
 
 def _until_unfit_is_over(v: View) -> timedelta | None:
@@ -210,7 +304,7 @@ def _in_order(v: View, wanted: tuple[str, ...]) -> tuple[str, ...]:
     return recorded if set(recorded) == set(wanted) else wanted
 
 
-def _kept(v: View, nomination: contract.Nomination) -> tuple[str, ...]:
+def _kept(v: View, nomination: Nomination) -> tuple[str, ...]:
     """A nominated worker that is out of reach stays nominated: its copy is still there, and may win once it is back."""
     away = {r.cluster for r in v.group.remotes if r.configured and not r.reachable and not r.conflict}
     return tuple(n for n in v.local.status.nominated_cluster_names if n in away and n not in nomination.clusters)
@@ -221,7 +315,7 @@ def _copies(v: View, wanted: tuple[str, ...]) -> Iterator[Action]:
     for remote in v.group.remotes:
         if remote.cluster not in wanted or not remote.reachable:
             continue
-        if remote.workload is None and remote.job is None:
+        if remote.workload is None and remote.job is None and not remote.conflict:
             body = remotes.copy_body(v.local, origin=v.group.origin, attempt=v.group.attempt)
             yield CreateWorkload(cluster=remote.cluster, why="nominated", body=body)
         elif not v.group.is_current(remote.workload):
@@ -242,21 +336,21 @@ def _mends(v: View, remote: Remote, *, winner: bool = False) -> Iterator[Action]
         yield from _removal(remote, f"out of step in {', '.join(sorted(fields))}")
 
 
-def _winner_lost(v: View, _: contract.Strategy) -> Decision:
+def _winner_lost(v: View) -> Decision:
     return _retry(v, f'Admitting remote lost: worker cluster "{v.won.cluster}" is out of reach for too long')
 
 
-def _winner_unreachable(v: View, _: contract.Strategy) -> Decision:
+def _winner_unreachable(v: View) -> Decision:
     return _same(v, actions=_removals((v.won.cluster,), v.group.remotes), after=_until_lost(v, (v.won,)))
 
 
-def _winner_gone(v: View, _: contract.Strategy) -> Decision:
+def _winner_gone(v: View) -> Decision:
     if v.winner is None:
         return _retry(v, "Admission check is Ready but no admitting cluster is recorded")
     return _retry(v, f'Admitting remote no longer exists on worker cluster "{v.won.cluster}"')
 
 
-def _evicted_remotely(v: View, _: contract.Strategy) -> Decision:
+def _evicted_remotely(v: View) -> Decision:
     evicted = v.won.condition(EVICTED)
     if evicted is not None and evicted.reason == f"{DEACTIVATED}DueTo{OUT_OF_TIME}":
         return _out_of_time(v)
@@ -276,7 +370,7 @@ def _out_of_time(v: View) -> Decision:
     return replace(_same(v), status=msgspec.structs.replace(v.local.status, conditions=conditions))
 
 
-def _out_of_sync(v: View, _: contract.Strategy) -> Decision:
+def _out_of_sync(v: View) -> Decision:
     """Only Succeeded and Failed are results; anything else is dispatched again (CX-16)."""
     condition = v.won.condition(FINISHED)
     reason = condition.reason if condition else ""
@@ -286,10 +380,21 @@ def _out_of_sync(v: View, _: contract.Strategy) -> Decision:
 
 def _retry(v: View, message: str, *, type_: str = "Normal") -> Decision:
     text = f'{message}. Previously: "{v.state}"'
-    return replace(_same(v), status=_with_check(v, "Retry", text), events=(Event(type_, "MultiKueue", text),))
+    status = msgspec.structs.replace(_with_check(v, "Retry", text), conditions=_with_failure(v))
+    return replace(_same(v), status=status, events=(Event(type_, "MultiKueue", text),))
 
 
-def _admitted(v: View, _: contract.Strategy) -> Decision:
+def _with_failure(v: View) -> tuple[Condition, ...]:
+    """Where the attempt ended, in the write that ends it: the next one may begin elsewhere."""
+    conditions = v.local.status.conditions
+    if v.winner is None:
+        return conditions
+    old = v.local.condition(FAILED_ON)
+    note = failure_note(failures(old.message) if old else {}, v.winner.cluster, v.now)
+    return _with_own(v, FAILED_ON, conditions, reason="AttemptFailed", message=note, since=v.now)
+
+
+def _admitted(v: View) -> Decision:
     losers = _removals((v.won.cluster,), v.group.remotes)
     mends = _mends(v, v.won, winner=True) if v.won.workload else iter(())
     if v.ready:
@@ -314,7 +419,7 @@ def _may_hold_unseen(v: View, remote: Remote) -> bool:
     return nominated and not remote.known and not remote.lost(v.now, v.group.lost_after)
 
 
-def _completing(v: View, _: contract.Strategy) -> Decision:
+def _completing(v: View) -> Decision:
     """Record the winner if a crash prevented it; finish once the local job's status is final (I8)."""
     losers = _removals((v.won.cluster,), v.group.remotes)
     if not v.ready:
@@ -340,10 +445,10 @@ def _won(v: View) -> WorkloadStatus:
     stale = v.local.status.cluster_name not in (None, v.won.cluster)
     if stale:
         return msgspec.structs.replace(v.local.status, cluster_name=None)
-    status = _with_check(v, "Ready", f'The workload was admitted on "{v.won.cluster}"')
-    return msgspec.structs.replace(
-        status, cluster_name=v.won.cluster, nominated_cluster_names=(), admission=_with_topology(v)
+    status = _with_check(
+        v, "Ready", f'The workload was admitted on "{v.won.cluster}"', without_nomination(v.local.status)
     )
+    return msgspec.structs.replace(status, cluster_name=v.won.cluster, admission=_with_topology(v))
 
 
 def _with_topology(v: View) -> Admission | None:
@@ -398,47 +503,7 @@ def _until_lost(v: View, remotes_: tuple[Remote, ...] | list[Remote]) -> timedel
     return min((d for d in due if d > timedelta(0)), default=None)
 
 
-# What a strategy is told.
-
-
-def strategy_workload(local: Workload) -> contract.Workload:
-    """The public view of a workload."""
-    spec = decoder(WorkloadSpec)(local.spec)
-    admission = local.status.admission
-    reserved = local.condition(QUOTA_RESERVED)
-    return contract.Workload(
-        namespace=local.metadata.namespace,
-        name=local.metadata.name,
-        queue=spec.queue_name,
-        cluster_queue=admission.cluster_queue if admission else "",
-        priority=spec.priority,
-        labels=local.metadata.labels,
-        annotations=local.metadata.annotations,
-        requests=_requests(local),
-        created_at=local.metadata.creation_timestamp,
-        reserved_at=reserved.last_transition_time if reserved else None,
-        nominated_clusters=local.status.nominated_cluster_names,
-    )
-
-
-def _requests(local: Workload) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for assignment in local.status.admission.pod_set_assignments if local.status.admission else ():
-        for name, text in assignment.resource_usage.items():
-            total[name] = total.get(name, 0) + quantity.amount(name, quantity.parse(text))
-    return total
-
-
-def _fleet(v: View) -> contract.Fleet:
-    workers = tuple(
-        contract.Worker(name=r.cluster, usable=not _unfit(r), why=_unfit(r), labels=r.labels, annotations=r.annotations)
-        for r in v.group.remotes
-        if r.configured
-    )
-    return contract.Fleet(workers=workers, now=v.now)
-
-
-HANDLERS: dict[Phase, Callable[[View, contract.Strategy], Decision]] = {
+HANDLERS: dict[Phase, Callable[[View], Decision]] = {
     Phase.GONE: _remove_all,
     Phase.FINISHED: _remove_all,
     Phase.UNRESERVED: _unreserved,

@@ -19,8 +19,12 @@ from multikueue.api.workload import (
     AdmissionCheckState,
     Workload,
 )
+from multikueue.dispatch.consult import Answer
 
-__all__ = ["CONTROLLER_NAME", "Group", "Reach", "Remote", "attempt_of"]
+__all__ = ["CONTROLLER_NAME", "MAX_NOMINATED", "Group", "Reach", "Remote", "attempt_of"]
+
+MAX_NOMINATED = 20
+"""What status.nominatedClusterNames may hold. A longer nomination is kept in full by asking the strategy again."""
 
 
 class Reach(Enum):
@@ -116,7 +120,8 @@ class Group:
     `problem` is why the workload cannot be dispatched at all (no adapter, not managed by us), in Kueue's words.
     `job_known` is False while the local job has not been seen: then nothing can be copied to a worker.
     `job_finished` tells that the local job's status is final. `choice` is the worker chosen among those that admitted
-    in this attempt: news of an earlier admission may come late, and must not turn the choice around.
+    in this attempt: news of an earlier admission may come late, and must not turn the choice around. `answer` is the
+    strategy's last one in this attempt, None while there is none.
     """
 
     key: ObjectKey
@@ -127,6 +132,7 @@ class Group:
     job_known: bool = True
     job_finished: bool = False
     choice: str = ""
+    answer: Answer | None = None
     origin: str = "multikueue"
     lost_after: timedelta = timedelta(minutes=15)
     check_state: AdmissionCheckState | None = field(init=False, default=None)

@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import Enum
 
 from multikueue.api.workload import ADMITTED, EVICTED, FAILED, FINISHED, QUOTA_RESERVED, SUCCEEDED, Workload
-from multikueue.dispatch.group import Group, Remote
+from multikueue.dispatch.group import MAX_NOMINATED, Group, Remote
 
 
 class Phase(Enum):
@@ -94,11 +94,20 @@ def choose(group: Group) -> Group:
         return group
     admitted = [r for r in group.remotes if _may_win(group, r)]
     first = min(admitted, key=_admitted_at, default=None)
-    return replace(group, choice=first.cluster if first else "")
+    choice = first.cluster if first else ""
+    return group if choice == group.choice else replace(group, choice=choice)
 
 
 def _may_win(group: Group, remote: Remote) -> bool:
-    return remote.reachable and not remote.conflict and remote.admitted and group.is_current(remote.workload)
+    admitted = remote.reachable and not remote.conflict and remote.admitted and group.is_current(remote.workload)
+    return admitted and _is_nominated(group, remote)
+
+
+def _is_nominated(group: Group, remote: Remote) -> bool:
+    """A copy that is being withdrawn may be admitted at that very moment. It comes too late: Kueue's webhook, where there
+    is one, lets nobody win who is not nominated."""
+    named = group.local.status.nominated_cluster_names if group.local else ()
+    return remote.cluster in named or len(named) == MAX_NOMINATED
 
 
 def _job_age(remote: Remote) -> str:

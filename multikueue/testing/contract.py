@@ -21,24 +21,38 @@ def check_strategy(strategy: Strategy) -> None:
     """Raises AssertionError, with the question and the answer, if the strategy breaks the contract.
 
     - It is a frozen dataclass: its fields are its options, its docstring is its help text.
-    - It answers every question with a Nomination of names of the fleet, none twice, none that cannot be used (but a
-      worker that is nominated already may keep its place while it is away), and any `revisit_after` lies ahead.
+    - It answers every question with a Nomination of names of the fleet, none twice, none that cannot be used (but what
+      is nominated already may stay, whatever became of it), and any `revisit_after` lies ahead.
     - It is pure: the same question has the same answer however often and in whatever order it is asked, and neither
       question nor strategy is changed by asking.
 
     Among the questions are fleets without workers, without usable workers and with 25 workers, workloads nominated on
     workers that are gone from the fleet, and Placements that are empty, broken, or name clusters of other people.
     """
-    _check_shape(strategy)
-    questions = tuple(_questions())
-    before = deepcopy(strategy)
-    answers = [_ask(strategy, question) for question in questions]
-    again = [_ask(strategy, question) for question in reversed(questions)]
-    for question, first, second in zip(questions, answers, reversed(again), strict=True):
-        if first != second:
-            raise AssertionError(_story(strategy, question, f"answered {first}, and asked again {second}"))
-    if strategy != before:
-        raise AssertionError(f"{_name(strategy)} changed itself: it was {before}, it is {strategy}")
+    broken = broken_promises(strategy)
+    if broken:
+        raise AssertionError("\n".join(broken.values()))
+
+
+PROMISES = (
+    "is a frozen dataclass",
+    "has a method nominate",
+    "has no fields but options",
+    "explains itself",
+    "answers each question soundly",
+    "nominates what can be used",
+    "leaves the question as it is",
+    "answers the same every time",
+    "stays as it is",
+)
+
+
+def broken_promises(strategy: Strategy) -> dict[str, str]:
+    """Which of the `PROMISES` a strategy breaks, each with an example: the question and the answer. Empty: none."""
+    first: dict[str, _Fault] = {}
+    for fault in (*_faults_of_shape(strategy), *_faults_of_conduct(strategy)):
+        first.setdefault(fault.promise, fault)
+    return {promise: fault.story(strategy) for promise, fault in first.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,35 +61,69 @@ class _Question:
     fleet: Fleet
 
 
-def _check_shape(strategy: Strategy) -> None:
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """A promise and how it was broken, by the answer to which question."""
+
+    promise: str
+    text: str
+    question: _Question | None = None
+
+    def story(self, strategy: Strategy) -> str:
+        if self.question is None:
+            return f"{_name(strategy)} {self.text}"
+        workload, fleet_ = self.question.workload, self.question.fleet
+        return f"{_name(strategy)} breaks the contract: {self.text}\n  asked with {workload}\n  and {fleet_}"
+
+
+def _faults_of_shape(strategy: Strategy) -> Iterator[_Fault]:
     name = _name(strategy)
     kind: Any = type(strategy)
     params = getattr(kind, "__dataclass_params__", None)
     if params is None or not params.frozen:
-        raise AssertionError(f"{name} must be a frozen dataclass: put @dataclass(frozen=True) above the class")
-    hidden = sorted(each.name for each in fields(kind) if not each.init)
-    if hidden:
-        raise AssertionError(f"{name} has fields that are no options, since they cannot be given: {', '.join(hidden)}")
+        yield _Fault(PROMISES[0], "must be a frozen dataclass: put @dataclass(frozen=True) above the class")
     if not callable(getattr(strategy, "nominate", None)):
-        raise AssertionError(f"{name} must have a method nominate(workload, fleet)")
+        yield _Fault(PROMISES[1], "must have a method nominate(workload, fleet)")
+    hidden = sorted(each.name for each in fields(kind) if not each.init) if params is not None else []
+    if hidden:
+        yield _Fault(PROMISES[2], f"has fields that are no options, since they cannot be given: {', '.join(hidden)}")
     text = inspect.getdoc(kind) or ""
     if not text or text.startswith(f"{name}("):  # what dataclass puts there by itself
-        raise AssertionError(f"{name} needs a docstring: it is the help text that people read to choose it")
+        yield _Fault(PROMISES[3], "needs a docstring: it is the help text that people read to choose it")
 
 
-def _ask(strategy: Strategy, question: _Question) -> Nomination:
+def _faults_of_conduct(strategy: Strategy) -> Iterator[_Fault]:
+    """Every question is asked twice, the second time in the reverse order. What cannot be asked, does nothing wrong."""
+    if not callable(getattr(strategy, "nominate", None)):
+        return
+    questions = tuple(_questions())
+    before = deepcopy(strategy)
+    answers = []
+    for question in (*questions, *reversed(questions)):
+        answer, faults = _ask(strategy, question)
+        answers.append(answer)
+        yield from faults
+    for question, first, second in zip(questions, answers, reversed(answers), strict=False):
+        if first is not None and second is not None and first != second:
+            yield _Fault(PROMISES[7], f"answered {first}, and asked again {second}", question)
+    if strategy != before:
+        yield _Fault(PROMISES[8], f"changed itself: it was {before}, it is {strategy}")
+
+
+def _ask(strategy: Strategy, question: _Question) -> tuple[Nomination | None, list[_Fault]]:
     asked = deepcopy(question)
     try:
         nomination = consult(strategy, asked.workload, asked.fleet)
     except StrategyError as error:
-        raise AssertionError(_story(strategy, question, str(error))) from error
+        return None, [_Fault(PROMISES[4], str(error), question)]
+    faults = []
     if asked != question:
-        raise AssertionError(_story(strategy, question, f"the question was changed to {asked}"))
+        faults.append(_Fault(PROMISES[6], f"the question was changed to {asked}", question))
     allowed = {*question.fleet.names, *question.workload.nominated_clusters}
     wrong = [name for name in nomination.clusters if name not in allowed]
     if wrong:
-        raise AssertionError(_story(strategy, question, f"nominated {', '.join(wrong)}, which cannot be used"))
-    return nomination
+        faults.append(_Fault(PROMISES[5], f"nominated {', '.join(wrong)}, which cannot be used", question))
+    return nomination, faults
 
 
 def _questions() -> Iterator[_Question]:
@@ -102,7 +150,8 @@ def _fleets() -> Iterator[FleetBuilder]:
     )
     yield three.placement("p")
     yield three.placement("p", problem="there is no such Placement")
-    yield three.placement("p", ("c", "elsewhere"), ("a",)).placement("q", ("b", "b"))
+    yield three.placement("p", ("c", "elsewhere"), ("a",))
+    yield three.placement("p", ("b", "b"), absent={"a": NOW, "elsewhere": NOW})
 
 
 def _workloads() -> Iterator[StrategyWorkloadBuilder]:
@@ -117,10 +166,6 @@ def _workloads() -> Iterator[StrategyWorkloadBuilder]:
     yield StrategyWorkloadBuilder(replace(fresh.build(), nominated_clusters=("a",)))
     yield fresh.failed_on("a").failed_on("gone")
     yield fresh.failed_on("a").failed_on("b").failed_on("c").nominated("c")
-
-
-def _story(strategy: Strategy, question: _Question, fault: str) -> str:
-    return f"{_name(strategy)} breaks the contract: {fault}\n  asked with {question.workload}\n  and {question.fleet}"
 
 
 def _name(strategy: Strategy) -> str:

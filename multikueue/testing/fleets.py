@@ -84,10 +84,16 @@ class FleetBuilder:
             )
         )
 
-    def placement(self, name: str, *groups: tuple[str, ...], problem: str = "") -> Self:
-        """Adds an OCM Placement with its decision groups in order of preference."""
-        found = Placement(name=name, groups=groups, problem=problem)
-        return self._with(placements={**self.value.placements, name: found})
+    def placement(
+        self,
+        name: str,
+        *groups: tuple[str, ...],
+        problem: str = "",
+        absent: Mapping[str, datetime] | None = None,
+    ) -> Self:
+        """The OCM Placement named for the workload, its decision groups in order of preference, and who is absent."""
+        found = Placement(name=name, groups=groups, problem=problem, absent_since=dict(absent or {}))
+        return self._with(placement=found)
 
     def at(self, now: datetime) -> Self:
         return self._with(now=now)

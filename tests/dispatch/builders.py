@@ -8,9 +8,12 @@ from typing import Any
 
 from multikueue.api.job import Job
 from multikueue.api.workload import Workload
+from multikueue.dispatch.consult import Answer, Chosen, again_at, consult
 from multikueue.dispatch.decide import Decision, decide
 from multikueue.dispatch.group import Group, Reach, Remote, attempt_of
 from multikueue.dispatch.phases import choose
+from multikueue.dispatch.question import question
+from multikueue.errors import StrategyError
 from multikueue.strategy import Fleet, Nomination
 from multikueue.strategy import Workload as StrategyWorkload
 from multikueue.testing import NOW, job, workload
@@ -73,7 +76,25 @@ def group(local: WorkloadBuilder | None, *remotes: Remote, **more: Any) -> Group
 
 
 def decided(local: WorkloadBuilder | None, *remotes: Remote, now: datetime = NOW, **more: Any) -> Decision:
-    return decide(choose(group(local, *remotes, **more)), Everywhere(), now)
+    return decide(consulted(choose(group(local, *remotes, **more)), now), now)
+
+
+EVERYWHERE = Chosen("everywhere", Everywhere())
+
+
+def consulted(seen: Group, now: datetime = NOW, *, by: Chosen = EVERYWHERE) -> Group:
+    """The group with the answer of its strategy, as the reconcile of the workload has it."""
+    asked = question(seen, now)
+    if asked is None:
+        return replace(seen, answer=None)
+    try:
+        nomination = consult(by.strategy, asked.workload, asked.fleet)
+    except StrategyError as error:
+        again = now + timedelta(seconds=30)
+        return replace(seen, answer=Answer(question=asked, by=by, problem=str(error), failures=1, again_at=again))
+    return replace(
+        seen, answer=Answer(question=asked, by=by, nomination=nomination, again_at=again_at(nomination, now))
+    )
 
 
 def told(decision: Decision) -> list[str]:

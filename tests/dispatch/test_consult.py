@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from multikueue.dispatch.consult import consult
+from multikueue.dispatch.consult import Answer, Chosen, Question, again_at, consult, plain
 from multikueue.errors import StrategyError
 from multikueue.strategy import Fleet, Nomination, Workload
-from multikueue.testing import fleet, strategy_workload
+from multikueue.testing import NOW, fleet, strategy_workload
 
 WORKLOAD = strategy_workload().build()
 FLEET = fleet("a", "b").unusable("c").build()
@@ -97,3 +99,87 @@ def test_what_ends_the_program_passes() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         consult(Stub(interrupted), WORKLOAD, FLEET)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        pytest.param(Nomination(("a",), give_back=True), "gave back and nominated a", id="back and forth"),
+        pytest.param(Nomination(give_back=1), "must say whether to give back with True or False", id="a number"),  # type: ignore[arg-type]
+        pytest.param(Nomination(reason="x" * 1001), "must give its reason as text of at most 1000", id="a novel"),
+        pytest.param(Nomination(reason="\ud800"), "must give its reason as text", id="half a character"),
+    ],
+)
+def test_what_cannot_be_written_down_is_an_error(answer: Nomination, message: str) -> None:
+    with pytest.raises(StrategyError) as caught:
+        consult(Stub(lambda _workload, _fleet: answer), WORKLOAD, FLEET)
+    assert message in str(caught.value)
+    str(caught.value).encode()
+
+
+def test_what_is_nominated_already_may_stay_whatever_became_of_it() -> None:
+    kept = Nomination(("a", "gone"))
+    before = strategy_workload().nominated("gone").build()
+    assert consult(Stub(lambda _workload, _fleet: kept), before, FLEET) is kept
+
+
+class Speechless(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def test_an_error_that_cannot_be_shown_is_an_error_all_the_same() -> None:
+    def behave(_workload: Workload, _fleet: Fleet) -> Nomination:
+        raise Speechless
+
+    with pytest.raises(StrategyError, match=r"raised Speechless: \(without words\)"):
+        consult(Stub(behave), WORKLOAD, FLEET)
+
+
+# What an answer is worth later.
+
+ASKED = Question(WORKLOAD, FLEET)
+LATER = Question(WORKLOAD, fleet("a", "b").unusable("c").later(timedelta(minutes=1)).build())
+OTHER = Question(WORKLOAD, fleet("a").build())
+BY, ANOTHER = Chosen("stub", Stub(lambda _workload, _fleet: Nomination())), Chosen("stub", Stub(lambda _w, _f: None))
+GOOD = Answer(question=ASKED, by=BY, nomination=Nomination(("a",)))
+BAD = Answer(question=ASKED, by=BY, problem="raised", failures=1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "question", "by", "stands"),
+    [
+        pytest.param(GOOD, LATER, BY, True, id="the same question later"),
+        pytest.param(GOOD, OTHER, BY, False, id="another question"),
+        pytest.param(GOOD, LATER, ANOTHER, False, id="another strategy"),
+        pytest.param(replace(GOOD, again_at=NOW + timedelta(minutes=1)), LATER, BY, False, id="its time is over"),
+        pytest.param(replace(GOOD, again_at=NOW + timedelta(minutes=2)), LATER, BY, True, id="its time is to come"),
+        pytest.param(
+            replace(BAD, again_at=NOW + timedelta(minutes=2)), OTHER, BY, True, id="a failure, whatever is asked"
+        ),
+        pytest.param(
+            replace(BAD, again_at=NOW + timedelta(seconds=1)), LATER, BY, False, id="a failure is tried again"
+        ),
+    ],
+)
+def test_whether_an_answer_stands(answer: Answer, question: Question, by: Chosen, stands: bool) -> None:
+    assert answer.stands(question, by) is stands
+
+
+@pytest.mark.parametrize(
+    ("after", "when"),
+    [
+        (None, None),
+        (timedelta(minutes=5), timedelta(minutes=5)),
+        (timedelta(microseconds=1), timedelta(milliseconds=250)),
+        (timedelta.max, timedelta(days=1)),
+    ],
+)
+def test_when_it_is_asked_again_has_bounds(after: timedelta | None, when: timedelta | None) -> None:
+    assert again_at(Nomination(revisit_after=after), NOW) == (None if when is None else NOW + when)
+
+
+@given(st.text(alphabet=st.characters(codec=None)))
+def test_whatever_text_comes_can_be_written_down(text: str) -> None:
+    assert len(plain(text)) <= 1000
+    plain(text).encode()

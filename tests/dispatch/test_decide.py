@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
-from multikueue.api.workload import Workload, WorkloadStatus
+from multikueue.api.meta import Condition, find_condition
+from multikueue.api.workload import FAILED_ON, MAX_CONDITIONS, NOMINATED, Workload, WorkloadStatus
 from multikueue.dispatch.actions import CreateJob, CreateWorkload, DeleteJob, DeleteWorkload
-from multikueue.dispatch.decide import MAX_NOMINATED, decide, is_holding
-from multikueue.dispatch.group import Reach, Remote
+from multikueue.dispatch.consult import Answer, Chosen
+from multikueue.dispatch.decide import Decision, decide, is_holding, nominate
+from multikueue.dispatch.group import MAX_NOMINATED, Reach, Remote
 from multikueue.dispatch.phases import Phase
 from multikueue.strategy import Fleet, Nomination
 from multikueue.strategy import Workload as StrategyWorkload
 from multikueue.testing import NOW
 from multikueue.testing.workloads import WorkloadBuilder
+from strategies.incremental import Incremental
 from tests.dispatch.builders import (
     ATTEMPT,
     EARLIER,
-    Everywhere,
     admitted_copy,
     away,
+    consulted,
     copy,
     decided,
     group,
@@ -52,7 +56,12 @@ PHASES = {
     "a retry waits for its eviction": (Phase.SETTLING, reserved().check("mk", "Retry"), ()),
     "copies are out and none is admitted": (Phase.NOMINATING, reserved(), (worker("w1", copy()),)),
     "another check is not ready": (Phase.WAITING, reserved().check("other"), BOTH),
-    "one admitted": (Phase.ADMITTED, reserved(), (worker("w1", admitted_copy()),)),
+    "one admitted": (Phase.ADMITTED, reserved().nominated("w1"), (worker("w1", admitted_copy()),)),
+    "one admitted that is being withdrawn": (
+        Phase.NOMINATING,
+        reserved().nominated("w2"),
+        (worker("w1", admitted_copy()), worker("w2")),
+    ),
     "the winner finished": (Phase.COMPLETING, won(), (worker("w1", admitted_copy().finished(), remote_job()),)),
     "the winner ended out of sync": (Phase.OUT_OF_SYNC, won(), (worker("w1", admitted_copy().finished("OutOfSync")),)),
     "the winner evicted it": (Phase.EVICTED_REMOTELY, won(), (worker("w1", copy().evicted(), remote_job()),)),
@@ -145,8 +154,9 @@ def test_what_is_left_of_a_deleted_workload_of_that_name_is_removed_and_cannot_w
 
 def test_a_copy_without_a_mark_counts_if_it_is_not_older_than_the_reservation() -> None:
     unmarked = pending().origin().reserved("remote").admitted()
-    assert decided(reserved(), worker("w1", unmarked.created(NOW))).phase is Phase.ADMITTED
-    assert decided(reserved(), worker("w1", unmarked.created(NOW - timedelta(seconds=1)))).phase is Phase.NOMINATING
+    local = reserved().nominated("w1")
+    assert decided(local, worker("w1", unmarked.created(NOW))).phase is Phase.ADMITTED
+    assert decided(local, worker("w1", unmarked.created(NOW - timedelta(seconds=1)))).phase is Phase.NOMINATING
 
 
 def test_a_worker_that_is_not_nominated_loses_its_copy() -> None:
@@ -189,10 +199,204 @@ def test_a_strategy_that_raises_hurts_its_own_workload_only() -> None:
         def nominate(self, workload: StrategyWorkload, fleet: Fleet) -> Nomination:
             raise ValueError("no idea")
 
-    decision = decide(group(reserved(), *BOTH), Broken(), NOW)
-    assert decision.status == reserved().build().status
-    assert decision.again_after is not None
+    decision = decide(consulted(group(reserved(), *BOTH), by=Chosen("broken", Broken())), NOW)
+    assert check_of(decision.status) == ("Pending", "strategy Broken raised ValueError: no idea")
+    assert decision.again_after == timedelta(seconds=30)
     assert [event.reason for event in decision.events] == ["StrategyFailed"]
+
+
+# What the strategy's answer leaves in the workload.
+
+
+@dataclass(frozen=True)
+class Says:
+    """Says what it is told to."""
+
+    nomination: Nomination
+
+    def nominate(self, workload: StrategyWorkload, fleet: Fleet) -> Nomination:
+        return self.nomination
+
+
+def saying(
+    local: WorkloadBuilder, *remotes: Remote, now: datetime = NOW, name: str = "one-by-one", **said: Any
+) -> Decision:
+    said["clusters"] = tuple(said.get("clusters", ()))
+    return decide(consulted(group(local, *remotes), now, by=Chosen(name, Says(Nomination(**said)))), now)
+
+
+def note(decision: Decision, type_: str = NOMINATED) -> Condition | None:
+    assert decision.status is not None
+    return find_condition(decision.status.conditions, type_)
+
+
+SOON = timedelta(minutes=5)
+
+
+def test_an_answer_that_asks_to_be_revisited_leaves_a_note_in_the_same_write() -> None:
+    decision = saying(reserved(), *BOTH, clusters=["w1"], revisit_after=SOON, reason="Round 1")
+    found = note(decision)
+    assert found is not None
+    assert (found.status, found.reason, found.message) == ("True", "OneByOne", "Round 1")
+    assert found.last_transition_time == NOW
+    assert decision.again_after == SOON
+    assert decision.status is not None
+    assert decision.status.nominated_cluster_names == ("w1",)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        pytest.param({"revisit_after": SOON}, "Nominated by the strategy one-by-one", id="it wants to be asked again"),
+        pytest.param({"reason": "because"}, "because", id="it has a reason"),
+        pytest.param({}, None, id="it has neither: AllAtOnce"),
+    ],
+)
+def test_who_has_nothing_to_remember_leaves_no_note(said: dict[str, Any], message: str | None) -> None:
+    found = note(saying(reserved(), *BOTH, clusters=["w1"], **said))
+    assert (found.message if found else None) == message
+
+
+def noted(*names: str, at: datetime) -> WorkloadBuilder:
+    return reserved().nominated(*names).condition(NOMINATED, reason="OneByOne", message="Round 1", at=at)
+
+
+def test_the_time_of_the_note_is_that_of_the_newest_name_and_rounded_up() -> None:
+    began, now = NOW - timedelta(minutes=1), NOW + timedelta(milliseconds=1)
+    same = note(saying(noted("w1", at=began), *BOTH, now=now, clusters=["w1"], reason="Round 1"))
+    assert same is not None
+    assert (same.last_transition_time, same.message) == (began, "Round 1")
+    fewer = note(saying(noted("w1", "w2", at=began), *BOTH, now=now, clusters=["w1"], reason="less"))
+    assert fewer is not None
+    assert (fewer.last_transition_time, fewer.message) == (began, "less")
+    more = note(saying(noted("w1", at=began), *BOTH, now=now, clusters=["w1", "w2"], reason="more"))
+    assert more is not None
+    assert more.last_transition_time == NOW + timedelta(seconds=1)
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        pytest.param({"clusters": []}, id="nobody is nominated any more"),
+        pytest.param({"clusters": ["w1"]}, id="the strategy has no more to say"),
+    ],
+)
+def test_the_note_goes_when_there_is_nothing_to_note(gone: dict[str, Any]) -> None:
+    assert note(saying(noted("w1", at=NOW), *BOTH, **gone)) is None
+
+
+def test_the_note_goes_with_the_win_and_with_the_quota() -> None:
+    local = noted("w1", at=NOW)
+    assert note(decided(local, worker("w1", admitted_copy(), remote_job()))) is None
+    lost = pending().check().condition(NOMINATED, reason="OneByOne", message="Round 1", at=NOW)
+    assert note(decided(lost)) is None
+
+
+def test_others_conditions_leave_no_room_for_ours_and_stay() -> None:
+    local = reserved()
+    for number in range(MAX_CONDITIONS - 1):
+        local = local.condition(f"example.com/C{number}", reason="R", message="")
+    before = local.build().status.conditions
+    assert len(before) == MAX_CONDITIONS
+    decision = saying(local, *BOTH, clusters=["w1"], reason="no room")
+    assert decision.status is not None
+    assert decision.status.conditions == before
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("all-at-once", "AllAtOnce"), ("x", "X"), ("3-tiers", "Strategy3Tiers"), ("äöü", "Strategy"), ("a.b_c", "ABC")],
+)
+def test_the_reason_of_the_note_is_a_word_kubernetes_takes(name: str, reason: str) -> None:
+    found = note(saying(reserved(), *BOTH, name=name, clusters=["w1"], reason="because"))
+    assert found is not None
+    assert found.reason == reason
+
+
+def test_giving_back_asks_for_a_retry_and_blames_no_worker() -> None:
+    decision = saying(noted("w1", at=NOW), *BOTH, give_back=True, reason="No worker wants it")
+    assert check_of(decision.status) == ("Retry", 'No worker wants it. Previously: "Pending"')
+    assert note(decision, FAILED_ON) is None
+    silent = saying(reserved(), *BOTH, give_back=True)
+    assert check_of(silent.status)[1].startswith("Strategy one-by-one gives the quota back")
+
+
+def test_beside_kueue_quota_is_not_given_back() -> None:
+    local = noted("w1", at=NOW)
+    seen = consulted(group(local, *BOTH), by=Chosen("x", Says(Nomination(give_back=True))))
+    decision = nominate(seen, NOW)
+    assert (decision.status, decision.events) == (local.build().status, ())
+
+
+def test_where_an_attempt_ended_is_noted_in_the_write_that_ends_it() -> None:
+    evicted = worker("w1", admitted_copy().evicted(), remote_job())
+    found = note(decided(won("w1"), evicted), FAILED_ON)
+    assert found is not None
+    assert (found.status, found.reason, found.message) == ("True", "AttemptFailed", "w1 at 2026-01-01T12:00:00Z")
+    before = won("w1").condition(FAILED_ON, reason="AttemptFailed", message="w2 at 2026-01-01T11:00:00Z; rubbish")
+    again = note(decided(before, evicted), FAILED_ON)
+    assert again is not None
+    assert again.message == "w1 at 2026-01-01T12:00:00Z; w2 at 2026-01-01T11:00:00Z"
+
+
+# Answers that are missing, late, or refused.
+
+
+def test_without_an_answer_everything_stays_as_it_is() -> None:
+    decision = decide(group(reserved().nominated("w1"), worker("w1"), worker("w2", copy())), NOW)
+    assert (decision.phase, decision.actions) == (Phase.NOMINATING, ())
+    assert decision.status == reserved().nominated("w1").build().status
+
+
+def test_an_answer_about_another_fleet_is_not_acted_on() -> None:
+    """An outbox may come before the reconcile has asked anew: the copy of a worker that came back must not be removed."""
+    local = reserved().nominated("w1", "w2")
+    before = consulted(group(local, worker("w1", copy()), away(worker("w2", copy()))))
+    back = replace(group(local, worker("w1", copy()), worker("w2", copy())), answer=before.answer)
+    assert told(decide(back, NOW)) == []
+
+
+def test_a_failure_says_so_and_takes_nothing_back() -> None:
+    local = reserved().nominated("w1")
+    decision = saying(local, worker("w1", copy()), worker("w2"), clusters=["nobody"])
+    problem = "strategy Says nominated nobody, not in its fleet of w1, w2"
+    assert check_of(decision.status) == ("Pending", problem)
+    assert (told(decision), decision.again_after) == ([], timedelta(seconds=30))
+    assert [(e.type, e.reason, e.message) for e in decision.events] == [("Warning", "StrategyFailed", problem)]
+
+
+def test_a_choice_that_is_refused_says_so_and_waits() -> None:
+    asked = consulted(group(reserved(), *BOTH))
+    assert asked.answer is not None
+    refused = replace(asked, answer=Answer(question=asked.answer.question, problem="not allowed"))
+    decision = decide(refused, NOW)
+    assert check_of(decision.status) == ("Pending", "not allowed")
+    assert [event.reason for event in decision.events] == ["StrategyRefused"]
+    assert (told(decision), decision.again_after) == ([], None)
+
+
+def test_no_copy_is_made_where_somebody_elses_object_is_though_a_strategy_names_it() -> None:
+    taken = replace(worker("w1"), conflict="taken")
+    assert told(saying(reserved().nominated("w1"), taken, clusters=["w1"])) == []
+
+
+def test_rounds_go_on_beyond_what_the_status_holds() -> None:
+    names = [f"w{n:02}" for n in range(25)]
+    by, local, now = Chosen("incremental", Incremental(step=3)), reserved(), NOW
+    holding: set[str] = set()
+    answer: Answer | None = None
+    for _ in range(9):
+        for _ in range(2):  # the second look makes the copies
+            remotes = [worker(name, copy() if name in holding else None) for name in names]
+            seen = consulted(replace(group(local, *remotes), answer=answer), now, by=by)
+            decision, answer = decide(seen, now), seen.answer
+            assert decision.status is not None
+            local = replace(local, value=_with(local.build(), decision.status))
+        holding |= {action.cluster for action in decision.actions if isinstance(action, CreateWorkload)}
+        assert not any(isinstance(action, DeleteWorkload) for action in decision.actions)
+        now += SOON
+    assert holding == set(names)
+    assert local.build().status.nominated_cluster_names == tuple(names[:MAX_NOMINATED])
 
 
 # The race.
@@ -225,7 +429,7 @@ def test_late_news_of_an_earlier_admission_does_not_turn_the_choice_around() -> 
 
 
 def test_an_outbox_does_not_choose() -> None:
-    decision = decide(group(reserved().nominated("w1"), worker("w1", admitted_copy())), Everywhere(), NOW)
+    decision = decide(group(reserved().nominated("w1"), worker("w1", admitted_copy())), NOW)
     assert (decision.phase, told(decision)) == (Phase.NOMINATING, [])
 
 
@@ -425,8 +629,8 @@ def test_the_decision_taken_is_at_rest(
     if local is None or first.status is None:
         return
     settled = replace(group(local, *remotes), local=_with(local.build(), first.status))
-    second = decide(settled, Everywhere(), NOW)
-    again = decide(replace(settled, local=_with(settled.local, second.status)), Everywhere(), NOW)
+    second = decide(consulted(settled), NOW)
+    again = decide(consulted(replace(settled, local=_with(settled.local, second.status))), NOW)
     assert again.status == second.status
 
 

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from multikueue.api.job import Job
-from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED, Workload
+from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, NOMINATED, QUOTA_RESERVED, Workload
 from multikueue.dispatch.actions import (
     Action,
     CreateJob,
@@ -24,11 +24,15 @@ from multikueue.dispatch.actions import (
     DeleteWorkload,
     FindJob,
 )
+from multikueue.dispatch.consult import Answer, Chosen
 from multikueue.dispatch.decide import decide, is_holding
 from multikueue.dispatch.group import Group, Reach, Remote
 from multikueue.dispatch.phases import Phase, choose
+from multikueue.strategy import Fleet, Nomination, Strategy
+from multikueue.strategy import Workload as StrategyWorkload
 from multikueue.testing import NOW
-from tests.dispatch.builders import CHECK, Everywhere, copy, pending, remote_job
+from strategies.incremental import Incremental
+from tests.dispatch.builders import CHECK, EVERYWHERE, consulted, copy, pending, remote_job
 
 LOST_AFTER = timedelta(minutes=15)
 WORKERS = ("w1", "w2", "w3")
@@ -67,6 +71,8 @@ class World:
     phase: Phase = Phase.GONE
     uids: int = 0
     choice: tuple[str, str] = ("", "")
+    answer: Answer | None = None
+    strategy: Chosen = EVERYWHERE
 
     def __post_init__(self) -> None:
         self.local = pending().build()
@@ -87,7 +93,7 @@ class World:
             lost_after=LOST_AFTER,
         )
         attempt, choice = self.choice
-        return replace(group, choice=choice) if attempt == group.attempt else group
+        return replace(group, choice=choice, answer=self.answer) if attempt == group.attempt else group
 
     def _remote(self, name: str, side: Side) -> Remote:
         return Remote(
@@ -102,14 +108,14 @@ class World:
 
     def manage(self) -> None:
         """One look: write the status, then perform the actions, of which any may fail or lose its answer."""
-        group = choose(self.group())
-        self.choice = (group.attempt, group.choice)
-        decision = decide(group, Everywhere(), self.now)
+        group = consulted(choose(self.group()), self.now, by=self.strategy)
+        self.choice, self.answer = (group.attempt, group.choice), group.answer
+        decision = decide(group, self.now)
         self.phases.add((self.phase, decision.phase))
         self.phase = decision.phase
         if self.local is not None and decision.status is not None:
             self.local = msgspec.structs.replace(self.local, status=decision.status)
-        for action in decide(self.group(), Everywhere(), self.now).actions:
+        for action in decide(self.group(), self.now).actions:
             self.perform(action)
 
     def perform(self, action: Action) -> None:
@@ -212,7 +218,7 @@ class World:
 
     def crash(self) -> None:
         """A new process knows what it can reach, and of the others nothing."""
-        self.choice = ("", "")
+        self.choice, self.answer = ("", ""), None
         for side in self.sides.values():
             side.asked, side.seen_workload, side.seen_job, side.known = "", None, None, False
             side.look()
@@ -258,6 +264,8 @@ class World:
         assert not (status.cluster_name and status.nominated_cluster_names)
         if any(c.state == "Ready" for c in status.admission_checks):
             assert status.cluster_name
+        assert not (status.cluster_name and self.local.condition(NOMINATED))
+        assert len(status.nominated_cluster_names) == len(set(status.nominated_cluster_names))
 
     def settle(self) -> None:
         """Faults end: everything is reachable, and the world takes its turns until nothing changes."""
@@ -282,12 +290,16 @@ class World:
                 return
 
 
-def history(seed: int, steps: int = 60) -> World:
+def history(seed: int, steps: int = 60, *, strategy: Strategy | None = None) -> World:
     world = World(random.Random(seed))
+    if strategy is not None:
+        world.strategy = Chosen("chosen", strategy)
     try:
         for _ in range(steps):
             world.step()
         world.story.append("faults end")
+        if isinstance(strategy, Moody):
+            strategy.mood = None
         world.chance = _Calm()
         world.settle()
         assert world.local is None or world.local.has(FINISHED), "did not finish"
@@ -304,6 +316,43 @@ class _Calm(random.Random):
 
     def random(self) -> float:
         return 0.5
+
+
+@dataclass
+class Moody:
+    """As bad as a strategy can be, as long as it has a mood: says anything, raises, gives back, remembers, forgets."""
+
+    mood: random.Random | None
+
+    def nominate(self, workload: StrategyWorkload, fleet: Fleet) -> Nomination:
+        if self.mood is None:
+            return Nomination(fleet.names)
+        wait = self.mood.choice((None, timedelta(microseconds=1), timedelta(minutes=5), timedelta.max))
+        reason = self.mood.choice(("", "", f"call {self.mood.random()}"))
+        names = [*fleet.names, *workload.nominated_clusters, "nobody"]
+        match self.mood.randrange(6):
+            case 0:
+                raise ValueError("in no mood")
+            case 1:
+                return Nomination(reason=reason, give_back=True)
+            case 2:
+                return Nomination(tuple(self.mood.sample(names, self.mood.randint(0, len(names)))), wait, reason)
+            case _:
+                some = self.mood.sample(fleet.names, self.mood.randint(0, len(fleet.names)))
+                return Nomination(tuple(some), wait, reason)
+
+
+@pytest.mark.parametrize("block", range(2))
+def test_histories_with_rounds_keep_the_rules_and_come_to_rest(block: int) -> None:
+    for seed in range(block * 100, (block + 1) * 100):
+        patience = timedelta(minutes=5) if seed % 2 else None
+        history(seed, strategy=Incremental(step=1 + seed % 2, give_back_after=patience))
+
+
+@pytest.mark.parametrize("block", range(2))
+def test_histories_under_the_worst_strategy_keep_the_rules_and_come_to_rest(block: int) -> None:
+    for seed in range(block * 100, (block + 1) * 100):
+        history(seed, strategy=Moody(random.Random(seed)))
 
 
 @pytest.mark.parametrize("block", range(8))

@@ -12,6 +12,7 @@ import pytest
 
 from multikueue.strategy import Fleet, Nomination, Strategy, Workload
 from multikueue.testing import check_strategy
+from multikueue.testing.contract import PROMISES, broken_promises
 
 Behaviour = Callable[[Workload, Fleet], Nomination]
 
@@ -68,7 +69,8 @@ def fault(strategy: Strategy) -> str:
 
 
 def rename(_workload: Workload, fleet: Fleet) -> Nomination:
-    fleet.placements["mine"] = None  # type: ignore[index]  # that is the fault
+    if fleet.placement is not None:
+        fleet.placement.absent_since["mine"] = fleet.now  # type: ignore[index]  # that is the fault
     return Nomination()
 
 
@@ -77,7 +79,9 @@ def rename(_workload: Workload, fleet: Fleet) -> Nomination:
     [
         pytest.param(lambda _w, _f: Nomination(("x",)), "nominated x, not in its fleet", id="names nobody knows"),
         pytest.param(
-            lambda w, _f: Nomination(w.nominated_clusters), "not in its fleet", id="names of workers that left"
+            lambda w, _f: Nomination(w.nominated_clusters, give_back=True),
+            "gave back and",
+            id="it gives back and keeps",
         ),
         pytest.param(lambda _w, f: Nomination(f.names[:1] * 2), "more than once", id="the same name twice"),
         pytest.param(
@@ -106,10 +110,23 @@ def test_a_broken_contract_is_told_with_question_and_answer(behaviour: Behaviour
     assert "and Fleet(" in said
 
 
+def test_every_broken_promise_is_named_once() -> None:
+    broken = broken_promises(Stub(lambda _w, f: Nomination(("x",) if f.names else ())))
+    assert set(broken) == {"answers each question soundly"}
+    nothing: Any = Nothing()
+    assert list(broken_promises(nothing)) == ["is a frozen dataclass", "has a method nominate", "explains itself"]
+    assert broken_promises(OneMore()) == {}
+    assert set(broken) < set(PROMISES)
+
+
+class Nothing:
+    nominate = None
+
+
 def test_a_strategy_with_a_memory_is_found_out() -> None:
     calls = itertools.count()
     said = fault(Stub(lambda _w, _f: Nomination(reason=f"call {next(calls)}")))
-    assert "answered Nomination(clusters=(), revisit_after=None, reason='call 0')" in said
+    assert "answered Nomination(clusters=(), revisit_after=None, reason='call 0', give_back=False)" in said
 
 
 def test_a_strategy_that_changes_its_own_options_is_found_out() -> None:

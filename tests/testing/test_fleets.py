@@ -27,10 +27,14 @@ def test_a_worker_that_cannot_be_used_keeps_its_place_and_labels() -> None:
     assert built.names == ("b",)
 
 
-def test_a_fleet_has_a_time_and_placements() -> None:
-    built = fleet().at(EARLIER).later(timedelta(minutes=5)).placement("p", ("a", "b"), ("c",)).build()
+def test_a_fleet_has_a_time_and_a_placement() -> None:
+    built = fleet().at(EARLIER).later(timedelta(minutes=5)).placement("p", ("a",), ("c",), absent={"b": NOW}).build()
     assert built.now == EARLIER + timedelta(minutes=5)
-    assert built.placements == {"p": Placement(name="p", groups=(("a", "b"), ("c",)))}
+    assert built.placement == Placement(name="p", groups=(("a",), ("c",)), absent_since={"b": NOW})
+
+
+def test_a_fleet_has_no_placement_unless_one_is_named() -> None:
+    assert fleet("a").build().placement is None
 
 
 def test_a_workload_is_what_was_said() -> None:

@@ -1,0 +1,260 @@
+"""Which strategy speaks for a workload, and what it says: the one place that chooses one and asks it.
+
+The choice is the most specific of: the annotation of the workload, or of its job, if the operator allows what it names;
+the annotations of the AdmissionCheck; the settings. A wrong choice is never replaced by another one: the workload waits,
+and says why.
+
+Our own strategies answer on the spot. One of somebody else's is asked aside, in a thread with a deadline, and the
+workload is woken when there is an answer: until then it stays as it is. A failure is not asked about again before its
+time, which doubles with each one in a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+import structlog
+
+from multikueue import registry
+from multikueue.api.meta import Object, ObjectKey
+from multikueue.api.multikueue import AdmissionCheck
+from multikueue.api.workload import Workload
+from multikueue.dispatch.consult import Answer, Chosen, Question, again_at, consult, plain
+from multikueue.dispatch.group import Group
+from multikueue.dispatch.question import question
+from multikueue.errors import ConfigurationError, StrategyError
+from multikueue.runtime import Aside, Backoff, Overdue
+from multikueue.settings import InForce, Loaded
+from multikueue.store.store import Store
+from multikueue.strategy import Nomination
+
+log = structlog.get_logger()
+
+STRATEGY_ANNOTATION = "multikueue.dev/strategy"
+"""The name of a strategy: on an AdmissionCheck, a Workload, or its job."""
+
+OPTIONS_ANNOTATION = "multikueue.dev/strategy-options"
+"""On an AdmissionCheck: the options of the strategy it names, as a JSON object."""
+
+PLACEMENTS = "placementdecisions"
+"""What a strategy `reads` to be told the Placement of a workload."""
+
+_KNOWN = 256
+
+
+def _nobody(_strategy: str) -> None:
+    """Nobody to tell."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Strategies:
+    """Answers for workloads. `wake` is told the key of a workload whose strategy has thought long enough, `failed` the
+    name of one that gave no usable answer."""
+
+    store: Store
+    settings: InForce
+    now: Callable[[], datetime]
+    wake: Callable[[ObjectKey], None]
+    failed: Callable[[str], None] = _nobody
+    known: dict[tuple[str, str], Chosen | str] = field(default_factory=dict)
+    """By name and options as text: a strategy that was loaded, or why it cannot be."""
+    _asides: dict[str, Aside[Nomination]] = field(default_factory=dict)
+    _thinking: dict[ObjectKey, Chosen] = field(default_factory=dict)
+
+    def consulted(self, group: Group) -> Group:
+        """The group with its strategy's answer, if it is in need of one."""
+        asked = question(group, self.now())
+        if asked is None:
+            return group if group.answer is None else replace(group, answer=None)
+        assert group.local is not None
+        try:
+            by = self._choice(group.local, self.store.checks.get(ObjectKey("", group.check)))
+        except ConfigurationError as error:
+            self._thinking.pop(group.key, None)
+            return replace(group, answer=Answer(question=asked, problem=plain(str(error))))
+        if PLACEMENTS in by.reads:
+            asked = self._with_placement(asked, group.local, by)
+        return self._ask(group, asked, by)
+
+    def problem_of(self, check: AdmissionCheck) -> str:
+        """What is wrong with the strategy that a check names; empty if it names none, or a good one."""
+        try:
+            self._of_check(check)
+        except ConfigurationError as error:
+            return plain(str(error))
+        return ""
+
+    def any_reads(self, word: str) -> bool:
+        """Whether one of the strategies that settings and checks name wants to be told of that."""
+        return any(word in chosen.reads for chosen in self._named())
+
+    def _named(self) -> Iterator[Chosen]:
+        dispatch = self.settings.dispatch
+        for name, options in (
+            (dispatch.strategy.name, dispatch.strategy.options),
+            *dispatch.workload_strategies.items(),
+        ):
+            with suppress(ConfigurationError):
+                yield self._load(name, options)
+        for check in self.store.checks:
+            with suppress(ConfigurationError):
+                yield from filter(None, [self._of_check(check)])
+
+    # The choice.
+
+    def _choice(self, local: Workload, check: AdmissionCheck | None) -> Chosen:
+        """Raises ConfigurationError if what the most specific one names cannot be used."""
+        for giver, item in ((f"Workload {local.key}", local), ("Its job", self.store.local_job(local))):
+            name = item.metadata.annotations.get(STRATEGY_ANNOTATION) if item is not None else None
+            if name is not None:
+                return self._allowed(giver, name)
+        found = self._of_check(check) if check is not None else None
+        if found is not None:
+            return found
+        default = self.settings.dispatch.strategy
+        return self._load(default.name, default.options)
+
+    def _allowed(self, giver: str, name: str) -> Chosen:
+        allowed = self.settings.dispatch.workload_strategies
+        if name not in allowed:
+            right = f"one of {', '.join(sorted(allowed))}" if allowed else "none, as workloads may not choose here"
+            raise ConfigurationError(
+                f"{giver}: annotation {STRATEGY_ANNOTATION}: expected {right} (setting dispatch.workload_strategies),"
+                f" got {name[:100]!r}"
+            )
+        return self._load(name, allowed[name])
+
+    def _of_check(self, check: AdmissionCheck) -> Chosen | None:
+        annotations = check.metadata.annotations
+        name, options = annotations.get(STRATEGY_ANNOTATION), annotations.get(OPTIONS_ANNOTATION)
+        if name is None and options is None:
+            return None
+        if name is None:
+            raise _wrong(
+                check, OPTIONS_ANNOTATION, f"annotation {STRATEGY_ANNOTATION} beside it, to say whose they are"
+            )
+        decoded = _options(options) if options is not None else {}
+        if decoded is None:
+            raise _wrong(check, OPTIONS_ANNOTATION, f"a JSON object, got {plain(options or '')[:100]!r}")
+        try:
+            return self._load(name[:100], decoded)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"AdmissionCheck {check.metadata.name}: {error}") from None
+
+    def _load(self, name: str, options: Mapping[str, Any]) -> Chosen:
+        key = name, repr(options)
+        found = self.known.get(key)
+        if found is None:
+            if len(self.known) >= _KNOWN:
+                self.known.clear()
+            found = self.known[key] = _loaded(name, options)
+        if isinstance(found, str):
+            raise ConfigurationError(found)
+        return found
+
+    def _with_placement(self, asked: Question, local: Workload, by: Chosen) -> Question:
+        option = getattr(by.strategy, "placement", "")
+        placement = self.store.placement_for(local, option=option if isinstance(option, str) else "")
+        return replace(asked, fleet=replace(asked.fleet, placement=placement))
+
+    # The answer.
+
+    def _ask(self, group: Group, asked: Question, by: Chosen) -> Group:
+        last = group.answer
+        if last is not None and (last.problem or not by.ours) and last.stands(asked, by):
+            return group
+        if not by.ours:
+            self._ask_aside(group, asked, by)
+            return group
+        self._thinking.pop(group.key, None)
+        outcome: Nomination | Exception
+        try:
+            outcome = consult(by.strategy, asked.workload, asked.fleet)
+        except StrategyError as error:
+            outcome = error
+        return replace(group, answer=self._judged(asked, by, outcome, last))
+
+    def _ask_aside(self, group: Group, asked: Question, by: Chosen) -> None:
+        """One question at a time about a workload. Strangers get a copy: what they do to it is done to nobody else.
+
+        What one says after another strategy was chosen is not heard.
+        """
+        key, attempt, copied = group.key, group.attempt, deepcopy(asked)
+        if self._thinking.get(key) is by:
+            return
+
+        def heard(outcome: Nomination | Exception) -> None:
+            if self._thinking.get(key) is not by:
+                return
+            del self._thinking[key]
+            _, last = self.store.answers.get(key, ("", None))
+            self.store.answers[key] = attempt, self._judged(asked, by, outcome, last)
+            self.wake(key)
+
+        self._thinking[key] = by
+        aside = self._asides.setdefault(by.name, Aside(self.settings.dispatch.strategy_timeout))
+        aside.run(lambda: consult(by.strategy, copied.workload, copied.fleet), heard)
+
+    def _judged(self, asked: Question, by: Chosen, outcome: Nomination | Exception, last: Answer | None) -> Answer:
+        now = self.now()
+        if isinstance(outcome, Nomination):
+            return Answer(question=asked, by=by, nomination=outcome, again_at=again_at(outcome, now))
+        failures = (last.failures if last is not None and last.by is by else 0) + 1
+        wait = self._patience().delay(failures)
+        problem = plain(_words(outcome, by, self.settings.dispatch.strategy_timeout))
+        self.failed(by.name)
+        log.warning("strategy.failed", strategy=by.name, why=problem, again_after=wait.total_seconds())
+        return Answer(question=asked, by=by, problem=problem, failures=failures, again_at=now + wait)
+
+    def _patience(self) -> Backoff:
+        dispatch = self.settings.dispatch
+        first = min(dispatch.strategy_timeout, dispatch.retry_cap)
+        return Backoff(first=first, cap=dispatch.retry_cap, jitter=0)
+
+
+def verify(loaded: Loaded) -> None:
+    """Raises ConfigurationError, with its place, if one of the strategies that the settings name cannot be used."""
+    dispatch = loaded.settings.dispatch
+    chosen, allowed = dispatch.strategy, dispatch.workload_strategies
+    part = "options" if chosen.name in registry.names() else "name"
+    named = [(("strategy", part), chosen.name, chosen.options)]
+    named += [(("workload_strategies", name), name, options) for name, options in allowed.items()]
+    for setting, name, options in named:
+        try:
+            registry.load(name, options)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{loaded.place(('dispatch', *setting))}: {error}") from None
+
+
+def _loaded(name: str, options: Mapping[str, Any]) -> Chosen | str:
+    try:
+        strategy = registry.load(name, options)
+    except ConfigurationError as error:
+        return str(error)
+    return Chosen(name, strategy, ours=registry.is_ours(name), reads=registry.reads(strategy))
+
+
+def _options(text: str) -> dict[str, Any] | None:
+    try:
+        decoded = msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        return None
+    return decoded if isinstance(decoded, dict) else None
+
+
+def _wrong(item: Object, annotation: str, expected: str) -> ConfigurationError:
+    return ConfigurationError(f"AdmissionCheck {item.metadata.name}: annotation {annotation}: expected {expected}")
+
+
+def _words(error: Exception, by: Chosen, timeout: timedelta) -> str:
+    if isinstance(error, StrategyError):
+        return str(error)
+    if isinstance(error, Overdue):
+        return f"strategy {by.name} gave no answer within {timeout.total_seconds():g}s"
+    return f"strategy {by.name} cannot be asked: {error}"

@@ -1,0 +1,123 @@
+"""What a strategy is asked about a workload: asked only while the workload waits for a worker to admit a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from multikueue import strategy as contract
+from multikueue.api import quantity
+from multikueue.api.meta import decoder, render_time
+from multikueue.api.workload import FAILED_ON, NOMINATED, QUOTA_RESERVED, Workload, WorkloadSpec
+from multikueue.dispatch.consult import Question
+from multikueue.dispatch.group import MAX_NOMINATED, Group, Remote
+from multikueue.dispatch.phases import Phase, phase_of, view
+
+__all__ = ["failure_note", "failures", "nominated_before", "question", "unfit", "usable"]
+
+_MAX_FAILURES = 20
+_AT = " at "
+
+
+def question(group: Group, now: datetime) -> Question | None:
+    """What to ask about that workload now; None if there is nothing to nominate for."""
+    check = group.check_state
+    if check is None or check.state != "Pending" or not group.attempt:  # spares most looks the way through the phases
+        return None
+    if phase_of(view(group, now)) is not Phase.NOMINATING:
+        return None
+    return Question(_workload(group), _fleet(group, now))
+
+
+def nominated_before(group: Group) -> tuple[str, ...]:
+    """The present nomination in full: what is recorded, and, where that is too short for it, who was named beside."""
+    assert group.local is not None
+    recorded = group.local.status.nominated_cluster_names
+    if len(recorded) < MAX_NOMINATED:
+        return recorded
+    answered = group.answer.nomination.clusters if group.answer and group.answer.nomination else ()
+    holding = (r.cluster for r in group.remotes if r.configured and group.is_current(r.workload))
+    return tuple(dict.fromkeys((*recorded, *answered, *holding)))
+
+
+def unfit(remote: Remote) -> str:
+    """Why a worker cannot be used for the workload now; empty if it can."""
+    if remote.conflict:
+        return remote.conflict
+    if not remote.reachable:
+        return f"not connected ({remote.why})" if remote.why else "not connected"
+    return "" if remote.usable else remote.why
+
+
+def usable(group: Group) -> tuple[str, ...]:
+    """The workers that can be used for the workload now."""
+    return tuple(r.cluster for r in group.remotes if r.configured and not unfit(r))
+
+
+def failures(text: str) -> dict[str, datetime]:
+    """When earlier attempts ended on which cluster, out of what `failure_note` wrote. Whatever else is there is ignored."""
+    found: dict[str, datetime] = {}
+    for part in text.split(";", _MAX_FAILURES)[:_MAX_FAILURES]:
+        cluster, _, when = part.strip().rpartition(_AT)
+        at = _time(when)
+        if cluster and at is not None:
+            found[cluster] = at
+    return found
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(text)
+        return at.astimezone(UTC) if at.tzinfo is not None else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def failure_note(known: Mapping[str, datetime], cluster: str, now: datetime) -> str:
+    """The message of a FailedOn condition: `w2 at 2026-01-01T12:00:00Z; w1 at …`, the latest first, 20 at most."""
+    latest = {cluster: now} | {name: at for name, at in known.items() if name != cluster}
+    return "; ".join(f"{name}{_AT}{render_time(at)}" for name, at in list(latest.items())[:_MAX_FAILURES])
+
+
+def _workload(group: Group) -> contract.Workload:
+    local = group.local
+    assert local is not None
+    spec = decoder(WorkloadSpec)(local.spec)
+    admission = local.status.admission
+    reserved, nominated, failed = (local.condition(type_) for type_ in (QUOTA_RESERVED, NOMINATED, FAILED_ON))
+    clusters = nominated_before(group)
+    return contract.Workload(
+        namespace=local.metadata.namespace,
+        name=local.metadata.name,
+        queue=spec.queue_name,
+        cluster_queue=admission.cluster_queue if admission else "",
+        priority=spec.priority,
+        labels=local.metadata.labels,
+        annotations=local.metadata.annotations,
+        requests=_requests(local),
+        created_at=local.metadata.creation_timestamp,
+        reserved_at=reserved.last_transition_time if reserved else None,
+        nominated_clusters=clusters,
+        nominated_at=nominated.last_transition_time if nominated and clusters else None,
+        failed_on=failures(failed.message) if failed else {},
+    )
+
+
+def _requests(local: Workload) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for assignment in local.status.admission.pod_set_assignments if local.status.admission else ():
+        for name, text in assignment.resource_usage.items():
+            total[name] = total.get(name, 0) + quantity.amount(name, quantity.parse(text))
+    return total
+
+
+def _fleet(group: Group, now: datetime) -> contract.Fleet:
+    workers = tuple(_worker(remote) for remote in group.remotes if remote.configured)
+    return contract.Fleet(workers=workers, now=now)
+
+
+def _worker(remote: Remote) -> contract.Worker:
+    why = unfit(remote)
+    return contract.Worker(
+        name=remote.cluster, usable=not why, why=why, labels=remote.labels, annotations=remote.annotations
+    )

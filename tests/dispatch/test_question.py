@@ -1,0 +1,116 @@
+"""What strategies are asked, and what is remembered for them in the workload."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multikueue.dispatch.consult import Answer
+from multikueue.dispatch.group import MAX_NOMINATED
+from multikueue.dispatch.question import failure_note, failures, nominated_before, question, usable
+from multikueue.strategy import Nomination
+from multikueue.testing import NOW
+from tests.dispatch.builders import EARLIER, EVERYWHERE, away, copy, group, reserved, won, worker
+
+AT = NOW - timedelta(minutes=3)
+
+
+def test_there_is_a_question_only_where_somebody_is_to_be_nominated() -> None:
+    assert question(group(reserved(), worker("w1")), NOW) is not None
+    assert question(group(won(), worker("w1")), NOW) is None
+    assert question(group(None, worker("w1")), NOW) is None
+    assert question(group(reserved(), worker("w1"), problem="no adapter"), NOW) is None
+
+
+def test_the_question_tells_the_workload_and_its_fleet() -> None:
+    local = reserved().nominated("w1").condition("multikueue.dev/Nominated", reason="X", message="", at=AT)
+    local = local.condition("multikueue.dev/FailedOn", message="w2 at 2026-01-01T11:00:00Z")
+    cordoned = replace(worker("w2"), usable=False, why="cordoned")
+    asked = question(group(local, worker("w1"), cordoned, away(replace(worker("w3"), configured=False))), NOW)
+    assert asked is not None
+    assert (asked.workload.queue, asked.workload.cluster_queue, asked.workload.reserved_at) == ("main", "cq", NOW)
+    assert (asked.workload.nominated_clusters, asked.workload.nominated_at) == (("w1",), AT)
+    assert asked.workload.failed_on == {"w2": NOW - timedelta(hours=1)}
+    assert [(w.name, w.usable, w.why) for w in asked.fleet.workers] == [("w1", True, ""), ("w2", False, "cordoned")]
+    assert asked.fleet.now == NOW
+
+
+def test_without_a_nomination_there_is_no_time_of_one() -> None:
+    asked = question(group(reserved().condition("multikueue.dev/Nominated", reason="X", at=AT), worker("w1")), NOW)
+    assert asked is not None
+    assert asked.workload.nominated_at is None
+
+
+def test_a_nomination_longer_than_the_status_is_found_by_its_copies_and_the_last_answer() -> None:
+    names = tuple(f"w{n}" for n in range(25))
+    recorded = names[:MAX_NOMINATED]
+    seen = group(
+        reserved().nominated(*recorded),
+        *(worker(name) for name in names[:21]),
+        worker("w21", copy()),
+        worker("w22", copy(EARLIER)),
+        worker("w23"),
+        replace(worker("w24", copy()), configured=False),
+    )
+    assert nominated_before(seen) == (*recorded, "w21")
+    asked = question(seen, NOW)
+    assert asked is not None
+    answered = replace(seen, answer=Answer(question=asked, by=EVERYWHERE, nomination=Nomination((*recorded, "w23"))))
+    assert nominated_before(answered) == (*recorded, "w23", "w21")
+
+
+def test_usable_is_who_is_configured_and_fit() -> None:
+    seen = group(
+        reserved(),
+        worker("w1"),
+        away(worker("w2")),
+        replace(worker("w3"), conflict="taken"),
+        replace(worker("w4"), usable=False, why="cordoned"),
+        replace(worker("w5"), configured=False),
+    )
+    assert usable(seen) == ("w1",)
+
+
+# Where attempts failed.
+
+NAMES = st.from_regex(r"[a-z0-9]([-a-z0-9.]{0,20}[a-z0-9])?", fullmatch=True)
+TIMES = st.integers(0, 7_000_000_000).map(lambda seconds: datetime.fromtimestamp(seconds, UTC))
+
+
+@given(known=st.dictionaries(NAMES, TIMES, max_size=30), cluster=NAMES, now=TIMES)
+def test_what_is_noted_is_read_again_the_latest_first_and_twenty_at_most(
+    known: dict[str, datetime], cluster: str, now: datetime
+) -> None:
+    found = failures(failure_note(known, cluster, now))
+    assert next(iter(found)) == cluster
+    assert found[cluster] == now
+    assert found.items() <= (known | {cluster: now}).items()
+    assert len(found) == min(20, len({*known, cluster}))
+
+
+@given(st.text() | st.lists(NAMES | st.sampled_from([" at ", "; ", "2026-01-01T00:00:00Z"])).map("".join))
+def test_whatever_is_written_there_is_read_without_an_error(text: str) -> None:
+    for at in failures(text).values():
+        assert at.tzinfo is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "w1",
+        "w1 at",
+        "w1 at noon",
+        " at 2026-01-01T00:00:00Z",
+        "w1 at 2026-01-01T00:00:00",
+        "w1 at 0001-01-01T00:00:00+05:00",
+        ";;;",
+    ],
+)
+def test_what_makes_no_sense_is_ignored(text: str) -> None:
+    assert failures(text) == {}
+    assert failures(f"{text}; w9 at 2026-01-01T00:00:00Z") == {"w9": datetime(2026, 1, 1, tzinfo=UTC)}

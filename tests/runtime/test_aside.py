@@ -1,0 +1,173 @@
+"""Calls of strangers, in threads: each outcome is told once, in time, and who never comes back costs a seat and no more."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from multikueue.runtime import Aside, Crowded, Overdue
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """Real time: virtual time does not wait for threads."""
+    return "asyncio"
+
+
+SOON, LONG = timedelta(milliseconds=50), timedelta(seconds=20)
+
+
+class Outcomes:
+    """What was told, in order."""
+
+    def __init__(self) -> None:
+        self.told: list[object] = []
+        self.threads: list[threading.Thread] = []
+        self._news = anyio.Event()
+
+    def __call__(self, outcome: object) -> None:
+        self.told.append(outcome)
+        self.threads.append(threading.current_thread())
+        self._news.set()
+        self._news = anyio.Event()
+
+    async def reach(self, count: int) -> list[object]:
+        with anyio.fail_after(10):
+            while len(self.told) < count:
+                await self._news.wait()
+        return self.told
+
+
+async def test_a_result_and_what_was_raised_are_told_in_the_loop() -> None:
+    aside: Aside[int] = Aside(LONG)
+    told = Outcomes()
+    aside.run(lambda: 7, told)
+    assert await told.reach(1) == [7]
+    aside.run(lambda: 1 // 0, told)
+    assert isinstance((await told.reach(2))[1], ZeroDivisionError)
+    assert set(told.threads) == {threading.main_thread()}
+
+
+async def test_the_call_runs_in_a_thread_that_does_not_hold_up_the_end_of_the_process() -> None:
+    aside: Aside[tuple[bool, bool]] = Aside(LONG)
+    told = Outcomes()
+    main = threading.main_thread()
+    aside.run(lambda: (threading.current_thread() is main, threading.current_thread().daemon), told)
+    assert await told.reach(1) == [(False, True)]
+
+
+async def test_what_blocks_is_overdue_and_is_not_told_again_when_it_comes_back() -> None:
+    aside: Aside[str] = Aside(SOON)
+    told, gate = Outcomes(), threading.Event()
+    aside.run(lambda: _after(gate), told)
+    (overdue,) = await told.reach(1)
+    assert isinstance(overdue, Overdue)
+    assert str(overdue) == "no answer within 0.05s"
+    gate.set()
+    aside.run(lambda: "next", told)
+    assert (await told.reach(2))[1] == "next"
+
+
+def _after(gate: threading.Event) -> str:
+    gate.wait()
+    return "late"
+
+
+async def test_others_are_served_beside_one_that_blocks() -> None:
+    aside: Aside[str] = Aside(LONG, seats=2)
+    told, gate = Outcomes(), threading.Event()
+    aside.run(lambda: _after(gate), told)
+    for number in range(3):
+        aside.run(lambda number=number: f"quick {number}", told)  # type: ignore[misc]
+    assert await told.reach(3) == ["quick 0", "quick 1", "quick 2"]
+    gate.set()
+    await told.reach(4)
+
+
+async def test_no_more_than_its_seats_run_at_once() -> None:
+    aside: Aside[str] = Aside(LONG, seats=2)
+    told, gate, running = Outcomes(), threading.Event(), []
+
+    def call() -> str:
+        running.append(threading.current_thread())
+        return _after(gate)
+
+    for _ in range(5):
+        aside.run(call, told)
+    assert len(running) <= 2
+    gate.set()
+    assert await told.reach(5) == ["late"] * 5
+
+
+async def test_once_all_seats_are_lost_everybody_is_told_at_once() -> None:
+    aside: Aside[str] = Aside(SOON, seats=2)
+    told, gate = Outcomes(), threading.Event()
+    for _ in range(4):
+        aside.run(lambda: _after(gate), told)
+    kinds = [type(each) for each in await told.reach(4)]
+    assert kinds == [Overdue, Overdue, Crowded, Crowded]
+    aside.run(lambda: "hopeless", told)
+    assert str(told.told[-1]) == "2 calls have not come back"
+    gate.set()
+    await _until(lambda: not aside._seated)
+    aside.run(lambda: "seats again", told)
+    assert (await told.reach(6))[-1] == "seats again"
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    with anyio.fail_after(10):
+        while not holds():  # noqa: ASYNC110
+            await anyio.sleep(0.01)
+
+
+async def test_a_loop_without_end_is_ended_once_it_is_overdue() -> None:
+    aside: Aside[str] = Aside(SOON, seats=1)
+    told = Outcomes()
+    aside.run(_spin, told)
+    assert isinstance((await told.reach(1))[0], Overdue)
+    await _until(lambda: not aside._seated)
+    aside.run(lambda: "the seat is free", told)
+    assert (await told.reach(2))[1] == "the seat is free"
+
+
+def _spin() -> str:
+    while True:
+        try:
+            sum(range(100))
+        except Exception:  # noqa: BLE001  # swallows whatever it can, as bad code does
+            continue
+
+
+async def test_a_call_that_ends_its_thread_is_no_silence() -> None:
+    aside: Aside[str] = Aside(LONG)
+    told = Outcomes()
+
+    def leave() -> str:
+        raise SystemExit(1)
+
+    aside.run(leave, told)
+    assert isinstance((await told.reach(1))[0], Overdue)
+
+
+def test_a_call_that_outlives_its_loop_disturbs_nobody() -> None:
+    gate, ended = threading.Event(), threading.Event()
+
+    def call() -> str:
+        gate.wait()
+        ended.set()
+        return "late"
+
+    async def ask() -> None:
+        Aside[str](LONG).run(call, lambda _: None)
+        await anyio.lowlevel.checkpoint()
+
+    anyio.run(ask)
+    gate.set()
+    assert ended.wait(10)
