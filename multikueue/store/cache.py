@@ -34,6 +34,7 @@ class Cache(Generic[T]):
         self._objects: dict[ObjectKey, T] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()
         self._on_change = on_change
+        self._observers: list[Listener[T]] = []
         self._indexers = dict(indexes or {})
         self._indexes: dict[str, dict[Hashable, dict[ObjectKey, None]]] = {name: {} for name in self._indexers}
 
@@ -42,6 +43,10 @@ class Cache(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         return iter(tuple(self._objects.values()))
+
+    def observe(self, listener: Listener[T]) -> None:
+        """Tell `listener` each real change too, after `on_change`."""
+        self._observers.append(listener)
 
     def get(self, key: ObjectKey) -> T | None:
         return self._objects.get(key)
@@ -89,12 +94,17 @@ class Cache(Generic[T]):
         for name, indexer in self._indexers.items():
             for value in indexer(new):
                 self._indexes[name].setdefault(value, {})[new.key] = None
-        self._on_change(old, new)
+        self._changed(old, new)
 
     def _drop(self, old: T) -> None:
         self._unindex(old)
         del self._objects[old.key]
-        self._on_change(old, None)
+        self._changed(old, None)
+
+    def _changed(self, old: T | None, new: T | None) -> None:
+        self._on_change(old, new)
+        for listener in self._observers:
+            listener(old, new)
 
     def _unindex(self, old: T) -> None:
         for name, indexer in self._indexers.items():

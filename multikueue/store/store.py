@@ -4,19 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+from multikueue import strategy as contract
 from multikueue.api.core import Namespace, PriorityClass, Secret
 from multikueue.api.job import Job
 from multikueue.api.meta import Object, ObjectKey, controller_of
-from multikueue.api.multikueue import CONTROLLER_NAME, AdmissionCheck, MultiKueueCluster, MultiKueueConfig
+from multikueue.api.multikueue import (
+    CONTROLLER_NAME,
+    AdmissionCheck,
+    ClusterProfile,
+    MultiKueueCluster,
+    MultiKueueConfig,
+)
 from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
 from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, Workload, workload_spec
+from multikueue.dispatch.consult import Answer
 from multikueue.dispatch.group import Group, Reach, Remote, attempt_of
 from multikueue.jobs.table import adapter_for, adapter_of
 from multikueue.quota.engine import Engine
 from multikueue.store.cache import Cache
+from multikueue.store.placements import Placements, named
 from multikueue.store.worker import WorkerView
+
+T = TypeVar("T")
+
+ANNOTATIONS = "multikueue.dev/"
+"""What all our annotations begin with."""
 
 CLUSTERS_ANNOTATION = "multikueue.dev/clusters"
 """On a MultiKueueConfig: more cluster names, comma separated, beyond the 20 that its spec may hold."""
@@ -51,17 +65,31 @@ def _queue(workload: Workload) -> Iterable[ObjectKey]:
     return (ObjectKey(workload.metadata.namespace, workload_spec(workload).queue_name),)
 
 
+class Observer(Protocol):
+    """Who only looks on: told of each worker that is met, and of each that came or went."""
+
+    def worker_met(self, worker: WorkerView) -> None: ...
+    def reach_changed(self, worker: WorkerView) -> None: ...
+
+
 class Store:
     """Owner: the manager. Caches are filled by the manager cluster's watches; `workers` by each worker's connection.
 
     Each change is passed on to the quota engine at once and to `touched` as keys. `now` is the time of the change.
+    `namespace` is ours, in which Placements are looked for unless named with another.
     """
 
-    def __init__(self, engine: Engine, touched: Touched, now: Callable[[], datetime]) -> None:
-        self.engine, self.touched, self.now = engine, touched, now
+    def __init__(
+        self, engine: Engine, touched: Touched, now: Callable[[], datetime], *, namespace: str = "kueue-system"
+    ) -> None:
+        self.engine, self.touched, self.now, self.namespace = engine, touched, now, namespace
+        self.placements = Placements(lambda key: self.touched.workload(key), now)
+        self.observers: list[Observer] = []
         self.workers: dict[str, WorkerView] = {}
         self.choices: dict[ObjectKey, tuple[str, str]] = {}
         """The attempt of a workload and the worker chosen in it, until it is recorded in the object."""
+        self.answers: dict[ObjectKey, tuple[str, Answer]] = {}
+        """The attempt of a workload and the last answer of its strategy in it, as long as it has no winner."""
         self.jobs: Cache[Job] = Cache(self._job_changed)
         self.workloads: Cache[Workload] = Cache(
             self._workload_changed, indexes={"owner": _owner_uid, "check": _check_names, "queue": _queue}
@@ -74,8 +102,9 @@ class Store:
         self.cohorts: Cache[Cohort] = Cache(self._cohort_changed)
         self.checks: Cache[AdmissionCheck] = Cache(self._check_changed, indexes={"config": _config_of})
         self.configs: Cache[MultiKueueConfig] = Cache(self._config_changed, indexes={"cluster": clusters_of})
-        self.clusters: Cache[MultiKueueCluster] = Cache(self._cluster_changed, indexes={"secret": _secret_of})
+        self.clusters: Cache[MultiKueueCluster] = Cache(self._cluster_changed, indexes={"source": source_of})
         self.secrets: Cache[Secret] = Cache(self._secret_changed)
+        self.profiles: Cache[ClusterProfile] = Cache(self._profile_changed)
         self.namespaces: Cache[Namespace] = Cache(self._namespace_changed)
         self.priority_classes: Cache[WorkloadPriorityClass] = Cache(self._priority_class_changed)
         self.pod_priority_classes: Cache[PriorityClass] = Cache()
@@ -85,7 +114,10 @@ class Store:
     def worker(self, name: str) -> WorkerView:
         """The view of a worker, made on first use."""
         if name not in self.workers:
-            self.workers[name] = WorkerView(name, self._remote_changed, self._remote_job_changed, since=self.now())
+            worker = WorkerView(name, self._remote_changed, self._remote_job_changed, since=self.now())
+            self.workers[name] = worker
+            for observer in self.observers:
+                observer.worker_met(worker)
         return self.workers[name]
 
     def owner(self, workload: Workload) -> ObjectKey | None:
@@ -129,6 +161,18 @@ class Store:
         config = self.configs.get(ObjectKey("", name))
         return clusters_of(config) if config else ()
 
+    def placement_for(self, local: Workload, *, option: str = "") -> contract.Placement | None:
+        """The Placement named for a workload as its strategy sees it, None if none is; it hears of changes from now on.
+
+        The most specific name counts: workload, job, LocalQueue, ClusterQueue, AdmissionCheck, the strategy's option.
+        """
+        check = self.multikueue_check(local)
+        queue = self.local_queues.get(ObjectKey(local.metadata.namespace, workload_spec(local).queue_name))
+        cluster_queue = self.cluster_queues.get(ObjectKey("", queue.spec.cluster_queue)) if queue else None
+        givers = (local, self.local_job(local), queue, cluster_queue, check)
+        wanted = named(givers, option=option, namespace=self.namespace)
+        return self.placements.view(local.key, wanted, self.clusters_for(check))
+
     def group(self, key: ObjectKey, local: Workload | None, *, origin: str, lost_after: timedelta) -> Group:
         """Everything the decision on one workload looks at. `local` may be ahead of the cache by what is to be written."""
         check = self.multikueue_check(local) if local else None
@@ -141,21 +185,27 @@ class Store:
             problem=self._problem(local, job) if local else "",
             job_known=job is not None,
             job_finished=job is not None and adapter_for(job).finished(job) is not None,
-            choice=self._choice(key, local),
+            choice=_of_attempt(self.choices.get(key), local) or "",
+            answer=_of_attempt(self.answers.get(key), local),
             origin=origin,
             lost_after=lost_after,
         )
 
-    def _choice(self, key: ObjectKey, local: Workload | None) -> str:
-        attempt, cluster = self.choices.get(key, ("", ""))
-        return cluster if local is not None and attempt and attempt == attempt_of(local) else ""
-
     def chose(self, group: Group) -> None:
-        """Remember the choice made for a workload; forget it where there is none to make."""
+        """Remember the choice made for a workload and its strategy's answer; forget them where there is none."""
+        if group.answer is not None:
+            self.answers[group.key] = (group.attempt, group.answer)
+        else:
+            self.answers.pop(group.key, None)
         if group.choice and group.local is not None and not group.local.status.cluster_name:
             self.choices[group.key] = (group.attempt, group.choice)
         else:
             self.choices.pop(group.key, None)
+
+    def forget(self, key: ObjectKey) -> None:
+        """The workload is gone."""
+        self.choices.pop(key, None)
+        self.answers.pop(key, None)
 
     def _remotes(self, key: ObjectKey, local: Workload | None, configured: tuple[str, ...]) -> Iterable[Remote]:
         recorded = (local.status.cluster_name,) if local and local.status.cluster_name else ()
@@ -178,8 +228,8 @@ class Store:
             conflict=conflict.text if conflict else "",
             conflict_until=conflict.until if conflict else None,
             configured=configured,
-            usable=not cordoned,
-            why="cordoned" if cordoned else worker.why,
+            usable=not (cordoned or worker.leaving),
+            why="cordoned" if cordoned else worker.leaving or worker.why,
             labels=cluster.metadata.labels if cluster else {},
             annotations=cluster.metadata.annotations if cluster else {},
         )
@@ -199,6 +249,8 @@ class Store:
     def reach_changed(self, name: str) -> None:
         """A worker came or went: everything that is dispatched to it, or may be, looks again."""
         self.touched.cluster(name)
+        for observer in self.observers:
+            observer.reach_changed(self.worker(name))
         for key in self._dispatched_to(name):
             self.touched.workload(key)
 
@@ -216,6 +268,8 @@ class Store:
             self.engine.remove_workload(old.key, self.now())
         touched = new or old
         assert touched is not None
+        if new is None or new.status.cluster_name is not None:
+            self.placements.forget(touched.key)
         self.touched.workload(touched.key)
         self.touched.admission()
         owner = self.owner(touched)
@@ -257,6 +311,9 @@ class Store:
             self.engine.set_cluster_queue(new, self.now())
         if old is None or new is None or _spec_changed(old, new):
             self._queue_touched(name)
+        elif _said(old) != _said(new):
+            for local in self.local_queues.by("cluster_queue", name):
+                self._touch_workloads_in(local.key)
 
     def _queue_touched(self, cluster_queue: str) -> None:
         self.touched.admission()
@@ -277,6 +334,8 @@ class Store:
         else:
             self.engine.set_local_queue(new, self.now())
         if old is not None and new is not None and not _spec_changed(old, new):
+            if _said(old) != _said(new):
+                self._touch_workloads_in(touched.key)
             return
         self.touched.admission()
         self.touched.queue(touched.spec.cluster_queue, touched.key)
@@ -319,7 +378,10 @@ class Store:
             self.engine.set_check(new, self.now())
         self.touched.check(name)
         if old is not None and new is not None and not _spec_changed(old, new):
-            self._all_queues_touched()
+            if _said(old) != _said(new):
+                self._touch_check_users(name)
+            if old.status != new.status:
+                self._all_queues_touched()
             return
         self._touch_check_users(name)
         self._all_queues_touched()
@@ -343,7 +405,14 @@ class Store:
                     self._touch_check_users(check.metadata.name)
 
     def _secret_changed(self, old: Secret | None, new: Secret | None) -> None:
-        for cluster in self.clusters.by("secret", _name(new or old)):
+        self.source_changed("Secret", _name(new or old))
+
+    def _profile_changed(self, old: ClusterProfile | None, new: ClusterProfile | None) -> None:
+        self.source_changed("ClusterProfile", _name(new or old))
+
+    def source_changed(self, type_: str, location: str) -> None:
+        """Where clusters are read from (Secret, Path, ClusterProfile) says something else now."""
+        for cluster in self.clusters.by("source", (type_, location)):
             self.touched.cluster(cluster.metadata.name)
 
     def _priority_class_changed(self, old: WorkloadPriorityClass | None, new: WorkloadPriorityClass | None) -> None:
@@ -354,6 +423,11 @@ class Store:
             owner = self.owner(workload)
             if ref is not None and ref.name == name and owner is not None:
                 self.touched.job(owner)
+
+
+def _of_attempt(found: tuple[str, T] | None, local: Workload | None) -> T | None:
+    """What was remembered, if it was in the present attempt."""
+    return found[1] if found and local is not None and found[0] and found[0] == attempt_of(local) else None
 
 
 def _name(item: Object | None) -> str:
@@ -371,7 +445,12 @@ def _traits(workload: Workload) -> tuple[object, ...]:
 def _job_traits(job: Job) -> tuple[object, ...]:
     """What the workload of a job depends on; running counts are not among it."""
     meta = job.metadata
-    return meta.generation, meta.deletion_timestamp is None, adapter_for(job).finished(job)
+    return meta.generation, meta.deletion_timestamp is None, adapter_for(job).finished(job), _said(job)
+
+
+def _said(item: Object) -> dict[str, str]:
+    """What is said to us by annotations."""
+    return {name: text for name, text in item.metadata.annotations.items() if name.startswith(ANNOTATIONS)}
 
 
 def _spec_changed(old: Object, new: Object) -> bool:
@@ -389,6 +468,10 @@ def clusters_of(config: MultiKueueConfig) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*config.spec.clusters, *(n.strip() for n in more.split(",") if n.strip()))))
 
 
-def _secret_of(cluster: MultiKueueCluster) -> tuple[str, ...]:
-    source = cluster.spec.cluster_source.kube_config
-    return (source.location,) if source and source.location_type == "Secret" else ()
+def source_of(cluster: MultiKueueCluster) -> tuple[tuple[str, str], ...]:
+    """Where a cluster's kubeconfig comes from: type and location. Several clusters may share one."""
+    source = cluster.spec.cluster_source
+    if source.kube_config is not None:
+        return ((source.kube_config.location_type, source.kube_config.location),)
+    profile = source.cluster_profile_ref
+    return (("ClusterProfile", profile.name),) if profile is not None else ()

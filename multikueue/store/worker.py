@@ -39,7 +39,8 @@ class WorkerView:
 
     `known` turns True once all its objects were seen, and stays. `asked` holds, per workload, the attempt whose job we
     asked for without having learned the outcome; `creating` the copies being made, whose coming is no news. The caches
-    survive a lost connection: they are the last known state.
+    survive a lost connection: they are the last known state. `leaving` says, in words, why its name is about to be
+    given to another cluster, so that it gets nothing new.
     """
 
     name: str
@@ -49,6 +50,7 @@ class WorkerView:
     since: datetime | None = None
     why: str = "not connected yet"
     known: bool = False
+    leaving: str = ""
     asked: dict[ObjectKey, str] = field(default_factory=dict)
     conflicts: dict[ObjectKey, Conflict] = field(default_factory=dict)
     creating: set[ObjectKey] = field(default_factory=set)
@@ -74,6 +76,14 @@ class WorkerView:
     def holds(self, key: ObjectKey) -> bool:
         """Whether anything of the workload is, or may be, there."""
         return self.workloads.get(key) is not None or self.job_of(key) is not None or key in self.asked
+
+    def forget(self) -> None:
+        """Another cluster has the name from now on: what was seen of the one before is nothing of its."""
+        self.known = False
+        self.asked.clear()
+        self.conflicts.clear()
+        self.workloads.replace(())
+        self.jobs.replace(())
 
     def held(self) -> set[ObjectKey]:
         """The workloads that have something there."""

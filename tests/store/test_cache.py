@@ -138,3 +138,12 @@ def test_iterating_while_changing_is_safe() -> None:
     for item in told.cache:
         told.cache.remove(msgspec.structs.replace(item))
     assert len(told.cache) == 0
+
+
+def test_who_looks_on_is_told_after_the_owner_and_of_real_changes_only() -> None:
+    told = Told()
+    told.cache.observe(lambda old, new: told.changes.append(f"looked on: {old is not None}, {new is not None}"))
+    told.cache.upsert(seen(version=2))
+    told.cache.upsert(seen(version=1))
+    told.cache.remove(seen(version=3))
+    assert told.changes == ["added a", "looked on: False, True", "gone a", "looked on: True, False"]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
-from multikueue.api.meta import ObjectKey
-from multikueue.api.multikueue import CONTROLLER_NAME
+import pytest
+
+from multikueue.api.job import Job
+from multikueue.api.meta import ObjectKey, ObjectMeta
+from multikueue.api.multikueue import CONTROLLER_NAME, ClusterProfile, MultiKueueCluster
+from multikueue.api.ocm import Placement
 from multikueue.dispatch.group import Group, Reach
 from multikueue.quota.engine import Engine
 from multikueue.store.store import CLUSTERS_ANNOTATION, CORDON_ANNOTATION, Store, clusters_of
@@ -17,6 +22,7 @@ from multikueue.testing import (
     local_queue,
     multikueue_cluster,
     multikueue_config,
+    secret,
     workload,
 )
 from multikueue.testing.workloads import WorkloadBuilder
@@ -94,10 +100,117 @@ def test_the_recorded_winner_is_in_the_group_even_if_nobody_knows_it() -> None:
     assert (gone.reach, gone.known) == (Reach.SUSPECT, False)
 
 
+def noted_by(change: Callable[[Store], None]) -> list[str]:
+    store, noted = stored()
+    change(store)
+    return [key for key in noted.keys if key.startswith("workload ")]
+
+
+SAYS = {"multikueue.dev/placement": "gpu"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda s: s.jobs.upsert(spoken_job(SAYS)), id="a job"),
+        pytest.param(
+            lambda s: s.local_queues.upsert(local_queue("main", "cq").annotations(SAYS).version(9).build()),
+            id="a LocalQueue",
+        ),
+        pytest.param(
+            lambda s: s.cluster_queues.upsert(cluster_queue("cq").checks("mk").annotations(SAYS).version(9).build()),
+            id="a ClusterQueue",
+        ),
+        pytest.param(
+            lambda s: s.checks.upsert(admission_check("mk").config("mk").annotations(SAYS).version(9).build()),
+            id="an AdmissionCheck",
+        ),
+    ],
+)
+def test_what_an_annotation_says_to_us_wakes_the_workloads_that_it_is_for(change: Callable[[Store], None]) -> None:
+    assert noted_by(change) == ["workload wl"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda s: s.jobs.upsert(spoken_job({"example.com/x": "1"})), id="a job, to others"),
+        pytest.param(
+            lambda s: s.local_queues.upsert(local_queue("main", "cq").annotations(x="1").version(9).build()),
+            id="a LocalQueue, to others",
+        ),
+        pytest.param(
+            lambda s: s.local_queues.upsert(local_queue("other", "cq").annotations(SAYS).build()),
+            id="another LocalQueue",
+        ),
+        pytest.param(
+            lambda s: s.checks.upsert(admission_check("mk").config("mk").annotations(x="1").version(9).build()),
+            id="an AdmissionCheck, to others",
+        ),
+    ],
+)
+def test_what_is_said_to_others_wakes_nobody(change: Callable[[Store], None]) -> None:
+    assert noted_by(change) == []
+
+
+def spoken_job(annotations: dict[str, str]) -> Job:
+    return job("job").queue("main").suspended().managed_by().annotations(annotations).version(9).build()
+
+
+def test_a_workload_with_a_winner_hears_of_its_placement_no_more() -> None:
+    store, noted = stored()
+    store.placements.begin()
+    assert store.placement_for(store.workloads.get(KEY), option="gpu") is not None  # type: ignore[arg-type]
+    store.placements.placements.upsert(_placement("1"))
+    assert noted.keys == ["workload wl"]
+    store.workloads.upsert(local().check("mk", "Ready").cluster_name("w1").version(7).build())
+    noted.keys.clear()
+    store.placements.placements.remove(_placement("2"))
+    assert noted.keys == []
+
+
+def test_a_placement_without_a_namespace_is_one_in_ours() -> None:
+    noted = Noted()
+    store = Store(Engine(), noted, lambda: NOW, namespace="ours")
+    store.placements.begin()
+    found = store.placement_for(local().build(), option="gpu")
+    assert found is not None
+    assert found.problem == "there is no Placement ours/gpu"
+
+
+def _placement(version: str) -> Placement:
+    return Placement(metadata=ObjectMeta(name="gpu", namespace="kueue-system", uid="p", resource_version=version))
+
+
 def test_a_cordoned_worker_is_not_usable() -> None:
     store, _ = stored()
     store.clusters.upsert(multikueue_cluster("w1").annotations({CORDON_ANNOTATION: "true"}).version(9).build())
     assert [r.usable for r in grouped(store).remotes] == [False, True]
+
+
+def test_a_worker_whose_name_goes_to_another_cluster_is_not_usable_and_says_why() -> None:
+    store, _ = stored()
+    store.worker("w1").leaving = "another cluster has its name"
+    assert [r.usable for r in grouped(store).remotes] == [False, True]
+    assert grouped(store).remotes[0].why == "another cluster has its name"
+
+
+def test_the_clusters_of_a_source_look_again_when_it_changes() -> None:
+    store, noted = stored()
+    store.clusters.upsert(multikueue_cluster("w1").path("/k").version(9).build())
+    store.clusters.upsert(multikueue_cluster("w2").profile("p").version(9).build())
+    store.clusters.upsert(multikueue_cluster("w3").secret("s").version(9).build())
+    store.clusters.upsert(MultiKueueCluster(metadata=ObjectMeta(name="w4", uid="w4")))
+    changes: list[tuple[Callable[[], None], list[str]]] = [
+        (lambda: store.source_changed("Path", "/k"), ["cluster w1"]),
+        (lambda: store.profiles.upsert(ClusterProfile(metadata=ObjectMeta(name="p", uid="p"))), ["cluster w2"]),
+        (lambda: store.secrets.upsert(secret("s").version(9).build()), ["cluster w3"]),
+        (lambda: store.source_changed("Path", "p"), []),
+    ]
+    for change, told in changes:
+        noted.keys.clear()
+        change()
+        assert noted.keys == told
 
 
 def test_a_job_that_others_manage_is_a_problem() -> None:

@@ -71,3 +71,16 @@ def test_copies_without_jobs_are_held_too() -> None:
     worker.workloads.upsert(workload("wl").build())
     assert worker.holds(KEY)
     assert not worker.holds(ObjectKey("default", "other"))
+
+
+def test_a_name_given_to_another_cluster_forgets_the_one_before() -> None:
+    worker = view()
+    worker.workloads.upsert(workload("wl").version(10_000).build())
+    worker.jobs.upsert(job("job").prebuilt("wl").version(10_000).build())
+    worker.asked[KEY], worker.conflicts[KEY], worker.known = "attempt", Conflict("taken", NOW), True
+    worker.forget()
+    assert not worker.holds(KEY)
+    assert not worker.known
+    assert worker.conflicts == {}
+    worker.workloads.upsert(workload("other").version(1).build())
+    assert worker.held() == {ObjectKey("default", "other")}

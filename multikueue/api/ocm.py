@@ -1,0 +1,51 @@
+"""OCM's Placement and its PlacementDecisions (cluster.open-cluster-management.io/v1beta1): what a reader needs of them.
+
+Both are written by OCM's placement controller alone; how, and in which order, is in docs/ocm.md (ocm.md 2.2, 2.4).
+"""
+
+from __future__ import annotations
+
+from multikueue.api.meta import Condition, Object, Value
+
+OCM_GROUP = "cluster.open-cluster-management.io"
+PLACEMENT_LABEL = f"{OCM_GROUP}/placement"
+"""On a PlacementDecision: the name of its Placement, in the same namespace."""
+
+GROUP_INDEX_LABEL = f"{OCM_GROUP}/decision-group-index"
+"""On a PlacementDecision: the number of its decision group, from 0, as text."""
+
+FROZEN_ANNOTATION = f"{OCM_GROUP}/experimental-scheduling-disable"
+"""On a Placement: `true` keeps the controller from writing decisions."""
+
+MISCONFIGURED = "PlacementMisconfigured"
+SATISFIED = "PlacementSatisfied"
+
+
+class DecisionGroup(Value):
+    """One group of a Placement's status: the names of the PlacementDecisions it is written to, in order."""
+
+    decision_group_index: int = 0
+    decisions: tuple[str, ...] = ()
+
+
+class PlacementStatus(Value):
+    conditions: tuple[Condition, ...] = ()
+    decision_groups: tuple[DecisionGroup, ...] = ()
+
+
+class Placement(Object):
+    status: PlacementStatus = PlacementStatus()
+
+
+class ClusterDecision(Value):
+    cluster_name: str = ""
+
+
+class PlacementDecisionStatus(Value):
+    decisions: tuple[ClusterDecision, ...] = ()
+
+
+class PlacementDecision(Object):
+    """One slice of the answer, at most 100 clusters. It is made without a status: empty is its first state."""
+
+    status: PlacementDecisionStatus = PlacementDecisionStatus()

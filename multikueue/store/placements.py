@@ -1,0 +1,269 @@
+"""Which OCM Placement a workload is to follow, and what its decisions say now.
+
+A Placement's answer lies in several PlacementDecisions, which its controller writes one after another, with labels and
+the Placement's own status last (ocm.md 2.4). So one look may find a cluster in no slice that is in one a moment later.
+What is read here is what is there; beside it stands since when a cluster has been missing, and whoever withdraws copies
+waits that long.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from multikueue import strategy as contract
+from multikueue.api.meta import Object, ObjectKey, find_condition
+from multikueue.api.ocm import (
+    FROZEN_ANNOTATION,
+    GROUP_INDEX_LABEL,
+    MISCONFIGURED,
+    OCM_GROUP,
+    PLACEMENT_LABEL,
+    SATISFIED,
+    Placement,
+    PlacementDecision,
+)
+from multikueue.store.cache import Cache
+
+PLACEMENT_ANNOTATION = "multikueue.dev/placement"
+"""Names the Placement to follow, as `name` or `namespace/name`: on a Workload or its job, a LocalQueue, a ClusterQueue,
+or an AdmissionCheck. The most specific counts."""
+
+ABSENCE_MEMORY = timedelta(hours=1)
+"""How long it is remembered since when a cluster is in no slice; after that it counts as missing from the start."""
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+_NUMBER = re.compile(r"[0-9]{1,9}")
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The Placement named for a workload. Without a key there is none of that name: `problem` says why."""
+
+    key: ObjectKey | None
+    problem: str = ""
+
+
+def named(givers: Iterable[Object | None], *, option: str = "", namespace: str) -> Named | None:
+    """What the first giver with the annotation says, or else the strategy's option; None if nobody names one.
+
+    A name that is wrong is not passed over for a less specific one: that would take a job where its owner did not want
+    it. `namespace` is that of a name without one.
+    """
+    for giver in givers:
+        text = giver.metadata.annotations.get(PLACEMENT_ANNOTATION) if giver is not None else None
+        if giver is not None and text is not None:
+            return _named(text, f"annotation {PLACEMENT_ANNOTATION} of {type(giver).__name__} {giver.key}", namespace)
+    return _named(option, "option placement of the strategy", namespace) if option else None
+
+
+def _named(text: str, where: str, namespace: str) -> Named:
+    first, slash, second = text.strip().partition("/")
+    key = ObjectKey(first, second) if slash else ObjectKey(namespace, first)
+    if _NAME.fullmatch(key.namespace) and _NAME.fullmatch(key.name):
+        return Named(key)
+    return Named(None, f"{where}: expected NAME or NAMESPACE/NAME of a Placement, got {text[:100]!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a Placement and its slices say at one moment: clusters by group, none twice, and what is wrong."""
+
+    groups: tuple[tuple[str, ...], ...] = ()
+    problem: str = ""
+    clusters: frozenset[str] = field(init=False, compare=False, default=frozenset())
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "clusters", frozenset(name for group in self.groups for name in group))
+
+
+def read(key: ObjectKey, placement: Placement | None, slices: Sequence[PlacementDecision]) -> Reading:
+    """Missing, being deleted, misconfigured, not decided yet and decided for nobody are told apart (ocm.md 2.5)."""
+    if placement is None:
+        return Reading(problem=f"there is no Placement {key}")
+    if placement.metadata.deletion_timestamp is not None:
+        return Reading(problem=f"Placement {key} is being deleted")
+    own = [each for each in slices if _is_of(each, placement)]
+    groups = _groups(placement, own)
+    return Reading(groups, _problem(placement, own, groups))
+
+
+def _is_of(decision: PlacementDecision, placement: Placement) -> bool:
+    """Not what is left of an earlier Placement of that name. Slices without an owner are somebody's own."""
+    owners = [o.uid for o in decision.metadata.owner_references if o.kind == "Placement" and _is_ocm(o.api_version)]
+    return not owners or placement.metadata.uid in owners
+
+
+def _is_ocm(api_version: str) -> bool:
+    return api_version.partition("/")[0] == OCM_GROUP
+
+
+def _problem(placement: Placement, slices: Sequence[PlacementDecision], groups: tuple[tuple[str, ...], ...]) -> str:
+    words = f"Placement {placement.key}"
+    misconfigured = find_condition(placement.status.conditions, MISCONFIGURED)
+    if misconfigured is not None and misconfigured.status == "True":
+        return f"{words} is misconfigured: {misconfigured.message or misconfigured.reason}"
+    if groups:
+        return ""
+    frozen = placement.metadata.annotations.get(FROZEN_ANNOTATION) == "true"
+    note = f" (annotation {FROZEN_ANNOTATION} keeps it from deciding)" if frozen else ""
+    if not slices:
+        return f"{words} has no decisions yet{note}"
+    satisfied = find_condition(placement.status.conditions, SATISFIED)
+    if satisfied is not None and satisfied.status == "False":
+        return f"{words} is not satisfied: {satisfied.message or satisfied.reason}{note}"
+    return f"{words} has decided for no cluster{note}"
+
+
+def _groups(placement: Placement, slices: Sequence[PlacementDecision]) -> tuple[tuple[str, ...], ...]:
+    """The clusters by group in order of preference. The first slice that names a cluster counts.
+
+    The Placement's status says which slice is of which group; it is written last, so what it does not name yet is
+    taken by its label, and that of an old slice may be late (ocm.md 2.4).
+    """
+    said = {name: group.decision_group_index for group in placement.status.decision_groups for name in group.decisions}
+    groups: dict[int, list[str]] = {}
+    taken: set[str] = set()
+    for each in sorted(slices, key=lambda each: (_group(each, said), *_number(each))):
+        for decision in each.status.decisions:
+            if decision.cluster_name and decision.cluster_name not in taken:
+                taken.add(decision.cluster_name)
+                groups.setdefault(_group(each, said), []).append(decision.cluster_name)
+    return tuple(tuple(group) for group in groups.values())
+
+
+def _group(decision: PlacementDecision, said: dict[str, int]) -> int:
+    label = decision.metadata.labels.get(GROUP_INDEX_LABEL, "")
+    return said.get(decision.metadata.name, int(label) if _NUMBER.fullmatch(label) else 0)
+
+
+def _number(decision: PlacementDecision) -> tuple[int, str]:
+    """Slices are counted through all groups by the number at the end of their names."""
+    name = decision.metadata.name
+    number = name.rpartition("-")[2]
+    return int(number) if _NUMBER.fullmatch(number) else 0, name
+
+
+def _placement_of(decision: PlacementDecision) -> Iterable[ObjectKey]:
+    """The Placement of a slice by its label, or by its owner where the label is still to come."""
+    meta = decision.metadata
+    owner = next((o.name for o in meta.owner_references if o.kind == "Placement" and _is_ocm(o.api_version)), "")
+    name = meta.labels.get(PLACEMENT_LABEL) or owner
+    return (ObjectKey(meta.namespace, name),) if name else ()
+
+
+@dataclass(slots=True)
+class _Known:
+    """What a Placement says now, since when clusters that it named are missing, and who follows it."""
+
+    reading: Reading
+    left: dict[str, datetime] = field(default_factory=dict)
+    followers: dict[ObjectKey, None] = field(default_factory=dict)
+
+
+def _nobody() -> None:
+    """Nobody to tell."""
+
+
+class Placements:
+    """Owner: the store. The caches are filled by the manager cluster's watches; followers are told what concerns them.
+
+    `since` is when all Placements and decisions were first read, None before that; what was before it is not known, so
+    an absence is at most as old. `trouble` says why they are not read. `need` is called as long as somebody asks in vain.
+    """
+
+    def __init__(self, touch: Callable[[ObjectKey], None], now: Callable[[], datetime]) -> None:
+        self._touch, self._now = touch, now
+        self.need: Callable[[], None] = _nobody
+        self._known: dict[ObjectKey, _Known] = {}
+        self._followed: dict[ObjectKey, ObjectKey] = {}
+        self.since: datetime | None = None
+        self.trouble = "Placements are not read yet"
+        self.placements: Cache[Placement] = Cache(self._placement_changed)
+        self.decisions: Cache[PlacementDecision] = Cache(self._decision_changed, indexes={"placement": _placement_of})
+
+    def begin(self) -> None:
+        """Everything is read."""
+        if self.since is None:
+            self.since = self._now()
+            self._touch_all()
+
+    def fail(self, why: str) -> None:
+        """They cannot be read. What was read once stays."""
+        if self.since is None and self.trouble != why:
+            self.trouble = why
+            self._touch_all()
+
+    def view(self, workload: ObjectKey, wanted: Named | None, workers: Iterable[str]) -> contract.Placement | None:
+        """What a strategy is told about the Placement named for a workload, which from then on hears of its changes."""
+        key = wanted.key if wanted is not None else None
+        self._follow(workload, key)
+        if wanted is None:
+            return None
+        if key is None:
+            return contract.Placement(name="", problem=wanted.problem)
+        if self.since is None:
+            self.need()
+            return contract.Placement(name=str(key), problem=self.trouble)
+        known = self._known[key]
+        missing = [name for name in workers if name not in known.reading.clusters]
+        return contract.Placement(
+            name=str(key),
+            groups=known.reading.groups,
+            absent_since={name: known.left.get(name, self.since) for name in missing},
+            problem=known.reading.problem,
+        )
+
+    def forget(self, workload: ObjectKey) -> None:
+        """The workload waits for no Placement any more."""
+        self._follow(workload, None)
+
+    def _follow(self, workload: ObjectKey, key: ObjectKey | None) -> None:
+        before = self._followed.pop(workload, None)
+        if before is not None and before != key:
+            self._known[before].followers.pop(workload, None)
+            self._tidy(before)
+        if key is not None:
+            self._followed[workload] = key
+            self._knowing(key).followers[workload] = None
+
+    def _knowing(self, key: ObjectKey) -> _Known:
+        if key not in self._known:
+            self._known[key] = _Known(read(key, None, ()))
+        return self._known[key]
+
+    def _tidy(self, key: ObjectKey) -> None:
+        """Nothing is kept of a Placement that is gone and that nobody follows."""
+        is_there = self.placements.get(key) is not None or self.decisions.by("placement", key)
+        if not is_there and not self._known[key].followers:
+            del self._known[key]
+
+    def _placement_changed(self, old: Placement | None, new: Placement | None) -> None:
+        touched = new or old
+        assert touched is not None
+        self._look(touched.key)
+
+    def _decision_changed(self, old: PlacementDecision | None, new: PlacementDecision | None) -> None:
+        for key in {key for each in (old, new) if each is not None for key in _placement_of(each)}:
+            self._look(key)
+
+    def _look(self, key: ObjectKey) -> None:
+        """Read a Placement anew, and tell its followers if it says something else."""
+        known, before = self._knowing(key), self._knowing(key).reading
+        known.reading = read(key, self.placements.get(key), self.decisions.by("placement", key))
+        if known.reading != before:
+            known.left = self._absences(known, before)
+            for workload in known.followers:
+                self._touch(workload)
+        self._tidy(key)
+
+    def _absences(self, known: _Known, before: Reading) -> dict[str, datetime]:
+        now, there = self._now(), known.reading.clusters
+        old = {n: at for n, at in known.left.items() if n not in there and now < at + ABSENCE_MEMORY}
+        return old | dict.fromkeys(before.clusters - there, now)
+
+    def _touch_all(self) -> None:
+        for workload in self._followed:
+            self._touch(workload)
