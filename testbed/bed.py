@@ -71,8 +71,8 @@ class Testbed:
         self.programs = programs.find()
         self.proxy = Proxy(self.folder)
         self.etcd = Etcd(self.programs.etcd, self.folder)
-        identity = Identity.create()
-        self.planes: Mapping[str, ControlPlane] = {name: self._plane(name, identity) for name in plan.names}
+        self._identity = Identity.create()
+        self.planes: Mapping[str, ControlPlane] = {name: self._plane(name) for name in plan.names}
         self.kueues: dict[str, Kueue] = {}
         self._others: list[Process] = []
 
@@ -121,6 +121,16 @@ class Testbed:
         """A link of its own before a plane, to be made to misbehave: `plane.kubeconfig(server=link.url)` uses it."""
         return self.proxy.link(plane.url)
 
+    async def start_plane(self, name: str) -> ControlPlane:
+        """Start one more control plane, with the plan's CRDs, for what must not be on a shared one. It counts neither as
+        the manager nor as a worker, and ends with the testbed if not stopped before."""
+        plane = self._plane(name)
+        self._others.append(plane.process)
+        await plane.start()
+        async with plane.client() as client:
+            await crds.install(client, self.plan.crds)
+        return plane
+
     async def start_kueue(self, plane: ControlPlane, **options: Any) -> Kueue:
         """Start a Kueue on a plane; the options are those of `Kueue`. It replaces one that runs there."""
         await self.stop_kueue(plane)
@@ -156,8 +166,8 @@ class Testbed:
         if self.plan.kueue and plane.name != MANAGER:
             await self.start_kueue(plane, configuration=self.plan.worker_configuration, frameworks=self.plan.frameworks)
 
-    def _plane(self, name: str, identity: Identity) -> ControlPlane:
-        return ControlPlane(name, self.programs, etcd=self.etcd.url, identity=identity, folder=self.folder)
+    def _plane(self, name: str) -> ControlPlane:
+        return ControlPlane(name, self.programs, etcd=self.etcd.url, identity=self._identity, folder=self.folder)
 
     @property
     def processes(self) -> list[Process]:

@@ -33,19 +33,23 @@ USERS = {
     "manager": "",
 }
 
+FRONT_PROXY = "front-proxy-client"
+
 SERVICE_ACCOUNT = Kind("v1", "ServiceAccount")
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What all control planes of a testbed share: the authority and the key that signs service account tokens."""
+    """What all control planes of a testbed share: the authority, the key that signs service account tokens, and the
+    authority by which API servers prove themselves to API servers behind them."""
 
     authority: CertificateAuthority
     service_account_key: bytes
+    front_proxy: CertificateAuthority
 
     @classmethod
     def create(cls) -> Identity:
-        return cls(CertificateAuthority(), rsa_key())
+        return cls(CertificateAuthority(), rsa_key(), CertificateAuthority())
 
 
 class ControlPlane:
@@ -122,6 +126,8 @@ class ControlPlane:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.identity.authority.issue("kube-apiserver", "127.0.0.1", "localhost").write(self.folder)
         self._file("ca.crt").write_bytes(self.ca)
+        self._file("front-proxy-ca.crt").write_bytes(self.identity.front_proxy.pem)
+        self.identity.front_proxy.issue(FRONT_PROXY).write(self._file("front-proxy"))
         self._file("service-account.key").write_bytes(self.identity.service_account_key)
         self._file("tokens.csv").write_text(
             "".join(f'{self.tokens[user]},{user},{user},"{group}"\n' for user, group in USERS.items())
@@ -150,6 +156,13 @@ class ControlPlane:
             "--service-cluster-ip-range=10.0.0.0/24",
             "--disable-admission-plugins=ServiceAccount",
             "--endpoint-reconciler-type=none",
+            f"--requestheader-client-ca-file={self._file('front-proxy-ca.crt')}",
+            f"--requestheader-allowed-names={FRONT_PROXY}",
+            "--requestheader-username-headers=X-Remote-User",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+            f"--proxy-client-cert-file={self._file('front-proxy') / 'tls.crt'}",
+            f"--proxy-client-key-file={self._file('front-proxy') / 'tls.key'}",
             "--shutdown-delay-duration=0",
             f"--audit-policy-file={self._file('audit-policy.yaml')}",
             f"--audit-log-path={self.audit.path}",

@@ -55,8 +55,7 @@ def writable(local: Status, remote: Status, *, suspended: bool, succeeded_may_sh
     if not _keep_irrevocable(status, local):
         return None
     _keep_counters(status, local, succeeded_may_shrink=succeeded_may_shrink)
-    if not suspended and local.get("startTime"):
-        status["startTime"] = local["startTime"]
+    _keep_start(status, local, suspended=suspended, ended=end is not None)
     return _finished(status, end) if end else status
 
 
@@ -111,6 +110,15 @@ def _keep_counters(status: Status, local: Status, *, succeeded_may_shrink: bool)
         most = max(status.get(name) or 0, local.get(name) or 0)
         if most:
             status[name] = most
+
+
+def _keep_start(status: Status, local: Status, *, suspended: bool, ended: bool) -> None:
+    """While a job runs, its first start stays. While it is being stopped, a start that was taken away stays away: who
+    stops it needs that to put the template back."""
+    if not suspended and local.get("startTime"):
+        status["startTime"] = local["startTime"]
+    elif suspended and not ended and not local.get("startTime"):
+        status.pop("startTime", None)
 
 
 def _finished(status: Status, end: Status) -> Status:

@@ -7,7 +7,7 @@ of a job is the workload controller.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -42,7 +42,7 @@ from multikueue.jobs.workloads import (
     workload_priority_class,
 )
 
-__all__ = ["JobView", "Priority", "decide", "resolve_priority"]
+__all__ = ["Decide", "JobView", "Priority", "decide", "mirror", "resolve_priority"]
 
 LOOK_FOR_CLASS_AFTER = timedelta(minutes=1)
 _NO_CLASS = Priority()
@@ -67,6 +67,9 @@ class JobView:
     local_queue_exists: bool = True
 
 
+Decide = Callable[[JobView, datetime], JobDecision]
+
+
 def decide(view: JobView, now: datetime, *, adapter: Adapter[Job] = BATCH_JOB) -> JobDecision:
     """What to do for the job now. The order of the checks is their precedence."""
     case = _Case(view, adapter)
@@ -82,6 +85,22 @@ def decide(view: JobView, now: datetime, *, adapter: Adapter[Job] = BATCH_JOB) -
     if case.undispatchable():
         return _decide_undispatchable(case, now)
     return _decide_own(case)
+
+
+def mirror(view: JobView, _now: datetime, *, adapter: Adapter[Job] = BATCH_JOB) -> JobDecision:
+    """What to do for a job that Kueue queues, starts and stops: its status comes home, and nothing else (contract 5.3).
+
+    Kueue gives the quota of an evicted job back once its status tells of no pods, so that must become true (CX-22).
+    """
+    case = _Case(view, adapter)
+    job = view.job
+    if job.metadata.deletion_timestamp is not None or adapter.unmanaged_reason(job) or adapter.finished(job):
+        return _NOTHING
+    remote = view.remote if not view.remote_lost else None
+    if remote is not None and (adapter.finished(remote) or adapter.is_active(remote) or not adapter.is_suspended(job)):
+        return JobDecision(actions=case.copied_status(remote))
+    patch = adapter.reset_status_patch(job)
+    return JobDecision(actions=(PatchJobStatus(patch),) if patch is not None else ())
 
 
 def resolve_priority(

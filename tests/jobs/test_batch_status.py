@@ -74,6 +74,13 @@ def _true(status: Status) -> set[str]:
         ),
         pytest.param({"startTime": EARLY}, COMPLETE, True, COMPLETE, id="a suspended job may start anew"),
         pytest.param(
+            {"active": 1},
+            {"active": 2, "startTime": STARTED},
+            True,
+            {"active": 2, "conditions": []},
+            id="a start that was taken away stays away as long as the job is being stopped",
+        ),
+        pytest.param(
             {"startTime": LATE},
             COMPLETE,
             False,

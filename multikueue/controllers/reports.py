@@ -1,0 +1,45 @@
+"""What Kueue says of the workers, for a manager that has no connections of its own: the Active conditions, and no more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from multikueue.api.meta import ObjectKey, find_condition
+from multikueue.api.multikueue import ACTIVE
+from multikueue.controllers.world import World
+from multikueue.dispatch.group import Reach
+from multikueue.runtime import DONE, Result
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """Reconciles the view of a worker with its MultiKueueCluster. It writes nothing."""
+
+    world: World
+
+    async def reconcile(self, name: str) -> Result:
+        self._read(name)
+        return DONE
+
+    async def read_all(self) -> None:
+        """All workers at once, before the first decision."""
+        for cluster in self.world.store.clusters:
+            self._read(cluster.metadata.name)
+
+    def _read(self, name: str) -> None:
+        store = self.world.store
+        cluster, worker = store.clusters.get(ObjectKey("", name)), store.worker(name)
+        condition = find_condition(cluster.status.conditions, ACTIVE) if cluster else None
+        active = condition is not None and condition.status == "True"
+        before = (worker.reach, worker.why)
+        worker.reach = Reach.CONNECTED if active else Reach.ISOLATED
+        worker.since = None if active else (condition and condition.last_transition_time) or worker.since
+        worker.why = "" if active else _why_not(cluster is not None, condition.message if condition else "")
+        if before != (worker.reach, worker.why):
+            store.reach_changed(name)
+
+
+def _why_not(exists: bool, message: str) -> str:
+    if not exists:
+        return "there is no such MultiKueueCluster"
+    return message or "Kueue has not said yet that it is active"

@@ -1,0 +1,49 @@
+"""How a decided status gets into a Workload of the manager cluster; nothing is written where nothing differs.
+
+`merge` is the cheap way, for a Workload whose status nobody else writes; `apply` the way beside Kueue, whose core clears
+by leaving out what it applied before (`api.shared`). Both hold only for the version that was decided on.
+"""
+
+from __future__ import annotations
+
+import structlog
+
+from multikueue.api.kinds import WORKLOADS
+from multikueue.api.render import difference, status_patch
+from multikueue.api.shared import KUEUE_ADMISSION, applied, our_part, shared_part
+from multikueue.api.workload import Workload, WorkloadStatus
+from multikueue.controllers.world import World
+from multikueue.kube.client import FIELD_MANAGER
+
+log = structlog.get_logger()
+
+
+async def merge(world: World, local: Workload, status: WorkloadStatus) -> Workload:
+    """The workload with that status, by a merge patch of what differs. Raises as `Client` does; Conflict: look again."""
+    patch = difference(local.status, status)
+    if not patch:
+        return local
+    body = status_patch(local, patch)
+    return _written(world, await world.manager.merge_patch(WORKLOADS, local.key, body, subresource="status"), patch)
+
+
+async def apply(world: World, local: Workload, status: WorkloadStatus) -> Workload:
+    """The workload with that status, applied in the name of Kueue's core. Raises as `merge` does.
+
+    Conditions of our own go first, in a call of their own: what they say is why the rest changes.
+    """
+    parts = ((FIELD_MANAGER, our_part), (KUEUE_ADMISSION, shared_part))
+    for manager, part in parts:
+        patch = difference(part(local.status), part(status))
+        if patch:
+            answer = await world.manager.apply(
+                WORKLOADS, local.key, applied(local, part(status)), manager=manager, force=True, subresource="status"
+            )
+            local = _written(world, answer, patch)
+    return local
+
+
+def _written(world: World, answer: Workload, patch: dict[str, object]) -> Workload:
+    world.store.workloads.upsert(answer)
+    log.debug("workload.written", workload=str(answer.key), fields=sorted(patch))
+    return answer

@@ -1,0 +1,215 @@
+"""Roles as sets of watches, loops and tasks: what one process does is chosen here and nowhere else (design 2, docs/roles.md).
+
+Each deployment is one function that puts its controllers together. No controller asks which role it runs in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import anyio
+
+from multikueue.api import kinds
+from multikueue.api.kinds import Kind
+from multikueue.controllers.admission import Admission
+from multikueue.controllers.checks import Checks
+from multikueue.controllers.clusters import Clusters
+from multikueue.controllers.jobs import Jobs
+from multikueue.controllers.placements import PlacementWatch
+from multikueue.controllers.queues import Queues as QueueStatuses
+from multikueue.controllers.reports import Reports
+from multikueue.controllers.workloads import Dispatches, Nominations, Workloads
+from multikueue.controllers.world import World
+from multikueue.jobs.decide import mirror
+from multikueue.runtime import Priority, Result, WorkQueue, run_controller
+from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, STANDALONE, Role, Settings
+from multikueue.store.cache import Cache
+from multikueue.store.store import Store
+from multikueue.telemetry.metrics import Metrics
+
+__all__ = ["DEPLOYMENTS", "Deployment", "Loop", "Task", "Watch", "compose"]
+
+FIRST_CONTACT = 3.0
+"""Seconds that the workers get to connect before the first decision; one that is away must not hold up the rest."""
+
+Task = Callable[[], Coroutine[Any, Any, None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """One collection of the manager cluster (of one namespace, if given) and the cache that it fills."""
+
+    kind: Kind[Any]
+    cache: Cache[Any]
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A controller: so many workers take keys from the queue and reconcile them."""
+
+    name: str
+    queue: WorkQueue[Any]
+    reconcile: Callable[[Any], Awaitable[Result]]
+    workers: int = 1
+
+    async def run(self, metrics: Metrics) -> None:
+        failed = metrics.failing(self.name)
+        await run_controller(self.name, self.queue, self.reconcile, workers=self.workers, on_error=failed)
+
+
+async def _nobody() -> None:
+    """Nobody to wait for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """What one process does, in the order in which the manager starts it.
+
+    `watches` must be listed before anything else. `connections` and `cluster_loops` keep up what is known of the
+    workers; `contact` returns when there is enough of it for a first decision. `loops` and `tasks` act.
+    """
+
+    watches: tuple[Watch, ...]
+    connections: tuple[Task, ...] = ()
+    cluster_loops: tuple[Loop, ...]
+    contact: Task = _nobody
+    loops: tuple[Loop, ...]
+    tasks: tuple[Task, ...] = ()
+
+
+def compose(world: World, settings: Settings, admission: Admission) -> Deployment:
+    """The deployment for the settings' roles. A queue that none of its loops serves is closed: keys end there."""
+    deployment = DEPLOYMENTS[settings.roles](world, settings, admission)
+    served = {id(loop.queue) for loop in (*deployment.cluster_loops, *deployment.loops)}
+    for queue in world.queues.all():
+        if id(queue) not in served:
+            queue.close()
+    return deployment
+
+
+def standalone(world: World, settings: Settings, admission: Admission) -> Deployment:
+    """All there is on the manager cluster: takes in jobs, gives quota, dispatches."""
+    store, queues, concurrency = world.store, world.queues, settings.dispatch.concurrency
+    clusters = Clusters(world, settings.dispatch, settings.cluster.namespace)
+    placements = PlacementWatch(world)
+    statuses = QueueStatuses(world)
+    return Deployment(
+        watches=(
+            Watch(kinds.NAMESPACES, store.namespaces),
+            Watch(kinds.RESOURCE_FLAVORS, store.flavors),
+            Watch(kinds.COHORTS, store.cohorts),
+            Watch(kinds.WORKLOAD_PRIORITY_CLASSES, store.priority_classes),
+            Watch(kinds.PRIORITY_CLASSES, store.pod_priority_classes),
+            *_fleet(store),
+            *_queues(store),
+            *_credentials(store, settings),
+            Watch(kinds.WORKLOADS, store.workloads),
+            Watch(kinds.JOBS, store.jobs),
+        ),
+        connections=(clusters.run, placements.run),
+        cluster_loops=(Loop("clusters", queues.clusters, clusters.reconcile, workers=4),),
+        contact=lambda: _first_contact(store, clusters, placements),
+        loops=(
+            Loop("jobs", queues.jobs, Jobs(world).reconcile, concurrency),
+            Loop("workloads", queues.workloads, Workloads(world).reconcile, concurrency),
+            Loop("checks", queues.checks, Checks(world).reconcile),
+            Loop("cluster queues", queues.cluster_queues, statuses.reconcile_cluster_queue, workers=2),
+            Loop("local queues", queues.local_queues, statuses.reconcile_local_queue, workers=4),
+        ),
+        tasks=(lambda: admission.run(world), lambda: _sweep(world)),
+    )
+
+
+def beside_kueue(world: World, settings: Settings, _: Admission) -> Deployment:
+    """In the place of Kueue's own MultiKueue: Kueue keeps jobs and quota, we own the admission check."""
+    store, queues, concurrency = world.store, world.queues, settings.dispatch.concurrency
+    clusters = Clusters(world, settings.dispatch, settings.cluster.namespace)
+    placements = PlacementWatch(world)
+    return Deployment(
+        watches=(
+            *_fleet(store),
+            *_queues(store),
+            *_credentials(store, settings),
+            Watch(kinds.WORKLOADS, store.workloads),
+            Watch(kinds.JOBS, store.jobs),
+        ),
+        connections=(clusters.run, placements.run),
+        cluster_loops=(Loop("clusters", queues.clusters, clusters.reconcile, workers=4),),
+        contact=lambda: _first_contact(store, clusters, placements),
+        loops=(
+            Loop("jobs", queues.jobs, Jobs(world, decide=mirror).reconcile, concurrency),
+            Loop("workloads", queues.workloads, Dispatches(world).reconcile, concurrency),
+            Loop("checks", queues.checks, Checks(world).reconcile),
+        ),
+        tasks=(lambda: _sweep(world),),
+    )
+
+
+def external_dispatcher(world: World, settings: Settings, _: Admission) -> Deployment:
+    """The brain of Kueue's own MultiKueue: only names the workers; speaks to none, and takes Kueue's word for them."""
+    store, queues = world.store, world.queues
+    reports, placements = Reports(world), PlacementWatch(world)
+    return Deployment(
+        watches=(*_fleet(store), *_queues(store), Watch(kinds.WORKLOADS, store.workloads)),
+        connections=(placements.run,),
+        cluster_loops=(Loop("clusters", queues.clusters, reports.reconcile),),
+        contact=lambda: _first_reports(reports, placements),
+        loops=(Loop("workloads", queues.workloads, Nominations(world).reconcile, settings.dispatch.concurrency),),
+    )
+
+
+Compose = Callable[[World, Settings, Admission], Deployment]
+
+DEPLOYMENTS: Mapping[frozenset[Role], Compose] = {
+    STANDALONE: standalone,
+    BESIDE_KUEUE: beside_kueue,
+    EXTERNAL_DISPATCHER: external_dispatcher,
+}
+"""Exactly those that `settings` lets pass."""
+
+
+def _fleet(store: Store) -> tuple[Watch, ...]:
+    """What says which workers there are for whom."""
+    return (
+        Watch(kinds.MULTIKUEUE_CLUSTERS, store.clusters),
+        Watch(kinds.MULTIKUEUE_CONFIGS, store.configs),
+        Watch(kinds.ADMISSION_CHECKS, store.checks),
+    )
+
+
+def _queues(store: Store) -> tuple[Watch, ...]:
+    return (Watch(kinds.CLUSTER_QUEUES, store.cluster_queues), Watch(kinds.LOCAL_QUEUES, store.local_queues))
+
+
+def _credentials(store: Store, settings: Settings) -> tuple[Watch, ...]:
+    return (Watch(kinds.SECRETS, store.secrets, settings.cluster.namespace),)
+
+
+async def _first_reports(reports: Reports, placements: PlacementWatch) -> None:
+    await reports.read_all()
+    await placements.contact()
+
+
+async def _first_contact(store: Store, clusters: Clusters, placements: PlacementWatch) -> None:
+    """Give the workers a moment, so that a restart does not begin by telling everybody that none is there."""
+    await placements.contact()
+    with anyio.move_on_after(FIRST_CONTACT):
+        for cluster in store.clusters:
+            await clusters.contact(cluster.metadata.name)
+
+
+async def _sweep(world: World) -> None:
+    """Looks again at everything that is on a worker: heals what an event of ours may have missed."""
+    while True:
+        interval = world.settings.dispatch.gc_interval.total_seconds()
+        with anyio.move_on_after(interval or inf):
+            await world.settings.changed()  # the interval too may have changed
+            continue
+        world.metrics.sweeps.inc()
+        for worker in world.store.workers.values():
+            for key in worker.held():
+                world.queues.workloads.add(key, Priority.RESYNC)

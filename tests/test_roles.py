@@ -1,0 +1,104 @@
+"""What each role is made of: its watches and loops, and that nothing else is there to act."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import anyio
+import pytest
+
+from multikueue.api import kinds
+from multikueue.api.meta import ObjectKey
+from multikueue.roles import DEPLOYMENTS, Deployment
+from multikueue.runtime import WorkQueue
+from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, STANDALONE, Role, Settings
+from tests.controllers.table import Table, table
+
+pytestmark = pytest.mark.anyio
+
+FLEET = {"multikueueclusters", "multikueueconfigs", "admissionchecks"}
+QUEUES = {"clusterqueues", "localqueues"}
+QUOTA = {"namespaces", "resourceflavors", "cohorts", "workloadpriorityclasses", "priorityclasses"}
+EVERYBODY = FLEET | QUEUES | {"workloads"}
+
+
+def deployment(roles: frozenset[Role]) -> Deployment:
+    return table(roles=roles).deployment
+
+
+@pytest.mark.parametrize(
+    ("roles", "watched"),
+    [
+        pytest.param(STANDALONE, EVERYBODY | QUOTA | {"jobs", "secrets"}, id="standalone: everything"),
+        pytest.param(BESIDE_KUEUE, EVERYBODY | {"jobs", "secrets"}, id="beside Kueue: nothing that quota is made of"),
+        pytest.param(EXTERNAL_DISPATCHER, EVERYBODY, id="external dispatcher: neither jobs nor credentials"),
+    ],
+)
+async def test_what_is_watched(roles: frozenset[Role], watched: set[str]) -> None:
+    assert {watch.kind.plural for watch in deployment(roles).watches} == watched
+
+
+@pytest.mark.parametrize(
+    ("roles", "loops"),
+    [
+        pytest.param(
+            STANDALONE, {"jobs", "workloads", "checks", "cluster queues", "local queues"}, id="standalone: everything"
+        ),
+        pytest.param(BESIDE_KUEUE, {"jobs", "workloads", "checks"}, id="beside Kueue: no statuses of queues"),
+        pytest.param(EXTERNAL_DISPATCHER, {"workloads"}, id="external dispatcher: workloads alone"),
+    ],
+)
+async def test_what_acts(roles: frozenset[Role], loops: set[str]) -> None:
+    assert {loop.name for loop in deployment(roles).loops} == loops
+    assert [loop.name for loop in deployment(roles).cluster_loops] == ["clusters"]
+
+
+async def test_only_one_role_gives_quota() -> None:
+    """The cycle of admission is a task of the standalone manager alone; the sweep of the workers is the other one."""
+    assert [len(deployment(roles).tasks) for roles in (STANDALONE, BESIDE_KUEUE, EXTERNAL_DISPATCHER)] == [2, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("roles", "closed"),
+    [
+        pytest.param(STANDALONE, set(), id="standalone"),
+        pytest.param(BESIDE_KUEUE, {"cluster_queues", "local_queues"}, id="beside Kueue"),
+        pytest.param(
+            EXTERNAL_DISPATCHER, {"jobs", "checks", "cluster_queues", "local_queues"}, id="external dispatcher"
+        ),
+    ],
+)
+async def test_keys_that_nobody_looks_at_do_not_pile_up(roles: frozenset[Role], closed: set[str]) -> None:
+    world = table(roles=roles)
+    touch_everything(world)
+    fixed = ("jobs", "workloads", "checks", "clusters", "cluster_queues", "local_queues")
+    waiting = {name: getattr(world.queues, name).depth() for name in fixed}
+    assert {name for name, depth in waiting.items() if not sum(depth.waiting) + depth.delayed} == closed
+
+
+def touch_everything(world: Table) -> None:
+    key = next(iter(world.store.local_queues)).key
+    touched = world.store.touched
+    touched.workload(key)
+    touched.job(key)
+    touched.check("mk")
+    touched.cluster("w1")
+    touched.queue("cq", key)
+
+
+def test_each_valid_set_of_roles_has_its_deployment() -> None:
+    for roles in DEPLOYMENTS:
+        assert Settings(roles=roles).roles == roles
+    assert set(DEPLOYMENTS) == {STANDALONE, BESIDE_KUEUE, EXTERNAL_DISPATCHER}
+
+
+@pytest.mark.parametrize("roles", [STANDALONE, BESIDE_KUEUE], ids=["standalone", "beside Kueue"])
+async def test_the_sweep_looks_again_at_what_workers_hold(roles: frozenset[Role]) -> None:
+    world = table(roles=roles, gc_interval=timedelta(milliseconds=5))
+    labels = {"kueue.x-k8s.io/multikueue-origin": "multikueue"}
+    world.workers["w1"].put(kinds.WORKLOADS, {"metadata": {"name": "left", "namespace": "team", "labels": labels}})
+    world.queues.workloads = WorkQueue()  # the event was missed
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(world.deployment.tasks[-1])
+        assert await world.queues.workloads.get() == ObjectKey("team", "left")
+        tasks.cancel_scope.cancel()
