@@ -1,4 +1,4 @@
-"""Generic controller machinery over keys: work queue, controller loop, supervisor, back-off, clock.
+"""Generic controller machinery over keys: work queue, controller loop, supervisor, back-off, clock, mandate.
 
 Here belongs what keeps work going whatever it is about; nothing here knows Kubernetes, and no decision of the domain is
 made here. The room imports `errors` only. `controllers` write the reconcile functions that this room runs, `manager`
@@ -8,24 +8,34 @@ Two of the three places that may catch every `Exception` are here: the controlle
 the call of a strategy). Both let cancellation and `InvariantBroken` pass.
 """
 
+from multikueue.runtime.aside import Aside, Crowded, Overdue
 from multikueue.runtime.backoff import Backoff
 from multikueue.runtime.clock import Clock, SystemClock
 from multikueue.runtime.controller import DONE, Result, Terminal, run_controller
+from multikueue.runtime.files import watch_files
+from multikueue.runtime.mandate import Mandate
 from multikueue.runtime.queue import Closed, Depth, Priority, WorkQueue
+from multikueue.runtime.race import first
 from multikueue.runtime.supervisor import Failure, supervise
 
 __all__ = [
     "DONE",
+    "Aside",
     "Backoff",
     "Clock",
     "Closed",
+    "Crowded",
     "Depth",
     "Failure",
+    "Mandate",
+    "Overdue",
     "Priority",
     "Result",
     "SystemClock",
     "Terminal",
     "WorkQueue",
+    "first",
     "run_controller",
     "supervise",
+    "watch_files",
 ]

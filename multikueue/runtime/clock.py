@@ -22,6 +22,17 @@ class Clock(Protocol):
         """Waits; a checkpoint even if `seconds` is 0."""
 
 
+def boot_time() -> float:
+    """Seconds since the machine started, those it was suspended for included where the system can tell.
+
+    For leave that must not outlast a nap: `monotonic` stands still while a laptop or a virtual machine sleeps.
+    """
+    return time.clock_gettime(_BOOT) if _BOOT is not None else time.monotonic()
+
+
+_BOOT: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+
+
 class SystemClock:
     """The machine's clock."""
 

@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 import structlog
 
-from multikueue.errors import ClusterUnreachable, Conflict, MultiKueueError, Throttled, Unauthorized
+from multikueue.errors import ClusterUnreachable, Conflict, MultiKueueError, NotLeading, Throttled, Unauthorized
 from multikueue.runtime.failures import describe, is_expected, is_fatal, leaves
 from multikueue.runtime.queue import Closed, WorkQueue
 
@@ -92,7 +92,7 @@ def _log_retry(error: Exception, *, delay: timedelta, failures: int) -> None:
     facts = {"error": describe(error), "retry_after": round(delay.total_seconds(), 3), "failures": failures}
     if not is_expected(error):
         log.error("reconcile.crashed", **facts, exc_info=error)
-    elif all(isinstance(leaf, Conflict) for leaf in leaves(error)):
+    elif all(isinstance(leaf, (Conflict, NotLeading)) for leaf in leaves(error)):
         log.debug("reconcile.conflicted", **facts)
     elif failures < LASTING and all(isinstance(leaf, (ClusterUnreachable, Unauthorized)) for leaf in leaves(error)):
         log.debug("reconcile.failed", **facts)  # its connection tells of it, once instead of once per key

@@ -34,6 +34,7 @@ class Closed(MultiKueueError):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Depth:
     """How full a queue is: keys that wait by priority, that wait for their time, that are worked on, that failed last.
+    And `taken`, how often a key was handed to a worker so far.
 
     A key that is worked on and was added again meanwhile counts in both places.
     """
@@ -42,6 +43,7 @@ class Depth:
     delayed: int
     processing: int
     failing: int
+    taken: int
 
 
 class _Timer(NamedTuple):
@@ -70,6 +72,8 @@ class WorkQueue(Generic[K]):
         self._again: dict[K, Priority] = {}
         self._failures: dict[K, int] = {}
         self._getters: deque[asyncio.Future[None]] = deque()
+        self._taken = 0
+        self._idle: asyncio.Future[None] | None = None
         self._closed = False
 
     def __len__(self) -> int:
@@ -85,6 +89,7 @@ class WorkQueue(Generic[K]):
             delayed=len(self._timers),
             processing=len(self._processing),
             failing=len(self._failures),
+            taken=self._taken,
         )
 
     def add(self, key: K, priority: Priority = Priority.LIVE) -> None:
@@ -134,6 +139,7 @@ class WorkQueue(Generic[K]):
                     key, _ = keys.popitem(last=False)
                     del self._place[key]
                     self._processing.add(key)
+                    self._taken += 1
                     return key
             await self._woken()
         raise Closed("the work queue is closed")
@@ -141,6 +147,9 @@ class WorkQueue(Generic[K]):
     def done(self, key: K) -> None:
         """The worker has finished with the key, well or not. Raises KeyError if nobody had it."""
         self._processing.remove(key)
+        if self._idle is not None and not self._processing:
+            self._idle.set_result(None)
+            self._idle = None
         priority = self._again.pop(key, None)
         if priority is not None:
             self.add(key, priority)
@@ -157,6 +166,12 @@ class WorkQueue(Generic[K]):
         self._again.clear()
         while self._getters:
             self._wake_one()
+
+    async def drained(self) -> None:
+        """Waits until no worker has a key. For a closed queue, which gives out no more."""
+        while self._processing:
+            self._idle = self._idle or asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._idle)
 
     def _enqueue(self, key: K, priority: Priority) -> None:
         place = self._place.get(key)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 
 import anyio
 import pytest
 
 from multikueue.runtime import Clock, SystemClock
+from multikueue.runtime.clock import boot_time
 
 
 def test_now_has_the_zone_utc() -> None:
@@ -26,3 +28,9 @@ async def test_sleep_waits_on_the_event_loop() -> None:
     before = anyio.current_time()
     await SystemClock().sleep(90)
     assert anyio.current_time() == pytest.approx(before + 90)
+
+
+def test_the_boot_clock_runs_on_and_counts_naps() -> None:
+    before = boot_time()
+    assert boot_time() >= before
+    assert before >= time.monotonic() - 0.001, "a suspension is never taken away"

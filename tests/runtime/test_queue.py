@@ -278,7 +278,7 @@ async def test_depth_says_how_full_it_is() -> None:
     work.add_after("later", SECOND)
     work.retry("failed")
 
-    assert work.depth() == Depth(waiting=(1, 1, 1), delayed=2, processing=1, failing=1)
+    assert work.depth() == Depth(waiting=(1, 1, 1), delayed=2, processing=1, failing=1, taken=1)
     assert len(work) == 3
 
 
@@ -321,3 +321,42 @@ async def test_nothing_is_lost_and_nothing_runs_twice_at_a_time_among_many_worke
         work.close()
 
     assert seen == wanted
+
+
+async def test_a_queue_is_drained_when_the_last_worker_is_done() -> None:
+    work = queue()
+    for key in ("a", "b", "c"):
+        work.add(key)
+    await work.get()
+    await work.get()
+    ended: list[float] = []
+
+    async def end(key: str, after: float) -> None:
+        await anyio.sleep(after)
+        work.done(key)
+        ended.append(after)
+
+    work.close()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(end, "a", 1)
+        tasks.start_soon(end, "b", 3)
+        await work.drained()
+        assert ended == [1, 3]
+
+
+async def test_a_queue_nobody_works_on_is_drained_already() -> None:
+    work = queue()
+    work.add("a")
+    work.close()
+    await work.drained()
+
+
+async def test_who_gives_up_waiting_for_the_drain_disturbs_nobody() -> None:
+    work = queue()
+    work.add("a")
+    await work.get()
+    work.close()
+    with anyio.move_on_after(1):
+        await work.drained()
+    work.done("a")
+    await work.drained()

@@ -1,0 +1,43 @@
+"""Lease (coordination.k8s.io/v1) as a candidate reads and writes it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from multikueue.api.meta import Object, Value, decoder
+
+__all__ = ["Lease", "LeaseSpec", "record_of", "render_micro_time"]
+
+
+class LeaseSpec(Value):
+    """Who holds a lease: nobody if `holder_identity` is empty. The times are for people; nothing is judged by them."""
+
+    holder_identity: str = ""
+    lease_duration_seconds: int = 0
+    acquire_time: datetime | None = None
+    renew_time: datetime | None = None
+    lease_transitions: int = 0
+
+
+class Lease(Object):
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_decode_spec = decoder(LeaseSpec)
+
+
+def record_of(lease: Lease | None) -> LeaseSpec:
+    """What a lease says. One that says nothing we understand is as good as empty, and an empty one is nobody's yet."""
+    if lease is None:
+        return LeaseSpec()
+    try:
+        return _decode_spec(lease.spec)
+    except msgspec.DecodeError:
+        return LeaseSpec()
+
+
+def render_micro_time(when: datetime) -> str:
+    """RFC 3339 with six digits and a Z, as Kubernetes writes metav1.MicroTime."""
+    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

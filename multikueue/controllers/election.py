@@ -1,0 +1,132 @@
+"""Who may take the lease, and when: pure. Never do two mandates overlap, as long as nobody forges a release.
+
+- The lease is judged by how long *we* have seen it unchanged, on our clock. The times in it are never compared with
+  ours, so clocks may differ as they like; they need only run at about the same speed.
+- A holder acts until `renew_deadline` after the start of its last successful renewal. Everybody else saw that renewal
+  later than that, and waits `lease_duration` from then on, which is longer.
+- A lease that was deleted, emptied or filled with garbage does not prove that its holder has stopped: it counts as held
+  by somebody unknown. Only the release that a holder writes as its last word makes the lease free at once.
+- All writes name the version they are based on, so of two candidates at the same instant one gets a Conflict.
+
+Records are those of Kubernetes' own components: `kubectl get lease` shows the holder, and the release is client-go's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from math import ceil
+from typing import Any
+
+from multikueue.api.lease import Lease, LeaseSpec, record_of, render_micro_time
+
+__all__ = ["Candidate", "Claim", "Lost", "Sighting", "Step", "Wait", "claimed", "released", "sight", "step"]
+
+LONGEST = 3600
+"""Seconds. No holder of ours asks for a longer lease (see the settings), so a record with more is garbage."""
+
+RELEASED = 1
+"""What client-go and we write as the duration of a lease that is given back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One process that wants the lease; seconds. 0 < retry_period < renew_deadline < lease_duration."""
+
+    identity: str
+    lease_duration: float
+    renew_deadline: float
+    retry_period: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """The lease as seen last, None if there was none, and since when (our clock) it has not changed."""
+
+    lease: Lease | None
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Write that we hold the lease, over this very version of it; create it if None."""
+
+    over: Lease | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """It is somebody's, for so many seconds at least."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """We held it, and somebody else does now."""
+
+    to: str
+
+
+Step = Claim | Wait | Lost
+
+
+def sight(last: Sighting | None, lease: Lease | None, now: float) -> Sighting:
+    """What we know after reading the lease; `now` is the time when the answer was there."""
+    return last if last is not None and _same(last.lease, lease) else Sighting(lease, now)
+
+
+def step(seen: Sighting, candidate: Candidate, *, leads: bool, now: float) -> Step:
+    """What to do about the lease. `leads` tells whether our mandate is valid.
+
+    A leader puts back what nobody else may have taken meanwhile: a lease that is gone or says nothing.
+    """
+    record = record_of(seen.lease)
+    if record.holder_identity == candidate.identity:
+        return Claim(seen.lease)
+    if leads:
+        return Lost(record.holder_identity) if record.holder_identity else Claim(seen.lease)
+    wait = 0.0 if _is_released(record) else seen.since + _patience(record, candidate) - now
+    return Wait(wait) if wait > 0 else Claim(seen.lease)
+
+
+def claimed(over: Lease | None, candidate: Candidate, now: datetime) -> dict[str, Any]:
+    """The spec that says that we hold the lease as of `now` (wall clock)."""
+    record = record_of(over)
+    spec = {
+        "holderIdentity": candidate.identity,
+        "leaseDurationSeconds": ceil(candidate.lease_duration),
+        "renewTime": render_micro_time(now),
+    }
+    if record.holder_identity == candidate.identity:
+        return spec
+    return spec | {"acquireTime": spec["renewTime"], "leaseTransitions": _transitions(over, record)}
+
+
+def released(now: datetime) -> dict[str, Any]:
+    """The spec that gives the lease back: our last word on it."""
+    at = render_micro_time(now)
+    return {"holderIdentity": "", "leaseDurationSeconds": RELEASED, "renewTime": at, "acquireTime": at}
+
+
+def _same(one: Lease | None, other: Lease | None) -> bool:
+    return _version(one) == _version(other)
+
+
+def _version(lease: Lease | None) -> tuple[str, str] | None:
+    return None if lease is None else (lease.metadata.uid, lease.metadata.resource_version)
+
+
+def _is_released(record: LeaseSpec) -> bool:
+    return not record.holder_identity and record.lease_duration_seconds == RELEASED
+
+
+def _patience(record: LeaseSpec, candidate: Candidate) -> float:
+    """How long the lease must stay unchanged until it is nobody's: what its holder asked for, and never less than what
+    we would ask for, since somebody else may have written it."""
+    asked = record.lease_duration_seconds
+    return max(asked, candidate.lease_duration) if 0 < asked <= LONGEST else candidate.lease_duration
+
+
+def _transitions(over: Lease | None, record: LeaseSpec) -> int:
+    return 0 if over is None else max(0, record.lease_transitions) + 1

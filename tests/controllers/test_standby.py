@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from multikueue.api import kinds
+from multikueue.api.meta import ObjectKey
+from multikueue.controllers.standby import Bystander, look_at_all
+from multikueue.runtime import WorkQueue
+from tests.controllers.table import CHECK, NAMESPACE, QUEUE, Table
+
+pytestmark = pytest.mark.anyio
+
+
+@dataclass
+class Notes:
+    """What is to be looked at."""
+
+    taken: set[tuple[str, Any]] = field(default_factory=set)
+
+    def workload(self, key: ObjectKey) -> None:
+        self.taken.add(("workload", str(key)))
+
+    def job(self, key: ObjectKey) -> None:
+        self.taken.add(("job", str(key)))
+
+    def queue(self, cluster_queue: str, local_queue: ObjectKey | None) -> None:
+        self.taken.add(("queue", (cluster_queue, str(local_queue))))
+
+    def check(self, name: str) -> None:
+        self.taken.add(("check", name))
+
+    def cluster(self, name: str) -> None:
+        self.taken.add(("cluster", name))
+
+    def admission(self) -> None:
+        self.taken.add(("admission", None))
+
+
+async def test_a_bystander_looks_after_its_connections_and_notes_nothing_else() -> None:
+    clusters: WorkQueue[str] = WorkQueue()
+    bystander = Bystander(clusters)
+    bystander.workload(ObjectKey("ns", "w"))
+    bystander.job(ObjectKey("ns", "j"))
+    bystander.queue("main", ObjectKey("ns", "q"))
+    bystander.check("mk")
+    bystander.admission()
+    assert len(clusters) == 0
+
+    bystander.cluster("w1")
+    assert len(clusters) == 1
+
+
+async def test_who_takes_over_looks_at_everything_once() -> None:
+    table = Table(workers=2)
+    local = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": {"namespace": NAMESPACE, "name": "w"},
+    }
+    table.manager.put(kinds.WORKLOADS, local | {"spec": {"queueName": QUEUE, "podSets": []}})
+    left = {"kueue.x-k8s.io/multikueue-origin": "multikueue"}
+    orphan = local | {"metadata": {"namespace": NAMESPACE, "name": "orphan", "labels": left}}
+    table.workers["w2"].put(kinds.WORKLOADS, orphan | {"spec": {"queueName": QUEUE, "podSets": []}})
+    notes = Notes()
+
+    look_at_all(table.store, notes)
+
+    assert notes.taken >= {
+        ("workload", f"{NAMESPACE}/w"),
+        ("workload", f"{NAMESPACE}/orphan"),
+        ("check", CHECK),
+        ("cluster", "w1"),
+        ("cluster", "w2"),
+        ("admission", None),
+    }
+    assert any(kind == "queue" and key[1] != "None" for kind, key in notes.taken)
+    assert any(kind == "queue" and key[1] == "None" for kind, key in notes.taken)

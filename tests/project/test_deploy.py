@@ -1,0 +1,208 @@
+"""The manifests of deploy/ agree with each other and with the program. No kubectl is needed to see that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from multikueue import __version__, settings
+from multikueue.controllers.visibility import CERTIFICATE_SECRET as VISIBILITY_SECRET
+from multikueue.controllers.webhooks import CERTIFICATE_SECRET, CONFIGURATION
+from multikueue.settings import LeaderElection, Settings, Shutdown
+from multikueue.web.visibility import GROUP, VERSIONS
+from tests.project.files import ROOT, objects
+
+DEPLOY = ROOT / "deploy"
+OVERLAYS = {
+    "standalone": {"jobs", "quota", "dispatch"},
+    "beside-kueue": {"dispatch"},
+    "external-dispatcher": {"nominate"},
+}
+ACCOUNT = "multikueue-manager"
+NAMESPACE = Settings().cluster.namespace
+SELECTED = {"app.kubernetes.io/name": "multikueue", "app.kubernetes.io/component": "manager"}
+Body = dict[str, Any]
+
+
+def kustomization(folder: Path) -> Body:
+    found: Body = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    return found
+
+
+def folders_of(folder: Path) -> list[Path]:
+    """A kustomization and all that it is made of."""
+    here = kustomization(folder)
+    parts = [(folder / part).resolve() for part in (*here.get("resources", ()), *here.get("components", ()))]
+    return [folder, *(inner for part in parts if part.is_dir() for inner in folders_of(part))]
+
+
+def bodies(overlay: str) -> list[Body]:
+    """The objects of an overlay as they are in the files."""
+    files = (
+        folder / name
+        for folder in folders_of(DEPLOY / "overlays" / overlay)
+        for name in kustomization(folder).get("resources", ())
+        if (folder / name).is_file()
+    )
+    return [body for file in files for body in objects(file.read_text())]
+
+
+def of_kind(overlay: str, kind: str) -> list[Body]:
+    return [body for body in bodies(overlay) if body["kind"] == kind]
+
+
+def rules(overlay: str, kind: str) -> list[Body]:
+    return [rule for role in of_kind(overlay, kind) for rule in role["rules"]]
+
+
+def configured(overlay: str) -> Settings:
+    return settings.load(DEPLOY / "overlays" / overlay / "multikueue.yaml")
+
+
+def container() -> Body:
+    (deployment,) = of_kind("standalone", "Deployment")
+    (only,) = deployment["spec"]["template"]["spec"]["containers"]
+    return dict(only)
+
+
+def ports(overlay: str) -> dict[str, int]:
+    """The named ports of the container, with those that components add."""
+    named = {port["name"]: port["containerPort"] for port in container()["ports"]}
+    for folder in folders_of(DEPLOY / "overlays" / overlay):
+        for patch in kustomization(folder).get("patches", ()):
+            for operation in yaml.safe_load(patch["patch"]):
+                named[operation["value"]["name"]] = operation["value"]["containerPort"]
+    return named
+
+
+def test_there_is_one_overlay_per_deployment() -> None:
+    assert {path.name for path in (DEPLOY / "overlays").iterdir()} == set(OVERLAYS)
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_the_settings_of_an_overlay_are_good_and_those_of_its_roles(overlay: str) -> None:
+    chosen = configured(overlay)
+
+    assert chosen.roles == OVERLAYS[overlay]
+    assert chosen.leader_election.enabled, "there are two replicas"
+    assert chosen.log.format == "json"
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_the_ports_are_those_of_the_settings(overlay: str) -> None:
+    chosen, named = configured(overlay), ports(overlay)
+    expected = {"probes": chosen.probes.port, "metrics": chosen.metrics.port}
+    if chosen.webhook.enabled:
+        expected["webhook"] = chosen.webhook.port
+    if chosen.visibility.enabled:
+        expected["visibility"] = chosen.visibility.port
+
+    assert named == expected
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_each_service_leads_to_a_port_and_is_the_one_the_program_names(overlay: str) -> None:
+    chosen = configured(overlay)
+    services = {service["metadata"]["name"]: service["spec"] for service in of_kind(overlay, "Service")}
+    wanted = {"multikueue-metrics"}
+    wanted |= {chosen.webhook.service_name} if chosen.webhook.enabled else set()
+    wanted |= {chosen.visibility.service_name} if chosen.visibility.enabled else set()
+
+    assert set(services) == wanted
+    for spec in services.values():
+        (port,) = spec["ports"]
+        assert port["targetPort"] in ports(overlay)
+        assert spec.get("selector", SELECTED) == SELECTED
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_every_binding_binds_a_role_that_is_there_to_the_account(overlay: str) -> None:
+    (account,) = of_kind(overlay, "ServiceAccount")
+    assert account["metadata"]["name"] == ACCOUNT
+    for kind in ("Role", "ClusterRole"):
+        roles = {role["metadata"]["name"] for role in of_kind(overlay, kind)}
+        bound = {binding["roleRef"]["name"] for binding in of_kind(overlay, f"{kind}Binding")}
+        assert bound == roles
+        for binding in of_kind(overlay, f"{kind}Binding"):
+            (subject,) = binding["subjects"]
+            assert (subject["kind"], subject["name"]) == ("ServiceAccount", ACCOUNT)
+            assert subject.get("namespace", NAMESPACE) == NAMESPACE
+            assert ("namespace" in subject) == (kind == "ClusterRole"), "kustomize fills it in where it can"
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_no_right_is_wider_than_it_must_be(overlay: str) -> None:
+    for rule in [*rules(overlay, "Role"), *rules(overlay, "ClusterRole")]:
+        assert "*" not in {*rule["verbs"], *rule["resources"], *rule["apiGroups"]}
+        assert not {"update", "deletecollection", "escalate", "bind", "impersonate"} & set(rule["verbs"])
+    reached = {resource for rule in rules(overlay, "ClusterRole") for resource in rule["resources"]}
+    assert not {"secrets", "leases", "pods"} & reached, "not in the whole cluster"
+
+
+def named(rules: list[Body], resource: str) -> set[str]:
+    """The names of objects of a resource that may be read and written by name."""
+    return {name for rule in rules if resource in rule["resources"] for name in rule.get("resourceNames", ())}
+
+
+def test_rights_by_name_are_those_of_the_programs_objects() -> None:
+    own, everywhere = rules("standalone", "Role"), rules("standalone", "ClusterRole")
+
+    assert named(own, "leases") == {LeaderElection().resource_name}
+    assert named(own, "secrets") == {CERTIFICATE_SECRET, VISIBILITY_SECRET}
+    assert named(everywhere, "mutatingwebhookconfigurations") == {CONFIGURATION.name}
+    assert named(everywhere, "apiservices") == {f"{version}.{GROUP}" for version in VERSIONS}
+
+
+def test_it_runs_without_any_privilege() -> None:
+    (deployment,) = of_kind("standalone", "Deployment")
+    pod, security = deployment["spec"]["template"]["spec"], container()["securityContext"]
+
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert security["readOnlyRootFilesystem"] is True
+    assert security["allowPrivilegeEscalation"] is False
+    assert security["capabilities"] == {"drop": ["ALL"]}
+    assert pod["serviceAccountName"] == ACCOUNT
+
+
+def test_two_replicas_are_replaced_one_by_one_and_have_time_to_stop() -> None:
+    (deployment,) = of_kind("standalone", "Deployment")
+    spec = deployment["spec"]
+    (budget,) = of_kind("standalone", "PodDisruptionBudget")
+
+    assert spec["replicas"] == 2
+    assert spec["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
+    assert budget["spec"]["minAvailable"] == 1
+    grace = Shutdown().grace_period.total_seconds()
+    assert spec["template"]["spec"]["terminationGracePeriodSeconds"] >= grace + 5
+
+
+def test_it_has_requests_and_no_limit_of_cpu() -> None:
+    resources = container()["resources"]
+
+    assert set(resources["requests"]) == {"cpu", "memory"}
+    assert set(resources["limits"]) == {"memory"}, "a throttled leader may fail to renew in time"
+
+
+def test_it_reads_the_settings_where_they_are_mounted() -> None:
+    (deployment,) = of_kind("standalone", "Deployment")
+    (argument,) = [a for a in container()["args"] if a.startswith("--config=")]
+    mounts = {mount["name"]: mount["mountPath"] for mount in container()["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in deployment["spec"]["template"]["spec"]["volumes"]}
+
+    assert argument == f"--config={mounts['settings']}/multikueue.yaml"
+    for overlay in OVERLAYS:
+        (generated,) = kustomization(DEPLOY / "overlays" / overlay)["configMapGenerator"]
+        assert generated["name"] == volumes["settings"]["configMap"]["name"]
+        assert generated["files"] == ["multikueue.yaml"]
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_the_image_is_of_this_version(overlay: str) -> None:
+    (image,) = kustomization(DEPLOY / "overlays" / overlay)["images"]
+
+    assert image["name"] == container()["image"]
+    assert image["newTag"] == __version__

@@ -1,0 +1,81 @@
+"""What can be said about the image without building one. That its commands work is in tests/real."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from tests.project.files import ROOT, pyproject, read
+
+Instruction = tuple[str, str]
+
+
+def stages() -> list[list[Instruction]]:
+    """The instructions of each stage, from its FROM on."""
+    text = re.sub(r"^#.*\n", "", read("Dockerfile"), flags=re.MULTILINE).replace("\\\n", " ")
+    instructions = [tuple(line.split(None, 1)) for line in text.splitlines() if line.strip()]
+    found: list[list[Instruction]] = []
+    for word, rest in instructions:
+        if word == "FROM":
+            found.append([])
+        if found:
+            found[-1].append((word, rest))
+    return found
+
+
+def said(stage: list[Instruction], word: str) -> list[str]:
+    return [rest for instruction, rest in stage if instruction == word]
+
+
+def test_what_builds_is_not_in_the_image() -> None:
+    build, final = stages()
+
+    assert build[0][1].endswith("-slim AS build")
+    assert final[0][1].endswith("-slim")
+    assert [copy.split()[0] for copy in said(final, "COPY")] == ["--from=build"]
+    assert said(final, "RUN") == ["python -m pip uninstall --yes --quiet --root-user-action ignore pip"]
+
+
+def test_both_stages_have_the_same_python_and_one_we_support() -> None:
+    build, final = stages()
+    (version,) = re.findall(r"^ARG PYTHON=(.*)$", read("Dockerfile"), re.MULTILINE)
+
+    assert build[0][1].split()[0] == final[0][1]
+    minimum = pyproject()["project"]["requires-python"].removeprefix(">=")
+    assert tuple(map(int, version.split("."))) >= tuple(map(int, minimum.split(".")))
+
+
+def test_it_runs_as_nobody_in_particular() -> None:
+    """By number, or Kubernetes could not tell that it is not root."""
+    (user,) = said(stages()[1], "USER")
+
+    assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", user)
+
+
+def test_bytecode_is_compiled_after_all_is_installed() -> None:
+    runs = said(stages()[0], "RUN")
+
+    assert "pip" in runs[-2]
+    assert "install" in runs[-2]
+    assert shlex.split(runs[-1])[:3] == ["python", "-m", "compileall"]
+
+
+def test_what_is_installed_goes_where_it_is_found() -> None:
+    build, final = stages()
+    (venv,) = [shlex.split(run)[-1] for run in said(build, "RUN") if " venv " in run]
+
+    assert said(final, "COPY") == [f"--from=build {venv} {venv}"]
+    assert any(f"PATH={venv}/bin:$PATH" in env for env in said(final, "ENV"))
+    assert said(final, "ENTRYPOINT") == ['["multikueue"]']
+    assert "multikueue" in pyproject()["project"]["scripts"]
+
+
+def test_the_context_has_what_is_copied_and_no_more() -> None:
+    copied = {part for copy in said(stages()[0], "COPY") for part in copy.split()[:-1]}
+    let_in = {line.removeprefix("!") for line in read(".dockerignore").splitlines() if line.startswith("!")}
+
+    assert copied == let_in
+    assert all((ROOT / part).exists() for part in copied)
+    packages = set(pyproject()["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
+    project = pyproject()["project"]
+    assert copied == {"pyproject.toml", project["readme"], *project["license-files"], *packages}
