@@ -6,6 +6,7 @@ asked to do I/O, and what it assumes it can forget again.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -36,7 +37,7 @@ from multikueue.quota.pending import Reason, Waiting
 from multikueue.quota.snapshot import QueueSnapshot, snapshot
 from multikueue.quota.status import Problem
 from multikueue.quota.tree import Forest, Member, quotas
-from multikueue.quota.usage import Holding, Holdings, admission_amounts
+from multikueue.quota.usage import Holding, Holdings, Tally, admission_amounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +50,14 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cycle:
-    """What a cycle did: who got quota, whose verdict is new. Not `productive`: another one would do nothing now."""
+    """What a cycle did: at how many heads it looked, who got quota, whose verdict is new.
+
+    Not `productive`: another one would do nothing now.
+    """
 
     reserved: tuple[ObjectKey, ...] = ()
     pending: tuple[ObjectKey, ...] = ()
+    heads: int = 0
     productive: bool = False
 
 
@@ -318,7 +323,7 @@ class Engine:
             else:
                 changed += self._refuse(decision, now)
         self._settle(heads, reserved)
-        return Cycle(reserved=tuple(reserved), pending=tuple(changed), productive=bool(reserved))
+        return Cycle(reserved=tuple(reserved), pending=tuple(changed), heads=len(heads), productive=bool(reserved))
 
     def _prepare(self) -> None:
         if self._forest.stale:
@@ -470,6 +475,36 @@ class Engine:
     def required_checks(self, cluster_queue: str, flavors: Iterable[str]) -> tuple[str, ...]:
         """The checks a workload with these flavors needs, in spec order; without flavors, those that apply to all."""
         return self._catalog.required_checks(cluster_queue, flavors)
+
+    def tally(self, cluster_queue: str) -> Tally:
+        """What the workloads of a ClusterQueue hold now. To be read, and not kept."""
+        return self._holdings.queue(cluster_queue)
+
+    def local_tally(self, local_queue: ObjectKey) -> Tally:
+        """The same for a LocalQueue."""
+        return self._holdings.local_queue(local_queue)
+
+    def waiting_in(self, cluster_queue: str) -> tuple[Waiting, ...]:
+        """Who waits in a ClusterQueue, in queue order. To be read only."""
+        line = self._backlog.lines.get(cluster_queue)
+        return tuple(line.in_order()) if line else ()
+
+    def waiting(self, cluster_queue: str) -> tuple[int, int]:
+        """How many wait in a ClusterQueue: those to be looked at, and those parked until something changes. Nothing is
+        looked at in a queue that is not active (quota-engine 7)."""
+        line = self._backlog.lines.get(cluster_queue)
+        if line is None:
+            return 0, 0
+        return (line.size - line.asleep, line.asleep) if self.is_active(cluster_queue) else (0, line.size)
+
+    def waiting_by_local_queue(self, cluster_queue: str) -> tuple[Counter[ObjectKey], Counter[ObjectKey]]:
+        """The same by LocalQueue."""
+        line = self._backlog.lines.get(cluster_queue)
+        if line is None:
+            return Counter(), Counter()
+        everybody = Counter(waiting.local_queue for waiting in line)
+        parked = Counter(waiting.local_queue for waiting in line.sleeping())
+        return (everybody - parked, parked) if self.is_active(cluster_queue) else (Counter(), everybody)
 
     def pending_in(self, cluster_queue: str) -> tuple[ObjectKey, ...]:
         """Who waits in a ClusterQueue, in queue order."""

@@ -103,6 +103,11 @@ class PendingQueue:
     def size(self) -> int:
         return len(self._ready) + len(self._parked)
 
+    @property
+    def asleep(self) -> int:
+        """How many are parked until something changes."""
+        return len(self._parked)
+
     def push_or_update(self, waiting: Waiting, now: datetime) -> bool:
         """A pending workload was seen. Answers whether there is something new to look at."""
         parked = self._parked.get(waiting.key)
@@ -170,8 +175,16 @@ class PendingQueue:
             del self._ready[head.key]
         return head
 
+    def __iter__(self) -> Iterator[Waiting]:
+        yield from self._ready.values()
+        yield from self._parked.values()
+
     def in_order(self) -> Iterator[Waiting]:
         return iter(sorted((*self._ready.values(), *self._parked.values()), key=lambda waiting: waiting.rank))
+
+    def sleeping(self) -> Iterator[Waiting]:
+        """Those parked until something changes, in no order."""
+        return iter(self._parked.values())
 
     def parked(self, key: ObjectKey) -> Waiting | None:
         return self._parked.get(key)

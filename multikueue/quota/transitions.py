@@ -25,6 +25,7 @@ from multikueue.api.workload import (
     EvictionCount,
     SchedulingStats,
     WorkloadStatus,
+    without_nomination,
 )
 
 _REQUEUED_AT_ONCE = ("Preempted", "NodeFailures")
@@ -125,8 +126,7 @@ def evict(
     full_reason = f"{reason}DueTo{cause}" if cause else reason
     status = put_condition(status, EVICTED, "True", reason=full_reason, message=message, generation=generation, now=now)
     return replace(
-        reset_checks(status, now=now),
-        nominated_cluster_names=(),
+        without_nomination(reset_checks(status, now=now)),
         scheduling_stats=_counted(status.scheduling_stats, reason=reason, cause=cause),
     )
 
@@ -148,7 +148,7 @@ def reset_checks(status: WorkloadStatus, *, now: datetime) -> WorkloadStatus:
 
 
 def _without_clusters(status: WorkloadStatus) -> WorkloadStatus:
-    return replace(status, cluster_name=None, nominated_cluster_names=())
+    return replace(without_nomination(status), cluster_name=None)
 
 
 def _counted(stats: SchedulingStats | None, *, reason: str, cause: str) -> SchedulingStats:

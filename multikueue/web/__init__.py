@@ -1,6 +1,7 @@
-"""What the process serves: health, and the admission webhook with its certificates.
+"""What the process serves: health, metrics, the admission webhook, and the visibility API, with their certificates.
 
-`admission` and `certificates` are pure (bytes in, bytes out; the time is an argument), `server` owns the sockets.
-What the webhook does to a job is decided in `jobs`; whether the certificate and the webhook's registration are in
-place on the cluster is `controllers.webhooks`' concern. `manager` starts it first and stops it last.
+`admission`, `certificates`, `visibility` and `front_proxy` are pure (bytes or paths in, bytes or documents out; the time
+is an argument), `server` owns the sockets. What the webhook does to a job is decided in `jobs`, who waits is the quota
+engine's word; whether certificates and registrations are in place on the cluster is the concern of
+`controllers.webhooks` and `controllers.visibility`. `manager` starts it first and stops it last.
 """

@@ -1,7 +1,7 @@
-"""The sockets: plain HTTP for probes, TLS for the admission webhook.
+"""The sockets: plain HTTP for probes and metrics, TLS for the admission webhook and the visibility API.
 
     async with Server(ready=world.is_ready, lookup=store.dispatches) as server:
-        await server.serve_probes("0.0.0.0", 8081)
+        await server.serve_plain("0.0.0.0", 8081, probes=True, metrics=render)
         await server.serve_webhook("0.0.0.0", 9443, certificates.serving(data))
         ...
         server.load(certificates.serving(renewed))    # new connections get the new certificate; the port stays open
@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from tempfile import NamedTemporaryFile
 from types import TracebackType
 from typing import Self
@@ -23,6 +24,7 @@ from typing import Self
 import structlog
 from aiohttp import web
 
+from multikueue.telemetry.metrics import CONTENT_TYPE
 from multikueue.web.admission import Lookup, NotAReview, review
 from multikueue.web.certificates import Serving
 
@@ -37,59 +39,144 @@ _JSON = "application/json"
 Ready = Callable[[], str | None]
 """Why the process is not ready yet; None when it is."""
 
+Details = Callable[[], Mapping[str, str]]
+"""What readiness is made of: by name, what is wrong with it, or nothing when all is well."""
+
+Render = Callable[[], Awaitable[bytes]]
+"""The metrics, in the text format of Prometheus."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request to the visibility API. `common_name` is that of the verified client certificate, None without one;
+    `path` is decoded."""
+
+    common_name: str | None
+    headers: tuple[tuple[str, str], ...]
+    path: str
+    query: Mapping[str, str]
+
+
+Answerer = Callable[[Asked], Awaitable[tuple[int, bytes]]]
+"""Answers a GET with an HTTP status and JSON. Never raises."""
+
+
+class _Tls:
+    """A TLS context whose certificate can be exchanged while it serves."""
+
+    def __init__(self, certificate: Serving, *, client_ca: str = "") -> None:
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self.client_ca = client_ca
+        if client_ca:
+            self.context.load_verify_locations(cadata=client_ca)
+            self.context.verify_mode = ssl.CERT_OPTIONAL  # who has none is told so in HTTP
+        self._loaded: Serving | None = None
+        self.load(certificate)
+
+    def load(self, certificate: Serving) -> None:
+        if certificate != self._loaded:
+            _load_chain(self.context, certificate)
+            self._loaded = certificate
+
+
+@dataclass(slots=True)
+class _Listener:
+    """An open port."""
+
+    runner: web.AppRunner
+    port: int
+    tls: _Tls | None = None
+
+
+def _nothing() -> Mapping[str, str]:
+    return {}
+
 
 class Server:
-    """Owns the two listeners. `ready` and `lookup` are asked on every request and must answer from memory."""
+    """Owns the listeners. `ready`, `details` and `lookup` are asked on every request and must answer from memory."""
 
-    def __init__(self, *, ready: Ready, lookup: Lookup) -> None:
-        self._ready = ready
+    def __init__(self, *, ready: Ready, lookup: Lookup, details: Details = _nothing) -> None:
+        self._ready, self._details = ready, details
         self._lookup = lookup
-        self._runners: list[web.AppRunner] = []
-        self._tls: ssl.SSLContext | None = None
-        self._loaded: Serving | None = None
-        self._webhook_port: int | None = None
+        self._listeners: list[_Listener] = []
+        self._webhook: _Listener | None = None
+        self._visibility: _Listener | None = None
 
-    async def serve_probes(self, host: str, port: int) -> int:
-        """Serves /healthz and /readyz; answers with the port it listens on."""
+    async def serve_plain(self, host: str, port: int, *, probes: bool = False, metrics: Render | None = None) -> int:
+        """Serves the probes, or /metrics, or both; answers with the port it listens on."""
         app = web.Application()
-        app.router.add_get("/healthz", self._healthz)
-        app.router.add_get("/readyz", self._readyz)
-        return await self._listen(app, host, port)
+        if probes:
+            app.router.add_get("/healthz", self._healthz)
+            app.router.add_get("/readyz", self._readyz)
+            app.router.add_get("/readyz/{check}", self._readyz_of)
+        if metrics is not None:
+            app.router.add_get("/metrics", _exposing(metrics))
+        return (await self._listen(app, host, port)).port
 
     async def serve_webhook(self, host: str, port: int, certificate: Serving) -> int:
         """Serves the admission webhook over TLS; answers with the port it listens on. Called again, only loads."""
-        if self._webhook_port is not None:
+        if self._webhook is None:
+            app = web.Application(client_max_size=LARGEST_REVIEW)
+            app.router.add_post(WEBHOOK_PATH, self._review)
+            self._webhook = await self._listen(app, host, port, tls=_Tls(certificate))
+        else:
             self.load(certificate)
-            return self._webhook_port
-        app = web.Application(client_max_size=LARGEST_REVIEW)
-        app.router.add_post(WEBHOOK_PATH, self._review)
-        self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._tls.minimum_version = ssl.TLSVersion.TLSv1_2
-        self.load(certificate)
-        self._webhook_port = await self._listen(app, host, port, tls=self._tls)
-        return self._webhook_port
+        return self._webhook.port
 
     def load(self, certificate: Serving) -> None:
-        """Takes the certificate for all connections from now on; those open now keep theirs."""
-        if self._tls is None:
+        """Takes the webhook's certificate for all connections from now on; those open now keep theirs."""
+        if self._webhook is None or self._webhook.tls is None:
             raise RuntimeError("load a certificate after serve_webhook")
-        if certificate != self._loaded:
-            _load_chain(self._tls, certificate)
-            self._loaded = certificate
+        self._webhook.tls.load(certificate)
 
-    async def _listen(self, app: web.Application, host: str, port: int, *, tls: ssl.SSLContext | None = None) -> int:
+    async def serve_visibility(
+        self, host: str, port: int, certificate: Serving, *, client_ca: str, answer: Answerer
+    ) -> int:
+        """Serves the visibility API over TLS to clients with certificates of `client_ca` (PEM); answers with the port.
+
+        Called again, only loads the certificate. With another CA it listens anew, on the same port: what an old CA
+        signed must not be believed any longer.
+        """
+        running = self._visibility
+        if running is not None and running.tls is not None:
+            if running.tls.client_ca == client_ca:
+                running.tls.load(certificate)
+                return running.port
+            self._listeners.remove(running)
+            await running.runner.cleanup()
+            port = running.port
+        app = web.Application()
+        app.router.add_get("/{path:.*}", _answering(answer))
+        self._visibility = await self._listen(app, host, port, tls=_Tls(certificate, client_ca=client_ca))
+        return self._visibility.port
+
+    async def _listen(self, app: web.Application, host: str, port: int, *, tls: _Tls | None = None) -> _Listener:
         runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=GRACE_SECONDS)
-        self._runners.append(runner)
+        listener = _Listener(runner, port, tls)
+        self._listeners.append(listener)
         await runner.setup()
-        await web.TCPSite(runner, host, port, ssl_context=tls).start()
-        return int(runner.addresses[0][1])
+        await web.TCPSite(runner, host, port, ssl_context=tls.context if tls else None).start()
+        listener.port = int(runner.addresses[0][1])
+        return listener
 
     async def _healthz(self, _request: web.Request) -> web.Response:
         return web.Response(text="ok\n")
 
-    async def _readyz(self, _request: web.Request) -> web.Response:
+    async def _readyz(self, request: web.Request) -> web.Response:
+        """As Kubernetes has it: `ok`, or with `?verbose` (and whenever it is not ready) what readiness is made of."""
         problem = self._ready()
-        return web.Response(text="ok\n") if problem is None else web.Response(status=503, text=f"{problem}\n")
+        if problem is None and "verbose" not in request.query:
+            return web.Response(text="ok\n")
+        lines = [f"[{'-' if wrong else '+'}]{name} {wrong or 'ok'}" for name, wrong in self._details().items()]
+        verdict = "readyz check passed" if problem is None else problem
+        return web.Response(status=200 if problem is None else 503, text="\n".join((*lines, verdict, "")))
+
+    async def _readyz_of(self, request: web.Request) -> web.Response:
+        wrong = self._details().get(request.match_info["check"])
+        if wrong is None:
+            return web.Response(status=404, text="there is no such check\n")
+        return web.Response(status=503 if wrong else 200, text=f"{wrong or 'ok'}\n")
 
     async def _review(self, request: web.Request) -> web.Response:
         problem = self._ready()
@@ -109,10 +196,35 @@ class Server:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for runner in reversed(self._runners):
-            await runner.cleanup()
-        self._runners.clear()
-        self._webhook_port = None
+        for listener in reversed(self._listeners):
+            await listener.runner.cleanup()
+        self._listeners.clear()
+        self._webhook = self._visibility = None
+
+
+def _exposing(render: Render) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def expose(_request: web.Request) -> web.Response:
+        return web.Response(body=await render(), headers={"Content-Type": CONTENT_TYPE})
+
+    return expose
+
+
+def _answering(answer: Answerer) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def respond(request: web.Request) -> web.Response:
+        asked = Asked(_common_name(request), tuple(request.headers.items()), request.path, request.query)
+        code, body = await answer(asked)
+        return web.Response(status=code, body=body, content_type=_JSON)
+
+    return respond
+
+
+def _common_name(request: web.Request) -> str | None:
+    """Of the client's certificate, which TLS has verified by now."""
+    certificate = request.transport.get_extra_info("peercert") if request.transport else None
+    if not certificate:
+        return None
+    subject = (pair for part in certificate.get("subject", ()) for pair in part)
+    return next((value for name, value in subject if name == "commonName"), "")
 
 
 def _load_chain(context: ssl.SSLContext, certificate: Serving) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue import AdmissionCheck
 from multikueue.api.queues import ClusterQueue, LabelSelector
 from multikueue.api.workload import Admission, Workload, workload_spec
@@ -45,7 +47,7 @@ def test_a_workload_that_fits_is_reserved_and_counts_at_once() -> None:
 
     cycle = play.engine.cycle(play.now)
 
-    assert cycle == Cycle(reserved=(key_of("a"),), productive=True)
+    assert cycle == Cycle(reserved=(key_of("a"),), heads=1, productive=True)
     reservation = play.engine.reservation(key_of("a"))
     assert reservation
     assert reservation.cluster_queue == "cq"
@@ -65,7 +67,7 @@ def test_qe_005_a_refusal_says_why_once() -> None:
     play = Play.with_queue(cpu=4)
     play.submit(wants("a", cpu=5))
 
-    assert play.engine.cycle(play.now) == Cycle(pending=(key_of("a"),))
+    assert play.engine.cycle(play.now) == Cycle(pending=(key_of("a"),), heads=1)
     assert play.verdict("a").endswith("current podset request (5) > maximum capacity (4)")
     verdict = play.engine.verdict(key_of("a"))
     assert verdict
@@ -813,3 +815,46 @@ def test_assuming_and_forgetting_restores_the_queues(events: list[tuple[str, int
         play.engine.forget(key, play.now)
 
     assert {name: (play.used(name), play.engine.pending_in(name)) for name in ("a", "b")} == before
+
+
+# --- what others may look at -----------------------------------------------------------------------------------------
+
+
+def test_who_was_not_looked_at_is_told_apart_from_who_has_to_wait_for_a_change() -> None:
+    play = Play.with_queue(cpu=1)
+    play.submit(wants("a", cpu=2), wants("b", cpu=1))
+    lq = ObjectKey("default", "lq")
+    assert play.engine.waiting_by_local_queue("cq") == (Counter({lq: 2}), Counter())
+    assert play.engine.waiting("cq") == (2, 0)
+    play.run()
+    assert play.engine.waiting_by_local_queue("cq") == (Counter(), Counter({lq: 1}))
+    assert play.engine.waiting("cq") == (0, 1)
+    assert play.engine.waiting("unknown") == (0, 0)
+    assert play.engine.waiting_by_local_queue("unknown") == (Counter(), Counter())
+
+
+def test_in_a_queue_that_admits_nothing_nobody_is_about_to_be_looked_at() -> None:
+    play = Play.with_queue(cpu=1)
+    play.submit(wants("a", cpu=1))
+    play.apply(cluster_queue("cq").quota("default", cpu=1).stopped().build())
+    assert play.engine.waiting_by_local_queue("cq") == (Counter(), Counter({ObjectKey("default", "lq"): 1}))
+    assert play.engine.waiting("cq") == (0, 1)
+
+
+def test_the_line_of_a_queue_is_shown_as_it_stands_and_left_as_it_is() -> None:
+    play = Play.with_queue(cpu=0)
+    play.submit(wants("a", cpu=1), wants("b", cpu=1, age=5), wants("c", cpu=1).priority(9))
+    play.run()
+    due = play.engine.next_look(play.now)
+    shown = [waiting.key.name for waiting in play.engine.waiting_in("cq")]
+    assert shown == ["c", "b", "a"] == [key.name for key in play.engine.pending_in("cq")]
+    assert play.engine.next_look(play.now) == due
+    assert play.engine.waiting_in("unknown") == ()
+
+
+def test_a_cycle_says_at_how_many_heads_it_looked() -> None:
+    play = Play.with_queue(cpu=0)
+    assert play.engine.cycle(play.now).heads == 0
+    play.submit(wants("a", cpu=1))
+    assert play.engine.cycle(play.now).heads == 1
+    assert play.engine.cycle(play.now).heads == 0

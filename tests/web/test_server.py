@@ -8,9 +8,10 @@ from io import BytesIO
 
 import aiohttp
 import pytest
+import trustme
 
 from multikueue.web.certificates import Serving, renewed, serving
-from multikueue.web.server import LARGEST_REVIEW, WEBHOOK_PATH, Server
+from multikueue.web.server import LARGEST_REVIEW, WEBHOOK_PATH, Asked, Server
 from tests.web.builders import response_in, review_of
 
 pytestmark = pytest.mark.anyio
@@ -117,7 +118,7 @@ async def test_a_certificate_needs_a_webhook() -> None:
 )
 async def test_probes(problem: str | None, path: str, status: int, text: str) -> None:
     async with server(problem) as listening, aiohttp.ClientSession() as session:
-        port = await listening.serve_probes(HOST, 0)
+        port = await listening.serve_plain(HOST, 0, probes=True)
         async with session.get(f"http://{HOST}:{port}{path}") as response:
             assert (response.status, await response.text()) == (status, text)
 
@@ -125,7 +126,7 @@ async def test_probes(problem: str | None, path: str, status: int, text: str) ->
 async def test_leaving_closes_both_ports() -> None:
     served = certificate()
     async with server() as listening:
-        ports = [await listening.serve_probes(HOST, 0), await listening.serve_webhook(HOST, 0, served)]
+        ports = [await listening.serve_plain(HOST, 0, probes=True), await listening.serve_webhook(HOST, 0, served)]
     async with aiohttp.ClientSession() as session:
         for port in ports:
             with pytest.raises(aiohttp.ClientConnectorError):
@@ -134,7 +135,114 @@ async def test_leaving_closes_both_ports() -> None:
 
 async def test_a_port_that_is_taken_is_an_error_and_leaves_nothing_open() -> None:
     async with server() as first:
-        taken = await first.serve_probes(HOST, 0)
+        taken = await first.serve_plain(HOST, 0, probes=True)
         with pytest.raises(OSError, match="address already in use"):
             async with server() as second:
-                await second.serve_probes(HOST, taken)
+                await second.serve_plain(HOST, taken, probes=True)
+
+
+CHECKS = {"cache-jobs": "", "cache-workloads": "not listed yet"}
+
+
+@pytest.mark.parametrize(
+    ("problem", "path", "status", "lines"),
+    [
+        pytest.param(
+            None,
+            "/readyz?verbose",
+            200,
+            ["[+]cache-jobs ok", "[-]cache-workloads not listed yet", "readyz check passed"],
+            id="asked for details",
+        ),
+        pytest.param(
+            "waiting",
+            "/readyz",
+            503,
+            ["[+]cache-jobs ok", "[-]cache-workloads not listed yet", "waiting"],
+            id="not ready",
+        ),
+        pytest.param(None, "/readyz/cache-jobs", 200, ["ok"], id="one that is well"),
+        pytest.param(None, "/readyz/cache-workloads", 503, ["not listed yet"], id="one that is not"),
+        pytest.param(None, "/readyz/cache-none", 404, ["there is no such check"], id="one that there is not"),
+    ],
+)
+async def test_readiness_in_detail(problem: str | None, path: str, status: int, lines: list[str]) -> None:
+    made = Server(ready=lambda: problem, lookup=lambda *_: True, details=lambda: CHECKS)
+    async with made as listening, aiohttp.ClientSession() as session:
+        port = await listening.serve_plain(HOST, 0, probes=True)
+        async with session.get(f"http://{HOST}:{port}{path}") as response:
+            assert (response.status, (await response.text()).splitlines()) == (status, lines)
+
+
+@pytest.mark.parametrize(("probes", "status"), [(True, 200), (False, 404)], ids=["with probes", "alone"])
+async def test_metrics_are_served_with_the_probes_or_alone(probes: bool, status: int) -> None:
+    async def render() -> bytes:
+        return b"some_total 1\n"
+
+    async with server() as listening, aiohttp.ClientSession() as session:
+        port = await listening.serve_plain(HOST, 0, probes=probes, metrics=render)
+        async with session.get(f"http://{HOST}:{port}/metrics") as response:
+            assert (response.status, await response.read()) == (200, b"some_total 1\n")
+            assert response.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+        async with session.get(f"http://{HOST}:{port}/healthz") as response:
+            assert response.status == status
+
+
+class Proxy:
+    """An API server's front proxy: a CA, and sessions with certificates that it signed."""
+
+    def __init__(self) -> None:
+        self.ca = trustme.CA()
+
+    @property
+    def bundle(self) -> str:
+        return self.ca.cert_pem.bytes().decode()
+
+    @asynccontextmanager
+    async def session(self, served: Serving, name: str | None = "front-proxy") -> AsyncIterator[aiohttp.ClientSession]:
+        context = ssl.create_default_context(cadata=served.bundle.decode())
+        if name is not None:
+            self.ca.issue_cert("client.invalid", common_name=name).configure_cert(context)
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
+            yield session
+
+
+async def echo(asked: Asked) -> tuple[int, bytes]:
+    return 200, f"{asked.common_name} {asked.path} {dict(asked.query)}".encode()
+
+
+async def test_a_question_comes_with_the_name_in_the_clients_certificate() -> None:
+    served, proxy = certificate(), Proxy()
+    async with server() as listening:
+        port = await listening.serve_visibility(HOST, 0, served, client_ca=proxy.bundle, answer=echo)
+        url = f"https://{HOST}:{port}/apis/a%20b?limit=1"
+        async with proxy.session(served) as session, session.get(url) as response:
+            assert await response.text() == "front-proxy /apis/a b {'limit': '1'}"
+        async with proxy.session(served, None) as session, session.get(url) as response:
+            assert await response.text() == "None /apis/a b {'limit': '1'}"
+        async with proxy.session(served) as session, session.post(url) as response:
+            assert response.status == 405
+
+
+async def test_certificates_of_another_authority_are_not_believed_not_even_those_of_an_old_one() -> None:
+    served, old, new = certificate(), Proxy(), Proxy()
+    async with server() as listening:
+        port = await listening.serve_visibility(HOST, 0, served, client_ca=old.bundle, answer=echo)
+        url = f"https://{HOST}:{port}/apis"
+        async with old.session(served) as session, session.get(url) as response:
+            assert response.status == 200
+        assert await listening.serve_visibility(HOST, 0, served, client_ca=new.bundle, answer=echo) == port
+        async with new.session(served) as session, session.get(url) as response:
+            assert response.status == 200
+        async with old.session(served) as session:
+            with pytest.raises(aiohttp.ClientError):
+                await session.get(url)
+
+
+async def test_a_renewed_certificate_of_the_visibility_api_is_served_on_the_same_port() -> None:
+    first, second, proxy = certificate(), certificate(), Proxy()
+    async with server() as listening:
+        port = await listening.serve_visibility(HOST, 0, first, client_ca=proxy.bundle, answer=echo)
+        assert await listening.serve_visibility(HOST, 0, second, client_ca=proxy.bundle, answer=echo) == port
+        async with proxy.session(second) as session, session.get(f"https://{HOST}:{port}/apis") as response:
+            assert response.status == 200

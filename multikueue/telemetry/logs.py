@@ -1,18 +1,14 @@
-"""Logs and counters: how the shell says what happened.
+"""Logs: how the shell says what happened, in lines for machines or for people.
 
 Logs are events with fields, named `noun.verb` (`workload.dispatched`, `reconcile.failed`): `structlog.get_logger()`
 where one is needed, facts as keyword arguments, what holds for a whole reconcile bound once as context. A field holds a
-plain value, a key as `str(key)`; what JSON does not know becomes its `str`.
-
-Counters live in a `Metrics` that is handed in, never in globals. The pure rooms use neither.
+plain value, a key as `str(key)`; what JSON does not know becomes its `str`. docs/metrics.md lists the events.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
-from collections import Counter
-from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 import msgspec
@@ -21,7 +17,7 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from multikueue.settings import Log
 
-__all__ = ["Metrics", "configure"]
+__all__ = ["configure", "set_level"]
 
 
 def configure(log: Log, *, stream: BinaryIO | None = None) -> None:
@@ -33,9 +29,10 @@ def configure(log: Log, *, stream: BinaryIO | None = None) -> None:
     out = stream or sys.stderr.buffer
     terminal = out.isatty()
     as_json = log.format == "json" or (log.format == "auto" and not terminal)
+    set_level(log.level)
     structlog.configure(
         processors=[*_COMMON, *(_json() if as_json else _console(colors=terminal))],
-        wrapper_class=structlog.make_filtering_bound_logger(log.level),
+        wrapper_class=_Logger,
         context_class=dict,
         logger_factory=structlog.BytesLoggerFactory(out),
         cache_logger_on_first_use=True,
@@ -43,27 +40,15 @@ def configure(log: Log, *, stream: BinaryIO | None = None) -> None:
     _route_libraries()
 
 
-class Metrics:
-    """Counters by name and labels. One event loop owns it; reading takes a copy.
+class _Logger(structlog.make_filtering_bound_logger(logging.DEBUG)):  # type: ignore[misc]  # a class made on the spot
+    """The class of every logger. Loggers are kept once they are made, so a level is changed in their class."""
 
-    A name is a noun in the plural, such as `api_calls`; labels are values in an order that the name implies, such as
-    cluster, verb, kind and outcome.
-    """
 
-    def __init__(self) -> None:
-        self._counts: Counter[tuple[str, ...]] = Counter()
-
-    def count(self, name: str, *labels: str, by: int = 1) -> None:
-        self._counts[name, *labels] += by
-
-    def get(self, name: str, *labels: str) -> int:
-        """The sum over all counters of that name whose labels begin with these."""
-        wanted = (name, *labels)
-        return sum(count for key, count in self._counts.items() if key[: len(wanted)] == wanted)
-
-    def snapshot(self) -> Mapping[tuple[str, ...], int]:
-        """All counters now, by name and labels, sorted."""
-        return dict(sorted(self._counts.items()))
+def set_level(level: str) -> None:
+    """Changes the least important level shown, for every logger there is."""
+    for name, method in vars(structlog.make_filtering_bound_logger(level)).items():
+        if not name.startswith("__"):
+            setattr(_Logger, name, method)
 
 
 def _encode(value: Any) -> bytes:

@@ -1,4 +1,4 @@
-"""Logs as JSON or for people, and counters."""
+"""Logs as JSON or for people."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import structlog
 
 from multikueue.settings import Log
-from multikueue.telemetry import Metrics, configure
+from multikueue.telemetry import configure
 
 
 @pytest.fixture(autouse=True)
@@ -122,35 +122,3 @@ def test_warnings_of_libraries_go_the_same_way() -> None:
         "closed 3 connections",
         "warning",
     )
-
-
-def test_counters_count_by_name_and_labels() -> None:
-    metrics = Metrics()
-    metrics.count("api_calls", "worker-1", "POST")
-    metrics.count("api_calls", "worker-1", "POST")
-    metrics.count("api_calls", "manager", "PATCH", by=3)
-    metrics.count("api_calls_lost")
-    assert metrics.snapshot() == {
-        ("api_calls", "manager", "PATCH"): 3,
-        ("api_calls", "worker-1", "POST"): 2,
-        ("api_calls_lost",): 1,
-    }
-
-
-def test_a_sum_goes_over_all_counters_that_begin_alike() -> None:
-    metrics = Metrics()
-    metrics.count("api_calls", "worker-1", "POST")
-    metrics.count("api_calls", "worker-1", "PATCH", by=2)
-    metrics.count("api_calls", "manager", "PATCH", by=4)
-    assert metrics.get("api_calls") == 7
-    assert metrics.get("api_calls", "worker-1") == 3
-    assert metrics.get("api_calls", "worker-1", "PATCH") == 2
-    assert metrics.get("other") == 0
-
-
-def test_a_snapshot_does_not_see_later_counts() -> None:
-    metrics = Metrics()
-    metrics.count("api_calls")
-    before = metrics.snapshot()
-    metrics.count("api_calls")
-    assert before == {("api_calls",): 1}

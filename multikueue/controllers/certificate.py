@@ -1,0 +1,64 @@
+"""Keeps the certificate of a server of ours in a Secret that all replicas share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+import structlog
+
+from multikueue.api.kinds import SECRETS
+from multikueue.api.meta import ObjectKey
+from multikueue.errors import AlreadyExists, Conflict, NotFound
+from multikueue.kube.client import Client
+from multikueue.web.certificates import Serving, renewed, serving
+
+log = structlog.get_logger()
+
+MANAGED_BY = {"app.kubernetes.io/managed-by": "multikueue"}
+"""The label on what we keep on the manager cluster for ourselves."""
+
+# Writers of the same object, our replicas, take turns: this often somebody may be faster before we call it an error.
+_ATTEMPTS = 5
+
+
+async def keep_certificate(
+    client: Client, key: ObjectKey, *, names: Sequence[str], now: Callable[[], datetime]
+) -> Serving:
+    """The certificate in that Secret, for a server of these names, after it was created, renewed, or found good.
+
+    Raises as `Client` does, Conflict if the Secret does not come to rest.
+    """
+    for _ in range(_ATTEMPTS):
+        try:
+            return serving(await _settled(client, key, names, now()))
+        except (NotFound, AlreadyExists, Conflict):
+            continue
+    raise Conflict(409, "Conflict", f"Secret {key} keeps changing while we look at it")
+
+
+async def _settled(client: Client, key: ObjectKey, names: Sequence[str], now: datetime) -> dict[str, str]:
+    try:
+        found = await client.get(SECRETS, key)
+    except NotFound:
+        return await _create(client, key, names, now)
+    data = renewed(now, found.data, names=names)
+    if data != found.data:
+        patch = {"metadata": {"resourceVersion": found.metadata.resource_version}, "data": data}
+        await client.merge_patch(SECRETS, key, patch)
+        log.info("certificate.renewed", secret=str(key))
+    return data
+
+
+async def _create(client: Client, key: ObjectKey, names: Sequence[str], now: datetime) -> dict[str, str]:
+    data = renewed(now, {}, names=names)
+    body = {
+        "apiVersion": SECRETS.api_version,
+        "kind": SECRETS.kind,
+        "metadata": {"name": key.name, "namespace": key.namespace, "labels": MANAGED_BY},
+        "type": "kubernetes.io/tls",
+        "data": data,
+    }
+    await client.create(SECRETS, key.namespace, body)
+    log.info("certificate.created", secret=str(key))
+    return data

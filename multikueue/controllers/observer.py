@@ -1,0 +1,335 @@
+"""Looks on: counts and logs what happens to workloads, from the changes of the store and nothing else.
+
+Each line of the log and each count follows from the difference between an object as it was and as it is now. So nothing
+is said when nothing changed, nothing is said twice, and what somebody else did (Kueue beside us, an administrator) is told
+like what we did. It never acts and never fails what it watches.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import IntEnum
+from functools import partial
+from time import monotonic
+from typing import Any
+
+import structlog
+
+from multikueue.api.job import Job
+from multikueue.api.meta import ObjectKey
+from multikueue.api.workload import (
+    ADMITTED,
+    EVICTED,
+    FINISHED,
+    QUOTA_RESERVED,
+    REQUEUED,
+    AdmissionCheckState,
+    Workload,
+    workload_spec,
+)
+from multikueue.dispatch.group import attempt_of
+from multikueue.jobs.table import adapter_for
+from multikueue.store.store import Store
+from multikueue.store.worker import WorkerView, prebuilt_key
+from multikueue.telemetry.metrics import Metrics, QueueInstruments
+
+log = structlog.get_logger()
+
+
+class Milestone(IntEnum):
+    """The way of a workload, in order."""
+
+    NOWHERE = 0
+    SUBMITTED = 1
+    CREATED = 2
+    RESERVED = 3
+    COPIED = 4
+    ADMITTED = 5
+    JOB_CREATED = 6
+    READY = 7
+
+
+PHASES = ("", "", "workload_created", "quota_reserved", "first_copy", "admitted_remotely", "job_created", "ready")
+"""The label `phase` of the time it took to get to each milestone from the one before."""
+
+FINISHED_PHASE = "finished"
+
+
+@dataclass(slots=True)
+class _Story:
+    """What there is to remember of one workload: its queue, and how far it came, in seconds of a clock that never jumps.
+
+    `since` is when `reached` was reached; `began` when its job was first seen, None for a later attempt; `ended` when its
+    winner was seen to finish.
+    """
+
+    queue: ObjectKey
+    priority_class: str
+    generation: int
+    reached: Milestone = Milestone.NOWHERE
+    since: float = 0.0
+    began: float | None = None
+    ended: float | None = None
+
+
+@dataclass(slots=True)
+class Observer:
+    """Owner of its stories. `attach` it once, before the caches are filled; it tells nothing until `acting`.
+
+    `finished` counts the finished workloads that are there, by LocalQueue.
+    """
+
+    store: Store
+    metrics: Metrics
+    now: Callable[[], datetime]
+    seconds: Callable[[], float] = monotonic
+    acting: bool = False
+    finished: Counter[ObjectKey] = field(default_factory=Counter)
+    _submitted: dict[ObjectKey, float] = field(default_factory=dict)
+    _stories: dict[ObjectKey, _Story] = field(default_factory=dict)
+
+    def attach(self) -> None:
+        self.store.jobs.observe(self._job_changed)
+        self.store.workloads.observe(self._workload_changed)
+        self.store.observers.append(self)
+
+    # Workers.
+
+    def worker_met(self, worker: WorkerView) -> None:
+        worker.workloads.observe(partial(self._copy_changed, worker))
+        worker.jobs.observe(partial(self._remote_job_changed, worker))
+
+    def reach_changed(self, worker: WorkerView) -> None:
+        self.metrics.cluster_changes(worker.name, worker.reach.value).inc()
+
+    # The job, and how far its workload came.
+
+    def _job_changed(self, old: Job | None, new: Job | None) -> None:
+        if new is None:
+            assert old is not None
+            self._submitted.pop(old.key, None)
+        elif old is None and self.acting and adapter_for(new).queue_name(new):
+            self._submitted[new.key] = self.seconds()
+
+    def _reach(self, story: _Story, milestone: Milestone) -> None:
+        """Take the time since the milestone before, unless this one was reached already in this attempt."""
+        if story.reached is Milestone.NOWHERE or milestone <= story.reached:
+            return
+        now = self.seconds()
+        self.metrics.phases(PHASES[milestone]).observe(now - story.since)
+        story.reached, story.since = milestone, now
+        if milestone is Milestone.READY and story.began is not None:
+            self.metrics.dispatch.observe(now - story.began)
+
+    def _story(self, workload: Workload) -> _Story:
+        story = self._stories.get(workload.key)
+        if story is None:
+            spec = workload_spec(workload)
+            queue = ObjectKey(workload.metadata.namespace, spec.queue_name)
+            priority_class = spec.priority_class_ref.name if spec.priority_class_ref else ""
+            story = self._stories[workload.key] = _Story(queue, priority_class, workload.metadata.generation)
+        elif story.generation != workload.metadata.generation:
+            fresh = workload_spec(workload)
+            story.queue = ObjectKey(workload.metadata.namespace, fresh.queue_name)
+            story.priority_class = fresh.priority_class_ref.name if fresh.priority_class_ref else ""
+            story.generation = workload.metadata.generation
+        return story
+
+    # The local workload.
+
+    def _workload_changed(self, old: Workload | None, new: Workload | None) -> None:
+        self._count_finished(old, new)
+        if new is None:
+            assert old is not None
+            self._stories.pop(old.key, None)
+        elif self.acting:
+            if old is None:
+                self._created(new)
+            else:
+                self._status_changed(old, new)
+
+    def _count_finished(self, old: Workload | None, new: Workload | None) -> None:
+        was, is_ = old is not None and old.has(FINISHED), new is not None and new.has(FINISHED)
+        if was != is_:
+            changed = new or old
+            assert changed is not None
+            self.finished[ObjectKey(changed.metadata.namespace, workload_spec(changed).queue_name)] += is_ - was
+
+    def _created(self, new: Workload) -> None:
+        story, owner = self._story(new), self.store.owner(new)
+        began = self._submitted.pop(owner, None) if owner else None
+        log.info("workload.created", workload=str(new.key), queue=story.queue.name, job=owner.name if owner else None)
+        if began is not None:
+            story.reached, story.since, story.began = Milestone.SUBMITTED, began, began
+            self._reach(story, Milestone.CREATED)
+
+    def _status_changed(self, old: Workload, new: Workload) -> None:
+        before, after = _true(old), _true(new)
+        if after != before:
+            self._conditions_changed(new, before, after)
+        named = new.status.nominated_cluster_names
+        if named and named != old.status.nominated_cluster_names and not (after - before):
+            self._tell("workload.nominated", new, clusters=named)
+        if new.status.admission_checks != old.status.admission_checks:
+            self._checks_changed(old, new)
+
+    def _conditions_changed(self, new: Workload, before: frozenset[str], after: frozenset[str]) -> None:
+        gained = after - before
+        if QUOTA_RESERVED in gained:
+            self._reserved(new)
+        if ADMITTED in gained:
+            self._admitted(new)
+        if EVICTED in gained:
+            self._evicted(new)
+        if QUOTA_RESERVED in before - after and FINISHED not in after:
+            self._requeued(new)
+        if FINISHED in gained:
+            self._finished(new)
+
+    def _reserved(self, new: Workload) -> None:
+        story, queue = self._story(new), _cluster_queue(new)
+        wait = self._waited(new)
+        for instruments, labels in self._instruments(story, queue):
+            instruments.reserved(*labels, story.priority_class).inc()
+            instruments.reserved_wait(*labels, story.priority_class).observe(wait)
+        if story.reached is Milestone.CREATED:
+            self._reach(story, Milestone.RESERVED)
+        else:  # a later attempt, or one that was submitted before we began: its way is measured from here
+            story.reached, story.since, story.began = Milestone.RESERVED, self.seconds(), None
+        self._tell("workload.reserved", new, cluster_queue=queue, nominated=new.status.nominated_cluster_names)
+
+    def _admitted(self, new: Workload) -> None:
+        story, queue = self._story(new), _cluster_queue(new)
+        wait, reserved = self._waited(new), new.condition(QUOTA_RESERVED)
+        for instruments, labels in self._instruments(story, queue):
+            instruments.admitted(*labels, story.priority_class).inc()
+            instruments.admitted_wait(*labels, story.priority_class).observe(wait)
+            if new.status.admission_checks and reserved is not None:
+                checks = instruments.checks_wait(*labels, story.priority_class)
+                checks.observe(self._since(reserved.last_transition_time))
+        self._reach(story, Milestone.READY)
+        self._tell("workload.admitted", new, cluster=new.status.cluster_name)
+
+    def _evicted(self, new: Workload) -> None:
+        story, queue, condition = self._story(new), _cluster_queue(new), new.condition(EVICTED)
+        assert condition is not None
+        reason, _, cause = condition.reason.partition("DueTo")
+        for instruments, labels in self._instruments(story, queue):
+            instruments.evicted(*labels, reason, cause, story.priority_class).inc()
+        stats = new.status.scheduling_stats
+        if stats is None or sum(entry.count for entry in stats.evictions) <= 1:
+            self.metrics.evicted_once(queue, reason, cause, story.priority_class).inc()
+        self._tell("workload.evicted", new, reason=condition.reason, why=condition.message)
+
+    def _requeued(self, new: Workload) -> None:
+        state = new.status.requeue_state
+        facts: dict[str, Any] = {"attempts": state.count, "not_before": state.requeue_at} if state else {}
+        self._stories.pop(new.key, None)
+        log.info("workload.requeued", workload=str(new.key), **facts)
+
+    def _finished(self, new: Workload) -> None:
+        story, condition = self._story(new), new.condition(FINISHED)
+        assert condition is not None
+        for instruments, labels in self._instruments(story, _cluster_queue(new) or self._queue_of(story)):
+            instruments.finished(*labels, story.priority_class).inc()
+        if story.ended is not None:
+            self.metrics.phases(FINISHED_PHASE).observe(self.seconds() - story.ended)
+        self._tell("workload.finished", new, cluster=new.status.cluster_name, reason=condition.reason)
+        self._stories.pop(new.key, None)
+
+    def _checks_changed(self, old: Workload, new: Workload) -> None:
+        check = self.store.multikueue_check(new)
+        if check is None:
+            return
+        was, is_ = _check(old, check.metadata.name), _check(new, check.metadata.name)
+        if is_ is None or (was is not None and was.state == is_.state):
+            return
+        if is_.state == "Ready":
+            self.metrics.won(_cluster_queue(new), new.status.cluster_name or "").inc()
+        elif is_.state == "Retry":
+            self.metrics.retries(new.status.cluster_name or "").inc()
+            self._tell("workload.retried", new, cluster=new.status.cluster_name, why=is_.message)
+        elif is_.state == "Rejected":
+            self._tell("workload.rejected", new, why=is_.message)
+
+    # What is on a worker. Before all of it was seen once, what appears is not new.
+
+    def _copy_changed(self, worker: WorkerView, old: Workload | None, new: Workload | None) -> None:
+        if not (self.acting and worker.known):
+            return
+        if old is None:
+            assert new is not None
+            self._copied(worker, new)
+        elif _is_leaving(new) and not _is_leaving(old):
+            self.metrics.copies_removed(worker.name, self._why_removed(worker.name, old.key)).inc()
+        elif new is not None and (story := self._stories.get(new.key)) is not None:
+            if story.reached is Milestone.COPIED and new.has(ADMITTED):
+                self._reach(story, Milestone.ADMITTED)
+            if story.ended is None and new.has(FINISHED):
+                story.ended = self.seconds()
+
+    def _copied(self, worker: WorkerView, copy: Workload) -> None:
+        local = self.store.workloads.get(copy.key)
+        self.metrics.dispatched(_cluster_queue(local) if local else "", worker.name).inc()
+        if (story := self._stories.get(copy.key)) is not None:
+            self._reach(story, Milestone.COPIED)
+
+    def _why_removed(self, cluster: str, key: ObjectKey) -> str:
+        local = self.store.workloads.get(key)
+        if local is None:
+            return "orphan"
+        if local.metadata.deletion_timestamp is not None:
+            return "deleted"
+        if local.has(FINISHED):
+            return "finished"
+        winner = local.status.cluster_name or self.store.choices.get(key, ("", ""))[1]
+        return "lost" if winner and winner != cluster else "withdrawn"
+
+    def _remote_job_changed(self, worker: WorkerView, old: Job | None, new: Job | None) -> None:
+        if old is not None or new is None or not (self.acting and worker.known):
+            return
+        for key in prebuilt_key(new):
+            if (story := self._stories.get(key)) is not None:
+                self._reach(story, Milestone.JOB_CREATED)
+
+    # Small questions.
+
+    def _instruments(self, story: _Story, cluster_queue: str) -> tuple[tuple[QueueInstruments, tuple[str, ...]], ...]:
+        found: tuple[tuple[QueueInstruments, tuple[str, ...]], ...] = ((self.metrics.queues, (cluster_queue,)),)
+        if self.metrics.local_queues is not None:
+            found = (*found, (self.metrics.local_queues, (story.queue.name, story.queue.namespace)))
+        return found
+
+    def _queue_of(self, story: _Story) -> str:
+        local = self.store.local_queues.get(story.queue)
+        return local.spec.cluster_queue if local else ""
+
+    def _waited(self, workload: Workload) -> float:
+        """Seconds since it was queued, as Kueue counts them (quota-engine 7)."""
+        requeued = workload.condition(REQUEUED)
+        return self._since(requeued.last_transition_time if requeued else workload.metadata.creation_timestamp)
+
+    def _since(self, when: datetime | None) -> float:
+        return max(0.0, (self.now() - when).total_seconds()) if when is not None else 0.0
+
+    def _tell(self, event: str, workload: Workload, **facts: object) -> None:
+        log.info(event, workload=str(workload.key), attempt=attempt_of(workload).partition("/")[0], **facts)
+
+
+def _true(workload: Workload) -> frozenset[str]:
+    return frozenset(c.type for c in workload.status.conditions if c.status == "True")
+
+
+def _check(workload: Workload, name: str) -> AdmissionCheckState | None:
+    return next((c for c in workload.status.admission_checks if c.name == name), None)
+
+
+def _cluster_queue(workload: Workload) -> str:
+    return workload.status.admission.cluster_queue if workload.status.admission else ""
+
+
+def _is_leaving(item: Workload | None) -> bool:
+    return item is None or item.metadata.deletion_timestamp is not None

@@ -1,0 +1,367 @@
+"""The instruments: what happened since the process began, as counters and histograms of Prometheus.
+
+Names that begin with `kueue_` are Kueue's own (quota-engine 7, contract 6.1) and mean the same; ours begin with
+`multikueue_`. Nothing here survives a restart, which Prometheus expects of counters.
+
+Counting must cost next to nothing: API calls go into plain numbers, the rest is counted a few times per workload.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Generic, Protocol, TypeVar
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
+
+__all__ = [
+    "CONTENT_TYPE",
+    "KUEUE",
+    "KUEUES_MULTIKUEUE",
+    "MANAGER",
+    "Kept",
+    "Metrics",
+    "QueueInstruments",
+    "kueue_buckets",
+]
+
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+
+MANAGER = "(manager)"
+"""The label `cluster` of the manager cluster: no worker can be called like that."""
+
+KUEUE, KUEUES_MULTIKUEUE = "kueue_", "kueue_multikueue_"
+"""What Kueue's names begin with, and those of its MultiKueue."""
+
+LATENCIES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+CALLS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+# Go's client exposes no *_created samples either; they would only double the number of series.
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+
+def kueue_buckets(count: int) -> tuple[float, ...]:
+    """Kueue's buckets of seconds: 1, then 2.5 doubled again and again, so many in all (quota-engine 7)."""
+    return (1.0, *(2.5 * 2**power for power in range(count - 1)))
+
+
+class ApiCall(Protocol):
+    """What there is to know of one API call: `kube.client.Call`. `cluster` is empty for the manager."""
+
+    @property
+    def cluster(self) -> str: ...
+    @property
+    def verb(self) -> str: ...
+    @property
+    def plural(self) -> str: ...
+    @property
+    def subresource(self) -> str: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def seconds(self) -> float: ...
+
+
+_I = TypeVar("_I", Counter, Histogram)
+
+
+class Kept(Generic[_I]):
+    """An instrument with labels, whose children are kept by their labels: finding one again costs a tenth."""
+
+    __slots__ = ("_children", "_instrument")
+
+    def __init__(self, instrument: _I) -> None:
+        self._instrument: _I = instrument
+        self._children: dict[tuple[str, ...], _I] = {}
+
+    def __call__(self, *labels: str) -> _I:
+        child = self._children.get(labels)
+        if child is None:
+            child = self._children[labels] = self._instrument.labels(*labels)
+        return child
+
+
+@dataclass(frozen=True, slots=True)
+class QueueInstruments:
+    """What Kueue counts for a ClusterQueue or, with another prefix and labels, for a LocalQueue."""
+
+    reserved: Kept[Counter]
+    reserved_wait: Kept[Histogram]
+    admitted: Kept[Counter]
+    admitted_wait: Kept[Histogram]
+    checks_wait: Kept[Histogram]
+    evicted: Kept[Counter]
+    finished: Kept[Counter]
+
+    @classmethod
+    def of(cls, registry: CollectorRegistry, prefix: str, labels: tuple[str, ...], *, most: int) -> QueueInstruments:
+        """`most` is the number of buckets of the admission wait."""
+
+        def counter(name: str, text: str, *more: str) -> Kept[Counter]:
+            return Kept(Counter(f"kueue_{prefix}{name}", text, (*labels, *more), registry=registry))
+
+        def histogram(name: str, text: str, *, buckets: int = 14) -> Kept[Histogram]:
+            bounds, names = kueue_buckets(buckets), (*labels, "priority_class")
+            return Kept(Histogram(f"kueue_{prefix}{name}", text, names, buckets=bounds, registry=registry))
+
+        of = "per LocalQueue" if prefix else "per ClusterQueue"
+        return cls(
+            reserved=counter("quota_reserved_workloads", f"Workloads that got quota, {of}", "priority_class"),
+            reserved_wait=histogram(
+                "quota_reserved_wait_time_seconds",
+                f"Time from creation, or from the last requeueing, to the reservation of quota, {of}",
+            ),
+            admitted=counter("admitted_workloads", f"Workloads that were admitted, {of}", "priority_class"),
+            admitted_wait=histogram(
+                "admission_wait_time_seconds",
+                f"Time from creation, or from the last requeueing, to admission, {of}",
+                buckets=most,
+            ),
+            checks_wait=histogram(
+                "admission_checks_wait_time_seconds", f"Time from the reservation of quota to admission, {of}"
+            ),
+            evicted=counter("evicted_workloads", f"Evictions, {of}", "reason", "underlying_cause", "priority_class"),
+            finished=counter("finished_workloads", f"Workloads that finished, {of}", "priority_class"),
+        )
+
+
+class Metrics:
+    """All instruments. One event loop counts; `render` may run in another thread.
+
+    `role` is what the label `replica_role` says from now on: standalone, leader or follower, as in Kueue.
+    `local_queues` turns on the instruments per LocalQueue, which Kueue has behind a feature gate. `told` are the
+    beginnings of those names of Kueue's that are ours to expose: beside Kueue it exposes most of them itself.
+    """
+
+    def __init__(self, *, local_queues: bool = False, told: tuple[str, ...] = (KUEUE,)) -> None:
+        self.role, self._told = "standalone", told
+        self.registry = registry = CollectorRegistry()
+        self.queues = QueueInstruments.of(registry, "", ("cluster_queue",), most=16)
+        self.local_queues = (
+            QueueInstruments.of(registry, "local_queue_", ("name", "namespace"), most=14) if local_queues else None
+        )
+        self.evicted_once = Kept(
+            Counter(
+                "kueue_evicted_workloads_once",
+                "Workloads that were evicted for the first time, per ClusterQueue",
+                ("cluster_queue", "reason", "detailed_reason", "priority_class"),
+                registry=registry,
+            )
+        )
+        self.attempts = Kept(
+            Counter(
+                "kueue_admission_attempts", "Quota cycles that had a head to look at", ("result",), registry=registry
+            )
+        )
+        self.attempt_seconds = Kept(
+            Histogram(
+                "kueue_admission_attempt_duration_seconds", "Duration of these cycles", ("result",), registry=registry
+            )
+        )
+        self.dispatched = Kept(
+            Counter(
+                "kueue_multikueue_workloads_dispatched",
+                "Copies that were created on workers",
+                ("cluster_queue", "cluster"),
+                registry=registry,
+            )
+        )
+        self.won = Kept(
+            Counter(
+                "kueue_multikueue_workloads_admitted",
+                "Workloads whose MultiKueue check became Ready",
+                ("cluster_queue", "cluster"),
+                registry=registry,
+            )
+        )
+        self.phases = Kept(
+            Histogram(
+                "multikueue_dispatch_phase_duration_seconds",
+                "Time from the milestone before to this one, on the way of a workload",
+                ("phase",),
+                buckets=LATENCIES,
+                registry=registry,
+            )
+        )
+        self.dispatch = Histogram(
+            "multikueue_dispatch_duration_seconds",
+            "Time from when a job was first seen to when it was dispatched",
+            buckets=LATENCIES,
+            registry=registry,
+        )
+        self.copies_removed = Kept(
+            Counter(
+                "multikueue_copies_removed",
+                "Copies that left a worker, by why: lost (another worker won), finished, deleted, orphan, withdrawn",
+                ("cluster", "reason"),
+                registry=registry,
+            )
+        )
+        self.retries = Kept(
+            Counter(
+                "multikueue_retries",
+                "Workloads whose MultiKueue check became Retry, by the worker that had them",
+                ("cluster",),
+                registry=registry,
+            )
+        )
+        self._calls = _Calls()
+        registry.register(self._calls)
+        self.watch_failures = Kept(
+            Counter(
+                "multikueue_watch_failures",
+                "Failed attempts to list and watch, by cluster and resource",
+                ("cluster", "resource"),
+                registry=registry,
+            )
+        )
+        self.cluster_changes = Kept(
+            Counter(
+                "multikueue_cluster_status_changes",
+                "How often a worker became connected, suspect or isolated",
+                ("cluster", "status"),
+                registry=registry,
+            )
+        )
+        self.reconcile_errors = Kept(
+            Counter(
+                "multikueue_reconcile_errors",
+                "Reconciles that ended with an error, by its class; a Conflict only means to look again",
+                ("controller", "error"),
+                registry=registry,
+            )
+        )
+        self.strategy_failures = Kept(
+            Counter(
+                "multikueue_strategy_failures",
+                "How often a strategy raised, took too long or named nonsense",
+                ("strategy",),
+                registry=registry,
+            )
+        )
+        self.sweeps = Counter("multikueue_sweeps", "Sweeps over what is on the workers", registry=registry)
+        self.events = Kept(
+            Counter(
+                "multikueue_events",
+                "Kubernetes events by what became of them: sent, suppressed (said before, or too often) or lost",
+                ("reason", "outcome"),
+                registry=registry,
+            )
+        )
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+            collector(registry=registry)
+
+    def called(self, call: ApiCall) -> None:
+        """One API call: the client's `on_call`."""
+        self._calls.count(call)
+
+    def failing(self, controller: str) -> Callable[[object, Exception], None]:
+        """What to call with each key and error of a controller."""
+
+        def failed(_key: object, error: Exception) -> None:
+            for name in _names(error):
+                self.reconcile_errors(controller, name).inc()
+
+        return failed
+
+    def render(self, state: Iterable[Metric] = ()) -> bytes:
+        """Everything in the text format of Prometheus, after `state`. Takes milliseconds: call it in a thread."""
+        return generate_latest(_Exposition(self.registry, tuple(state), self.role, self._told))
+
+
+class _Tally:
+    """How often, how long in all, and how often within each bucket."""
+
+    __slots__ = ("buckets", "count", "seconds")
+
+    def __init__(self) -> None:
+        self.count, self.seconds, self.buckets = 0, 0.0, [0] * (len(CALLS) + 1)
+
+
+class _Calls(Collector):
+    """Requests and their duration: an instrument of our own, since it is used ten times per workload."""
+
+    def __init__(self) -> None:
+        self._tallies: dict[tuple[str, str, str, str, str], _Tally] = {}
+
+    def count(self, call: ApiCall) -> None:
+        key = (call.cluster, call.verb, call.plural, call.subresource, call.status)
+        tally = self._tallies.get(key)
+        if tally is None:
+            tally = self._tallies[key] = _Tally()
+        tally.count += 1
+        tally.seconds += call.seconds
+        tally.buckets[bisect_left(CALLS, call.seconds)] += 1
+
+    def collect(self) -> Iterator[Metric]:
+        requests = CounterMetricFamily(
+            "multikueue_api_requests",
+            "Requests to API servers as they went over the wire; code is the HTTP status of a success, else the error",
+            labels=("cluster", "verb", "resource", "code"),
+        )
+        durations: dict[tuple[str, str], _Tally] = {}
+        for (cluster, verb, plural, subresource, code), tally in tuple(self._tallies.items()):
+            resource = f"{plural}/{subresource}" if subresource else plural
+            requests.add_metric((cluster or MANAGER, verb, resource, code), tally.count)
+            total = durations.setdefault((cluster or MANAGER, verb), _Tally())
+            total.seconds += tally.seconds
+            total.buckets = [a + b for a, b in zip(total.buckets, tally.buckets, strict=True)]
+        yield requests
+        yield _durations(durations)
+
+
+def _durations(totals: Mapping[tuple[str, str], _Tally]) -> HistogramMetricFamily:
+    family = HistogramMetricFamily(
+        "multikueue_api_request_duration_seconds",
+        "Time until the answer was read; for a watch, until it began",
+        labels=("cluster", "verb"),
+    )
+    for labels, total in totals.items():
+        up_to = zip((*(str(bound) for bound in CALLS), "+Inf"), accumulate(total.buckets), strict=True)
+        family.add_metric(labels, list(up_to), total.seconds)
+    return family
+
+
+def _names(error: Exception) -> set[str]:
+    if isinstance(error, ExceptionGroup):
+        return {name for inner in error.exceptions for name in _names(inner)}
+    return {type(error).__name__}
+
+
+class _Exposition:
+    """What is exposed: Kueue's metrics all carry `replica_role`, which is put on here instead of at each count."""
+
+    def __init__(
+        self, registry: CollectorRegistry, state: tuple[Metric, ...], role: str, told: tuple[str, ...]
+    ) -> None:
+        self._registry, self._state, self._role, self._told = registry, state, role, told
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in (*self._state, *self._registry.collect()):
+            if not metric.name.startswith(KUEUE):
+                yield metric
+            elif metric.name.startswith(self._told):
+                yield self._with_role(metric)
+
+    def _with_role(self, metric: Metric) -> Metric:
+        marked = Metric(metric.name, metric.documentation, metric.type)
+        marked.samples = [
+            Sample(s.name, s.labels | {"replica_role": self._role}, s.value, s.timestamp, s.exemplar)
+            for s in metric.samples
+        ]
+        return marked

@@ -1,0 +1,100 @@
+"""Who asks, when the API server's aggregation layer asks for somebody: its client certificate, and what it says in headers.
+
+The API server proves itself with a certificate signed by the request header CA; only then do the headers count. CA, names
+and headers are published in the ConfigMap `kube-system/extension-apiserver-authentication`. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+import msgspec
+from cryptography import x509
+
+_USER_HEADERS = ("x-remote-user",)
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """Whom to believe: the CA bundle as PEM, the names it may go by (none: any), and its headers, in lower case."""
+
+    bundle: str
+    names: tuple[str, ...] = ()
+    user_headers: tuple[str, ...] = _USER_HEADERS
+    group_headers: tuple[str, ...] = ("x-remote-group",)
+    extra_prefixes: tuple[str, ...] = ("x-remote-extra-",)
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Somebody, as the API server knows them."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+class Unknown(Exception):  # says why, as a sentence
+    """Nobody we know: HTTP 401."""
+
+
+_PREFIX = "requestheader-"
+
+
+def trust_in(data: Mapping[str, str]) -> Trust:
+    """What the ConfigMap's data say. ValueError, naming the key, if there is no usable CA or a list is none."""
+    bundle = data.get(f"{_PREFIX}client-ca-file", "")
+    try:
+        found = x509.load_pem_x509_certificates(bundle.encode())
+    except ValueError:
+        found = []
+    if not found:
+        raise ValueError(f"{_PREFIX}client-ca-file: expected certificates in PEM, got {bundle[:40]!r}")
+    return Trust(
+        bundle=bundle,
+        names=_list(data, "allowed-names"),
+        user_headers=_lower(_list(data, "username-headers")) or _USER_HEADERS,
+        group_headers=_lower(_list(data, "group-headers")),
+        extra_prefixes=_lower(_list(data, "extra-headers-prefix")),
+    )
+
+
+def _list(data: Mapping[str, str], name: str) -> tuple[str, ...]:
+    text = data.get(f"{_PREFIX}{name}", "") or "[]"
+    try:
+        return msgspec.json.decode(text, type=tuple[str, ...])
+    except msgspec.DecodeError as error:
+        raise ValueError(f"{_PREFIX}{name}: expected a JSON list of strings, got {text[:80]!r}") from error
+
+
+def _lower(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name.lower() for name in names)
+
+
+def user_of(trust: Trust, common_name: str | None, headers: Iterable[tuple[str, str]]) -> User:
+    """The user on whose behalf the holder of a verified certificate asks; `common_name` is None without one.
+
+    Raises Unknown if there was no certificate, it goes by another name, or the headers name nobody.
+    """
+    if common_name is None:
+        raise Unknown("no client certificate of the API server's front proxy")
+    if trust.names and common_name not in trust.names:
+        raise Unknown(f"the client certificate is for {common_name!r}, expected one of {', '.join(trust.names)}")
+    sent = [(name.lower(), value) for name, value in headers]
+    name = next((value for wanted in trust.user_headers for header, value in sent if header == wanted and value), "")
+    if not name:
+        raise Unknown("the front proxy names no user")
+    groups = tuple(value for header, value in sent if header in trust.group_headers)
+    return User(name, groups, _extra(trust, sent))
+
+
+def _extra(trust: Trust, sent: Iterable[tuple[str, str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    found: dict[str, tuple[str, ...]] = {}
+    for header, value in sent:
+        prefix = next((prefix for prefix in trust.extra_prefixes if header.startswith(prefix)), None)
+        if prefix is not None:
+            key = unquote(header.removeprefix(prefix))
+            found[key] = (*found.get(key, ()), value)
+    return tuple(sorted(found.items()))

@@ -1,0 +1,196 @@
+"""The visibility API: who waits in a queue, and at which place (quota-engine 5.5). Paths in, documents out; pure.
+
+It is served behind the API server's aggregation layer, as Kueue serves it: group `visibility.kueue.x-k8s.io`, versions
+v1beta2 and v1beta1, with the documents of discovery that the aggregation layer asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from multikueue.api.meta import ObjectKey, OwnerReference, render_time
+from multikueue.quota.pending import Waiting
+
+GROUP = "visibility.kueue.x-k8s.io"
+VERSIONS = ("v1beta2", "v1beta1")
+SUBRESOURCE = "pendingworkloads"
+SUMMARY = "PendingWorkloadsSummary"
+
+LIMIT = 1000
+"""Workloads in one answer, unless the question says otherwise."""
+
+_LARGEST = 2**63 - 1
+
+Lines = Callable[[str], Sequence[Waiting] | None]
+"""Who waits in a ClusterQueue, in queue order; None if there is no such ClusterQueue."""
+
+Routes = Callable[[ObjectKey], str | None]
+"""The ClusterQueue behind a LocalQueue; None if there is no such LocalQueue."""
+
+
+class Refused(Exception):
+    """No answer to that question, in the words of a Kubernetes Status."""
+
+    def __init__(self, code: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.code, self.reason, self.message = code, reason, message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discovery:
+    """Asks which groups, versions and resources there are; `document` is the answer."""
+
+    path: str
+    document: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """Asks who waits in a ClusterQueue, or with `namespace`, in a LocalQueue: at most `limit` from `offset` on."""
+
+    version: str
+    name: str
+    namespace: str = ""
+    offset: int = 0
+    limit: int = LIMIT
+
+    @property
+    def resource(self) -> str:
+        return "localqueues" if self.namespace else "clusterqueues"
+
+
+Question = Discovery | Pending
+
+
+def question(path: str, query: Mapping[str, str]) -> Question:
+    """What a GET asks for. `path` is decoded. Raises Refused: 404 for an unknown path, 400 for a bad parameter."""
+    document = _DOCUMENTS.get(path.rstrip("/"))
+    if document is not None:
+        return Discovery(path=path, document=document)
+    match path.split("/"):
+        case ["", "apis", group, version, *rest] if group == GROUP and version in VERSIONS:
+            match rest:
+                case ["clusterqueues", name, sub] if name and sub == SUBRESOURCE:
+                    return _pending(version, name, "", query)
+                case ["namespaces", namespace, "localqueues", name, sub] if namespace and name and sub == SUBRESOURCE:
+                    return _pending(version, name, namespace, query)
+    raise Refused(404, "NotFound", "the server could not find the requested resource")
+
+
+def _pending(version: str, name: str, namespace: str, query: Mapping[str, str]) -> Pending:
+    offset, limit = _number(query, "offset"), _number(query, "limit")
+    return Pending(version=version, name=name, namespace=namespace, offset=offset, limit=limit or LIMIT)
+
+
+def _number(query: Mapping[str, str], name: str) -> int:
+    text = query.get(name, "") or "0"
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else -1
+    if not 0 <= number <= _LARGEST:
+        raise Refused(400, "BadRequest", f"query parameter {name}: expected a whole number of 0 or more, got {text!r}")
+    return number
+
+
+def answer(asked: Pending, *, lines: Lines, routes: Routes) -> dict[str, Any]:
+    """The PendingWorkloadsSummary. Raises Refused (404) if there is no such queue."""
+    cluster_queue = routes(ObjectKey(asked.namespace, asked.name)) if asked.namespace else asked.name
+    line = lines(cluster_queue) if cluster_queue is not None else ()
+    if line is None or cluster_queue is None:
+        kind = asked.resource.removesuffix("s")
+        raise Refused(404, "NotFound", f'{kind}.{GROUP} "{asked.name}" not found')
+    places = _places(line)
+    if asked.namespace:
+        key = ObjectKey(asked.namespace, asked.name)
+        places = (place for place in places if place[0].local_queue == key)
+    shown = list(places)[asked.offset : asked.offset + asked.limit]
+    return {
+        "kind": SUMMARY,
+        "apiVersion": f"{GROUP}/{asked.version}",
+        "metadata": {},
+        "items": [_item(*place) for place in shown],
+    }
+
+
+def _places(line: Iterable[Waiting]) -> Iterator[tuple[Waiting, int, int]]:
+    """Each with its place in the ClusterQueue and in its LocalQueue, from 0 on."""
+    before: dict[ObjectKey, int] = {}
+    for place, waiting in enumerate(line):
+        local_place = before.get(waiting.local_queue, 0)
+        before[waiting.local_queue] = local_place + 1
+        yield waiting, place, local_place
+
+
+def _item(waiting: Waiting, place: int, local_place: int) -> dict[str, Any]:
+    meta = waiting.workload.metadata
+    created = meta.creation_timestamp
+    return {
+        "metadata": {
+            "name": meta.name,
+            "namespace": meta.namespace,
+            "creationTimestamp": render_time(created) if created else None,
+            **(
+                {"ownerReferences": [_owner(owner) for owner in meta.owner_references]} if meta.owner_references else {}
+            ),
+        },
+        "priority": waiting.spec.priority,
+        "localQueueName": waiting.spec.queue_name,
+        "positionInClusterQueue": place,
+        "positionInLocalQueue": local_place,
+    }
+
+
+def _owner(owner: OwnerReference) -> dict[str, str]:
+    return {"apiVersion": owner.api_version, "kind": owner.kind, "name": owner.name, "uid": owner.uid}
+
+
+def status(refused: Refused) -> dict[str, Any]:
+    """The Status that tells of a refusal."""
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": refused.message,
+        "reason": refused.reason,
+        "code": refused.code,
+    }
+
+
+# Documents of discovery.
+
+
+def _version(version: str) -> dict[str, str]:
+    return {"groupVersion": f"{GROUP}/{version}", "version": version}
+
+
+def _resources(version: str) -> dict[str, Any]:
+    def resource(name: str, singular: str, *, namespaced: bool, verbs: list[str]) -> dict[str, Any]:
+        what = {"name": name, "singularName": singular, "kind": SUMMARY}
+        return {**what, "namespaced": namespaced, "verbs": verbs}
+
+    # The queues themselves are here because a subresource needs a resource; they can't be asked for.
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": f"{GROUP}/{version}",
+        "resources": [
+            resource("clusterqueues", "clusterqueue", namespaced=False, verbs=[]),
+            resource(f"clusterqueues/{SUBRESOURCE}", "", namespaced=False, verbs=["get"]),
+            resource("localqueues", "localqueue", namespaced=True, verbs=[]),
+            resource(f"localqueues/{SUBRESOURCE}", "", namespaced=True, verbs=["get"]),
+        ],
+    }
+
+
+_GROUP_DOCUMENT: Mapping[str, Any] = {
+    "name": GROUP,
+    "versions": [_version(version) for version in VERSIONS],
+    "preferredVersion": _version(VERSIONS[0]),
+}
+
+_DOCUMENTS: Mapping[str, Mapping[str, Any]] = {
+    "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_GROUP_DOCUMENT]},
+    f"/apis/{GROUP}": {"kind": "APIGroup", "apiVersion": "v1", **_GROUP_DOCUMENT},
+    **{f"/apis/{GROUP}/{version}": _resources(version) for version in VERSIONS},
+}

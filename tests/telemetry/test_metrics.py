@@ -1,0 +1,115 @@
+"""The instruments, and what Prometheus reads of them."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from multikueue.errors import Conflict, Throttled
+from multikueue.kube.client import Call
+from multikueue.telemetry.metrics import KUEUE, KUEUES_MULTIKUEUE, MANAGER, Metrics, kueue_buckets
+
+
+def read(metrics: Metrics) -> dict[str, dict[frozenset[tuple[str, str]], float]]:
+    found: dict[str, dict[frozenset[tuple[str, str]], float]] = {}
+    for family in text_string_to_metric_families(metrics.render().decode()):
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[frozenset(sample.labels.items())] = sample.value
+    return found
+
+
+def labels(**pairs: str) -> frozenset[tuple[str, str]]:
+    return frozenset(pairs.items())
+
+
+def call(cluster: str = "w1", *, status: str = "201", seconds: float = 0.003, subresource: str = "") -> Call:
+    return Call(cluster, "create", "workloads", subresource, status, seconds)
+
+
+def test_buckets_are_kueues() -> None:
+    assert kueue_buckets(5) == (1, 2.5, 5, 10, 20)
+    assert len(kueue_buckets(14)) == 14
+    assert kueue_buckets(14)[-1] == 10240
+
+
+def test_calls_are_counted_by_cluster_verb_resource_and_outcome() -> None:
+    metrics = Metrics()
+    for each in (call(), call(), call(status="Conflict"), call(""), call(subresource="status")):
+        metrics.called(each)
+    requests = read(metrics)["multikueue_api_requests_total"]
+    assert requests == {
+        labels(cluster="w1", verb="create", resource="workloads", code="201"): 2,
+        labels(cluster="w1", verb="create", resource="workloads", code="Conflict"): 1,
+        labels(cluster="w1", verb="create", resource="workloads/status", code="201"): 1,
+        labels(cluster=MANAGER, verb="create", resource="workloads", code="201"): 1,
+    }
+
+
+def test_the_time_of_calls_falls_into_buckets() -> None:
+    metrics = Metrics()
+    for seconds in (0.001, 0.002, 0.3, 60.0):
+        metrics.called(call(seconds=seconds))
+    found = read(metrics)
+    series = {dict(key)["le"]: count for key, count in found["multikueue_api_request_duration_seconds_bucket"].items()}
+    assert [series[bound] for bound in ("0.002", "0.25", "0.5", "10", "+Inf")] == [2, 2, 3, 3, 4]
+    [count] = found["multikueue_api_request_duration_seconds_count"].values()
+    [total] = found["multikueue_api_request_duration_seconds_sum"].values()
+    assert (count, round(total, 3)) == (4, 60.303)
+
+
+def test_a_failed_reconcile_counts_once_per_kind_of_error() -> None:
+    metrics = Metrics()
+    failed = metrics.failing("workloads")
+    failed("key", Conflict(409, "Conflict", "x"))
+    failed("key", ExceptionGroup("both", [Conflict(409, "Conflict", "x"), Throttled(429, "TooMany", "x")]))
+    assert read(metrics)["multikueue_reconcile_errors_total"] == {
+        labels(controller="workloads", error="Conflict"): 2,
+        labels(controller="workloads", error="Throttled"): 1,
+    }
+
+
+def test_only_kueues_metrics_carry_the_role_and_it_may_change() -> None:
+    metrics = Metrics()
+    metrics.queues.admitted("cq", "").inc()
+    metrics.role = "leader"
+    found = read(metrics)
+    assert found["kueue_admitted_workloads_total"] == {
+        labels(cluster_queue="cq", priority_class="", replica_role="leader"): 1
+    }
+    assert found["multikueue_sweeps_total"] == {labels(): 0}
+
+
+def test_nothing_is_exposed_about_creation_times() -> None:
+    metrics = Metrics()
+    metrics.dispatched("cq", "w1").inc()
+    assert not [name for name in read(metrics) if name.endswith("_created")]
+
+
+@pytest.mark.parametrize("wanted", [True, False], ids=["wanted", "not wanted"])
+def test_local_queues_have_instruments_where_they_are_wanted(wanted: bool) -> None:
+    assert (Metrics(local_queues=wanted).local_queues is not None) is wanted
+
+
+def test_a_child_is_made_once() -> None:
+    metrics = Metrics()
+    assert metrics.dispatched("cq", "w1") is metrics.dispatched("cq", "w1")
+    assert metrics.dispatched("cq", "w1") is not metrics.dispatched("cq", "w2")
+
+
+@pytest.mark.parametrize(
+    ("told", "names"),
+    [
+        pytest.param(
+            (KUEUE,), {"kueue_admitted_workloads_total", "kueue_multikueue_workloads_dispatched_total"}, id="alone"
+        ),
+        pytest.param((KUEUES_MULTIKUEUE,), {"kueue_multikueue_workloads_dispatched_total"}, id="as its MultiKueue"),
+        pytest.param((), set(), id="as its dispatcher"),
+    ],
+)
+def test_beside_kueue_its_metrics_are_its_own_to_tell(told: tuple[str, ...], names: set[str]) -> None:
+    metrics = Metrics(told=told)
+    metrics.queues.admitted("cq", "").inc()
+    metrics.dispatched("cq", "w1").inc()
+    found = read(metrics)
+    assert {name for name in found if name.startswith("kueue_")} == names
+    assert "multikueue_sweeps_total" in found

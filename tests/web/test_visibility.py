@@ -1,0 +1,152 @@
+"""Questions to the visibility API, and its documents."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multikueue.api.meta import ObjectKey
+from multikueue.api.workload import workload_spec
+from multikueue.quota.amounts import demand
+from multikueue.quota.ordering import queue_rank
+from multikueue.quota.pending import Waiting
+from multikueue.testing import NOW, workload
+from multikueue.web.visibility import GROUP, Discovery, Pending, Refused, answer, question, status
+
+BASE = f"/apis/{GROUP}/v1beta2"
+CLUSTER_QUEUE = f"{BASE}/clusterqueues/cq/pendingworkloads"
+LOCAL_QUEUE = f"{BASE}/namespaces/team/localqueues/lq/pendingworkloads"
+
+
+def waiting(name: str, *, namespace: str = "team", queue: str = "lq", priority: int = 0) -> Waiting:
+    builder = workload(name, namespace=namespace).queue(queue).priority(priority).created(NOW - timedelta(seconds=3))
+    built = builder.request(cpu="1").build()
+    spec = workload_spec(built)
+    return Waiting(built, spec, demand(spec, (), ()), queue_rank(built, spec.priority))
+
+
+LINE = (
+    waiting("a", priority=5),
+    waiting("b", queue="other"),
+    waiting("c"),
+    waiting("d", namespace="others"),
+    waiting("e", queue="other"),
+)
+ROUTES = {ObjectKey("team", "lq"): "cq", ObjectKey("team", "other"): "cq", ObjectKey("team", "dangling"): "gone"}
+
+
+def ask(path: str, **query: str) -> list[tuple[str, int, int]]:
+    asked = question(path, query)
+    assert isinstance(asked, Pending)
+    found = answer(asked, lines={"cq": LINE}.get, routes=ROUTES.get)
+    return [(i["metadata"]["name"], i["positionInClusterQueue"], i["positionInLocalQueue"]) for i in found["items"]]
+
+
+def test_a_cluster_queue_shows_its_line_with_both_places() -> None:
+    assert ask(CLUSTER_QUEUE) == [("a", 0, 0), ("b", 1, 0), ("c", 2, 1), ("d", 3, 0), ("e", 4, 1)]
+
+
+def test_a_local_queue_shows_its_own_with_their_places_in_the_whole_line() -> None:
+    assert ask(LOCAL_QUEUE) == [("a", 0, 0), ("c", 2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "names"),
+    [
+        pytest.param(CLUSTER_QUEUE, {"limit": "2"}, ["a", "b"], id="no more than the limit"),
+        pytest.param(CLUSTER_QUEUE, {"offset": "3"}, ["d", "e"], id="from the offset on"),
+        pytest.param(CLUSTER_QUEUE, {"offset": "1", "limit": "2"}, ["b", "c"], id="both"),
+        pytest.param(CLUSTER_QUEUE, {"offset": "9"}, [], id="beyond the end"),
+        pytest.param(CLUSTER_QUEUE, {"limit": "0"}, ["a", "b", "c", "d", "e"], id="a limit of 0 is the usual one"),
+        pytest.param(LOCAL_QUEUE, {"offset": "1"}, ["c"], id="an offset counts within the LocalQueue"),
+        pytest.param(CLUSTER_QUEUE, {"pretty": "true"}, ["a", "b", "c", "d", "e"], id="others mean nothing"),
+    ],
+)
+def test_a_part_of_the_line(path: str, query: dict[str, str], names: list[str]) -> None:
+    assert [name for name, _, _ in ask(path, **query)] == names
+
+
+def test_the_places_are_those_in_the_whole_line_whatever_part_is_shown() -> None:
+    assert ask(CLUSTER_QUEUE, offset="4") == [("e", 4, 1)]
+
+
+def test_an_item_says_whose_it_is_and_since_when() -> None:
+    asked = question(CLUSTER_QUEUE, {"limit": "1"})
+    assert isinstance(asked, Pending)
+    found = answer(asked, lines={"cq": LINE}.get, routes=ROUTES.get)
+    assert (found["kind"], found["apiVersion"]) == ("PendingWorkloadsSummary", f"{GROUP}/v1beta2")
+    [item] = found["items"]
+    assert item["metadata"]["namespace"] == "team"
+    assert item["metadata"]["creationTimestamp"] == "2026-01-01T11:59:57Z"
+    assert (item["priority"], item["localQueueName"]) == (5, "lq")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(CLUSTER_QUEUE.replace("cq", "nowhere"), id="no such ClusterQueue"),
+        pytest.param(LOCAL_QUEUE.replace("/lq/", "/nowhere/"), id="no such LocalQueue"),
+        pytest.param(LOCAL_QUEUE.replace("/lq/", "/dangling/"), id="a LocalQueue without ClusterQueue"),
+    ],
+)
+def test_an_unknown_queue_is_not_found(path: str) -> None:
+    with pytest.raises(Refused) as refused:
+        ask(path)
+    body = status(refused.value)
+    assert (body["code"], body["reason"], body["kind"]) == (404, "NotFound", "Status")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/api",
+        f"/apis/{GROUP}/v1",
+        f"{BASE}/clusterqueues",
+        f"{BASE}/clusterqueues/cq",
+        f"{BASE}/clusterqueues//pendingworkloads",
+        f"{BASE}/namespaces//localqueues/lq/pendingworkloads",
+        f"{CLUSTER_QUEUE}/more",
+        "/openapi/v2",
+    ],
+)
+def test_other_paths_are_not_found(path: str) -> None:
+    with pytest.raises(Refused) as refused:
+        question(path, {})
+    assert refused.value.code == 404
+
+
+@pytest.mark.parametrize("number", ["-1", "x", "1.5", "²", "9" * 40, " 1", str(2**63)])
+@pytest.mark.parametrize("name", ["offset", "limit"])
+def test_a_bad_number_is_told(name: str, number: str) -> None:
+    with pytest.raises(Refused, match=rf"{name}: expected a whole number") as refused:
+        question(CLUSTER_QUEUE, {name: number})
+    assert refused.value.code == 400
+
+
+def test_discovery_leads_from_the_group_to_the_resources() -> None:
+    groups = question("/apis", {})
+    assert isinstance(groups, Discovery)
+    [group] = groups.document["groups"]
+    assert group["name"] == GROUP
+    assert [version["version"] for version in group["versions"]] == ["v1beta2", "v1beta1"]
+    for version in group["versions"]:
+        resources = question(f"/apis/{version['groupVersion']}/", {})
+        assert isinstance(resources, Discovery)
+        askable = {r["name"]: r["namespaced"] for r in resources.document["resources"] if r["verbs"]}
+        assert askable == {"clusterqueues/pendingworkloads": False, "localqueues/pendingworkloads": True}
+
+
+@given(
+    st.lists(st.sampled_from(["", "apis", GROUP, "v1beta2", "clusterqueues", "namespaces", "cq", "\x00", "..", "é"])),
+    st.dictionaries(st.sampled_from(["offset", "limit"]), st.text()),
+)
+def test_whatever_is_asked_is_answered_or_refused(parts: list[str], query: dict[str, str]) -> None:
+    try:
+        asked: object = question("/".join(parts), query)
+    except Refused as refused:
+        asked = refused.code
+    assert isinstance(asked, Discovery) or asked in (400, 404) or (isinstance(asked, Pending) and asked.limit > 0)
