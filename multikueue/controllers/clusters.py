@@ -1,56 +1,38 @@
 """MultiKueueCluster to connection, and the connection's state to its Active condition (contract 1.2, 2).
 
-Each worker has a subtree of tasks of its own: client, watches, heartbeat, outbox. Whatever happens to one worker happens
-to its subtree only. Its state goes connected → suspect → isolated → (after the lost timeout, judged by decisions) lost;
-being isolated is written into the object, and the time written there is the clock, so a restart does not set it back.
+Each worker has a subtree of tasks of its own (`connection`). Whatever happens to one worker happens to its subtree only.
+Being isolated is written into the object, and the time written there is the clock, so a restart does not set it back.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
 
 import anyio
 import anyio.abc
-import structlog
 
-from multikueue.api.kinds import JOBS, MULTIKUEUE_CLUSTERS, WORKLOADS
+from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
 from multikueue.api.meta import Condition, ObjectKey, find_condition
-from multikueue.api.multikueue import ACTIVE, KUBECONFIG_KEY, MultiKueueCluster
-from multikueue.api.workload import ORIGIN_LABEL
+from multikueue.api.multikueue import ACTIVE, MultiKueueCluster
 from multikueue.controllers.conditions import active, write_condition
-from multikueue.controllers.outbox import Outbox
+from multikueue.controllers.connection import Connection, Problem
+from multikueue.controllers.kubeconfigs import Access, Kubeconfigs, RefusedError
 from multikueue.controllers.world import World
 from multikueue.dispatch.group import Reach
-from multikueue.errors import ConfigurationError, MultiKueueError
-from multikueue.kube.client import Client
-from multikueue.kube.credentials import Credentials, from_kubeconfig
-from multikueue.kube.kubeconfig import InsecureKubeconfig, check_worker_kubeconfig
-from multikueue.kube.reflector import Reflector
-from multikueue.runtime import DONE, Backoff, Result, WorkQueue, run_controller, supervise
+from multikueue.runtime import DONE, Result, watch_files
 from multikueue.settings import Dispatch
+from multikueue.store.store import source_of
 from multikueue.store.worker import WorkerView
 
-log = structlog.get_logger()
+__all__ = ["Clusters"]
 
-RECHECK = timedelta(milliseconds=500)
-"""Time between two signs of life asked from a worker that did not answer just now."""
+OLD = "the one in use"
 
-NOT_LOADED = "load client config failed: "
-
-
-class RefusedError(MultiKueueError):
-    """Why there can be no connection: the reason and message of the Active condition."""
-
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.reason, self.message = reason, message
+RETRY_REFUSED = timedelta(seconds=30)
+"""Time until a source that was refused is looked at again, should its news have been missed."""
 
 
 @dataclass(slots=True)
@@ -61,13 +43,26 @@ class Clusters:
     settings: Dispatch
     namespace: str
     _connections: dict[str, Connection] = field(default_factory=dict)
+    _before: dict[str, Access] = field(default_factory=dict)
     _contacts: defaultdict[str, anyio.Event] = field(default_factory=lambda: defaultdict(anyio.Event))
     _tasks: anyio.abc.TaskGroup | None = None
+    _kubeconfigs: Kubeconfigs = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._kubeconfigs = Kubeconfigs(self.world.store, self.settings, self.namespace)
 
     async def run(self) -> None:
-        """Holds the connections until cancelled."""
+        """Holds the connections, and watches where their kubeconfigs come from, until cancelled."""
         async with anyio.create_task_group() as self._tasks:
-            await anyio.sleep_forever()
+            self._tasks.start_soon(self._kubeconfigs.watch, self.world.manager)
+            await watch_files(self._files, self._file_changed)
+
+    def _files(self) -> Iterable[str]:
+        sources = (source for cluster in self.world.store.clusters for source in source_of(cluster))
+        return (location for type_, location in sources if type_ == "Path")
+
+    def _file_changed(self, path: str) -> None:
+        self.world.store.source_changed("Path", path)
 
     async def reconcile(self, name: str) -> Result:
         cluster = self.world.store.clusters.get(ObjectKey("", name))
@@ -77,15 +72,15 @@ class Clusters:
         worker = self.world.store.worker(name)
         self._remember(worker, cluster)
         try:
-            kubeconfig = await self._kubeconfig(cluster)
-            await self._connect(name, kubeconfig)
+            connection = await self._connect(cluster)
         except RefusedError as refusal:
             self._disconnect(name, refusal.message)
             await self._write(cluster, self._refused(cluster, refusal))
-            return Result(again_after=timedelta(seconds=30))
-        condition = self._condition(cluster, worker)
+            return Result(again_after=RETRY_REFUSED)
+        condition = self._condition(cluster, connection)
         if condition is not None:
             await self._write(cluster, condition)
+            self._warn(cluster, connection.problem)
         return DONE
 
     async def contact(self, name: str) -> None:
@@ -98,61 +93,42 @@ class Clusters:
         if condition is not None and condition.status == "False" and worker.reach is not Reach.CONNECTED:
             worker.since = condition.last_transition_time
 
-    async def _kubeconfig(self, cluster: MultiKueueCluster) -> bytes:
-        source = cluster.spec.cluster_source.kube_config
-        if source is None:
-            raise RefusedError("BadClusterProfile", f"{NOT_LOADED}a cluster needs spec.clusterSource.kubeConfig")
-        data = (
-            await self._from_file(source.location)
-            if source.location_type == "Path"
-            else self._from_secret(source.location)
-        )
-        try:
-            check_worker_kubeconfig(data)
-        except InsecureKubeconfig as error:
-            raise RefusedError("InsecureKubeConfig", f"{NOT_LOADED}{error}") from error
-        return data
-
-    def _from_secret(self, name: str) -> bytes:
-        secret = self.world.store.secrets.get(ObjectKey(self.namespace, name))
-        if secret is None:
-            raise RefusedError("BadKubeConfig", f'{NOT_LOADED}Secret "{name}" not found')
-        text = secret.data.get(KUBECONFIG_KEY)
-        if text is None:
-            raise RefusedError("BadKubeConfig", f'{NOT_LOADED}key "{KUBECONFIG_KEY}" not found in secret "{name}"')
-        try:
-            return base64.b64decode(text, validate=True)
-        except (binascii.Error, ValueError) as error:
-            raise RefusedError("BadKubeConfig", f'{NOT_LOADED}secret "{name}": {error}') from error
-
-    async def _from_file(self, path: str) -> bytes:
-        try:
-            return await anyio.Path(Path(path)).read_bytes()
-        except OSError as error:
-            raise RefusedError("BadKubeConfig", f"{NOT_LOADED}{path}: {error.strerror}") from error
-
-    async def _connect(self, name: str, kubeconfig: bytes) -> None:
+    async def _connect(self, cluster: MultiKueueCluster) -> Connection:
+        """The connection with what the cluster's source says now, made or changed if need be. Raises RefusedError."""
+        name = cluster.metadata.name
+        kubeconfig = await self._kubeconfigs.read(cluster)
         running = self._connections.get(name)
-        if running is not None and running.kubeconfig == kubeconfig:
-            return
-        try:
-            credentials = await from_kubeconfig(kubeconfig, where=f"kubeconfig of cluster {name}")
-        except ConfigurationError as error:
-            raise RefusedError("BadKubeConfig", f"{NOT_LOADED}{error}") from error
+        if running is not None and running.newest == kubeconfig:
+            return running
+        access = await self._kubeconfigs.access(cluster, kubeconfig)
+        running = self._connections.get(name)
+        if running is not None and running.serves:
+            running.offer(access)
+            return running
         if running is not None:
-            running.stop()
-        connection = Connection(
-            self.world, self.settings, self.world.store.worker(name), credentials, kubeconfig, self._contacts[name]
-        )
-        self._connections[name] = connection
+            self._stop(running)
+        return self._start(name, access)
+
+    def _start(self, name: str, access: Access) -> Connection:
+        worker, contact = self.world.store.worker(name), self._contacts[name]
+        made = Connection(self.world, self.settings, worker, access, contact, before=self._before.pop(name, None))
+        self._connections[name] = made
         assert self._tasks is not None
-        self._tasks.start_soon(connection.run, name=f"cluster {name}")
+        self._tasks.start_soon(made.run, name=f"cluster {name}")
+        return made
+
+    def _stop(self, connection: Connection) -> None:
+        """End a connection. What it knew of stays, and the next one must be to the same cluster."""
+        connection.stop()
+        if connection.worker.held() or connection.worker.asked:
+            self._before[connection.name] = connection.before or connection.access
 
     def _disconnect(self, name: str, why: str) -> None:
         connection = self._connections.pop(name, None)
-        if connection is not None:
-            connection.stop()
         worker = self.world.store.worker(name)
+        worker.leaving = ""
+        if connection is not None:
+            self._stop(connection)
         if worker.reach is not Reach.ISOLATED or worker.why != why:
             if worker.reach is Reach.CONNECTED:
                 worker.since = self.world.now()
@@ -163,17 +139,32 @@ class Clusters:
         generation = cluster.metadata.generation
         return active(status=False, reason=refusal.reason, message=refusal.message, generation=generation)
 
-    def _condition(self, cluster: MultiKueueCluster, worker: WorkerView) -> Condition | None:
-        """What the condition must say; None while a worker is suspect: a moment of trouble is not shown."""
-        generation = cluster.metadata.generation
+    def _condition(self, cluster: MultiKueueCluster, connection: Connection) -> Condition | None:
+        """What the condition must say; None while a worker is suspect (a moment of trouble is not shown), and before a
+        connection was tried."""
+        generation, worker, problem = cluster.metadata.generation, connection.worker, connection.problem
         if worker.reach is Reach.CONNECTED:
-            return active(status=True, reason="Active", message="Connected", generation=generation)
-        if worker.reach is Reach.ISOLATED:
-            return active(status=False, reason="ClientConnectionFailed", message=worker.why, generation=generation)
-        return None
+            message = "Connected" if problem is None else f"Connected; {problem.message}"
+            return active(status=True, reason="Active", message=message, generation=generation)
+        if worker.reach is not Reach.ISOLATED or not connection.tried:
+            return None
+        reason, message = "ClientConnectionFailed", worker.why
+        if problem is not None:
+            reason, message = problem.reason, problem.message
+            message += f"; {OLD}: {worker.why}" if connection.serves else ""
+        return active(status=False, reason=reason, message=message, generation=generation)
+
+    def _warn(self, cluster: MultiKueueCluster, problem: Problem | None) -> None:
+        if problem is not None and self.world.mandate.valid():
+            self.world.recorder.emit(
+                MULTIKUEUE_CLUSTERS, cluster, type_="Warning", reason=problem.reason, message=problem.message
+            )
 
     async def _write(self, cluster: MultiKueueCluster, condition: Condition) -> None:
-        """The time of a loss is rounded up: written down, it must not make the loss look longer than it is."""
+        """The time of a loss is rounded up: written down, it must not make the loss look longer than it is. A standby
+        writes nothing: it looks again at all clusters when it takes over."""
+        if not self.world.mandate.valid():
+            return
         worker, now = self.world.store.worker(cluster.metadata.name), self.world.now()
         if condition.status == "False" and worker.since is not None:
             now = worker.since + timedelta(microseconds=999_999)
@@ -186,144 +177,8 @@ class Clusters:
 
 def _says_the_same(old: Condition, new: Condition) -> bool:
     """While a cluster stays unreachable, each attempt fails in words of its own: that is no news."""
-    return (old.status, old.reason, old.observed_generation) == (new.status, new.reason, new.observed_generation) and (
-        old.message == new.message or new.reason == "ClientConnectionFailed"
-    )
-
-
-@dataclass(slots=True)
-class Connection:
-    """One worker's subtree. Owner of its client, watches, heartbeat and outbox; changes the worker's view only."""
-
-    world: World
-    settings: Dispatch
-    worker: WorkerView
-    credentials: Credentials
-    kubeconfig: bytes
-    contact: anyio.Event
-    _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    _trouble: dict[str, str] = field(default_factory=lambda: {"heartbeat": "not connected yet"})
-    _decline: anyio.CancelScope | None = None
-    _alarm: anyio.Event = field(default_factory=anyio.Event)
-    _tasks: anyio.abc.TaskGroup | None = None
-    _reflectors: list[Reflector[Any]] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        return self.worker.name
-
-    def stop(self) -> None:
-        self._scope.cancel()
-
-    async def run(self) -> None:
-        retries = Backoff(first=self.settings.reconnect_first, cap=self.settings.reconnect_cap, jitter=1)
-        with self._scope:
-            await supervise(f"cluster {self.name}", self._live, backoff=retries)
-
-    async def _live(self) -> None:
-        limit, timeout = self.settings.concurrency_per_cluster, self.settings.call_timeout.total_seconds()
-        async with Client.connect(self.credentials, cluster=self.name, limit=limit, call_timeout=timeout) as client:
-            retries = Backoff(first=self.settings.retry_first, cap=self.settings.retry_cap)
-            outbox: WorkQueue[ObjectKey] = WorkQueue(retries=retries)
-            self.world.queues.outboxes[self.name] = outbox
-            try:
-                await self._serve(client, outbox)
-            finally:
-                if self.world.queues.outboxes.get(self.name) is outbox:
-                    del self.world.queues.outboxes[self.name]
-
-    async def _serve(self, client: Client, outbox: WorkQueue[ObjectKey]) -> None:
-        selector = f"{ORIGIN_LABEL}={self.world.origin}"
-        self._reflectors = [
-            Reflector(client, kind, sink, label_selector=selector, on_state=self._stream_state(kind.plural))
-            for kind, sink in ((WORKLOADS, self.worker.workloads), (JOBS, self.worker.jobs))
-        ]
-        self._decline, self._alarm = None, anyio.Event()
-        performer = Outbox(self.world, self.worker, client, alarm=self._raise_alarm)
-        async with anyio.create_task_group() as self._tasks:
-            self._check()
-            for reflector in self._reflectors:
-                self._tasks.start_soon(reflector.run)
-            self._tasks.start_soon(self._heartbeat, client, performer)
-            await run_controller(
-                f"outbox {self.name}",
-                outbox,
-                performer.reconcile,
-                workers=self.settings.concurrency_per_cluster,
-            )
-
-    def _stream_state(self, plural: str) -> Callable[[bool, str], None]:
-        self._trouble[plural] = f"{plural}: not listed yet"
-
-        def on_state(ok: bool, why: str) -> None:
-            self._report(plural, "" if ok else f"{plural}: {why}")
-
-        return on_state
-
-    async def _heartbeat(self, client: Client, outbox: Outbox) -> None:
-        """Asks for a sign of life, with our credentials, for ever. The first one after trouble hurries the watches."""
-        while True:
-            try:
-                await client.probe(self.settings.heartbeat_timeout.total_seconds())
-            except MultiKueueError as error:
-                outbox.hold()
-                self._report("heartbeat", str(error))
-            else:
-                outbox.trust()
-                if "heartbeat" in self._trouble:
-                    for reflector in self._reflectors:
-                        reflector.hurry()
-                self._report("heartbeat", "")
-            await self._rest(in_doubt=outbox.holds)
-
-    async def _rest(self, *, in_doubt: bool) -> None:
-        """Until the next heartbeat; shorter as long as the worker may only have been away for a moment."""
-        interval = self.settings.heartbeat_interval
-        if in_doubt and self.worker.reach is Reach.CONNECTED:
-            interval = min(interval, RECHECK)
-        with anyio.move_on_after(interval.total_seconds()):
-            await self._alarm.wait()
-        self._alarm = anyio.Event()
-
-    def _raise_alarm(self) -> None:
-        self._alarm.set()
-
-    def _report(self, part: str, why: str) -> None:
-        if why:
-            self._trouble[part] = why
-        else:
-            self._trouble.pop(part, None)
-        self._check()
-
-    def _check(self) -> None:
-        if self._trouble:
-            self.worker.why = next(iter(self._trouble.values()))
-            if self._decline is None and self._tasks is not None:
-                self._decline = anyio.CancelScope()
-                self._tasks.start_soon(self._degrade, self._decline)
-            return
-        if self._decline is not None:
-            self._decline.cancel()
-            self._decline = None
-        if self.worker.reach is not Reach.CONNECTED:
-            self.worker.since, self.worker.why, self.worker.known = None, "", True
-            self._become(Reach.CONNECTED)
-            self.contact.set()
-
-    async def _degrade(self, scope: anyio.CancelScope) -> None:
-        with scope:
-            began = self.world.now()
-            await anyio.sleep(self.settings.suspect_after.total_seconds())
-            if self.worker.since is None:
-                self.worker.since = began
-            if self.worker.reach is Reach.CONNECTED:
-                self._become(Reach.SUSPECT)
-            await anyio.sleep((self.settings.isolate_after - self.settings.suspect_after).total_seconds())
-            self._become(Reach.ISOLATED)
-
-    def _become(self, reach: Reach) -> None:
-        if self.worker.reach is reach:
-            return
-        self.worker.reach = reach
-        log.info(f"cluster.{reach.value}", cluster=self.name, why=self.worker.why)
-        self.world.store.reach_changed(self.name)
+    if (old.status, old.reason, old.observed_generation) != (new.status, new.reason, new.observed_generation):
+        return False
+    if new.status == "False" and (OLD in old.message or OLD in new.message):
+        return OLD in old.message and OLD in new.message
+    return old.message == new.message or new.reason == "ClientConnectionFailed"

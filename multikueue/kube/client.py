@@ -19,13 +19,21 @@ from yarl import URL
 
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import Object, ObjectKey, encode
-from multikueue.errors import ApiError, ClusterUnreachable, Expired, Invalid, InvalidObject, Unauthorized
+from multikueue.errors import ApiError, ClusterUnreachable, Expired, Invalid, InvalidObject, NotLeading, Unauthorized
 from multikueue.kube.credentials import Credentials
 from multikueue.kube.decode import Listing, list_of, object_of
 from multikueue.kube.errors import error_from_answer
 from multikueue.kube.identity import Identity, Proof
 from multikueue.kube.retry import is_repeatable, wait_before_retry
-from multikueue.kube.session import CONNECT_TIMEOUT, NOT_SENT, TRANSPORT_ERRORS, USER_AGENT, explain, open_session
+from multikueue.kube.session import (
+    CONNECT_TIMEOUT,
+    NOT_SENT,
+    TRANSPORT_ERRORS,
+    USER_AGENT,
+    always,
+    explain,
+    open_session,
+)
 
 if TYPE_CHECKING:
     from aiohttp.client import _RequestContextManager
@@ -97,10 +105,27 @@ class _Request:
 
 
 class Stream:
-    """The open answer of a watch, line by line."""
+    """The answer of a watch, line by line."""
 
-    def __init__(self, cluster: str, response: aiohttp.ClientResponse) -> None:
-        self._cluster, self._readline = cluster, response.content.readline
+    def __init__(self, cluster: str) -> None:
+        self.opening = anyio.CancelScope()
+        self._cluster, self._ended = cluster, False
+        self._response: aiohttp.ClientResponse | None = None
+
+    def attach(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+        if self._ended:
+            response.close()
+
+    def end(self) -> None:
+        """Let it come to its end now, opened or not. For its reader that is an end like any other."""
+        self._ended = True
+        self.opening.cancel()
+        self.close()
+
+    def close(self) -> None:
+        if self._response is not None:
+            self._response.close()
 
     async def line(self) -> bytes:
         """The next line with its line end; one without is cut off; empty at the end of the stream.
@@ -108,10 +133,35 @@ class Stream:
         Raises ClusterUnreachable on a broken connection, on silence longer than the watch allows, and on a line of more
         than 4 MiB.
         """
+        if self._ended or self._response is None:
+            return b""
         try:
-            return await self._readline()
+            return await self._response.content.readline()
         except TRANSPORT_ERRORS as error:
-            raise ClusterUnreachable(self._cluster, f"watch: {explain(error)}") from error
+            return self._broken(error)
+
+    def _broken(self, error: BaseException) -> bytes:
+        if self._ended:
+            return b""
+        raise ClusterUnreachable(self._cluster, f"watch: {explain(error)}") from error
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Route:
+    """Where requests go and with whose proof: it changes as a whole or not at all."""
+
+    base: str
+    identity: Identity
+    options: Mapping[str, Any]
+
+    @classmethod
+    async def of(cls, credentials: Credentials, *, cluster: str) -> Self:
+        options: dict[str, Any] = {"allow_redirects": False}
+        if credentials.proxy:
+            options["proxy"] = URL(credentials.proxy)
+        if credentials.tls_server_name:
+            options["server_hostname"] = credentials.tls_server_name
+        return cls(credentials.server.rstrip("/"), await Identity.of(credentials, cluster=cluster), options)
 
 
 class Client:
@@ -123,8 +173,7 @@ class Client:
 
     def __init__(
         self,
-        credentials: Credentials,
-        identity: Identity,
+        route: _Route,
         *,
         cluster: str,
         calls: aiohttp.ClientSession,
@@ -134,18 +183,23 @@ class Client:
         on_garbage: OnGarbage | None,
     ) -> None:
         self.cluster = cluster
-        self._base, self._identity, self._calls, self._streams = (
-            credentials.server.rstrip("/"),
-            identity,
-            calls,
-            streams,
-        )
+        self._route, self._calls, self._streams = route, calls, streams
         self._timeout, self._on_call, self._on_garbage = call_timeout, on_call, on_garbage
-        self._options: dict[str, Any] = {"allow_redirects": False}
-        if credentials.proxy:
-            self._options["proxy"] = URL(credentials.proxy)
-        if credentials.tls_server_name:
-            self._options["server_hostname"] = credentials.tls_server_name
+        self._open_streams: set[Stream] = set()
+
+    @property
+    def route(self) -> object:
+        """A token for the present address and credentials: another one after `take_over`."""
+        return self._route
+
+    def take_over(self, other: Client) -> None:
+        """From now on speak with the address and credentials of another client, which may be closed then.
+
+        Writes under way are let finish. Watches come to their end, so that their readers open new ones.
+        """
+        self._route = other._route
+        for stream in tuple(self._open_streams):
+            stream.end()
 
     @classmethod
     @asynccontextmanager
@@ -157,21 +211,25 @@ class Client:
         user_agent: str = USER_AGENT,
         limit: int = 32,
         call_timeout: float = 30.0,
+        may_write: Callable[[], bool] = always,
         on_call: OnCall | None = None,
         on_garbage: OnGarbage | None = None,
     ) -> AsyncIterator[Self]:
         """A client for as long as the block lasts. Nothing is sent before the first call.
 
         `cluster` is the worker's name, empty for the manager; `limit` the number of calls in flight (watches have
-        connections of their own); `call_timeout` the seconds a call may take with its retries.
+        connections of their own); `call_timeout` the seconds a call may take with its retries. `may_write` is asked
+        when a request that is no GET is about to be sent, on its connection: if it says no, NotLeading is raised.
         Raises ConfigurationError if certificates are unusable.
         """
-        identity = await Identity.of(credentials, cluster=cluster)
-        calls, streams = open_session(user_agent=user_agent, limit=limit), open_session(user_agent=user_agent, limit=0)
+        route = await _Route.of(credentials, cluster=cluster)
+        calls, streams = (
+            open_session(user_agent=user_agent, limit=limit, may_write=may_write),
+            open_session(user_agent=user_agent, limit=0, may_write=may_write),
+        )
         try:
             yield cls(
-                credentials,
-                identity,
+                route,
                 cluster=cluster,
                 calls=calls,
                 streams=streams,
@@ -305,11 +363,15 @@ class Client:
         """
         plural, _ = _resource_in(path)
         request = _Request(verb="watch", method="GET", target=f"{path}?{urlencode(params)}", plural=plural)
-        response = await self._open(request, idle)
+        stream = Stream(self.cluster)
+        self._open_streams.add(stream)
         try:
-            yield Stream(self.cluster, response)
+            with stream.opening:
+                stream.attach(await self._open(request, idle))
+            yield stream
         finally:
-            response.close()
+            self._open_streams.discard(stream)
+            stream.close()
 
     def report_garbage(self, kind: Kind[Any], key: ObjectKey | None, error: Exception) -> None:
         """Tell `on_garbage` of an object that is not of its kind's shape."""
@@ -392,51 +454,45 @@ class Client:
             await anyio.sleep(wait)
 
     async def _exchange(self, request: _Request, deadline: float) -> bytes:
-        proof = self._identity.ready() or await self._proof_by(deadline)
+        route = self._route
+        proof = route.identity.ready() or await self._proof_by(route, deadline)
         try:
-            return await self._once(request, proof, deadline)
+            return await self._once(request, route, proof, deadline)
         except Unauthorized as error:
-            return await self._once(request, await self._other_proof(proof, error), deadline)
+            if route is not self._route:
+                return await self._exchange(request, deadline)
+            return await self._once(request, route, await _other_proof(route, proof, error), deadline)
 
-    async def _proof_by(self, deadline: float) -> Proof:
+    async def _proof_by(self, route: _Route, deadline: float) -> Proof:
         with anyio.move_on_after(deadline - monotonic()):
-            return await self._identity.current()
+            return await route.identity.current()
         raise ClusterUnreachable(self.cluster, "no credentials in time")
 
-    async def _other_proof(self, refused: Proof, error: Unauthorized) -> Proof:
-        other = await self._identity.other_than(refused)
-        if other is not None:
-            return other
-        if self._identity.trouble:
-            message = f"{error.message}; and there are no new credentials: {self._identity.trouble}"
-            raise Unauthorized(error.status, error.reason, message) from error
-        raise error
-
-    async def _once(self, request: _Request, proof: Proof, deadline: float) -> bytes:
+    async def _once(self, request: _Request, route: _Route, proof: Proof, deadline: float) -> bytes:
         """Send it once and read the answer; 2xx or an error."""
         timeout = aiohttp.ClientTimeout(total=_left(deadline), sock_connect=CONNECT_TIMEOUT)
         with self._accounted(request) as account:
-            async with self._start(self._calls, request, proof, timeout) as response:
+            async with self._start(self._calls, request, route, proof, timeout=timeout) as response:
                 answer = await response.read()
             _check(response, answer, request)
             account.status = str(response.status)
         return answer
 
     async def _open(self, request: _Request, idle: float) -> aiohttp.ClientResponse:
-        deadline = monotonic() + self._timeout
-        proof = self._identity.ready() or await self._proof_by(deadline)
+        deadline, route = monotonic() + self._timeout, self._route
+        proof = route.identity.ready() or await self._proof_by(route, deadline)
         try:
-            return await self._open_once(request, proof, idle=idle, deadline=deadline)
+            return await self._open_once(request, route, proof, idle=idle, deadline=deadline)
         except Unauthorized as error:
-            other = await self._other_proof(proof, error)
-            return await self._open_once(request, other, idle=idle, deadline=deadline)
+            other = await _other_proof(route, proof, error)
+            return await self._open_once(request, route, other, idle=idle, deadline=deadline)
 
     async def _open_once(
-        self, request: _Request, proof: Proof, *, idle: float, deadline: float
+        self, request: _Request, route: _Route, proof: Proof, *, idle: float, deadline: float
     ) -> aiohttp.ClientResponse:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=idle)
         with self._accounted(request) as account, anyio.fail_after(_left(deadline)):
-            response = await self._start(self._streams, request, proof, timeout)
+            response = await self._start(self._streams, request, route, proof, timeout=timeout)
             if response.status != 200:
                 async with response:
                     _check(response, await response.read(), request)
@@ -445,16 +501,22 @@ class Client:
         return response
 
     def _start(
-        self, session: aiohttp.ClientSession, request: _Request, proof: Proof, timeout: aiohttp.ClientTimeout
+        self,
+        session: aiohttp.ClientSession,
+        request: _Request,
+        route: _Route,
+        proof: Proof,
+        *,
+        timeout: aiohttp.ClientTimeout,
     ) -> _RequestContextManager:
         return session.request(
             request.method,
-            URL(self._base + request.target, encoded=True),
+            URL(route.base + request.target, encoded=True),
             data=_payload(request.body),
             headers={**proof.headers, "Content-Type": request.content_type} if request.body else proof.headers,
             ssl=proof.tls,
             timeout=timeout,
-            **self._options,
+            **route.options,
         )
 
     @contextmanager
@@ -464,7 +526,7 @@ class Client:
         started = monotonic()
         try:
             yield account
-        except (ApiError, ClusterUnreachable) as error:
+        except (ApiError, ClusterUnreachable, NotLeading) as error:
             account.status = type(error).__name__
             raise
         except TRANSPORT_ERRORS as error:
@@ -481,6 +543,16 @@ class Client:
                 seconds = monotonic() - started
                 call = Call(self.cluster, request.verb, request.plural, request.subresource, account.status, seconds)
                 self._on_call(call)
+
+
+async def _other_proof(route: _Route, refused: Proof, error: Unauthorized) -> Proof:
+    other = await route.identity.other_than(refused)
+    if other is not None:
+        return other
+    if route.identity.trouble:
+        message = f"{error.message}; and there are no new credentials: {route.identity.trouble}"
+        raise Unauthorized(error.status, error.reason, message) from error
+    raise error
 
 
 class _Account:

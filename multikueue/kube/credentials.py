@@ -74,14 +74,19 @@ class _File:
 
 
 async def from_kubeconfig(
-    source: bytes | Mapping[str, Any] | Path, context: str | None = None, *, where: str = "kubeconfig"
+    source: bytes | Mapping[str, Any] | Path,
+    context: str | None = None,
+    *,
+    where: str = "kubeconfig",
+    environment: Mapping[str, str] | None = None,
 ) -> Credentials:
     """The credentials of one context (the current one by default) of a kubeconfig given as text, tree or file.
 
-    `where` names text and trees in messages. Raises ConfigurationError naming file, context and field.
+    `where` names text and trees in messages; `environment` is what a plugin gets of our environment, if not all of it.
+    Raises ConfigurationError naming file, context and field.
     """
     choice = await anyio.to_thread.run_sync(_choose_from, source, context, where)
-    return await _credentials(choice)
+    return await _credentials(choice, environment)
 
 
 async def from_environment(
@@ -168,7 +173,7 @@ def _first(
     return next(matches, None)
 
 
-async def _credentials(choice: _Choice) -> Credentials:
+async def _credentials(choice: _Choice, environment: Mapping[str, str] | None = None) -> Credentials:
     try:
         _check(choice)
         configuration = await _configuration(choice)
@@ -178,7 +183,7 @@ async def _credentials(choice: _Choice) -> Credentials:
             verify=configuration.verify_ssl,
             tls_server_name=configuration.tls_server_name or "",
             proxy=configuration.proxy or "",
-            token=_token(choice, configuration),
+            token=_token(choice, configuration, environment),
             source=choice.where,
             authority=authority,
             certificate=certificate,
@@ -251,12 +256,14 @@ def _tree(cluster: Cluster, user: User) -> dict[str, Any]:
     }
 
 
-def _token(choice: _Choice, configuration: Configuration) -> TokenSource:
+def _token(choice: _Choice, configuration: Configuration, environment: Mapping[str, str] | None) -> TokenSource:
     user = choice.user
     if user.auth_provider is not None:
         return AuthProvider(_tree(_address(choice.cluster), User(auth_provider=user.auth_provider)))
     if user.exec is not None:
-        return ExecPlugin(user.exec, cluster=_cluster_info(choice), directory=choice.user_directory)
+        return ExecPlugin(
+            user.exec, cluster=_cluster_info(choice), directory=choice.user_directory, environment=environment
+        )
     if user.token_file:
         return FileToken((choice.user_directory or Path()) / user.token_file)
     return FixedToken(configuration.api_key.get("BearerToken", ""))
@@ -278,18 +285,25 @@ def _cluster_info(choice: _Choice) -> dict[str, Any]:
 
 def _certificates(choice: _Choice) -> tuple[bytes, bytes, bytes]:
     """The authority's certificates, our certificate, and our key."""
-    cluster, user = msgspec.to_builtins(choice.cluster), msgspec.to_builtins(choice.user)
+    cluster, user = choice.cluster, choice.user
+    authority = (cluster.certificate_authority, cluster.certificate_authority_data)
     return (
-        _pem(cluster, "certificate-authority", choice.cluster_directory),
-        _pem(user, "client-certificate", choice.user_directory),
-        _pem(user, "client-key", choice.user_directory),
+        _pem("certificate-authority", *authority, directory=choice.cluster_directory),
+        _pem(
+            "client-certificate",
+            user.client_certificate,
+            user.client_certificate_data,
+            directory=choice.user_directory,
+        ),
+        _pem("client-key", user.client_key, user.client_key_data, directory=choice.user_directory),
     )
 
 
-def _pem(entry: dict[str, Any], name: str, directory: Path | None) -> bytes:
+def _pem(name: str, file: str | None, inline: str | None, *, directory: Path | None) -> bytes:
     """The bytes of `NAME-data` or else of the file `NAME`; empty if there is neither."""
     from kubernetes_asyncio.config.kube_config import FileOrData
 
+    entry = {field: value for field, value in ((name, file), (f"{name}-data", inline)) if value is not None}
     try:
         data = FileOrData(entry, name, file_base_path=str(directory or "")).as_data()
         return base64.b64decode("".join(data.split()), validate=True) if data else b""

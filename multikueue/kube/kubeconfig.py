@@ -17,7 +17,16 @@ from yarl import URL
 
 from multikueue.errors import ConfigurationError
 
-__all__ = ["Cluster", "Context", "InsecureKubeconfig", "Kubeconfig", "User", "check_worker_kubeconfig", "parse"]
+__all__ = [
+    "Cluster",
+    "Context",
+    "InsecureKubeconfig",
+    "Kubeconfig",
+    "User",
+    "check_access_provider",
+    "check_worker_kubeconfig",
+    "parse",
+]
 
 
 _DEEPEST = 50
@@ -141,14 +150,13 @@ def check_worker_kubeconfig(data: bytes) -> None:
     the effective configuration's bearer token file needs no line of its own: only `tokenFile` can set it.)
     Raises InsecureKubeconfig with the message of the first rule broken.
     """
-    try:
-        file = parse(data)
-    except ConfigurationError as error:
-        raise InsecureKubeconfig(str(error)) from None
-    if not file.clusters:
-        raise InsecureKubeconfig("failed to parse the kubeconfig: it has no clusters")
-    for problem in _problems(file):
-        raise InsecureKubeconfig(problem)
+    _check(data, _exec_plugin)
+
+
+def check_access_provider(data: bytes) -> None:
+    """The same for the kubeconfig made of a ClusterProfile and the command that our own settings name for it: that
+    command is the only one allowed, so its user is not looked at for one."""
+    _check(data, _allowed)
 
 
 _Entry = TypeVar("_Entry")
@@ -156,7 +164,18 @@ _Rule = Callable[[str, _Entry], str]
 """Name and entry to what is wrong with it; empty if nothing."""
 
 
-def _problems(file: Kubeconfig) -> Iterable[str]:
+def _check(data: bytes, exec_rule: _Rule[User]) -> None:
+    try:
+        file = parse(data)
+    except ConfigurationError as error:
+        raise InsecureKubeconfig(str(error)) from None
+    if not file.clusters:
+        raise InsecureKubeconfig("failed to parse the kubeconfig: it has no clusters")
+    for problem in _problems(file, exec_rule):
+        raise InsecureKubeconfig(problem)
+
+
+def _problems(file: Kubeconfig, exec_rule: _Rule[User]) -> Iterable[str]:
     clusters, users = file.each_cluster(), file.each_user()
     yield from _broken(users, _token_file)
     yield from _broken(clusters, _insecure_tls)
@@ -165,11 +184,13 @@ def _problems(file: Kubeconfig) -> Iterable[str]:
     yield from _broken(clusters, _untrusted_endpoint)
     yield from _broken(users, _password)
     yield from _broken(clusters, _password_in_server)
-    yield from _broken(users, _exec_plugin)
+    yield from _broken(users, exec_rule)
     yield from _broken(users, _auth_provider)
     yield from _broken(clusters, _plain_http)
     yield from _broken(users, _certificate_path)
     yield from _broken(users, _key_path)
+    yield from _broken(clusters, _odd_proxy)
+    yield from _broken(users, _impersonation)
 
 
 def _broken(entries: Iterable[tuple[str, _Entry]], rule: _Rule[_Entry]) -> Iterable[str]:
@@ -229,6 +250,21 @@ def _certificate_path(name: str, user: User) -> str:
 
 def _key_path(name: str, user: User) -> str:
     return f"client-key file paths are not allowed, use client-key-data for user {name}" if user.client_key else ""
+
+
+def _odd_proxy(name: str, cluster: Cluster) -> str:
+    odd = cluster.proxy_url and not cluster.proxy_url.startswith(("http://", "https://"))
+    return f"proxy-url must start with http:// or https:// for cluster {name}" if odd else ""
+
+
+def _impersonation(name: str, user: User) -> str:
+    """Who may act as others holds more than a worker's credentials need to."""
+    others = user.as_user or user.as_uid or user.as_groups or user.as_user_extra
+    return f"impersonation is not allowed, use credentials of the user itself for user {name}" if others else ""
+
+
+def _allowed(_name: str, _entry: object) -> str:
+    return ""
 
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")

@@ -35,7 +35,7 @@ _LONGEST_PAUSE = 30.0
 _LONGEST_RETRY_AFTER = 120.0
 _SHORTEST_PAUSE = 0.1
 _ABSENT_PAUSE = 30.0
-"""Seconds between two looks for a kind that the server does not have."""
+"""Most seconds between two looks for a kind that the server does not have; sooner at first, while things are set up."""
 
 _SETTLED = 5.0
 """Seconds after which a watch that brought nothing yet counts as a working one."""
@@ -95,6 +95,7 @@ class Reflector(Generic[T]):
         self._path = kind.collection(namespace) if namespace else kind.path()
         self._known: dict[ObjectKey, T] = {}
         self._version = ""
+        self._route: object = None
         self._standing = False
         self._failures = 0
         self._fruitless = 0
@@ -107,11 +108,12 @@ class Reflector(Generic[T]):
         Errors of cluster and server never leave it; an error of the sink does.
         """
         while True:
-            fresh = not self._version
+            fresh = not self._version or self._has_moved()
             try:
                 if fresh:
                     await self._list(task_status)
-                await self._watch(fresh=fresh)
+                if not self._has_moved():
+                    await self._watch(fresh=fresh)
             except (ApiError, ClusterUnreachable, InvalidObject, _Broken) as error:
                 with anyio.CancelScope() as self._pause:
                     await self._sleep(self._failed(error, fresh=fresh))
@@ -120,9 +122,15 @@ class Reflector(Generic[T]):
         """The cluster answers again: end a pause now, and list anew, so that what we hold is as of now."""
         if not self._standing:
             self._version = ""
+            self._failures = 0
             self._pause.cancel()
 
+    def _has_moved(self) -> bool:
+        """Whether the client speaks with another server since we listed: a version means nothing there."""
+        return self._route is not self._client.route
+
     async def _list(self, task_status: TaskStatus[None]) -> None:
+        self._route = self._client.route
         page = await self._client.list(
             self._kind, namespace=self._namespace, label_selector=self._label_selector, page=self._page
         )
@@ -144,6 +152,8 @@ class Reflector(Generic[T]):
             async with self._client.stream(self._path, self._query(), idle=self._idle) as stream:
                 opened = monotonic()
                 await self._follow(stream)
+            if self._has_moved():
+                return
             if not self._received and monotonic() - opened < _SETTLED:
                 raise _Broken("the server closed the watch at once")
         except Expired:
@@ -263,7 +273,7 @@ class Reflector(Generic[T]):
 
     def _pause_after(self, error: Exception) -> float:
         if isinstance(error, NotFound):
-            return _ABSENT_PAUSE * (0.75 + self._jitter() / 2)
+            return float(min(_ABSENT_PAUSE, 2 ** min(self._failures, 10))) * (0.75 + self._jitter() / 2)
         if isinstance(error, ApiError) and error.after is not None:
             return min(error.after, _LONGEST_RETRY_AFTER) + self._jitter()
         longest: float = min(_LONGEST_PAUSE, 0.5 * 2 ** min(self._failures, 10))

@@ -7,13 +7,22 @@ server. The proxy comes from the kubeconfig.
 from __future__ import annotations
 
 import socket
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import aiohttp
+from aiohttp import hdrs
 from aiohttp.http import HttpProcessingError
 
 from multikueue import __version__
+from multikueue.errors import NotLeading
 
-__all__ = ["CONNECT_TIMEOUT", "NOT_SENT", "TRANSPORT_ERRORS", "USER_AGENT", "explain", "open_session"]
+if TYPE_CHECKING:
+    from aiohttp.abc import AbstractStreamWriter
+    from aiohttp.connector import Connection
+
+__all__ = ["CONNECT_TIMEOUT", "NOT_SENT", "TRANSPORT_ERRORS", "USER_AGENT", "always", "explain", "open_session"]
 
 USER_AGENT = f"multikueue/{__version__}"
 
@@ -42,19 +51,69 @@ _SOCKET_OPTIONS = (
 )
 """A peer that is gone without a word is noticed after about a minute, on idle watches too. (TCP_USER_TIMEOUT in ms.)"""
 
+_NO_LINGER = struct.pack("ii", 1, 0)
+"""A connection that we close is reset. What a call that was given up had written and nobody has received must not be
+delivered later, when a broken network is whole again and others have acted; the kernel would go on trying for minutes."""
 
-def open_session(*, user_agent: str, limit: int) -> aiohttp.ClientSession:
-    """A session of at most `limit` connections (0: unlimited). To be closed by the caller."""
+_QUESTIONS = ("/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/")
+
+
+def always() -> bool:
+    """There is nobody else who might write."""
+    return True
+
+
+def open_session(*, user_agent: str, limit: int, may_write: Callable[[], bool] = always) -> aiohttp.ClientSession:
+    """A session of at most `limit` connections (0: unlimited). To be closed by the caller.
+
+    A request that is no GET raises NotLeading, unsent, if `may_write` says no when it is about to go out; reviews, which
+    are questions though they are sent as POST, do not.
+    """
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=limit, keepalive_timeout=_KEEP_ALIVE, socket_factory=_socket),
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,
         read_bufsize=_READ_BUFFER,
         headers={"User-Agent": user_agent, "Accept": "application/json"},
+        request_class=_asking(may_write),
     )
     # aiohttp would repeat any PUT and DELETE on a lost connection. What may be repeated is decided in `retry`.
     session._retry_connection = False
     return session
+
+
+def _asking(may_write: Callable[[], bool]) -> type[aiohttp.ClientRequest]:
+    """Requests that ask for leave at the last moment: when they have a connection, right before the first byte.
+
+    Asked any earlier, a request could wait for its turn, for a handshake or in a frozen process, and go out when the
+    leave is long gone.
+    """
+    if may_write is always:
+        return aiohttp.ClientRequest
+
+    class Asking(aiohttp.ClientRequest):
+        async def send(self, conn: Connection) -> aiohttp.ClientResponse:
+            self._ask()
+            return await super().send(conn)
+
+        async def write_bytes(
+            self, writer: AbstractStreamWriter, conn: Connection, content_length: int | None = None
+        ) -> None:
+            """Head and body of a request with a body; before Python 3.12 a task of its own, which may run later."""
+            try:
+                self._ask()
+            except NotLeading as error:
+                if conn.protocol is not None:
+                    conn.protocol.set_exception(error)
+                conn.close()
+                return
+            await super().write_bytes(writer, conn, content_length)
+
+        def _ask(self) -> None:
+            if self.method != hdrs.METH_GET and not self.url.path.startswith(_QUESTIONS) and not may_write():
+                raise NotLeading(f"{self.method} {self.url.path}: not sent, for we may not act now")
+
+    return Asking
 
 
 class _Socket(socket.socket):
@@ -73,6 +132,7 @@ def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
     made = _Socket(family=address[0], type=address[1], proto=address[2])
     made.setblocking(False)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
     for name, value in _SOCKET_OPTIONS:
         if hasattr(socket, name):  # not every system has each of them
             made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

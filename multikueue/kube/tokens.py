@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from subprocess import DEVNULL
-from typing import Any
+from typing import Annotated, Any
 
 import aiohttp
 import anyio
@@ -26,7 +26,7 @@ from anyio.abc import ByteReceiveStream
 
 from multikueue.errors import ConfigurationError
 
-__all__ = ["AuthProvider", "ExecPlugin", "FileToken", "FixedToken", "Grant", "TokenSource"]
+__all__ = ["AuthProvider", "ExecPlugin", "FileToken", "FixedToken", "Grant", "TokenSource", "plugin_environment"]
 
 FILE_LIFETIME = 60.0
 """Seconds after which a token file is read again; the kubelet renews it minutes before it expires."""
@@ -35,6 +35,15 @@ FETCH_TIMEOUT = 30.0
 """Seconds a plugin or provider may take."""
 
 _SHORTEST_LIFETIME = 5.0
+
+_LONGEST_OUTPUT = 2**20
+"""Bytes of a plugin's output that are kept: a credential has a few thousand."""
+
+_HARMLESS = (
+    *("PATH", "HOME", "USER", "LANG", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+    *("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,11 @@ class Grant:
     certificate: bytes = field(default=b"", repr=False)
     key: bytes = field(default=b"", repr=False)
     lifetime: float = field(default=math.inf, compare=False)
+
+
+def plugin_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The part of our environment that a worker's plugin gets: what programs need to run, and nothing of our settings."""
+    return {name: environ[name] for name in _HARMLESS if name in environ}
 
 
 TokenSource = Callable[[], Awaitable[Grant]]
@@ -85,7 +99,7 @@ class _ExecStatus(msgspec.Struct, gc=False, rename="camel"):
     token: str = ""
     client_certificate_data: str = ""
     client_key_data: str = ""
-    expiration_timestamp: datetime | None = None
+    expiration_timestamp: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
 
 
 class _ExecCredential(msgspec.Struct, gc=False, rename="camel"):
@@ -104,12 +118,14 @@ class ExecPlugin:
     """A credential plugin: a command that prints an ExecCredential.
 
     `config` is the user's `exec` entry, `cluster` what the plugin may know of the cluster if it asks for that, and a
-    relative command with a slash is one below `directory`.
+    relative command with a slash is one below `directory`. It gets `environment` (all of ours, if None) and what
+    `config` adds to it.
     """
 
     config: Mapping[str, Any] = field(repr=False)
     cluster: Mapping[str, Any] = field(default_factory=dict)
     directory: Path | None = None
+    environment: Mapping[str, str] | None = field(default=None, repr=False)
     timeout: float = FETCH_TIMEOUT
     now: Callable[[], datetime] = _utc_now
     jitter: Callable[[], float] = random.random
@@ -144,7 +160,14 @@ class ExecPlugin:
         command, *rest = (str(arg) for arg in plugin.args)
         if self.directory is not None and "/" in command:
             command = str(self.directory / command)
-        return [command, *rest], {**plugin.env, "KUBERNETES_EXEC_INFO": json.dumps(info)}
+        return [command, *rest], {**self._environment(plugin.env), "KUBERNETES_EXEC_INFO": json.dumps(info)}
+
+    def _environment(self, whole: Mapping[str, str]) -> Mapping[str, str]:
+        """`whole` is all of our environment with the plugin's own variables on top, as the library makes it."""
+        if self.environment is None:
+            return whole
+        own = {str(each["name"]) for each in self.config.get("env") or ()}
+        return {**self.environment, **{name: value for name, value in whole.items() if name in own}}
 
     def _grant(self, command: str, stdout: bytes) -> Grant:
         try:
@@ -196,7 +219,7 @@ async def _run(args: list[str], env: Mapping[str, str]) -> tuple[int, bytes, byt
 async def _read(pipe: ByteReceiveStream | None, into: bytearray) -> None:
     assert pipe is not None
     async for chunk in pipe:
-        into += chunk
+        into += chunk[: _LONGEST_OUTPUT - len(into)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,23 @@ import pytest
 
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.clusters import Clusters, Connection
+from multikueue.controllers.clusters import Clusters
+from multikueue.controllers.connection import Connection, OtherCluster, Problem
+from multikueue.controllers.kubeconfigs import Access
 from multikueue.dispatch.group import Reach
+from multikueue.errors import Unauthorized
 from multikueue.kube.credentials import Credentials
 from multikueue.settings import Dispatch
 from tests.controllers.table import Table, table
 
 pytestmark = pytest.mark.anyio
 
+KUBECONFIG = b"""
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: c}}]
+clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]
+users: [{name: c, user: {token: t}}]
+"""
 W1 = ObjectKey("", "w1")
 QUICK = Dispatch(suspect_after=timedelta(0), isolate_after=timedelta(milliseconds=20))
 
@@ -102,7 +111,7 @@ async def test_a_recorded_loss_goes_on_counting_in_a_new_process() -> None:
 
 def connection(world: Table) -> Connection:
     worker = world.store.worker("w1")
-    return Connection(world.world, QUICK, worker, Credentials(server="https://x"), b"", anyio.Event())
+    return Connection(world.world, QUICK, worker, Access(b"", Credentials(server="https://x")), anyio.Event())
 
 
 async def test_trouble_is_suspect_then_isolated_and_over_at_once() -> None:
@@ -134,3 +143,120 @@ async def test_a_moment_of_trouble_is_not_shown() -> None:
         link._report("workloads", "")
         await anyio.wait_all_tasks_blocked()
         assert worker.reach is Reach.CONNECTED
+
+
+# New credentials that are not in use.
+
+
+OTHER = Problem("BadKubeConfig", "load client config failed: the new kubeconfig is not in use: it is odd", OtherCluster)
+REFUSED = Problem("ClientConnectionFailed", "the new kubeconfig is not in use: 401", Unauthorized)
+
+
+async def shown(world: Table, reach: Reach, problem: Problem | None, *, why: str = "no answer") -> tuple[str, str, str]:
+    """The condition after a look at a worker with that problem."""
+    clusters = Clusters(world.world, QUICK, "kueue-system")
+    running = connection(world)
+    running.problem, running.worker.reach, running.worker.why, running.tried = problem, reach, why, True
+    clusters._connections["w1"] = running
+    secret(world, kubeconfig=b"")
+    await clusters.reconcile("w1")
+    (active,) = (world.manager.find(kinds.MULTIKUEUE_CLUSTERS, W1) or {})["status"]["conditions"]
+    return active["status"], active["reason"], active["message"]
+
+
+async def test_as_long_as_the_old_ones_work_the_cluster_is_active_and_a_warning_tells() -> None:
+    world = table()
+    assert await shown(world, Reach.CONNECTED, REFUSED) == (
+        "True",
+        "Active",
+        "Connected; the new kubeconfig is not in use: 401",
+    )
+    assert world.said() == [("ClientConnectionFailed", REFUSED.message)]
+    assert await shown(world, Reach.CONNECTED, None) == ("True", "Active", "Connected")
+
+
+@pytest.mark.parametrize("problem", [OTHER, REFUSED], ids=lambda problem: problem.reason)
+async def test_when_the_old_ones_end_too_the_reason_is_that_of_the_new_ones(problem: Problem) -> None:
+    world = table()
+    await shown(world, Reach.CONNECTED, problem)
+    expected = ("False", problem.reason, f"{problem.message}; the one in use: no answer")
+    assert await shown(world, Reach.ISOLATED, problem) == expected
+    world.manager.calls.clear()
+    assert await shown(world, Reach.ISOLATED, problem, why="no answer in other words") == expected
+    assert world.manager.calls == []
+
+
+async def test_a_loss_is_told_anew_when_new_credentials_that_do_not_work_come() -> None:
+    world = table()
+    assert (await shown(world, Reach.ISOLATED, None))[2] == "no answer"
+    assert (await shown(world, Reach.ISOLATED, REFUSED))[2].startswith(REFUSED.message)
+    assert (await shown(world, Reach.ISOLATED, None))[2] == "no answer"
+
+
+async def test_a_connection_that_was_not_tried_yet_says_nothing() -> None:
+    world = table()
+    await condition(world)
+    clusters = Clusters(world.world, QUICK, "kueue-system")
+    clusters._connections["w1"] = connection(world)
+    secret(world, kubeconfig=b"")
+    world.manager.calls.clear()
+    await clusters.reconcile("w1")
+    assert world.manager.calls == []
+
+
+async def test_a_source_that_is_refused_ends_the_connection_and_keeps_what_is_known() -> None:
+    world = table()
+    world.submit()
+    await world.settle()
+    clusters = Clusters(world.world, QUICK, "kueue-system")
+    running = connection(world)
+    clusters._connections["w1"] = running
+    held = len(running.worker.workloads)
+    await clusters.reconcile("w1")
+    assert held
+    assert len(running.worker.workloads) == held
+    assert running.worker.reach is Reach.ISOLATED
+    assert clusters._before["w1"] is running.access
+
+
+async def test_a_connection_that_could_not_follow_the_one_before_makes_way_for_the_next() -> None:
+    world = table()
+    world.submit()
+    await world.settle()
+    clusters = Clusters(world.world, QUICK, "kueue-system")
+    stuck, first = connection(world), Access(b"first", Credentials(server="https://first"))
+    stuck.before = first
+    clusters._connections["w1"] = stuck
+    secret(world, kubeconfig=KUBECONFIG)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(clusters.run)
+        await anyio.wait_all_tasks_blocked()
+        await clusters.reconcile("w1")
+        following = clusters._connections["w1"]
+        assert following is not stuck
+        assert stuck._scope.cancel_called
+        assert (following.before, following.access.credentials.server) == (first, "https://127.0.0.1:1")
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_connection_that_serves_is_offered_what_is_new() -> None:
+    world = table()
+    clusters = Clusters(world.world, QUICK, "kueue-system")
+    running = connection(world)
+    clusters._connections["w1"] = running
+    secret(world, kubeconfig=KUBECONFIG)
+    await clusters.reconcile("w1")
+    assert clusters._connections["w1"] is running
+    assert running.newest == KUBECONFIG
+
+
+async def test_a_changed_file_has_the_clusters_that_name_it_looked_at_again() -> None:
+    world = table()
+    for name in ("w1", "w2"):
+        source = {"kubeConfig": {"location": "/k", "locationType": "Path"}}
+        world.manager.change(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", name), {"spec": {"clusterSource": source}})
+    clusters = Clusters(world.world, QUICK, "kueue-system")
+    assert list(clusters._files()) == ["/k", "/k"]
+    world.queues.clusters = type(world.queues.clusters)()
+    clusters._file_changed("/k")
+    assert len(world.queues.clusters) == 2

@@ -62,6 +62,15 @@ async def test_an_inline_kubeconfig_becomes_credentials_as_a_whole() -> None:
     )
 
 
+async def test_a_tower_of_aliases_is_never_unfolded() -> None:
+    floors = ["a0: &a0 [x, x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12))]
+    config = kubeconfig()
+    config["clusters"][0]["cluster"]["extensions"] = ["TOP"]
+    text = yaml.safe_dump(config).replace("- TOP", "- {name: x, extension: *a11}")
+    found = await from_kubeconfig("\n".join([*floors, text]).encode())
+    assert found.authority == b"CA"
+
+
 async def test_files_are_found_from_the_directory_of_the_kubeconfig(tmp_path: Path) -> None:
     for name in ("ca", "cert", "key"):
         (tmp_path / name).write_text(name.upper())

@@ -1,13 +1,19 @@
 from __future__ import annotations
 
 import json
+import re
+from contextlib import suppress
 from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from multikueue.errors import ConfigurationError
-from multikueue.kube.kubeconfig import InsecureKubeconfig, check_worker_kubeconfig, parse
+from multikueue.kube.credentials import from_kubeconfig
+from multikueue.kube.kubeconfig import InsecureKubeconfig, check_access_provider, check_worker_kubeconfig, parse
+from multikueue.kube.tokens import FixedToken
 
 GOOD_CLUSTER = {"server": "https://w1.example.com:6443", "certificate-authority-data": "Q0E="}
 GOOD_USER = {"token": "t"}
@@ -50,6 +56,7 @@ def refusal(config: dict[str, Any] | bytes) -> str:
         pytest.param({"cluster": GOOD_CLUSTER | {"certificate-authority": ""}}, id="an empty path"),
         pytest.param({"user": {"token": "t", "tokenFile": None, "exec": None}}, id="nulls"),
         pytest.param({"user": {}}, id="an empty user"),
+        pytest.param({"cluster": GOOD_CLUSTER | {"proxy-url": "http://proxy:3128"}}, id="a proxy"),
     ],
 )
 def test_a_harmless_kubeconfig_is_accepted(part: dict[str, Any]) -> None:
@@ -86,6 +93,19 @@ RULES = [
         {"user": {"client-key": "/k"}},
         "client-key file paths are not allowed, use client-key-data for user U",
         id="a key in a file",
+    ),
+    pytest.param(
+        {"cluster": GOOD_CLUSTER | {"proxy-url": "socks5://p"}},
+        "proxy-url must start with http:// or https:// for cluster X",
+        id="a proxy that we cannot speak with",
+    ),
+    *(
+        pytest.param(
+            {"user": {field: value}},
+            "impersonation is not allowed, use credentials of the user itself for user U",
+            id=f"another identity by {field}",
+        )
+        for field, value in [("as", "a"), ("as-uid", "1"), ("as-groups", ["g"]), ("as-user-extra", {"k": ["v"]})]
     ),
 ]
 
@@ -178,3 +198,91 @@ def test_a_secret_never_shows_in_an_error() -> None:
 
 def test_json_with_tabs_is_read_although_yaml_forbids_them() -> None:
     assert parse(json.dumps(kubeconfig(), indent="\t").encode()).current_context == "c"
+
+
+# Access providers.
+
+
+def test_the_command_of_an_access_provider_is_allowed_and_everything_else_is_not() -> None:
+    user = {"exec": {"command": "plugin"}}
+    check_access_provider(yaml.safe_dump(kubeconfig(user=user)).encode())
+    with pytest.raises(InsecureKubeconfig, match="plain http"):
+        check_access_provider(yaml.safe_dump(kubeconfig(user=user, cluster={"server": "http://h"})).encode())
+    with pytest.raises(InsecureKubeconfig, match="tokenFile"):
+        check_access_provider(yaml.safe_dump(kubeconfig(user=user | {"tokenFile": "/t"})).encode())
+
+
+# Files of any shape.
+
+CLUSTER_FIELDS = (
+    *("server", "certificate-authority", "certificate-authority-data", "insecure-skip-tls-verify"),
+    *("tls-server-name", "proxy-url", "extensions"),
+)
+USER_FIELDS = (
+    *("token", "tokenFile", "client-certificate", "client-certificate-data", "client-key", "client-key-data"),
+    *("username", "password", "exec", "auth-provider", "as", "as-uid", "as-groups", "as-user-extra"),
+)
+LIKELY = st.sampled_from(["", "x", "https://h", "https://h:6443/p", "http://h", "https://a:b@h", "QQ==", "/etc/passwd"])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8) | LIKELY,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def parts(fields: tuple[str, ...]) -> st.SearchStrategy[Any]:
+    return st.dictionaries(st.sampled_from(fields), LIKELY | VALUES, max_size=4) | VALUES
+
+
+def entries(kind: str, content: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    named = st.fixed_dictionaries({"name": st.sampled_from(["a", "b"]) | VALUES, kind: content})
+    return st.lists(named, max_size=3) | VALUES
+
+
+FILES = st.fixed_dictionaries(
+    {},
+    optional={
+        "clusters": entries("cluster", parts(CLUSTER_FIELDS)),
+        "users": entries("user", parts(USER_FIELDS)),
+        "contexts": entries("context", parts(("cluster", "user"))),
+        "current-context": st.sampled_from(["a", "b"]) | VALUES,
+    },
+)
+
+
+@st.composite
+def nearly_right(draw: st.DrawFn) -> dict[str, Any]:
+    """A good file with a few fields of its cluster and its user changed."""
+    tree = kubeconfig(
+        cluster={"server": "https://h"} | draw(st.dictionaries(st.sampled_from(CLUSTER_FIELDS), LIKELY, max_size=2)),
+        user=draw(st.dictionaries(st.sampled_from(USER_FIELDS), LIKELY | VALUES, max_size=2)),
+    )
+    tree["contexts"][0]["context"] = {"cluster": "X", "user": "U"}
+    return tree
+
+
+MESSAGES = re.compile(
+    "failed to parse|tokenFile is not allowed|insecure TLS verification|certificate-authority file paths|"
+    "server URL is required|untrusted server endpoint|basic auth|exec plugins|auth providers|plain http|"
+    "client-certificate file paths|client-key file paths|proxy-url must|impersonation is not"
+)
+
+
+@given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+def test_bytes_of_any_kind_are_refused_with_words(data: bytes) -> None:
+    assert MESSAGES.match(refusal(data))
+
+
+@pytest.mark.anyio
+@given(FILES | nearly_right())
+async def test_a_file_of_any_shape_is_used_or_refused_with_words(tree: dict[str, Any]) -> None:
+    message = refusal(json.dumps(tree).encode())
+    if message:
+        assert MESSAGES.match(message)
+        return
+    # What is let through leads to no file, no program and no unverified server, whatever context is chosen.
+    with suppress(ConfigurationError):
+        found = await from_kubeconfig(tree)
+        assert found.server.startswith("https://")
+        assert found.verify
+        assert isinstance(found.token, FixedToken)

@@ -353,12 +353,13 @@ async def test_after_a_fruitless_watch_good_news_wait_until_the_next_has_settled
 
 async def test_a_kind_the_server_does_not_have_is_looked_for_slowly() -> None:
     pauses = []
+    absent = [refuses(404, "NotFound") for _ in range(6)]
     for jitter in (0.0, 0.99):
-        async with running(refuses(404, "NotFound"), LISTED, OPEN, jitter=lambda jitter=jitter: jitter) as run:
-            await run.paused(1)
-        pauses += run.pauses
+        async with running(*absent, LISTED, OPEN, jitter=lambda jitter=jitter: jitter) as run:
+            await run.paused(6)
+        pauses += [run.pauses[0], *run.pauses[4:6]]
         assert run.states[0] == (False, "the server has no kind Job (batch/v1)")
-    assert pauses == [22.5, pytest.approx(37.35)]
+    assert pauses == [1.5, 22.5, 22.5, pytest.approx(2.49), pytest.approx(37.35), pytest.approx(37.35)]
 
 
 async def test_a_refused_identity_is_a_failure_like_others() -> None:
@@ -470,3 +471,52 @@ async def test_random_changes_through_random_faults_end_in_the_same_place() -> N
         expected = {name: int(item["metadata"]["resourceVersion"]) for name, item in state.items()}
         await run.until(lambda: run.sink.versions == expected)
     assert len(run.script.requests) >= 60
+
+
+# Another server.
+
+
+async def test_after_a_change_of_the_server_everything_is_listed_there_and_nothing_is_called_trouble() -> None:
+    there = (lists(job("a", version=3), job("b", version=2), version="5"), OPEN)
+    async with running(LISTED, OPEN) as run, client_of(*there) as (other, new):
+        await run.until(run.has_a_state)
+        run.reflector._client.take_over(other)
+        await run.until(lambda: len(new.requests) == 2)
+        await run.until(lambda: "b" in run.sink.versions)
+        assert run.asked == ["list", "watch 10"]
+        assert new.queries("resourceVersion") == [None, "5"]
+        assert run.states == [(True, "")]
+        assert run.pauses == []
+
+
+async def test_a_list_of_the_server_before_is_not_watched_from_at_the_new_one() -> None:
+    go, asked = anyio.Event(), anyio.Event()
+
+    async def late(request: web.BaseRequest) -> web.StreamResponse:
+        asked.set()
+        await go.wait()
+        return await LISTED(request)
+
+    async with running(late) as run, client_of(lists(version="5"), OPEN) as (other, new):
+        await asked.wait()
+        run.reflector._client.take_over(other)
+        go.set()
+        await run.until(lambda: len(new.requests) == 2)
+        assert new.queries("resourceVersion") == [None, "5"]
+        assert run.sink.versions == {}
+
+
+async def test_hurry_makes_the_next_failure_the_first_again() -> None:
+    longest = []
+
+    async def pause(seconds: float) -> None:
+        longest.append(seconds)
+        if len(longest) == 4:
+            await anyio.sleep_forever()
+
+    async with running(aborts, sleep=pause, jitter=lambda: 0.99) as run:
+        await run.until(lambda: len(longest) == 4)
+        run.reflector.hurry()
+        await run.until(lambda: len(longest) == 5)
+    assert longest[4] == pytest.approx(longest[0])
+    assert longest[3] > 4 * longest[0]

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from multikueue.errors import ConfigurationError
-from multikueue.kube.tokens import AuthProvider, ExecPlugin, FileToken, FixedToken, Grant
+from multikueue.kube.tokens import AuthProvider, ExecPlugin, FileToken, FixedToken, Grant, plugin_environment
 
 pytestmark = pytest.mark.anyio
 
@@ -107,11 +107,38 @@ async def test_a_relative_command_is_one_beside_the_kubeconfig(tmp_path: Path) -
         pytest.param("print('hello')", "its output is no ExecCredential", id="it prints something else"),
         pytest.param(printing(credential()), "neither a token nor a certificate", id="it gives nothing"),
         pytest.param(printing(credential(clientCertificateData="C")), "neither a token", id="it forgets the key"),
+        pytest.param(
+            printing(credential(token="t", expirationTimestamp="2026-01-01T00:00:00")),
+            "its output is no ExecCredential",
+            id="a time without a zone",
+        ),
+        pytest.param("print('x' * 3_000_000)", "its output is no ExecCredential", id="it prints without an end"),
         pytest.param(printing(credential(version="v0", token="t")), "answered v0, expected", id="another version"),
     ],
 )
 async def test_what_is_wrong_with_a_plugin_is_said(script: str, said: str) -> None:
     assert said in await trouble(plugin(script))
+
+
+SHOW_ENVIRONMENT = (
+    "import json, os; "
+    f"print(json.dumps({{'apiVersion': {VERSION!r}, 'kind': 'ExecCredential', "
+    "'status': {'token': ' '.join(sorted(os.environ))}}))"
+)
+
+
+async def test_a_plugin_may_get_less_than_all_of_our_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OURS", "secret")
+    monkeypatch.setenv("OWN", "not the plugin's")
+    config = {"env": [{"name": "OWN", "value": "1"}]}
+    assert "OURS" in (await plugin(SHOW_ENVIRONMENT, config=config)()).authorization
+    given = (await plugin(SHOW_ENVIRONMENT, config=config, environment={"HOME": "/h"})()).authorization
+    assert set(given.split()) - {"LC_CTYPE"} == {"Bearer", "HOME", "KUBERNETES_EXEC_INFO", "OWN"}
+
+
+def test_the_environment_of_a_plugin_has_nothing_of_our_settings() -> None:
+    ours = {"PATH": "/bin", "HTTPS_PROXY": "p", "MULTIKUEUE_X": "1", "KUBECONFIG": "/k", "AWS_SECRET_ACCESS_KEY": "s"}
+    assert plugin_environment(ours) == {"PATH": "/bin", "HTTPS_PROXY": "p"}
 
 
 async def test_a_plugin_that_does_not_exist_is_named() -> None:

@@ -1,0 +1,371 @@
+"""One worker's subtree of tasks: client, watches, heartbeat, outbox; and the change to other credentials while they run.
+
+Its state goes connected → suspect → isolated → (after the lost timeout, judged by decisions) lost. New credentials are
+tried beside those in use, which stay in use until the new ones have proven good; then watches and calls change over at
+once, and nothing of what is known or under way is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import anyio
+import anyio.abc
+import structlog
+
+from multikueue.api.kinds import JOBS, WORKLOADS, Kind
+from multikueue.api.meta import ObjectKey
+from multikueue.api.workload import ORIGIN_LABEL
+from multikueue.controllers.kubeconfigs import NOT_LOADED, Access
+from multikueue.controllers.outbox import Outbox
+from multikueue.controllers.world import World
+from multikueue.dispatch.group import Reach
+from multikueue.errors import ClusterUnreachable, MultiKueueError, Unauthorized
+from multikueue.kube.client import Client
+from multikueue.kube.reflector import Reflector
+from multikueue.runtime import Backoff, WorkQueue, run_controller, supervise
+from multikueue.settings import Dispatch
+from multikueue.store.cache import Cache
+from multikueue.store.worker import WorkerView
+
+__all__ = ["Connection", "OtherCluster", "Problem"]
+
+log = structlog.get_logger()
+
+RECHECK = timedelta(milliseconds=500)
+"""Time between two signs of life asked from a worker that did not answer just now."""
+
+TRIAL_CALLS = 2
+"""Calls in flight while credentials are tried."""
+
+
+class OtherCluster(MultiKueueError):
+    """The credentials are good, and lead to a cluster that has nothing of what we have on this worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why new credentials are not in use: the reason for a condition, the words, and what kind of trouble it is."""
+
+    reason: str
+    message: str
+    kind: type[MultiKueueError]
+
+
+@dataclass(slots=True)
+class Connection:
+    """Owner of a worker's client, watches, heartbeat and outbox; changes the worker's view only.
+
+    `access` is what is in use. `problem` is why what `offer` brought is not. `before` is what the connection before this
+    one used, if there was one: its view of the worker is still there, and must be of the same cluster. Until it was
+    `tried` once, nothing can be said of it.
+    """
+
+    world: World
+    settings: Dispatch
+    worker: WorkerView
+    access: Access
+    contact: anyio.Event
+    before: Access | None = None
+    problem: Problem | None = None
+    tried: bool = False
+    _candidate: Access | None = None
+    _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    _trial: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    _pause: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    _trouble: dict[str, str] = field(default_factory=lambda: {"heartbeat": "not connected yet"})
+    _decline: anyio.CancelScope | None = None
+    _alarm: anyio.Event = field(default_factory=anyio.Event)
+    _tasks: anyio.abc.TaskGroup | None = None
+    _reflectors: list[Reflector[Any]] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return self.worker.name
+
+    @property
+    def newest(self) -> bytes:
+        """The kubeconfig that is in use, or is to be."""
+        return (self._candidate or self.access).kubeconfig
+
+    @property
+    def serves(self) -> bool:
+        """Whether it works, or would if it could: then it takes offers. One that has yet to follow another does not."""
+        return self.before is None
+
+    def offer(self, access: Access) -> None:
+        """Use that from now on, as soon as it has proven good; or stay with what is in use, if it is that."""
+        self._candidate = None if access.kubeconfig == self.access.kubeconfig else access
+        self._settle(None)
+        self._trial.cancel()
+
+    def stop(self) -> None:
+        self._scope.cancel()
+
+    async def run(self) -> None:
+        with self._scope:
+            await supervise(f"cluster {self.name}", self._live, backoff=self._retries())
+
+    def _retries(self) -> Backoff:
+        return Backoff(first=self.settings.reconnect_first, cap=self.settings.reconnect_cap, jitter=1)
+
+    def _client(self, access: Access, *, limit: int) -> AbstractAsyncContextManager[Client]:
+        return Client.connect(
+            access.credentials,
+            cluster=self.name,
+            user_agent=self.world.user_agent,
+            limit=limit,
+            call_timeout=self.settings.call_timeout.total_seconds(),
+            may_write=self.world.mandate.valid,
+            on_call=self.world.metrics.called,
+        )
+
+    async def _live(self) -> None:
+        async with self._client(self.access, limit=self.settings.concurrency_per_cluster) as client:
+            await self._succeed(client)
+            retries = Backoff(first=self.settings.retry_first, cap=self.settings.retry_cap)
+            outbox: WorkQueue[ObjectKey] = WorkQueue(retries=retries)
+            self.world.queues.outboxes[self.name] = outbox
+            try:
+                await self._serve(client, outbox)
+            finally:
+                if self.world.queues.outboxes.get(self.name) is outbox:
+                    del self.world.queues.outboxes[self.name]
+
+    async def _succeed(self, client: Client) -> None:
+        """Follow the connection before this one, unless that was with another cluster."""
+        if self.before is None or not _leads_elsewhere(self.before, self.access):
+            self.before = None
+            return
+        try:
+            await self._prove(client, self.access, self.before)
+        except MultiKueueError as error:
+            self._settle(_problem(error))
+            self._was_tried()
+            raise
+        self._settle(None)
+        if self._is_lost(self.world.now()):
+            self.worker.forget()
+        self.before = None
+
+    async def _serve(self, client: Client, outbox: WorkQueue[ObjectKey]) -> None:
+        self._reflectors = [
+            Reflector(client, kind, cache, label_selector=self._selector, on_state=self._stream_state(kind.plural))
+            for kind, cache in _watched(self.worker)
+        ]
+        self._decline, self._alarm = None, anyio.Event()
+        performer = Outbox(self.world, self.worker, client, alarm=self._raise_alarm)
+        async with anyio.create_task_group() as self._tasks:
+            self._check()
+            for reflector in self._reflectors:
+                self._tasks.start_soon(reflector.run)
+            self._tasks.start_soon(self._heartbeat, client, performer)
+            self._tasks.start_soon(self._change_over, client)
+            await run_controller(
+                f"outbox {self.name}",
+                outbox,
+                performer.reconcile,
+                workers=self.settings.concurrency_per_cluster,
+                on_error=self.world.metrics.failing(f"outbox {self.name}"),
+            )
+
+    @property
+    def _selector(self) -> str:
+        return f"{ORIGIN_LABEL}={self.world.origin}"
+
+    def _stream_state(self, plural: str) -> Callable[[bool, str], None]:
+        self._trouble[plural] = f"{plural}: not listed yet"
+
+        def on_state(ok: bool, why: str) -> None:
+            if not ok:
+                self.world.metrics.watch_failures(self.name, plural).inc()
+            self._report(plural, "" if ok else f"{plural}: {why}")
+
+        return on_state
+
+    # Signs of life.
+
+    async def _heartbeat(self, client: Client, outbox: Outbox) -> None:
+        """Asks for a sign of life, with our credentials, for ever. The first one after trouble hurries the watches."""
+        while True:
+            try:
+                await client.probe(self.settings.heartbeat_timeout.total_seconds())
+            except MultiKueueError as error:
+                outbox.hold()
+                if isinstance(error, Unauthorized):
+                    self._refused()
+                self._report("heartbeat", str(error))
+            else:
+                outbox.trust()
+                if "heartbeat" in self._trouble:
+                    for reflector in self._reflectors:
+                        reflector.hurry()
+                self._report("heartbeat", "")
+            await self._rest(in_doubt=outbox.holds)
+
+    def _was_tried(self) -> None:
+        """It came to nothing: make that known, be it the first time."""
+        if not self.tried:
+            self.tried = True
+            self.world.queues.clusters.add(self.name)
+
+    def _refused(self) -> None:
+        """Our credentials are no good any more: look whether their source has others, or whether those on trial are."""
+        self.world.queues.clusters.add(self.name)
+        self._pause.cancel()
+
+    async def _rest(self, *, in_doubt: bool) -> None:
+        """Until the next heartbeat; shorter as long as the worker may only have been away for a moment."""
+        interval = self.settings.heartbeat_interval
+        if in_doubt and self.worker.reach is Reach.CONNECTED:
+            interval = min(interval, RECHECK)
+        with anyio.move_on_after(interval.total_seconds()):
+            await self._alarm.wait()
+        self._alarm = anyio.Event()
+
+    def _raise_alarm(self) -> None:
+        self._alarm.set()
+
+    def _report(self, part: str, why: str) -> None:
+        if why:
+            self._trouble[part] = why
+            self._was_tried()
+        else:
+            self._trouble.pop(part, None)
+        self._check()
+
+    def _check(self) -> None:
+        if self._trouble:
+            self.worker.why = next(iter(self._trouble.values()))
+            if self._decline is None and self._tasks is not None:
+                self._decline = anyio.CancelScope()
+                self._tasks.start_soon(self._degrade, self._decline)
+            return
+        if self._decline is not None:
+            self._decline.cancel()
+            self._decline = None
+        if self.worker.reach is not Reach.CONNECTED:
+            self.worker.since, self.worker.why, self.worker.known = None, "", True
+            self._become(Reach.CONNECTED)
+            self.contact.set()
+
+    async def _degrade(self, scope: anyio.CancelScope) -> None:
+        with scope:
+            began = self.world.now()
+            await anyio.sleep(self.settings.suspect_after.total_seconds())
+            if self.worker.since is None:
+                self.worker.since = began
+            if self.worker.reach is Reach.CONNECTED:
+                self._become(Reach.SUSPECT)
+            await anyio.sleep((self.settings.isolate_after - self.settings.suspect_after).total_seconds())
+            self._become(Reach.ISOLATED)
+
+    def _become(self, reach: Reach) -> None:
+        if self.worker.reach is reach:
+            return
+        self.worker.reach = reach
+        log.info(f"cluster.{reach.value}", cluster=self.name, why=self.worker.why)
+        self.world.store.reach_changed(self.name)
+
+    # Other credentials.
+
+    async def _change_over(self, client: Client) -> None:
+        """Tries what is offered, for ever."""
+        while True:
+            with anyio.CancelScope() as self._trial:
+                if self._candidate is not None:
+                    await self._try(client, self._candidate)
+                await anyio.sleep_forever()
+
+    async def _try(self, client: Client, candidate: Access) -> None:
+        """Try it again and again until it has proven good; then use it."""
+        retries, failures = self._retries(), 0
+        while True:
+            try:
+                async with self._client(candidate, limit=TRIAL_CALLS) as trial:
+                    await self._prove(trial, candidate, self.access)
+                    self._use(client, trial, candidate)
+                    return
+            except MultiKueueError as error:
+                failures += 1
+                self._settle(_problem(error))
+            wait = retries.delay(failures)
+            if self.worker.reach is not Reach.CONNECTED:
+                wait = min(wait, self.settings.heartbeat_interval)
+            with anyio.CancelScope() as self._pause:
+                await anyio.sleep(wait.total_seconds())
+
+    async def _prove(self, trial: Client, new: Access, old: Access) -> None:
+        """Whether it answers, lets us see what we watch, and is the cluster it was.
+
+        That is told by our own objects, which needs no more rights: where none of those is that we know of, is another
+        cluster. It gets the name once nothing of ours is left on the one before, or that one counts as lost.
+        """
+        await trial.probe(self.settings.heartbeat_timeout.total_seconds())
+        seen: set[str] = set()
+        for kind, _ in _watched(self.worker):
+            page = await trial.list(kind, label_selector=self._selector)
+            seen.update(item.metadata.uid for item in page.items)
+        if _leads_elsewhere(old, new) and not self._is_lost(self.world.now()):
+            _check_same(self.worker, seen)
+
+    def _is_lost(self, now: datetime) -> bool:
+        worker = self.worker
+        gone = worker.reach is not Reach.CONNECTED and worker.since is not None
+        return gone and worker.since is not None and now >= worker.since + self.world.lost_after
+
+    def _use(self, client: Client, trial: Client, candidate: Access) -> None:
+        """The change itself: no await in it."""
+        if _leads_elsewhere(self.access, candidate) and self._is_lost(self.world.now()):
+            self.worker.forget()
+        client.take_over(trial)
+        self.access, self._candidate = candidate, None
+        log.info("cluster.credentials_changed", cluster=self.name, source=candidate.credentials.source)
+        for reflector in self._reflectors:
+            reflector.hurry()
+        self._raise_alarm()
+        self._settle(None)
+
+    def _settle(self, problem: Problem | None) -> None:
+        """Make known why what is offered is not in use. The same trouble in other words is no news."""
+        if (problem and problem.kind) == (self.problem and self.problem.kind):
+            return
+        self.problem = problem
+        leaving = problem.message if problem is not None and problem.kind is OtherCluster else ""
+        if problem is not None:
+            log.warning("cluster.credentials_refused", cluster=self.name, why=problem.message)
+        if leaving != self.worker.leaving:
+            self.worker.leaving = leaving
+            self.world.store.reach_changed(self.name)
+        self.world.queues.clusters.add(self.name)
+
+
+def _watched(worker: WorkerView) -> tuple[tuple[Kind[Any], Cache[Any]], ...]:
+    return (WORKLOADS, worker.workloads), (JOBS, worker.jobs)
+
+
+def _leads_elsewhere(old: Access, new: Access) -> bool:
+    """Whether the new credentials may be those of another cluster: with another address, or another authority."""
+    return (old.credentials.server, old.credentials.authority) != (new.credentials.server, new.credentials.authority)
+
+
+def _check_same(worker: WorkerView, seen: set[str]) -> None:
+    """Raises OtherCluster if we know of objects on a worker, and none of them is among those with the UIDs seen."""
+    held = {item.metadata.uid for _, cache in _watched(worker) for item in cache}
+    if (held or worker.asked or worker.creating) and held.isdisjoint(seen):
+        raise OtherCluster(
+            f"it leads to another cluster, that has none of our {len(held)} objects; "
+            "it is used once they are gone from the cluster before, or that one is lost"
+        )
+
+
+def _problem(error: MultiKueueError) -> Problem:
+    why = error.why if isinstance(error, ClusterUnreachable) else str(error)
+    message = f"the new kubeconfig is not in use: {why}"
+    if isinstance(error, OtherCluster):
+        return Problem("BadKubeConfig", NOT_LOADED + message, type(error))
+    return Problem("ClientConnectionFailed", message, type(error))

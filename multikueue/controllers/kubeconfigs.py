@@ -1,0 +1,205 @@
+"""Where a MultiKueueCluster says that its kubeconfig is, to the kubeconfig and its credentials (contract 2.1, 2.2).
+
+A Secret, a file, or a ClusterProfile together with a command of our own settings. What a source *says* is judged here, and
+refused with the reasons of contract 1.2; whether it *works* is found out by the connection.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path, PurePath
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import structlog
+
+from multikueue.api.kinds import CLUSTER_PROFILES
+from multikueue.api.meta import ObjectKey, encode
+from multikueue.api.multikueue import KUBECONFIG_KEY, ClusterProfile, KubeConfigSource, MultiKueueCluster
+from multikueue.errors import ConfigurationError, MultiKueueError
+from multikueue.kube.client import Client
+from multikueue.kube.credentials import Credentials, from_kubeconfig
+from multikueue.kube.identity import Identity
+from multikueue.kube.kubeconfig import InsecureKubeconfig, check_access_provider, check_worker_kubeconfig
+from multikueue.kube.reflector import Reflector
+from multikueue.kube.tokens import plugin_environment
+from multikueue.settings import AccessProvider, Dispatch, ExecCommand
+from multikueue.store.store import Store
+
+__all__ = ["Access", "Kubeconfigs", "RefusedError"]
+
+log = structlog.get_logger()
+
+NOT_LOADED = "load client config failed: "
+
+LONGEST = 2**20
+"""Bytes of a kubeconfig file; a Secret cannot have more either."""
+
+FILE_TIMEOUT = timedelta(seconds=5)
+"""How long reading a file may take."""
+
+FIRST_LOOK = timedelta(seconds=5)
+"""How long the first list of the ClusterProfiles may take before one that is not in it counts as missing."""
+
+
+class RefusedError(MultiKueueError):
+    """Why there can be no connection: the reason and message of the Active condition."""
+
+    def __init__(self, reason: str, problem: object) -> None:
+        super().__init__(f"{NOT_LOADED}{problem}")
+        self.reason, self.message = reason, str(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A kubeconfig, and how to reach the cluster and prove who we are according to it."""
+
+    kubeconfig: bytes = field(repr=False)
+    credentials: Credentials
+
+
+@dataclass(slots=True)
+class Kubeconfigs:
+    """Reads sources. Owner of the watch of ClusterProfiles, which runs only where there are providers for them."""
+
+    store: Store
+    settings: Dispatch
+    namespace: str
+    _profiles_seen: anyio.Event = field(default_factory=anyio.Event)
+    _profiles_trouble: str = ""
+
+    async def watch(self, client: Client) -> None:
+        """Keep `store.profiles` true, for ever. The manager cluster may have no such kind, and may get it later."""
+        if not self.settings.cluster_profile.access_providers:
+            return
+        sink, namespace = self.store.profiles, self.namespace
+        await Reflector(client, CLUSTER_PROFILES, sink, namespace=namespace, on_state=self._profiles_state).run()
+
+    async def read(self, cluster: MultiKueueCluster) -> bytes:
+        """The kubeconfig as it is now, unchecked. Raises RefusedError if there is none."""
+        source = cluster.spec.cluster_source
+        if source.cluster_profile_ref is not None:
+            return await self._from_profile(source.cluster_profile_ref.name)
+        if source.kube_config is None:
+            raise RefusedError(
+                "BadKubeConfig", "spec.clusterSource: expected kubeConfig or clusterProfileRef, got none"
+            )
+        return await self._from_kubeconfig(source.kube_config)
+
+    async def access(self, cluster: MultiKueueCluster, kubeconfig: bytes) -> Access:
+        """What a kubeconfig from `read` says. Raises RefusedError if it breaks a rule or cannot work."""
+        of_profile = cluster.spec.cluster_source.cluster_profile_ref is not None
+        check: Callable[[bytes], None] = check_access_provider if of_profile else check_worker_kubeconfig
+        broken, unusable = ("BadRestConfig",) * 2 if of_profile else ("InsecureKubeConfig", "BadKubeConfig")
+        try:
+            await anyio.to_thread.run_sync(check, kubeconfig)
+        except InsecureKubeconfig as error:
+            raise RefusedError(broken, error) from error
+        name = cluster.metadata.name
+        try:
+            credentials = await from_kubeconfig(
+                kubeconfig, where=f"kubeconfig of cluster {name}", environment=plugin_environment(os.environ)
+            )
+            await Identity.of(credentials, cluster=name)
+        except ConfigurationError as error:
+            raise RefusedError(unusable, error) from error
+        return Access(kubeconfig, credentials)
+
+    async def _from_kubeconfig(self, source: KubeConfigSource) -> bytes:
+        if source.location_type != "Path":
+            return self._from_secret(source.location)
+        directory = self.settings.kubeconfig_directory
+        # A file system may never answer; then its thread is left to it.
+        with anyio.move_on_after(FILE_TIMEOUT.total_seconds()):
+            return await anyio.to_thread.run_sync(_from_file, source.location, directory, abandon_on_cancel=True)
+        raise RefusedError("BadKubeConfig", f"{source.location}: its file system does not answer")
+
+    def _from_secret(self, name: str) -> bytes:
+        secret = self.store.secrets.get(ObjectKey(self.namespace, name))
+        if secret is None:
+            raise RefusedError("BadKubeConfig", f'Secret "{name}" not found')
+        text = secret.data.get(KUBECONFIG_KEY)
+        if text is None:
+            raise RefusedError("BadKubeConfig", f'key "{KUBECONFIG_KEY}" not found in secret "{name}"')
+        try:
+            return base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise RefusedError("BadKubeConfig", f'secret "{name}": {error}') from error
+
+    async def _from_profile(self, name: str) -> bytes:
+        """A kubeconfig of the cluster as the profile tells of it, and of the command that makes credentials for it."""
+        providers = self.settings.cluster_profile.access_providers
+        if not providers:
+            raise RefusedError("BadClusterProfile", "no access provider configured")
+        with anyio.move_on_after(FIRST_LOOK.total_seconds()):
+            await self._profiles_seen.wait()
+        profile = self.store.profiles.get(ObjectKey(self.namespace, name))
+        if profile is None:
+            why = f" ({self._profiles_trouble})" if self._profiles_trouble else ""
+            raise RefusedError("BadClusterProfile", f'ClusterProfile.multicluster.x-k8s.io "{name}" not found{why}')
+        return _of_profile(profile, providers)
+
+    def _profiles_state(self, ok: bool, why: str) -> None:
+        if why != self._profiles_trouble:
+            log.info("watch.stands" if ok else "watch.broken", kind=CLUSTER_PROFILES.plural, why=why)
+        self._profiles_trouble = why
+        self._profiles_seen.set()
+
+
+def _from_file(location: str, directory: Path | None) -> bytes:
+    """Contract 2.1: absolute, without `..`, and with all links followed below the directory, if there is one."""
+    path = PurePath(location)
+    if not path.is_absolute() or ".." in path.parts:
+        raise RefusedError("BadKubeConfig", f"{location}: expected an absolute path without '..'")
+    try:
+        if directory is not None and not Path(path).resolve().is_relative_to(directory.resolve()):
+            raise RefusedError("BadKubeConfig", f"{location}: not under the allowed directory {directory}")
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise RefusedError("BadKubeConfig", f"{location}: expected a file")
+        with open(path, "rb") as file:
+            data = file.read(LONGEST + 1)
+    except (OSError, ValueError, RuntimeError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise RefusedError("BadKubeConfig", f"{location}: {why}") from error
+    if len(data) > LONGEST:
+        raise RefusedError("BadKubeConfig", f"{location}: expected at most {LONGEST} bytes")
+    return data
+
+
+def _of_profile(profile: ClusterProfile, configured: tuple[AccessProvider, ...]) -> bytes:
+    """As the inventory's own library chooses: the first configured provider that the profile has, too."""
+    offered = {provider.name: provider for provider in reversed(profile.providers)}
+    for provider in configured:
+        if provider.name in offered:
+            return _kubeconfig(provider.name, offered[provider.name].cluster, provider.exec)
+    raise RefusedError(
+        "BadClusterProfile",
+        f'no access provider of ClusterProfile "{profile.metadata.name}" is configured: it has '
+        f"[{' '.join(sorted(offered))}], configured are [{' '.join(provider.name for provider in configured)}]",
+    )
+
+
+def _kubeconfig(name: str, cluster: object, command: ExecCommand) -> bytes:
+    plugin: Mapping[str, Any] = {
+        "apiVersion": command.api_version,
+        "command": command.command,
+        "args": list(command.args),
+        "env": [{"name": each.name, "value": each.value} for each in command.env],
+        "interactiveMode": "Never",
+        "provideClusterInfo": command.provide_cluster_info,
+    }
+    return encode(
+        {
+            "current-context": name,
+            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+            "clusters": [{"name": name, "cluster": cluster}],
+            "users": [{"name": name, "user": {"exec": plugin}}],
+        }
+    )

@@ -1,0 +1,695 @@
+"""Credentials that change: by Secret, by file, by ClusterProfile; in the middle of work, for better and for worse."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import sys
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import anyio
+import pytest
+
+from testbed import crds, objects
+from testbed.bed import Testbed, unique
+from testbed.client import ApiError, Kind, eventually
+from testbed.kubeconfig import dump
+from testbed.objects import KUEUE_NAMESPACE, MULTIKUEUE_CLUSTER, SECRET, Object
+from testbed.plane import ControlPlane
+from tests.real.harness import EVENT, Manager, Team, complaints, played, starts, wins
+
+pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.timeout(120)]
+
+CLUSTER_PROFILE = Kind("multicluster.x-k8s.io/v1alpha1", "ClusterProfile")
+SERVICE_ACCOUNT = Kind("v1", "ServiceAccount")
+EXEC_API = "client.authentication.k8s.io/v1"
+
+EVERYTHING = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
+
+BURST = 40
+LONGEST_GAP = 5.0
+"""Seconds without another winner that a burst may have, whatever happens to credentials meanwhile."""
+
+
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory: pytest.TempPathFactory) -> Plugin:
+    return Plugin(tmp_path_factory.mktemp("plugin"))
+
+
+@pytest.fixture(scope="module")
+def manager_settings(plugin: Plugin) -> dict[str, str]:
+    command = {
+        "command": str(plugin.program),
+        "args": ["--for", "multikueue"],
+        "env": [{"name": "OWN", "value": "its own"}],
+        "provide_cluster_info": True,
+    }
+    providers = [{"name": "secret-store", "exec": command}]
+    return {
+        "DISPATCH__CLUSTER_PROFILE__ACCESS_PROVIDERS": json.dumps(providers),
+        "DISPATCH__RECONNECT_CAP": "2s",
+        "DISPATCH__SUSPECT_AFTER": "1s",
+        "DISPATCH__ISOLATE_AFTER": "2s",
+    }
+
+
+@pytest.fixture(scope="module")
+def manager(bed: Testbed, manager_settings: dict[str, str]) -> Any:
+    """The module's manager; its cluster has the kind ClusterProfile before it starts."""
+
+    async def install() -> None:
+        async with bed.manager.client() as client:
+            await crds.install(client, ["clusterprofile"])
+
+    anyio.run(install)
+    process = Manager(bed, **manager_settings)  # type: ignore[arg-type]  # no setting is called `command`
+    process.start()
+    yield process
+    process.kill()
+
+
+# --- what the tests do ------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Plugin:
+    """A credential plugin: prints the token in a file, good for a few seconds, and notes what it was told."""
+
+    folder: Path
+    seconds: float = 3600
+
+    def __post_init__(self) -> None:
+        self.token, self.notes, self.program = (self.folder / name for name in ("token", "notes", "plugin"))
+        (self.folder / "seconds").write_text("3600")
+        self.program.write_text(
+            f"#!{sys.executable}\n"
+            "import datetime, json, os, pathlib, sys\n"
+            f"folder = pathlib.Path({str(self.folder)!r})\n"
+            "with (folder / 'notes').open('a') as notes:\n"
+            "    print(json.dumps({'args': sys.argv[1:], 'env': dict(os.environ)}), file=notes)\n"
+            "seconds = float((folder / 'seconds').read_text())\n"
+            "end = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=seconds)\n"
+            "status = {'token': (folder / 'token').read_text(), 'expirationTimestamp': end.isoformat()}\n"
+            f"print(json.dumps({{'apiVersion': {EXEC_API!r}, 'kind': 'ExecCredential', 'status': status}}))\n"
+        )
+        self.program.chmod(self.program.stat().st_mode | stat.S_IXUSR)
+
+    def gives(self, token: str, *, seconds: float = 3600) -> None:
+        self.token.write_text(token)
+        (self.folder / "seconds").write_text(str(seconds))
+        self.notes.unlink(missing_ok=True)
+
+    def told(self) -> list[Object]:
+        """Arguments and environment of each run since `gives`."""
+        return [json.loads(line) for line in self.notes.read_text().splitlines()] if self.notes.exists() else []
+
+
+@dataclass
+class Mount:
+    """A directory with one kubeconfig, changed as the kubelet changes a mounted Secret."""
+
+    folder: Path
+    _count: int = 0
+
+    @property
+    def path(self) -> Path:
+        return self.folder / "kubeconfig"
+
+    def write(self, config: Object | bytes) -> None:
+        self._count += 1
+        fresh, data = self.folder / f"..{self._count}", self.folder / "..data"
+        fresh.mkdir(parents=True)
+        (fresh / "kubeconfig").write_bytes(config if isinstance(config, bytes) else dump(config))
+        (self.folder / "..data_tmp").symlink_to(fresh.name)
+        os.replace(self.folder / "..data_tmp", data)
+        if not self.path.is_symlink():
+            self.path.symlink_to("..data/kubeconfig")
+        shutil.rmtree(self.folder / f"..{self._count - 1}", ignore_errors=True)
+
+
+@dataclass
+class Actives:
+    """Each distinct Active condition that the team's clusters had, in order: cluster to (status, reason, message)."""
+
+    team: Team
+    seen: defaultdict[str, list[tuple[str, str, str]]] = field(default_factory=lambda: defaultdict(list))
+
+    async def follow(self) -> None:
+        async for _, body in self.team.manager.watch(MULTIKUEUE_CLUSTER):
+            name, active = body["metadata"]["name"], objects.condition(body, "Active")
+            if name.startswith(self.team.namespace) and active is not None:
+                state = (active["status"], active["reason"], active["message"])
+                if state not in self.seen[name][-1:]:
+                    self.seen[name].append(state)
+
+    def ever_inactive(self) -> dict[str, list[tuple[str, str, str]]]:
+        return {name: states for name, states in self.seen.items() if any(state[0] != "True" for state in states)}
+
+
+@asynccontextmanager
+async def actives(members: Team) -> AsyncIterator[Actives]:
+    record = Actives(members)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(record.follow)
+        await eventually(lambda: _all_in(record))
+        yield record
+        tasks.cancel_scope.cancel()
+
+
+async def _all_in(record: Actives) -> bool:
+    return len(record.seen) == len(record.team.clients)
+
+
+async def says(members: Team, worker: str, status: str, reason: str, *parts: str, timeout: float = 30) -> Object:
+    """The Active condition of a worker, once it has that status and reason, and all those words."""
+
+    async def has() -> Object:
+        body = await members.manager.get(MULTIKUEUE_CLUSTER, members.cluster(worker))
+        active = objects.condition(body, "Active")
+        assert active is not None, "nobody looked at it yet"
+        assert (active["status"], active["reason"]) == (status, reason), active
+        assert active["observedGeneration"] == body["metadata"]["generation"]
+        for part in parts:
+            assert part in active["message"], active
+        return active
+
+    return await eventually(has, timeout=timeout)
+
+
+def config_of(members: Team, worker: str, *, token: str | None = None, server: str | None = None) -> Object:
+    """A kubeconfig for a worker through the team's link, unless another server is given."""
+    plane = members.bed.planes[worker]
+    return plane.kubeconfig(server=server or members.links[worker].url, token=token)
+
+
+async def put(members: Team, worker: str, config: Object | bytes) -> None:
+    """Change a worker's Secret."""
+    data = config if isinstance(config, bytes) else dump(config)
+    await members.manager.apply(objects.kubeconfig_secret(members.cluster(worker), data))
+
+
+async def by_path(members: Team, worker: str, path: Path) -> None:
+    """From now on a worker's kubeconfig is in a file."""
+    source = {"kubeConfig": {"location": str(path), "locationType": "Path"}}
+    await members.manager.patch(MULTIKUEUE_CLUSTER, members.cluster(worker), {"spec": {"clusterSource": source}})
+
+
+async def token_for(plane: ControlPlane, account: str) -> str:
+    async with plane.client() as client:
+        await client.apply(objects.namespace(KUEUE_NAMESPACE))
+    return await plane.service_account_token(account, namespace=KUEUE_NAMESPACE, rules=EVERYTHING)
+
+
+async def revoke(plane: ControlPlane, account: str) -> None:
+    """Delete an account. The API server may trust its token for 10 s more."""
+    async with plane.client() as client:
+        await client.delete(SERVICE_ACCOUNT, account, KUEUE_NAMESPACE)
+
+
+async def refused(plane: ControlPlane, token: str) -> None:
+    """Waits until the API server does not trust a token any more."""
+
+    async def is_refused() -> bool:
+        async with type(plane.client())(plane.url, ca=plane.ca, token=token) as client:
+            try:
+                await client.request("GET", "/api")
+            except ApiError as error:
+                return error.status == 401
+        return False
+
+    await eventually(is_refused, timeout=30, interval=0.3)
+
+
+async def burst(members: Team, change: Callable[[], Any]) -> None:
+    """Forty jobs, a few at a time; `change` happens after a third of them. None is lost, none runs twice, no cluster is
+    ever inactive, and from the first winner on there are never five seconds without another one."""
+    names = [f"b{number}" for number in range(BURST)]
+    async with actives(members) as record, played(members) as runs, wins(members, "b") as won:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(members.submit_all, names)
+            await won.reach(BURST // 3)
+            began = monotonic()
+            await change()
+        await won.reach(BURST)
+        assert set((await members.all_over()).values()) == {"Complete"}
+        assert max(won.pauses(began)) < LONGEST_GAP
+        assert not (await runs.settled()).twice()
+        assert record.ever_inactive() == {}
+
+
+# --- rotation in the middle of work -----------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("calm", "history")
+async def test_tokens_rotated_by_secret_in_the_middle_of_a_burst(crew: Team) -> None:
+    tokens = {worker: await token_for(crew.bed.planes[worker], unique("two")) for worker in crew.clients}
+
+    async def rotate() -> None:
+        for worker, token in tokens.items():
+            await put(crew, worker, config_of(crew, worker, token=token))
+
+    await burst(crew, rotate)
+
+
+@pytest.mark.usefixtures("calm", "history")
+async def test_tokens_rotated_by_file_in_the_middle_of_a_burst(crew: Team, tmp_path: Path) -> None:
+    tokens = {worker: await token_for(crew.bed.planes[worker], unique("two")) for worker in crew.clients}
+    mounts = {worker: Mount(tmp_path / worker) for worker in crew.clients}
+    for worker, mount in mounts.items():
+        mount.write(config_of(crew, worker))
+        await by_path(crew, worker, mount.path)
+        await says(crew, worker, "True", "Active", "Connected")
+
+    async def rotate() -> None:
+        for worker, mount in mounts.items():
+            mount.write(config_of(crew, worker, token=tokens[worker]))
+
+    await burst(crew, rotate)
+
+
+@pytest.mark.usefixtures("calm", "history")
+async def test_the_address_changes_in_the_middle_of_a_burst(crew: Team) -> None:
+    moved = {worker: crew.bed.link(crew.bed.planes[worker]) for worker in crew.clients}
+
+    async def move() -> None:
+        for worker, link in moved.items():
+            await put(crew, worker, config_of(crew, worker, server=link.url))
+        for worker, link in moved.items():
+            await eventually(lambda link=link: _is_used(link))  # type: ignore[misc]
+            crew.links[worker].refuse()
+
+    await burst(crew, move)
+
+
+async def _is_used(link: Any) -> bool:
+    return bool(link.traffic().open > 2)  # calls and two watches
+
+
+@pytest.mark.usefixtures("history")
+async def test_the_old_token_may_be_revoked_after_the_change(crew: Team) -> None:
+    worker, *others = crew.clients
+    await crew.stop(*others)
+    plane, old = crew.bed.planes[worker], unique("old")
+    one, two = await token_for(plane, old), await token_for(plane, unique("new"))
+    async with starts(crew) as started:
+        await put(crew, worker, config_of(crew, worker, token=one))
+        await crew.submit()
+        assert await started.first() == worker
+        async with actives(crew) as record:
+            await put(crew, worker, config_of(crew, worker, token=two))
+            await revoke(plane, old)
+            await refused(plane, one)
+            await crew.complete(worker)
+            await crew.finished()
+            await crew.submit("next")
+            assert await started.first("next") == worker
+            await crew.complete(worker, "next")
+            await crew.finished("next")
+            assert record.ever_inactive() == {}
+
+
+@pytest.mark.usefixtures("history")
+async def test_a_token_revoked_too_early_isolates_the_worker_until_there_is_another(crew: Team) -> None:
+    worker, *others = crew.clients
+    await crew.stop(*others)
+    plane, old = crew.bed.planes[worker], unique("old")
+    one, two = await token_for(plane, old), await token_for(plane, unique("new"))
+    async with starts(crew) as started:
+        await put(crew, worker, config_of(crew, worker, token=one))
+        await crew.submit()
+        assert await started.first() == worker
+        await eventually(lambda: crew.is_true("Admitted"))
+        await revoke(plane, old)
+        await says(crew, worker, "False", "ClientConnectionFailed", "401", timeout=40)
+        await put(crew, worker, config_of(crew, worker, token=two))
+        await says(crew, worker, "True", "Active", "Connected", timeout=5)
+        await crew.complete(worker)
+        await crew.finished()
+        assert not (await started.settled()).twice()
+
+
+# --- new credentials that are no good ---------------------------------------------------------------------------------
+
+
+async def warned(members: Team, worker: str, reason: str) -> list[str]:
+    found = await members.manager.list(EVENT, "default")
+    about = [e for e in found if e["involvedObject"]["name"] == members.cluster(worker)]
+    return [e["message"] for e in about if (e["type"], e["reason"]) == ("Warning", reason)]
+
+
+@pytest.mark.usefixtures("calm", "history")
+async def test_wrong_new_credentials_leave_the_old_ones_in_use(crew: Team) -> None:
+    worker, *others = crew.clients
+    await crew.stop(*others)
+    async with actives(crew) as record, starts(crew) as started:
+        await put(crew, worker, config_of(crew, worker, token="nobody's"))
+        await says(crew, worker, "True", "Active", "Connected; the new kubeconfig is not in use: ", "401")
+        await eventually(lambda: warned(crew, worker, "ClientConnectionFailed"))
+        await crew.submit()
+        assert await started.first() == worker
+        await put(crew, worker, config_of(crew, worker, token=await token_for(crew.bed.planes[worker], unique("new"))))
+        active = await says(crew, worker, "True", "Active")
+        await eventually(lambda: _message_is(crew, worker, "Connected"))
+        await crew.complete(worker)
+        await crew.finished()
+        assert record.ever_inactive() == {}
+        assert active["status"] == "True"
+
+
+async def _message_is(members: Team, worker: str, message: str) -> bool:
+    return bool((await members.active(worker))["message"] == message)
+
+
+@pytest.mark.usefixtures("calm")
+async def test_a_new_server_that_hangs_costs_the_old_connection_nothing(crew: Team) -> None:
+    worker, *others = crew.clients
+    await crew.stop(*others)
+    hung = crew.bed.link(crew.bed.planes[worker])
+    hung.hang()
+    async with actives(crew) as record, starts(crew) as started:
+        await put(crew, worker, config_of(crew, worker, server=hung.url))
+        await says(crew, worker, "True", "Active", "the new kubeconfig is not in use")
+        await crew.submit()
+        assert await started.first() == worker
+        hung.ok()
+        await eventually(lambda: _message_is(crew, worker, "Connected"), timeout=20)
+        crew.links[worker].refuse()
+        await crew.complete(worker)
+        await crew.finished()
+        assert record.ever_inactive() == {}
+
+
+async def test_when_the_old_credentials_end_too_the_condition_names_the_new_trouble(crew: Team) -> None:
+    worker = next(iter(crew.clients))
+    await put(crew, worker, config_of(crew, worker, token="nobody's", server=crew.bed.planes[worker].url))
+    await says(crew, worker, "True", "Active", "the new kubeconfig is not in use")
+    crew.links[worker].refuse()
+    await says(crew, worker, "False", "ClientConnectionFailed", "the new kubeconfig is not in use: ", "401")
+    await put(crew, worker, config_of(crew, worker, server=crew.bed.planes[worker].url))
+    await says(crew, worker, "True", "Active", "Connected", timeout=10)
+
+
+@pytest.mark.usefixtures("calm")
+async def test_a_secret_that_becomes_insecure_isolates_the_worker_and_its_job_runs_on(crew: Team) -> None:
+    worker, *others = crew.clients
+    await crew.stop(*others)
+    async with starts(crew) as started:
+        await crew.submit()
+        assert await started.first() == worker
+        await eventually(lambda: crew.is_true("Admitted"))
+        config = config_of(crew, worker)
+        config["clusters"][0]["cluster"]["insecure-skip-tls-verify"] = True
+        await put(crew, worker, config)
+        await says(crew, worker, "False", "InsecureKubeConfig", "insecure TLS verification is not allowed")
+        assert (await crew.check())["state"] == "Ready"
+        await crew.complete(worker)
+        await put(crew, worker, config_of(crew, worker))
+        await crew.finished()
+        assert not (await started.settled()).twice()
+
+
+@pytest.mark.usefixtures("calm")
+async def test_a_kubeconfig_of_another_cluster_does_not_make_running_work_disappear(crew: Team) -> None:
+    worker, other, third = crew.clients
+    await crew.stop(other, third)
+    async with actives(crew) as record, starts(crew) as started:
+        await crew.submit()
+        assert await started.first() == worker
+        await eventually(lambda: crew.is_true("Admitted"))
+        await crew.manager.delete(MULTIKUEUE_CLUSTER, crew.cluster(other))
+        await put(crew, worker, config_of(crew, other))
+        await says(crew, worker, "True", "Active", "another cluster")
+        await crew.submit("next")
+        await eventually(lambda: crew.is_true("QuotaReserved", "next"))
+        await crew.complete(worker)
+        await crew.finished()
+        assert list(started.runs["job"].values()) == [worker]
+        await eventually(lambda: _message_is(crew, worker, "Connected"), timeout=20)
+        await crew.go(other)
+        assert await started.first("next") == other
+        assert record.ever_inactive() == {}
+
+
+@pytest.mark.usefixtures("calm")
+async def test_a_secret_that_comes_back_for_another_cluster_waits_until_it_is_put_right(crew: Team) -> None:
+    worker, other, third = crew.clients
+    await crew.stop(other, third)
+    async with starts(crew) as started:
+        await crew.submit()
+        assert await started.first() == worker
+        await eventually(lambda: crew.is_true("Admitted"))
+        await crew.manager.delete(SECRET, crew.cluster(worker), KUEUE_NAMESPACE)
+        await says(crew, worker, "False", "BadKubeConfig", "not found")
+        await put(crew, worker, config_of(crew, other))
+        await says(crew, worker, "False", "BadKubeConfig", "another cluster")
+        assert (await crew.check())["state"] == "Ready"
+        await put(crew, worker, config_of(crew, worker))
+        await says(crew, worker, "True", "Active", "Connected")
+        await crew.complete(worker)
+        await crew.finished()
+        assert not (await started.settled()).twice()
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("calm")
+async def test_a_file_that_comes_and_goes_and_is_spoilt(crew: Team, tmp_path: Path) -> None:
+    worker = next(iter(crew.clients))
+    folder = tmp_path / "not" / "there"
+    path = folder / "kubeconfig"
+    await by_path(crew, worker, path)
+    await says(crew, worker, "False", "BadKubeConfig", f"load client config failed: {path}: No such file")
+    folder.mkdir(parents=True)
+    path.write_bytes(dump(config_of(crew, worker)))
+    await says(crew, worker, "True", "Active", "Connected")
+    path.write_bytes(b"{not yaml")
+    await says(crew, worker, "False", "InsecureKubeConfig", "failed to parse")
+    path.write_bytes(dump(config_of(crew, worker)))
+    await says(crew, worker, "True", "Active", "Connected")
+    shutil.rmtree(folder)
+    await says(crew, worker, "False", "BadKubeConfig", str(path))
+    folder.mkdir()
+    path.write_bytes(dump(config_of(crew, worker)))
+    await says(crew, worker, "True", "Active", "Connected")
+
+
+@pytest.mark.usefixtures("calm")
+async def test_clusters_may_share_a_file(crew: Team, tmp_path: Path) -> None:
+    one, two, *_ = crew.clients
+    path = tmp_path / "kubeconfig"
+    for worker in (one, two):
+        await by_path(crew, worker, path)
+        await says(crew, worker, "False", "BadKubeConfig", str(path))
+    path.write_bytes(dump(config_of(crew, one)))
+    for worker in (one, two):
+        await says(crew, worker, "True", "Active", "Connected")
+
+
+@pytest.mark.parametrize(
+    ("location", "message"),
+    [
+        pytest.param("kubeconfig", "expected an absolute path without '..'", id="relative"),
+        pytest.param("/etc/../etc/kubeconfig", "expected an absolute path without '..'", id="with a way up"),
+        pytest.param("/etc", "expected a file", id="a directory"),
+    ],
+)
+async def test_a_path_that_cannot_be_meant_is_refused(crew: Team, location: str, message: str) -> None:
+    worker = next(iter(crew.clients))
+    await by_path(crew, worker, Path(location) if not location.startswith("/etc/..") else _as_is(location))
+    await says(crew, worker, "False", "BadKubeConfig", f"load client config failed: {location}: {message}")
+
+
+def _as_is(location: str) -> Any:
+    return location
+
+
+# --- the rules of a kubeconfig ----------------------------------------------------------------------------------------
+
+
+def _cluster(**changes: Any) -> Callable[[Object], None]:
+    return lambda config: config["clusters"][0]["cluster"].update(changes)
+
+
+def _user(**changes: Any) -> Callable[[Object], None]:
+    return lambda config: config["users"][0]["user"].update(changes)
+
+
+RULES: dict[str, tuple[Callable[[Object], None], str, str]] = {
+    "token-file": (_user(tokenFile="/t"), "InsecureKubeConfig", "tokenFile is not allowed"),
+    "insecure": (
+        _cluster(**{"insecure-skip-tls-verify": True}),
+        "InsecureKubeConfig",
+        "insecure TLS verification is not allowed for cluster worker1",
+    ),
+    "ca-path": (
+        _cluster(**{"certificate-authority": "/ca"}),
+        "InsecureKubeConfig",
+        "certificate-authority file paths are not allowed, use certificate-authority-data for cluster worker1",
+    ),
+    "no-server": (_cluster(server=""), "InsecureKubeConfig", "server URL is required for cluster worker1"),
+    "odd-host": (_cluster(server="https://bad_host"), "InsecureKubeConfig", "untrusted server endpoint"),
+    "password": (_user(username="u", password="p"), "InsecureKubeConfig", "basic auth is not allowed"),
+    "exec": (_user(exec={"command": "sh"}), "InsecureKubeConfig", "exec plugins are not allowed"),
+    "provider": (_user(**{"auth-provider": {"name": "x"}}), "InsecureKubeConfig", "auth providers are not allowed"),
+    "http": (
+        _cluster(server="http://127.0.0.1"),
+        "InsecureKubeConfig",
+        "plain http is not allowed for cluster worker1",
+    ),
+    "certificate-path": (
+        _user(**{"client-certificate": "/c"}),
+        "InsecureKubeConfig",
+        "client-certificate file paths are not allowed, use client-certificate-data for user worker1",
+    ),
+    "key-path": (
+        _user(**{"client-key": "/k"}),
+        "InsecureKubeConfig",
+        "client-key file paths are not allowed, use client-key-data for user worker1",
+    ),
+    "proxy": (
+        _cluster(**{"proxy-url": "socks5://p"}),
+        "InsecureKubeConfig",
+        "proxy-url must start with http:// or https:// for cluster worker1",
+    ),
+    "impersonation": (
+        _user(**{"as": "admin"}),
+        "InsecureKubeConfig",
+        "impersonation is not allowed, use credentials of the user itself for user worker1",
+    ),
+    "no-context": (lambda config: config.update({"current-context": ""}), "BadKubeConfig", "current-context"),
+    "bad-ca": (
+        _cluster(**{"certificate-authority-data": "bm90IGEgY2VydA=="}),
+        "BadKubeConfig",
+        "certificate-authority: expected certificates in PEM",
+    ),
+}
+
+
+async def test_each_rule_has_its_words_in_the_condition(bed: Testbed, manager: Manager) -> None:
+    name = unique("rules")
+    async with bed.manager.client() as client:
+        await client.apply(objects.namespace(KUEUE_NAMESPACE))
+        await manager.ready()
+        try:
+            for short, (spoil, _, _) in RULES.items():
+                config = bed.workers[0].kubeconfig()
+                spoil(config)
+                await client.apply(objects.kubeconfig_secret(f"{name}-{short}", dump(config)))
+                await client.create(objects.multikueue_cluster(f"{name}-{short}", secret=f"{name}-{short}"))
+
+            async def told() -> dict[str, tuple[str, str, str]]:
+                bodies = await client.list(MULTIKUEUE_CLUSTER)
+                found = {b["metadata"]["name"]: objects.condition(b, "Active") for b in bodies}
+                ours = {short: found[f"{name}-{short}"] for short in RULES}
+                assert None not in ours.values(), "not all were looked at"
+                return {s: (a["status"], a["reason"], a["message"]) for s, a in ours.items() if a is not None}
+
+            found = await eventually(told, timeout=30)
+            for short, (_, reason, message) in RULES.items():
+                status, given, text = found[short]
+                assert (status, given) == ("False", reason), (short, text)
+                assert text.startswith("load client config failed: "), (short, text)
+                assert message in text, (short, text)
+        finally:
+            for short in RULES:
+                await client.delete(MULTIKUEUE_CLUSTER, f"{name}-{short}")
+
+
+# --- ClusterProfile ---------------------------------------------------------------------------------------------------
+
+
+async def profile(members: Team, name: str, plane: ControlPlane, *, provider: str = "secret-store") -> None:
+    """A ClusterProfile of a plane, as an inventory would write it."""
+    body = {
+        "apiVersion": CLUSTER_PROFILE.api_version,
+        "kind": CLUSTER_PROFILE.kind,
+        "metadata": {"name": name, "namespace": KUEUE_NAMESPACE},
+        "spec": {"displayName": name, "clusterManager": {"name": "testbed"}},
+    }
+    config = plane.kubeconfig()["clusters"][0]["cluster"]
+    extension = {"name": "client.authentication.k8s.io/exec", "extension": {"clusterName": name}}
+    access = {"name": provider, "cluster": config | {"extensions": [extension]}}
+    await members.manager.apply(body)
+    status = {"status": {"accessProviders": [access]}}
+    await members.manager.patch(CLUSTER_PROFILE, name, status, KUEUE_NAMESPACE, subresource="status")
+
+
+async def by_profile(members: Team, worker: str, name: str) -> None:
+    source = {"kubeConfig": None, "clusterProfileRef": {"name": name}}
+    await members.manager.patch(MULTIKUEUE_CLUSTER, members.cluster(worker), {"spec": {"clusterSource": source}})
+
+
+@pytest.mark.usefixtures("calm")
+async def test_a_cluster_profile_with_a_plugin_that_prints_a_token(crew: Team, plugin: Plugin) -> None:
+    worker, *others = crew.clients
+    await crew.stop(*others)
+    plane, name = crew.bed.planes[worker], unique("profile")
+    plugin.gives(await token_for(plane, unique("one")))
+    await by_profile(crew, worker, name)
+    await says(crew, worker, "False", "BadClusterProfile", f'"{name}" not found')
+    await profile(crew, name, plane)
+    await says(crew, worker, "True", "Active", "Connected")
+    run = plugin.told()[0]
+    assert run["args"] == ["--for", "multikueue"]
+    assert run["env"]["OWN"] == "its own"
+    assert not [name for name in run["env"] if name.startswith("MULTIKUEUE_")]
+    cluster = json.loads(run["env"]["KUBERNETES_EXEC_INFO"])["spec"]["cluster"]
+    assert (cluster["server"], cluster["config"]) == (plane.url, {"clusterName": name})
+    await crew.submit()
+    assert await crew.runs_on() == worker
+    await crew.complete(worker)
+    await crew.finished()
+
+
+@pytest.mark.usefixtures("calm")
+async def test_a_token_of_a_plugin_is_renewed_without_a_new_connection(crew: Team, plugin: Plugin) -> None:
+    worker = next(iter(crew.clients))
+    plane, name = crew.bed.planes[worker], unique("profile")
+    plugin.gives(await token_for(plane, unique("one")), seconds=3)
+    await profile(crew, name, plane)
+    await by_profile(crew, worker, name)
+    async with actives(crew) as record:
+        await eventually(lambda: _message_is(crew, worker, "Connected"))
+        await eventually(lambda: _ran(plugin, 2), timeout=40)
+        await crew.submit()
+        await crew.complete(await crew.runs_on())
+        await crew.finished()
+        assert record.ever_inactive() == {}
+
+
+async def _ran(plugin: Plugin, times: int) -> bool:
+    return len(plugin.told()) >= times
+
+
+@pytest.mark.usefixtures("calm")
+async def test_cluster_profiles_change_go_come_back_and_are_shared(crew: Team, plugin: Plugin) -> None:
+    worker, second, _ = crew.clients
+    plane, name = crew.bed.planes[worker], unique("profile")
+    plugin.gives(await token_for(plane, unique("one")))
+    await profile(crew, name, plane, provider="other-store")
+    for each in (worker, second):
+        await by_profile(crew, each, name)
+        await says(crew, each, "False", "BadClusterProfile", "it has [other-store], configured are [secret-store]")
+    await profile(crew, name, plane)
+    for each in (worker, second):
+        await says(crew, each, "True", "Active", "Connected")
+    await by_profile(crew, second, f"{name}-2")
+    await says(crew, second, "False", "BadClusterProfile", f'"{name}-2" not found')
+    await crew.manager.delete(CLUSTER_PROFILE, name, KUEUE_NAMESPACE)
+    await says(crew, worker, "False", "BadClusterProfile", "not found")
+    await profile(crew, name, plane)
+    await says(crew, worker, "True", "Active", "Connected")
+
+
+async def test_no_error_was_logged_for_what_happened_to_credentials(manager: Manager) -> None:
+    """The last of the module, so the log tells of all tests before."""
+    assert complaints(manager) == []
