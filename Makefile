@@ -35,6 +35,10 @@ format: $(READY) ## Format the code and mend what ruff can mend
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
 
+.PHONY: docs
+docs: $(READY) ## Write the tables of docs/settings.md anew
+	@$(BIN)/python -m multikueue.settings.describe docs/settings.md
+
 .PHONY: test
 test: $(READY) ## The fast tests: Python only, no cluster
 	@$(BIN)/pytest

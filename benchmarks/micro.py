@@ -9,15 +9,17 @@ import gc
 import time
 import tracemalloc
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import msgspec
 
 from benchmarks.figures import Target, at_least, at_most
 from multikueue.api.workload import Workload
-from multikueue.dispatch.decide import decide
+from multikueue.dispatch.consult import Answer, Chosen, consult
+from multikueue.dispatch.decide import Decision, decide
 from multikueue.dispatch.group import Group, Remote, attempt_of
+from multikueue.dispatch.question import question
 from multikueue.kube.decode import change_of
 from multikueue.quota.engine import Engine
 from multikueue.store.cache import Cache
@@ -162,13 +164,25 @@ class Everywhere:
         return Nomination(fleet.names)
 
 
+EVERYWHERE = Chosen("everywhere", Everywhere())
+
+
 def decisions() -> int:
     """Over the three groups that a workload is most often seen as."""
-    groups, strategy = _groups(), Everywhere()
+    groups = _groups()
     for _ in range(DECISIONS // len(groups)):
         for group in groups:
-            decide(group, strategy, NOW)
+            decided(group)
     return DECISIONS
+
+
+def decided(group: Group) -> Decision:
+    """What the reconcile of a workload does: the strategy is asked where there is something to nominate."""
+    asked = question(group, NOW)
+    if asked is not None:
+        nomination = consult(EVERYWHERE.strategy, asked.workload, asked.fleet)
+        group = replace(group, answer=Answer(question=asked, by=EVERYWHERE, nomination=nomination))
+    return decide(group, NOW)
 
 
 def _groups() -> list[Group]:

@@ -5,6 +5,7 @@ MultiKueueError
 ├── StrategyError             this workload waits, others go on
 ├── InvalidObject             an object of the user breaks a rule; names object, field, expectation
 ├── InvariantBroken           our bug: never retried, ends the process
+├── NotLeading                another process acts now: nothing was sent
 ├── ClusterUnreachable        no answer: the cluster's connection is suspect, nobody else's
 └── ApiError                  the API server answered no
     ├── Unauthorized (401)    credentials must be refreshed
@@ -44,6 +45,10 @@ class InvalidObject(MultiKueueError):
 
 class InvariantBroken(MultiKueueError):
     """What must never be, is: a bug of ours. Going on could do harm, so no boundary swallows it."""
+
+
+class NotLeading(MultiKueueError):
+    """A write was not sent, because this process has no mandate to act (any more)."""
 
 
 class ClusterUnreachable(MultiKueueError):

@@ -1,46 +1,53 @@
 """Composition root: builds the real objects from settings, starts their tasks in order, stops them in reverse.
 
 Order: probes first; the manager cluster's watches until all are listed; the workers' connections; then, and only then,
-what acts: quota cycles, reconciles, webhook, sweep.
+and only while this process leads, what acts: loops, tasks. On the way down: nothing new is begun, calls under way end,
+the rest is cancelled, the lease is given back, the probes close. What there is to watch and to do is the deployment of
+the process's roles (`roles`).
 """
 
 from __future__ import annotations
 
 import gc
 import logging
+import os
 import signal
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
 
 import anyio
 import anyio.abc
+import anyio.to_thread
 import structlog
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
-from multikueue import registry, telemetry
-from multikueue.api import kinds
+from multikueue import telemetry
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.admission import Admission
-from multikueue.controllers.checks import Checks
-from multikueue.controllers.clusters import Clusters
 from multikueue.controllers.events import Recorder
-from multikueue.controllers.jobs import Jobs
-from multikueue.controllers.queues import Queues as QueueStatuses
+from multikueue.controllers.figures import Figures
+from multikueue.controllers.leadership import Alone, Elected, Leadership, candidate
+from multikueue.controllers.observer import Observer
+from multikueue.controllers.reload import Reload, tell_ignored
+from multikueue.controllers.standby import Bystander, look_at_all
+from multikueue.controllers.strategies import Strategies, verify
+from multikueue.controllers.visibility import Gate, Visibility, keep_visibility
 from multikueue.controllers.webhooks import Service, Webhooks, keep_webhook
-from multikueue.controllers.workloads import Workloads
 from multikueue.controllers.world import Queues, World
 from multikueue.errors import ClusterUnreachable
 from multikueue.kube.client import Client
-from multikueue.kube.credentials import from_environment
+from multikueue.kube.credentials import Credentials, from_environment
 from multikueue.kube.reflector import Reflector
+from multikueue.kube.session import USER_AGENT
 from multikueue.quota.engine import Engine
-from multikueue.runtime import Backoff, Priority, Result, SystemClock, WorkQueue, run_controller
-from multikueue.settings import Settings
-from multikueue.store.cache import Cache
-from multikueue.store.store import Store
-from multikueue.web.server import Server
+from multikueue.roles import Deployment, compose
+from multikueue.runtime import Backoff, Mandate, SystemClock, WorkQueue, first
+from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, STANDALONE, InForce, Loaded, Settings
+from multikueue.store.store import Store, Touched
+from multikueue.telemetry.metrics import KUEUE, KUEUES_MULTIKUEUE, Metrics
+from multikueue.web.server import Render, Server
 
 log = structlog.get_logger()
 
@@ -53,8 +60,9 @@ CONNECTIONS = 16
 PATIENCE = 60.0
 """Seconds that the manager cluster may take to answer for the first time."""
 
-FIRST_CONTACT = 3.0
-"""Seconds that the workers get to connect before the first decision; one that is away must not hold up the rest."""
+
+KUEUES_METRICS = {STANDALONE: (KUEUE,), BESIDE_KUEUE: (KUEUES_MULTIKUEUE,), EXTERNAL_DISPATCHER: ()}
+"""Which of Kueue's metrics this process exposes: those about what it does, where a Kueue beside it does the rest."""
 
 
 @dataclass(slots=True)
@@ -87,60 +95,126 @@ class Touch:
 
 @dataclass(slots=True)
 class Manager:
-    """One running manager. `ready` tells whether it acts."""
+    """One life of a manager: from knowing nothing to the end of its leadership. `ready` tells whether it knows all."""
 
-    settings: Settings
+    in_force: InForce
     client: Client
+    leadership: Leadership = field(default_factory=Alone)
+    metrics: Metrics = field(default_factory=Metrics)
+    stop: anyio.Event = field(default_factory=anyio.Event)
     ready: bool = False
+    listed: set[str] = field(default_factory=set)
     clock: SystemClock = field(default_factory=SystemClock)
 
-    async def run(self, *, started: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Runs until cancelled."""
+    @property
+    def settings(self) -> Settings:
+        return self.in_force.settings
+
+    async def run(self) -> None:
+        """Serve, sync, connect, lead, act, in this order. Returns when stopped, or when it may not act any more."""
+        admission = Admission()
+        world = self._world()
+        deployment = compose(world, self.settings, admission)
+        observer = Observer(store=world.store, metrics=self.metrics, now=self.clock.now)
+        observer.attach()
+        async with Server(
+            ready=self._unready, lookup=world.store.uses_multikueue, details=lambda: self._details(deployment)
+        ) as server:
+            async with anyio.create_task_group() as tasks:
+                await first(self.stop.wait, lambda: self._get_hot(tasks, server, deployment, world, observer))
+                await first(self.stop.wait, self.leadership.gain)
+                if not self.stop.is_set():
+                    observer.acting = True
+                    self._act(tasks, world, deployment, Touch(world.queues, admission))
+                    await first(self.leadership.keep, lambda: self._retire(world.queues))
+                tasks.cancel_scope.cancel()
+            await self.leadership.resign()
+
+    async def _get_hot(
+        self, tasks: anyio.abc.TaskGroup, server: Server, deployment: Deployment, world: World, observer: Observer
+    ) -> None:
+        await self._serve_plain(server, world, observer)
+        await self._sync(tasks, deployment)
+        await self._connect(tasks, deployment)
+        tasks.start_soon(self._serve_webhook, server)
+        tasks.start_soon(self._serve_visibility, server, world)
+
+    def _world(self) -> World:
         dispatch = self.settings.dispatch
         retries = Backoff(first=dispatch.retry_first, cap=dispatch.retry_cap)
         queues = Queues(workloads=WorkQueue(retries=retries), jobs=WorkQueue(retries=retries))
-        admission, recorder = Admission(), Recorder(self.clock.now)
         engine = Engine(exclude_resource_prefixes=self.settings.quota.exclude_resource_prefixes)
-        store = Store(engine, Touch(queues, admission), self.clock.now)
-        world = World(
+        namespace = self.settings.cluster.namespace
+        store = Store(engine, Bystander(queues.clusters), self.clock.now, namespace=namespace)
+        return World(
             store=store,
             manager=self.client,
             queues=queues,
-            recorder=recorder,
-            strategy=registry.load(dispatch.strategy.name, dispatch.strategy.options),
+            recorder=Recorder(self.clock.now, self.metrics),
+            strategies=Strategies(
+                store=store,
+                settings=self.in_force,
+                now=self.clock.now,
+                wake=queues.workloads.add,
+                failed=self._strategy_failed,
+            ),
             now=self.clock.now,
-            origin=dispatch.origin,
-            lost_after=dispatch.worker_lost_timeout,
+            settings=self.in_force,
+            mandate=self.leadership.mandate,
+            user_agent=_user_agent(self.leadership),
+            metrics=self.metrics,
         )
-        clusters = Clusters(world, dispatch, self.settings.cluster.namespace)
-        async with (
-            Server(ready=self._unready, lookup=store.uses_multikueue) as server,
-            anyio.create_task_group() as tasks,
-        ):
-            await self._serve_probes(server)
-            await self._sync(tasks, store)
-            tasks.start_soon(recorder.run, self.client)
-            tasks.start_soon(clusters.run)
-            tasks.start_soon(self._loop("clusters", queues.clusters, clusters.reconcile, workers=4))
-            await self._first_contact(store, clusters)
-            self._start_acting(tasks, world, admission)
-            await self._serve_webhook(tasks, server)
-            self.ready = True
-            log.info("manager.ready", workers=sorted(store.workers))
-            started.started()
+
+    def _strategy_failed(self, name: str) -> None:
+        self.metrics.strategy_failures(name).inc()
 
     def _unready(self) -> str | None:
         return None if self.ready else "not all caches are synced"
 
-    async def _serve_probes(self, server: Server) -> None:
-        probes = self.settings.probes
-        if probes.port is not None:
-            log.info("probes.serving", host=probes.host, port=await server.serve_probes(probes.host, probes.port))
+    def _details(self, deployment: Deployment) -> dict[str, str]:
+        """What readiness is made of."""
+        listed = {
+            f"cache-{watch.kind.plural}": "" if watch.kind.plural in self.listed else "not listed yet"
+            for watch in deployment.watches
+        }
+        return listed | {"manager": self._unready() or ""}
 
-    async def _serve_webhook(self, tasks: anyio.abc.TaskGroup, server: Server) -> None:
-        """Serve and register the admission webhook; returns once it stands."""
+    async def _serve_plain(self, server: Server, world: World, observer: Observer) -> None:
+        """Probes and metrics, on one port if they have the same."""
+        probes, metrics = self.settings.probes, self.settings.metrics
+        render = self._renderer(world, observer)
+        shared = metrics.port is not None and metrics.port == probes.port
+        if probes.port is not None:
+            port = await server.serve_plain(probes.host, probes.port, probes=True, metrics=render if shared else None)
+            log.info("probes.serving", host=probes.host, port=port)
+            if shared:
+                log.info("metrics.serving", host=probes.host, port=port)
+        if metrics.port is not None and not shared:
+            port = await server.serve_plain(metrics.host, metrics.port, metrics=render)
+            log.info("metrics.serving", host=metrics.host, port=port)
+
+    def _renderer(self, world: World, observer: Observer) -> Render:
+        settings = self.settings.metrics
+        figures = Figures(
+            store=world.store,
+            queues=world.queues,
+            finished=observer.finished,
+            quota="quota" in self.settings.roles,
+            resources=settings.enable_cluster_queue_resources,
+            local_queues=settings.enable_local_queues,
+        )
+
+        async def render() -> bytes:
+            self.metrics.role = self.leadership.role
+            return await anyio.to_thread.run_sync(self.metrics.render, figures.collect())
+
+        return render
+
+    async def _serve_webhook(self, server: Server) -> None:
+        """Serve and keep the admission webhook, if there is to be one. The process is ready once it stands."""
         settings, namespace = self.settings.webhook, self.settings.cluster.namespace
         if not settings.enabled:
+            self._become_ready()
             return
         webhook = Webhooks(
             client=self.client,
@@ -152,90 +226,141 @@ class Manager:
             port=settings.port,
             failure_policy=settings.failure_policy,
         )
-        stands = anyio.Event()
+        await keep_webhook(webhook, clock=self.clock, started=lambda _port: self._become_ready())
 
-        async def keep() -> None:
-            await keep_webhook(webhook, clock=self.clock, started=lambda _port: stands.set())
-
-        tasks.start_soon(keep)
-        await stands.wait()
-
-    async def _sync(self, tasks: anyio.abc.TaskGroup, store: Store) -> None:
-        namespace = self.settings.cluster.namespace
-        watched: tuple[tuple[kinds.Kind[Any], Cache[Any], str], ...] = (
-            (kinds.NAMESPACES, store.namespaces, ""),
-            (kinds.RESOURCE_FLAVORS, store.flavors, ""),
-            (kinds.COHORTS, store.cohorts, ""),
-            (kinds.MULTIKUEUE_CLUSTERS, store.clusters, ""),
-            (kinds.MULTIKUEUE_CONFIGS, store.configs, ""),
-            (kinds.ADMISSION_CHECKS, store.checks, ""),
-            (kinds.CLUSTER_QUEUES, store.cluster_queues, ""),
-            (kinds.LOCAL_QUEUES, store.local_queues, ""),
-            (kinds.WORKLOAD_PRIORITY_CLASSES, store.priority_classes, ""),
-            (kinds.PRIORITY_CLASSES, store.pod_priority_classes, ""),
-            (kinds.SECRETS, store.secrets, namespace),
-            (kinds.WORKLOADS, store.workloads, ""),
-            (kinds.JOBS, store.jobs, ""),
+    async def _serve_visibility(self, server: Server, world: World) -> None:
+        """Serve and keep the visibility API, if there is to be one."""
+        settings, namespace = self.settings.visibility, self.settings.cluster.namespace
+        if not settings.enabled:
+            return
+        if "quota" not in self.settings.roles:
+            log.warning("visibility.not_served", why="who waits is known where the quota is given: to Kueue")
+            return
+        service = Service(settings.service_namespace or namespace, settings.service_name, settings.service_port)
+        visibility = Visibility(
+            client=self.client,
+            server=server,
+            store=world.store,
+            now=self.clock.now,
+            ready=self._unready,
+            namespace=namespace,
+            service=service,
+            host=settings.host,
+            port=settings.port,
+            gate=Gate(self.client),
         )
+        await keep_visibility(visibility, clock=self.clock)
+
+    def _become_ready(self) -> None:
+        self.ready = True
+        log.info("manager.ready", roles=sorted(self.settings.roles), role=self.leadership.role)
+
+    async def _sync(self, tasks: anyio.abc.TaskGroup, deployment: Deployment) -> None:
+        """Watch the manager cluster; returns once all is listed."""
         reflectors = [
-            Reflector(self.client, kind, sink, namespace=where, on_state=_tell(kind.plural))
-            for kind, sink, where in watched
+            Reflector(self.client, w.kind, w.cache, namespace=w.namespace, on_state=_tell(w.kind.plural))
+            for w in deployment.watches
         ]
         for reflector in reflectors:
             tasks.start_soon(reflector.run)
-        for reflector in reflectors:
+        for watch, reflector in zip(deployment.watches, reflectors, strict=True):
             await reflector.synced.wait()
+            self.listed.add(watch.kind.plural)
 
-    async def _first_contact(self, store: Store, clusters: Clusters) -> None:
-        """Give the workers a moment, so that a restart does not begin by telling everybody that none is there."""
-        with anyio.move_on_after(FIRST_CONTACT):
-            for cluster in store.clusters:
-                await clusters.contact(cluster.metadata.name)
+    async def _connect(self, tasks: anyio.abc.TaskGroup, deployment: Deployment) -> None:
+        """Learn of the workers; returns once enough is known for a first decision."""
+        for connection in deployment.connections:
+            tasks.start_soon(connection)
+        for loop in deployment.cluster_loops:
+            tasks.start_soon(loop.run, self.metrics)
+        await deployment.contact()
 
-    def _start_acting(self, tasks: anyio.abc.TaskGroup, world: World, admission: Admission) -> None:
-        queues, workers = world.queues, self.settings.dispatch.concurrency
-        statuses, jobs = QueueStatuses(world), Jobs(world)
-        workloads = Workloads(world, self.settings.quota)
-        tasks.start_soon(admission.run, world)
-        tasks.start_soon(self._loop("jobs", queues.jobs, jobs.reconcile, workers=workers))
-        tasks.start_soon(self._loop("workloads", queues.workloads, workloads.reconcile, workers=workers))
-        tasks.start_soon(self._loop("checks", queues.checks, Checks(world).reconcile, workers=1))
-        tasks.start_soon(
-            self._loop("cluster queues", queues.cluster_queues, statuses.reconcile_cluster_queue, workers=2)
-        )
-        tasks.start_soon(self._loop("local queues", queues.local_queues, statuses.reconcile_local_queue, workers=4))
-        tasks.start_soon(self._sweep, world)
+    def _act(self, tasks: anyio.abc.TaskGroup, world: World, deployment: Deployment, touched: Touched) -> None:
+        """From now on what changes is looked at, and all there is, once."""
+        world.store.touched = touched
+        look_at_all(world.store, touched)
+        tasks.start_soon(world.recorder.run, self.client)
+        tasks.start_soon(self._look_again, world.store, touched)
+        for task in deployment.tasks:
+            tasks.start_soon(task)
+        for loop in deployment.loops:
+            tasks.start_soon(loop.run, self.metrics)
+        log.info("manager.acting", role=self.leadership.role, workers=sorted(world.store.workers))
 
-    def _loop(
-        self, name: str, queue: WorkQueue[Any], reconcile: Callable[[Any], Awaitable[Result]], *, workers: int
-    ) -> Callable[[], Coroutine[Any, Any, None]]:
-        async def loop() -> None:
-            await run_controller(name, queue, reconcile, workers=workers)
+    async def _look_again(self, store: Store, touched: Touched) -> None:
+        """At everything, when settings changed: what was decided and until when to wait may have rested on them."""
+        while True:
+            await self.in_force.changed()
+            look_at_all(store, touched)
 
-        return loop
-
-    async def _sweep(self, world: World) -> None:
-        """Looks again at everything that is on a worker: heals what an event of ours may have missed."""
-        interval = self.settings.dispatch.gc_interval.total_seconds()
-        while interval:
-            await anyio.sleep(interval)
-            for worker in world.store.workers.values():
-                for key in worker.held():
-                    world.queues.workloads.add(key, Priority.RESYNC)
+    async def _retire(self, queues: Queues) -> None:
+        """When asked to stop: nothing new is begun, and calls under way have a while to end."""
+        await self.stop.wait()
+        with anyio.move_on_after(self.settings.shutdown.grace_period.total_seconds()):
+            for queue in queues.all():
+                queue.close()
+            for queue in queues.all():
+                await queue.drained()
 
 
-async def run(settings: Settings) -> None:
+async def run(loaded: Loaded) -> None:
     """Run the manager until SIGTERM or SIGINT. Raises ConfigurationError, ClusterUnreachable and ApiError at start."""
+    settings, in_force = loaded.settings, InForce(loaded.settings)
     telemetry.configure(settings.log)
-    registry.load(settings.dispatch.strategy.name, settings.dispatch.strategy.options)
+    verify(loaded)
+    tell_ignored(loaded.ignored)
     credentials = await from_environment(settings.cluster.kubeconfig, settings.cluster.context)
     timeout = settings.dispatch.call_timeout.total_seconds()
-    async with Client.connect(credentials, limit=CONNECTIONS, call_timeout=timeout) as client:
+    metrics = Metrics(local_queues=settings.metrics.enable_local_queues, told=KUEUES_METRICS[settings.roles])
+    async with (
+        _leadership(settings, credentials) as leadership,
+        Client.connect(
+            credentials,
+            limit=CONNECTIONS,
+            call_timeout=timeout,
+            user_agent=_user_agent(leadership),
+            may_write=leadership.mandate.valid,
+            on_call=metrics.called,
+        ) as client,
+        anyio.create_task_group() as tasks,
+    ):
         await _reach(client, timeout)
         _settle_memory()
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_stop_on_signal, tasks.cancel_scope)
-            await Manager(settings, client).run()
+        stop = anyio.Event()
+        tasks.start_soon(_stop_on_signal, stop)
+        tasks.start_soon(Reload(loaded, in_force).run)
+        _end_if_thawed_too_late(leadership.mandate)
+        while not stop.is_set():
+            await Manager(in_force, client, leadership, metrics, stop).run()
+        tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def _leadership(settings: Settings, credentials: Credentials) -> AsyncIterator[Leadership]:
+    election = settings.leader_election
+    if not election.enabled:
+        yield Alone()
+        return
+    me = candidate(election)
+    async with Client.connect(credentials, limit=2, call_timeout=me.renew_deadline / 2) as client:
+        yield Elected(client=client, key=ObjectKey(settings.cluster.namespace, election.resource_name), candidate=me)
+
+
+def _user_agent(leadership: Leadership) -> str:
+    """So that the audit logs of all clusters tell the replicas apart."""
+    return f"{USER_AGENT} {leadership.identity}".rstrip()
+
+
+def _end_if_thawed_too_late(mandate: Mandate) -> None:
+    """A process that was stopped (SIGSTOP) for longer than its mandate may have bytes of a write in its hands, past the
+    point where the mandate is asked for. So on waking up (SIGCONT), before anything else, it ends."""
+
+    def on_thaw(_signal: int, _frame: object) -> None:
+        if mandate.lapsed():
+            os.write(2, b"stopped for longer than the lease lasts: another process may lead by now\n")
+            os._exit(1)
+
+    signal.signal(signal.SIGCONT, on_thaw)
 
 
 async def _reach(client: Client, timeout: float) -> None:
@@ -266,9 +391,10 @@ def _settle_memory() -> None:
     gc.set_threshold(50_000, 20, 50)
 
 
-async def _stop_on_signal(scope: anyio.CancelScope) -> None:
+async def _stop_on_signal(stop: anyio.Event) -> None:
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for number in signals:
-            log.info("manager.stopping", signal=signal.Signals(number).name)
-            scope.cancel()
-            return
+            log.info("manager.stopping", signal=signal.Signals(number).name, at_once=stop.is_set())
+            if stop.is_set():
+                os._exit(128 + number)
+            stop.set()

@@ -21,6 +21,7 @@ ELSEWHERE: dict[str, str] = {
     "multikueue/controllers/jobs.py": "controllers/test_main_job.py",
     "multikueue/controllers/outbox.py": "controllers/test_main_job.py",
     "multikueue/controllers/queues.py": "controllers/test_main_job.py",
+    "multikueue/controllers/statuses.py": "controllers/test_beside_kueue.py",
     "multikueue/controllers/workloads.py": "controllers/test_main_job.py",
     "multikueue/dispatch/group.py": "dispatch/test_decide.py",
     "multikueue/dispatch/phases.py": "dispatch/test_decide.py",

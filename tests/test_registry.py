@@ -206,3 +206,53 @@ def test_one_name_for_two_strategies_is_refused(install: Install) -> None:
     assert refusal("cheapest") == (
         "strategy 'cheapest': installed more than once: first_pkg:Cheapest, second_pkg:Cheapest"
     )
+
+
+def test_ours_are_those_that_come_with_this_package(install: Install) -> None:
+    install("cheapest_pkg", CHEAPEST, cheapest="Cheapest")
+    assert registry.is_ours("incremental")
+    assert not registry.is_ours("cheapest")
+    with pytest.raises(ConfigurationError, match="strategy 'best': expected one that is installed"):
+        registry.is_ours("best")
+
+
+def test_a_strategy_says_what_it_reads() -> None:
+    assert registry.reads(registry.load("external", {})) == {"placementdecisions"}
+    assert registry.reads(registry.load("all-at-once", {})) == frozenset()
+
+
+@pytest.mark.parametrize(
+    "words", ["placementdecisions", 7, ("placementdecisions", 7)], ids=["text", "a number", "both"]
+)
+def test_what_it_reads_is_a_tuple_of_words(words: object) -> None:
+    kind = type("Reader", (), {"reads": words, "nominate": lambda *_: None})
+    assert registry.reads(kind()) == ({"placementdecisions"} if isinstance(words, tuple) else set())
+
+
+def test_a_strategy_is_built_from_its_module_and_class_without_being_installed(install: Install) -> None:
+    install("cheapest_pkg", CHEAPEST)
+    strategy = registry.load_from("cheapest_pkg:Cheapest", {"step": 2})
+    assert strategy.nominate(strategy_workload().build(), fleet("a", "b", "c").build()).clusters == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("cheapest_pkg", "expected module:Class"),
+        (":Cheapest", "expected module:Class"),
+        ("cheapest_pkg:", "expected module:Class"),
+        ("cheapest_pkg:Cheapest [x]", "expected module:Class"),
+        ("cheapest_pkg:Nothing", "cannot be imported: AttributeError"),
+        ("nowhere:Cheapest", "cannot be imported: ModuleNotFoundError"),
+    ],
+)
+def test_a_path_that_leads_nowhere_is_told(install: Install, path: str, problem: str) -> None:
+    install("cheapest_pkg", CHEAPEST)
+    with pytest.raises(ConfigurationError) as caught:
+        registry.load_from(path, {})
+    assert problem in str(caught.value)
+
+
+def test_a_module_that_ends_the_program_hurts_only_itself(install: Install) -> None:
+    install("leaving_pkg", "raise SystemExit(3)", leaving="It")
+    assert "cannot be imported: SystemExit: 3" in refusal("leaving")

@@ -1,6 +1,6 @@
 """The few kinds of Kubernetes' own that we read beside jobs.
 
-Namespace, Secret, PriorityClass, LimitRange, RuntimeClass, MutatingWebhookConfiguration.
+Namespace, Secret, ConfigMap, APIService, PriorityClass, LimitRange, RuntimeClass, MutatingWebhookConfiguration.
 """
 
 from __future__ import annotations
@@ -17,6 +17,26 @@ class Namespace(Object):
 class Secret(Object):
     type: str = ""
     data: dict[str, str] = {}
+
+
+class ConfigMap(Object):
+    data: dict[str, str] = {}
+
+
+class ServiceReference(Value):
+    namespace: str = ""
+    name: str = ""
+    port: int = 443
+
+
+class APIServiceSpec(Value):
+    service: ServiceReference | None = None
+    ca_bundle: str = ""
+    insecure_skip_tls_verify: bool = False
+
+
+class APIService(Object):
+    spec: APIServiceSpec = APIServiceSpec()
 
 
 class PriorityClass(Object):

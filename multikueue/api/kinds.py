@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from multikueue.api.core import (
+    APIService,
+    ConfigMap,
     LimitRange,
     MutatingWebhookConfiguration,
     Namespace,
@@ -14,8 +16,10 @@ from multikueue.api.core import (
     Secret,
 )
 from multikueue.api.job import Job
+from multikueue.api.lease import Lease
 from multikueue.api.meta import Object, ObjectKey
-from multikueue.api.multikueue import AdmissionCheck, MultiKueueCluster, MultiKueueConfig
+from multikueue.api.multikueue import AdmissionCheck, ClusterProfile, MultiKueueCluster, MultiKueueConfig
+from multikueue.api.ocm import OCM_GROUP, Placement, PlacementDecision
 from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
 from multikueue.api.workload import Workload
 
@@ -64,13 +68,18 @@ WORKLOAD_PRIORITY_CLASSES = Kind(
 ADMISSION_CHECKS = Kind(_KUEUE, "v1beta2", "admissionchecks", "AdmissionCheck", False, AdmissionCheck)
 MULTIKUEUE_CONFIGS = Kind(_KUEUE, "v1beta2", "multikueueconfigs", "MultiKueueConfig", False, MultiKueueConfig)
 MULTIKUEUE_CLUSTERS = Kind(_KUEUE, "v1beta2", "multikueueclusters", "MultiKueueCluster", False, MultiKueueCluster)
+CLUSTER_PROFILES = Kind("multicluster.x-k8s.io", "v1alpha1", "clusterprofiles", "ClusterProfile", True, ClusterProfile)
 JOBS = Kind("batch", "v1", "jobs", "Job", True, Job)
 EVENTS = Kind("", "v1", "events", "Event", True, Object)
 NAMESPACES = Kind("", "v1", "namespaces", "Namespace", False, Namespace)
 SECRETS = Kind("", "v1", "secrets", "Secret", True, Secret)
+CONFIG_MAPS = Kind("", "v1", "configmaps", "ConfigMap", True, ConfigMap)
 LIMIT_RANGES = Kind("", "v1", "limitranges", "LimitRange", True, LimitRange)
 PRIORITY_CLASSES = Kind("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, PriorityClass)
 RUNTIME_CLASSES = Kind("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False, RuntimeClass)
+PLACEMENTS = Kind(OCM_GROUP, "v1beta1", "placements", "Placement", True, Placement)
+PLACEMENT_DECISIONS = Kind(OCM_GROUP, "v1beta1", "placementdecisions", "PlacementDecision", True, PlacementDecision)
+LEASES = Kind("coordination.k8s.io", "v1", "leases", "Lease", True, Lease)
 MUTATING_WEBHOOKS = Kind(
     "admissionregistration.k8s.io",
     "v1",
@@ -79,3 +88,4 @@ MUTATING_WEBHOOKS = Kind(
     False,
     MutatingWebhookConfiguration,
 )
+API_SERVICES = Kind("apiregistration.k8s.io", "v1", "apiservices", "APIService", False, APIService)

@@ -1,6 +1,8 @@
-"""Kueue's MultiKueue objects (v1beta2): AdmissionCheck, MultiKueueConfig, MultiKueueCluster."""
+"""Kueue's MultiKueue objects (v1beta2), and the ClusterProfile (v1alpha1) that a MultiKueueCluster may name."""
 
 from __future__ import annotations
+
+import msgspec
 
 from multikueue.api.meta import Condition, Object, Value
 
@@ -60,3 +62,26 @@ class MultiKueueClusterSpec(Value):
 class MultiKueueCluster(Object):
     spec: MultiKueueClusterSpec = MultiKueueClusterSpec()
     status: ConditionedStatus = ConditionedStatus()
+
+
+class AccessProvider(Value):
+    """One way to reach a cluster: `cluster` is what a kubeconfig says of a cluster, in the same spelling."""
+
+    name: str = ""
+    cluster: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class ClusterProfileStatus(Value):
+    access_providers: tuple[AccessProvider, ...] = ()
+    credential_providers: tuple[AccessProvider, ...] = ()
+
+
+class ClusterProfile(Object):
+    """`multicluster.x-k8s.io`: a cluster as its inventory knows it."""
+
+    status: ClusterProfileStatus = ClusterProfileStatus()
+
+    @property
+    def providers(self) -> tuple[AccessProvider, ...]:
+        """All ways to reach it; of two with one name, the one in the field that is not deprecated goes first."""
+        return (*self.status.access_providers, *self.status.credential_providers)

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from multikueue.api.meta import Condition, Object, Value, decoder, find_condition, is_true
+from multikueue.api.meta import Condition, Object, Value, decoder, find_condition, is_true, without_condition
 
 ORIGIN_LABEL = "kueue.x-k8s.io/multikueue-origin"
 PREBUILT_LABEL = "kueue.x-k8s.io/prebuilt-workload-name"
@@ -34,6 +34,12 @@ REQUEUED = "Requeued"
 FINISHED = "Finished"
 PODS_READY = "PodsReady"
 DEACTIVATION_TARGET = "DeactivationTarget"
+NOMINATED = "multikueue.dev/Nominated"
+"""Ours: which strategy nominated, why, and when the newest of the nominated clusters joined; gone with the nomination."""
+FAILED_ON = "multikueue.dev/FailedOn"
+"""Ours: on which clusters earlier attempts ended, and when."""
+MAX_CONDITIONS = 16
+"""What status.conditions may hold."""
 
 # Reasons that decisions depend on.
 SUCCEEDED = "Succeeded"
@@ -142,6 +148,8 @@ class WorkloadStatus(Value):
     accumulated_past_execution_time_seconds: int | None = None
     nominated_cluster_names: tuple[str, ...] = ()
     cluster_name: str | None = None
+    unhealthy_nodes: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    preemption_gates: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 class Workload(Object):
@@ -154,6 +162,14 @@ class Workload(Object):
     def has(self, type_: str) -> bool:
         """Whether the condition of that type is True."""
         return is_true(self.status.conditions, type_)
+
+
+def without_nomination(status: WorkloadStatus) -> WorkloadStatus:
+    """The status with no cluster nominated, and no word about why."""
+    conditions = without_condition(status.conditions, NOMINATED)
+    if not status.nominated_cluster_names and conditions is status.conditions:
+        return status
+    return msgspec.structs.replace(status, nominated_cluster_names=(), conditions=conditions)
 
 
 def workload_spec(workload: Workload) -> WorkloadSpec:

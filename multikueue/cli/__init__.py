@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import typer
 
-from multikueue.cli import clusters, workloads
+from multikueue.cli import clusters, strategies, workloads
 from multikueue.cli.exit import EPILOG, reported
 from multikueue.cli.output import Format, Output, print_document
 from multikueue.cli.run import run
@@ -34,6 +34,7 @@ app = typer.Typer(
 app.command()(run)
 app.add_typer(clusters.app)
 app.add_typer(workloads.app)
+app.add_typer(strategies.app)
 
 
 @app.command()

@@ -22,6 +22,7 @@ __all__ = [
     "print_document",
     "print_facts",
     "print_items",
+    "print_table",
     "since",
 ]
 
@@ -89,7 +90,7 @@ def print_items(listing: Listing, output: Format) -> None:
         case _ if not listing.rows:
             note(listing.nothing)
         case _:
-            _print_table(listing.columns, listing.rows, wide=output is Format.WIDE)
+            print_table(listing.columns, listing.rows, output)
 
 
 def print_document(document: Any, output: Format) -> None:
@@ -157,8 +158,9 @@ def _two(whole: int, unit: str, rest: int, finer: str) -> str:
     return f"{whole}{unit}{rest}{finer}" if rest else f"{whole}{unit}"
 
 
-def _print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]], *, wide: bool) -> None:
-    shown = [number for number, column in enumerate(columns) if wide or not column.wide]
+def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]], output: Format) -> None:
+    """Print rows under titles, all columns if `output` is wide."""
+    shown = [number for number, column in enumerate(columns) if output is Format.WIDE or not column.wide]
     titles = [columns[number].title for number in shown]
     cells = [[_one_line(row[number]) for number in shown] for row in rows]
     if sys.stdout.isatty():

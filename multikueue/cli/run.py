@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from multikueue.cli.connection import Context, Kubeconfig, run_async
+from multikueue.cli.output import Column, Format, Output, note, print_document, print_table
+
+if TYPE_CHECKING:
+    from multikueue.settings import Loaded
+    from multikueue.settings.describe import Row
 
 __all__ = ["run"]
 
@@ -29,7 +36,12 @@ class LogFormat(StrEnum):
 Config = Annotated[
     Path | None,
     typer.Option(
-        "--config", "-f", envvar="MULTIKUEUE_CONFIG", help="YAML file with settings.", exists=True, dir_okay=False
+        "--config",
+        "-f",
+        envvar="MULTIKUEUE_CONFIG",
+        help="YAML file with settings: ours, or Kueue's own Configuration.",
+        exists=True,
+        dir_okay=False,
     ),
 ]
 WebhookUrl = Annotated[
@@ -41,6 +53,14 @@ WebhookUrl = Annotated[
 ]
 Level = Annotated[LogLevel | None, typer.Option(help="Least important events to show. (default: info)")]
 Form = Annotated[LogFormat | None, typer.Option(help="How events are written. (default: auto)")]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run", help="Only show which settings would be in force, and where each comes from. Needs no cluster."
+    ),
+]
+
+COLUMNS = (Column("SETTING"), Column("VALUE"), Column("FROM"), Column("DEFAULT", wide=True), Column("LIVE", wide=True))
 
 
 def run(
@@ -50,15 +70,18 @@ def run(
     webhook_url: WebhookUrl = None,
     log_level: Level = None,
     log_format: Form = None,
+    dry_run: DryRun = False,
+    output: Output = Format.TABLE,
 ) -> None:
     """Run the manager until SIGTERM or SIGINT.
 
     Flags go before environment variables (MULTIKUEUE_DISPATCH__ORIGIN=prod), these before the file, the file before the
-    defaults. In a pod it uses the pod's service account; elsewhere what kubectl would use.
+    defaults. The file may be Kueue's own Configuration. It is read again when it changes, and on SIGHUP. In a pod the
+    manager uses the pod's service account; elsewhere what kubectl would use.
     """
-    from multikueue import manager, settings
+    from multikueue import settings
 
-    chosen = settings.load(
+    loaded = settings.read(
         config,
         cluster__kubeconfig=kubeconfig,
         cluster__context=context,
@@ -67,4 +90,42 @@ def run(
         log__level=log_level and log_level.value,
         log__format=log_format and log_format.value,
     )
-    run_async(lambda: manager.run(chosen))
+    if dry_run:
+        _show(loaded, output)
+        return
+    from multikueue import manager
+
+    run_async(lambda: manager.run(loaded))
+
+
+def _show(loaded: Loaded, output: Format) -> None:
+    """What would be in force and from where, once it is known that the strategies can be loaded."""
+    from multikueue.controllers.strategies import verify
+    from multikueue.settings.describe import in_force
+
+    verify(loaded)
+    rows = in_force(loaded)
+    if output in (Format.JSON, Format.YAML):
+        document = {"settings": [asdict(row) for row in rows], "ignored": [asdict(each) for each in loaded.ignored]}
+        print_document(document, output)
+        return
+    print_table(COLUMNS, [_cells(row) for row in rows], output)
+    for each in loaded.ignored:
+        note(f"warning: {loaded.config}: {each}")
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return (row.name, _text(row.value), row.source, _text(row.default), "yes" if row.live else "no")
+
+
+def _text(value: object) -> str:
+    """A value in one cell: lists as one types them into a variable, what is deeper as JSON."""
+    match value:
+        case None:
+            return ""
+        case str():
+            return value
+        case list() if all(isinstance(each, str) for each in value):
+            return ",".join(value)
+        case _:
+            return json.dumps(value)

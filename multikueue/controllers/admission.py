@@ -7,6 +7,7 @@ reconcile of the workload together with its nomination.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from time import monotonic
 
 import anyio
 import anyio.lowlevel
@@ -32,7 +33,12 @@ class Admission:
                 await anyio.lowlevel.checkpoint()
 
     def _cycle(self, world: World) -> None:
+        began = monotonic()
         cycle = world.store.engine.cycle(world.now())
+        if cycle.heads:
+            result = "success" if cycle.reserved else "inadmissible"
+            world.metrics.attempts(result).inc()
+            world.metrics.attempt_seconds(result).observe(monotonic() - began)
         for key in (*cycle.reserved, *cycle.pending):
             world.queues.workloads.add(key)
 

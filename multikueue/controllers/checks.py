@@ -32,6 +32,9 @@ class Checks:
         if problem:
             message = f"Cannot load the AdmissionChecks parameters: {problem}"
             return active(status=False, reason="BadConfig", message=message, generation=generation)
+        wrong = self.world.strategies.problem_of(check)
+        if wrong:
+            return active(status=False, reason="BadStrategy", message=wrong, generation=generation)
         names = self.world.store.clusters_for(check)
         missing, inactive = self._unusable(names)
         parts = (("Missing clusters", missing), ("Inactive clusters", inactive))

@@ -14,6 +14,9 @@ from multikueue.api.render import difference, status_patch
 from multikueue.kube.client import Client
 from multikueue.store.cache import Cache
 
+LONGEST = 32768
+"""Characters of a message; the API takes no more, and some of the words are those of servers."""
+
 T = TypeVar("T", AdmissionCheck, MultiKueueCluster)
 
 
@@ -23,7 +26,7 @@ def active(*, status: bool, reason: str, message: str, generation: int) -> Condi
         type=ACTIVE,
         status="True" if status else "False",
         reason=reason,
-        message=message,
+        message=message[:LONGEST],
         observed_generation=generation,
     )
 

@@ -1,4 +1,4 @@
-"""Events for people: told once, sent in the background, never in the way of work."""
+"""Events for people: told once, few about one thing, sent in the background, never in the way of work."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from multikueue.api.kinds import EVENTS, Kind
 from multikueue.api.meta import Object, render_time
 from multikueue.errors import MultiKueueError
 from multikueue.kube.client import Client
+from multikueue.telemetry.metrics import Metrics
 
 log = structlog.get_logger()
 
@@ -23,27 +24,47 @@ REMEMBERED = 4096
 SILENCE = timedelta(minutes=10)
 """The same words about the same object are not said again within this time."""
 
+AT_MOST = 5
+"""So many events about one object for one reason within that time, whatever their words: an error text that changes with
+each attempt is no news."""
+
+_Topic = tuple[str, str]
+
 
 @dataclass(slots=True)
 class Recorder:
     """Collects events; `run` sends them. Overflow drops the oldest: an event is a courtesy, not a record."""
 
     now: Callable[[], datetime]
+    metrics: Metrics = field(default_factory=Metrics)
     _waiting: deque[tuple[str, dict[str, Any]]] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
-    _said: OrderedDict[tuple[str, str, str], datetime] = field(default_factory=OrderedDict)
+    _said: OrderedDict[_Topic, dict[str, datetime]] = field(default_factory=OrderedDict)
     _news: anyio.Event = field(default_factory=anyio.Event)
 
     def emit(self, kind: Kind[Any], about: Object, *, type_: str, reason: str, message: str) -> None:
         """Say something about an object; `type_` is Normal or Warning."""
-        said, now = (about.metadata.uid, reason, message), self.now()
-        last = self._said.get(said)
-        if last is not None and now < last + SILENCE:
+        now = self.now()
+        if not self._is_news((about.metadata.uid, reason), message, now):
+            self._count(reason, "suppressed")
             return
-        self._said[said] = now
-        if len(self._said) > REMEMBERED:
-            self._said.popitem(last=False)
+        if len(self._waiting) == REMEMBERED:
+            self._count(self._waiting[0][1]["reason"], "lost")
         self._waiting.append(_event(kind, about, now, type_=type_, reason=reason, message=message))
         self._news.set()
+
+    def _is_news(self, topic: _Topic, message: str, now: datetime) -> bool:
+        """Whether it was not said of late, and not too much was; remembers that it is said now."""
+        said = {words: when for words, when in self._said.pop(topic, {}).items() if now < when + SILENCE}
+        is_news = message not in said and len(said) < AT_MOST
+        if is_news:
+            said[message] = now
+        self._said[topic] = said
+        if len(self._said) > REMEMBERED:
+            self._said.popitem(last=False)
+        return is_news
+
+    def _count(self, reason: str, outcome: str) -> None:
+        self.metrics.events(reason, outcome).inc()
 
     async def run(self, client: Client) -> None:
         """Sends what was said, in order, for ever."""
@@ -52,14 +73,16 @@ class Recorder:
             self._news = anyio.Event()
             while self._waiting:
                 namespace, body = self._waiting.popleft()
-                await _send(client, namespace, body)
+                await self._send(client, namespace, body)
 
-
-async def _send(client: Client, namespace: str, body: dict[str, Any]) -> None:
-    try:
-        await client.create(EVENTS, namespace, body)
-    except MultiKueueError as error:
-        log.debug("event.lost", error=str(error), reason=body["reason"])
+    async def _send(self, client: Client, namespace: str, body: dict[str, Any]) -> None:
+        try:
+            await client.create(EVENTS, namespace, body)
+        except MultiKueueError as error:
+            self._count(body["reason"], "lost")
+            log.debug("event.lost", error=str(error), reason=body["reason"])
+        else:
+            self._count(body["reason"], "sent")
 
 
 def _event(

@@ -23,7 +23,7 @@ from multikueue.jobs.actions import (
     RemoveFinalizer,
     UpdateWorkloadSpec,
 )
-from multikueue.jobs.decide import JobView, decide, resolve_priority
+from multikueue.jobs.decide import Decide, JobView, decide, resolve_priority
 from multikueue.jobs.table import adapter_for
 from multikueue.jobs.workloads import prebuilt_name
 from multikueue.runtime import Result
@@ -33,15 +33,16 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """Reconciles batch Jobs; per key never two at a time."""
+    """Reconciles batch Jobs; per key never two at a time. What there is to do for one, `decide` says."""
 
     world: World
+    decide: Decide = decide
 
     async def reconcile(self, key: ObjectKey) -> Result:
         job = self.world.store.jobs.get(key)
         if job is None:
             return Result()
-        decision = decide(self._view(job), self.world.now())
+        decision = self.decide(self._view(job), self.world.now())
         for event in decision.events:
             self.world.recorder.emit(JOBS, job, type_=event.type, reason=event.reason, message=event.message)
         for action in decision.actions:

@@ -77,7 +77,7 @@ class Outbox:
         if self.worker.reach is not Reach.CONNECTED:
             return DONE
         group = self.world.group(key, self.world.store.workloads.get(key))
-        actions = decide(group, self.world.strategy, self.world.now()).on(self.worker.name)
+        actions = decide(group, self.world.now()).on(self.worker.name)
         if self.holds:
             self._hold_back(key, actions)
             return DONE
@@ -216,7 +216,10 @@ class Outbox:
             self.world.queues.workloads.add(of or key)
             return
         if self._is_ours(found):
-            log.info("remote.adopted", kind=kind.kind, attempt=found.metadata.annotations.get(ATTEMPT_ANNOTATION, ""))
+            attempt = found.metadata.annotations.get(ATTEMPT_ANNOTATION, "").partition("/")[0]
+            log.info(
+                "remote.adopted", cluster=self.worker.name, workload=str(of or key), kind=kind.kind, attempt=attempt
+            )
             cache.upsert(found)
             return
         self._unfit(of or key, f"{kind.kind} {key} is there and not ours (no label {ORIGIN_LABEL}={self.world.origin})")
@@ -236,7 +239,7 @@ class Outbox:
         if local is not None:
             message = f'Worker cluster "{self.worker.name}" cannot take the workload: {text}; choosing another one'
             self.world.recorder.emit(WORKLOADS, local, type_="Warning", reason="MultiKueue", message=message[:1024])
-        log.warning("remote.unfit", why=text)
+        log.warning("remote.unfit", cluster=self.worker.name, workload=str(key), why=text)
 
     def _pass_over(self, key: ObjectKey, why: str, memory: timedelta) -> None:
         """For that time the workload goes to other workers."""

@@ -16,26 +16,26 @@ from urllib.parse import urlsplit
 import msgspec
 import structlog
 
-from multikueue.api.core import Secret
-from multikueue.api.kinds import JOBS, MUTATING_WEBHOOKS, SECRETS
+from multikueue.api.kinds import JOBS, MUTATING_WEBHOOKS
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import MAX_EXEC_TIME_LABEL, PREBUILT_LABEL, PRIORITY_CLASS_LABEL, QUEUE_LABEL
-from multikueue.errors import AlreadyExists, Conflict, MultiKueueError, NotFound
+from multikueue.controllers.certificate import MANAGED_BY, keep_certificate
+from multikueue.errors import AlreadyExists, Conflict, MultiKueueError, NotFound, NotLeading
 from multikueue.jobs.batch_job import MIN_PARALLELISM_ANNOTATION
 from multikueue.jobs.defaulting import COMPLETIONS_ANNOTATION
 from multikueue.kube.client import Client
 from multikueue.runtime import Clock, Result
-from multikueue.web.certificates import Serving, renewed, serving
+from multikueue.web.certificates import Serving
 from multikueue.web.server import WEBHOOK_PATH, Server
 
 log = structlog.get_logger()
 
 CERTIFICATE_SECRET = "multikueue-webhook-certificate"  # noqa: S105  # the name of one
 CONFIGURATION = ObjectKey("", "multikueue-manager")
-LOOK_AGAIN_AFTER = timedelta(minutes=1)
+LOOK_AGAIN_AFTER = timedelta(seconds=15)
 RETRY_AFTER = timedelta(seconds=5)
+LEADER_IS_NEW = timedelta(seconds=1)
 
-_MANAGED_BY = {"app.kubernetes.io/managed-by": "multikueue"}
 _PATIENCE_SECONDS = 5
 # Writers of the same object, our replicas, take turns: this often somebody may be faster before we call it an error.
 _ATTEMPTS = 5
@@ -69,8 +69,7 @@ class Webhooks:
 
     async def start(self) -> int:
         """Certificate, listening socket, registration, in this order; answers with the port. Once, before `reconcile`."""
-        secret = await self._certificate()
-        certificate = serving(secret)
+        certificate = await self._certificate()
         port = await self.server.serve_webhook(self.host, self.port, certificate)
         await self._register(certificate, port)
         log.info("webhook.serving", host=self.host, port=port)
@@ -78,44 +77,14 @@ class Webhooks:
 
     async def reconcile(self, port: int) -> Result:
         """Puts back what is missing or was changed, renews what is due. Writes nothing when all is in place."""
-        certificate = serving(await self._certificate())
+        certificate = await self._certificate()
         await self._register(certificate, port)
         self.server.load(certificate)
         return Result(again_after=LOOK_AGAIN_AFTER)
 
-    async def _certificate(self) -> dict[str, str]:
-        """The data of the Secret, after it was created, renewed, or found good."""
+    async def _certificate(self) -> Serving:
         key = ObjectKey(self.namespace, CERTIFICATE_SECRET)
-        for _ in range(_ATTEMPTS):
-            try:
-                return await self._settled(key)
-            except (NotFound, AlreadyExists, Conflict):
-                continue
-        raise Conflict(409, "Conflict", f"Secret {key} keeps changing while we look at it")
-
-    async def _settled(self, key: ObjectKey) -> dict[str, str]:
-        try:
-            found = await self.client.get(SECRETS, key)
-        except NotFound:
-            return await self._create_certificate(key)
-        data = renewed(self.now(), found.data, names=names_of(self.address))
-        if data != found.data:
-            await self.client.merge_patch(SECRETS, key, _renewal(found, data))
-            log.info("webhook.certificate_renewed", secret=str(key))
-        return data
-
-    async def _create_certificate(self, key: ObjectKey) -> dict[str, str]:
-        data = renewed(self.now(), {}, names=names_of(self.address))
-        body = {
-            "apiVersion": SECRETS.api_version,
-            "kind": SECRETS.kind,
-            "metadata": {"name": key.name, "namespace": key.namespace, "labels": _MANAGED_BY},
-            "type": "kubernetes.io/tls",
-            "data": data,
-        }
-        await self.client.create(SECRETS, key.namespace, body)
-        log.info("webhook.certificate_created", secret=str(key))
-        return data
+        return await keep_certificate(self.client, key, names=names_of(self.address), now=self.now)
 
     async def _register(self, certificate: Serving, port: int) -> None:
         wanted = webhooks(
@@ -150,15 +119,17 @@ async def keep_webhook(webhook: Webhooks, *, clock: Clock, started: Callable[[in
     """Starts the webhook, calls `started` with its port, and keeps it in place for ever.
 
     Errors of the first start are raised: without its webhook a manager is not ready. Later ones are logged and
-    retried.
+    retried. A standby writes nothing: it serves with what the leader has put in place, as soon as that is there.
     """
-    port = await webhook.start()
+    port = await _started(webhook, clock)
     started(port)
     wait = LOOK_AGAIN_AFTER
     while True:
         await clock.sleep(wait.total_seconds())
         try:
             await webhook.reconcile(port)
+        except NotLeading:
+            wait = RETRY_AFTER
         except (MultiKueueError, ValueError) as error:
             log.warning("webhook.not_kept", error=str(error))
             wait = RETRY_AFTER
@@ -166,14 +137,12 @@ async def keep_webhook(webhook: Webhooks, *, clock: Clock, started: Callable[[in
             wait = LOOK_AGAIN_AFTER
 
 
-async def withdraw_webhook(client: Client) -> bool:
-    """Removes our registration, so that no job waits for a webhook that is not served; whether there was one."""
-    try:
-        found = await client.get(MUTATING_WEBHOOKS, CONFIGURATION)
-        await client.delete(MUTATING_WEBHOOKS, CONFIGURATION, uid=found.metadata.uid)
-    except NotFound:
-        return False
-    return True
+async def _started(webhook: Webhooks, clock: Clock) -> int:
+    while True:
+        try:
+            return await webhook.start()
+        except NotLeading:
+            await clock.sleep(LEADER_IS_NEW.total_seconds())
 
 
 def names_of(address: Service | str) -> Sequence[str]:
@@ -275,10 +244,6 @@ def _configuration(entries: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "apiVersion": MUTATING_WEBHOOKS.api_version,
         "kind": MUTATING_WEBHOOKS.kind,
-        "metadata": {"name": CONFIGURATION.name, "labels": _MANAGED_BY},
+        "metadata": {"name": CONFIGURATION.name, "labels": MANAGED_BY},
         "webhooks": entries,
     }
-
-
-def _renewal(found: Secret, data: dict[str, str]) -> dict[str, Any]:
-    return {"metadata": {"resourceVersion": found.metadata.resource_version}, "data": data}

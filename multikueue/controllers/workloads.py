@@ -1,30 +1,30 @@
-"""One workload on the manager: what quota and dispatch decide about it, in one status write; then its outboxes."""
+"""One workload on the manager: what is decided about it, in one status write; then the outboxes that must act.
+
+Three controllers, one per way to share the work with Kueue: `Workloads` does all of it, `Dispatches` leaves jobs and
+quota to Kueue, `Nominations` only names the workers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import msgspec
-import structlog
 
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.meta import ObjectKey
-from multikueue.api.render import difference, status_patch
-from multikueue.api.workload import Workload, workload_spec
+from multikueue.api.workload import Workload, WorkloadStatus, workload_spec
+from multikueue.controllers import statuses
 from multikueue.controllers.jobs import release
 from multikueue.controllers.world import World
-from multikueue.dispatch.decide import Decision, Event, decide, is_holding
+from multikueue.dispatch.decide import Decision, Event, decide, is_holding, nominate
 from multikueue.dispatch.group import Group
 from multikueue.dispatch.phases import choose
 from multikueue.errors import Invalid, NotFound
 from multikueue.jobs.table import adapter_for
 from multikueue.quota import lifecycle
-from multikueue.runtime import Result
-from multikueue.settings import Quota
-
-log = structlog.get_logger()
+from multikueue.runtime import DONE, Result
 
 ROUTINE = frozenset({"QuotaReserved", "Admitted", "Pending"})
 """Events that say what a condition says already: not sent, for each would cost every workload a write."""
@@ -32,37 +32,27 @@ ROUTINE = frozenset({"QuotaReserved", "Admitted", "Pending"})
 
 @dataclass(frozen=True, slots=True)
 class Workloads:
-    """Reconciles workloads; per key never two at a time, so each write follows from the one before."""
+    """Reconciles workloads that are ours alone; per key never two at a time, so each write follows from the one before."""
 
     world: World
-    settings: Quota
 
     async def reconcile(self, key: ObjectKey) -> Result:
         local = self.world.store.workloads.get(key)
         if local is None:
-            self.world.store.choices.pop(key, None)
-            self._send(key, decide(self.world.group(key, None), self.world.strategy, self.world.now()))
-            return Result()
+            return _gone(self.world, key)
         group = self.world.group(key, local)
         step = self._step(local, group)
         if step.status is not local.status:
             group = self.world.group(key, msgspec.structs.replace(local, status=step.status))
-        group = choose(group)
-        self.world.store.chose(group)
-        decision = decide(group, self.world.strategy, self.world.now())
+        decision = _decided(self.world, group)
         status = decision.status or step.status
         if not local.has("Finished"):
             status = lifecycle.synchronise_admitted(status, local.metadata.generation, self.world.now())
         await self._write(local, status, deactivate=step.deactivate)
-        self._tell(local, (*step.events, *decision.events))
-        self._send(key, decision)
+        _tell(self.world, local, (*step.events, *decision.events))
+        _send(self.world, key, decision)
         await self._release(local)
         return Result(again_after=_sooner(step.again_after, decision.again_after))
-
-    def _tell(self, local: Workload, events: Iterable[lifecycle.Event | Event]) -> None:
-        for event in events:
-            if event.reason not in ROUTINE:
-                self.world.recorder.emit(WORKLOADS, local, type_=event.type, reason=event.reason, message=event.message)
 
     def _step(self, local: Workload, group: Group) -> lifecycle.Step:
         store, now = self.world.store, self.world.now()
@@ -90,30 +80,20 @@ class Workloads:
         """How long an evicted workload waits before its next attempt: longer with each one (CX-19)."""
         state = local.status.requeue_state
         tried = (state.count or 0) if state else 0
-        doubled: timedelta = self.settings.requeue_first * 2 ** min(tried, 20)
-        return min(doubled, self.settings.requeue_cap)
+        quota = self.world.settings.quota
+        doubled: timedelta = quota.requeue_first * 2 ** min(tried, 20)
+        return min(doubled, quota.requeue_cap)
 
-    async def _write(self, local: Workload, status: object, *, deactivate: bool) -> None:
+    async def _write(self, local: Workload, status: WorkloadStatus, *, deactivate: bool) -> None:
         store = self.world.store
-        patch = difference(local.status, status)  # type: ignore[arg-type]
-        if patch:
-            try:
-                body = status_patch(local, patch)
-                local = await self.world.manager.merge_patch(WORKLOADS, local.key, body, subresource="status")
-            except (Invalid, NotFound):
-                store.engine.forget(local.key, self.world.now())
-                raise
-            store.workloads.upsert(local)
-            log.info("workload.written", fields=sorted(patch), cluster=local.status.cluster_name)
+        try:
+            local = await statuses.merge(self.world, local, status)
+        except (Invalid, NotFound):
+            store.engine.forget(local.key, self.world.now())
+            raise
         if deactivate:
             body = {"metadata": {"resourceVersion": local.metadata.resource_version}, "spec": {"active": False}}
             store.workloads.upsert(await self.world.manager.merge_patch(WORKLOADS, local.key, body))
-
-    def _send(self, key: ObjectKey, decision: Decision) -> None:
-        for cluster in {action.cluster for action in decision.actions}:
-            outbox = self.world.queues.outboxes.get(cluster)
-            if outbox is not None:
-                outbox.add(key)
 
     async def _release(self, local: Workload) -> None:
         """Let a deleted workload go once nothing of it is left on any worker we can reach. While its job is there, the
@@ -126,6 +106,70 @@ class Workloads:
     def _left_somewhere(self, local: Workload) -> bool:
         remotes = self.world.group(local.key, local).remotes
         return any(r.reachable and (r.workload is not None or r.job is not None) for r in remotes)
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatches:
+    """Reconciles workloads that Kueue makes, queues, admits and evicts: what dispatch decides, written as Kueue writes."""
+
+    world: World
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        local = self.world.store.workloads.get(key)
+        if local is None:
+            return _gone(self.world, key)
+        decision = _decided(self.world, self.world.group(key, local))
+        await statuses.apply(self.world, local, decision.status or local.status)
+        _tell(self.world, local, decision.events)
+        _send(self.world, key, decision)
+        return Result(again_after=decision.again_after)
+
+
+@dataclass(frozen=True, slots=True)
+class Nominations:
+    """Reconciles workloads that Kueue's own MultiKueue dispatches: nothing but their nomination (contract 4.3)."""
+
+    world: World
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        local = self.world.store.workloads.get(key)
+        if local is None:
+            self.world.store.forget(key)
+            return DONE
+        group = replace(self.world.group(key, local), problem="")  # whether the job can be dispatched is Kueue's to say
+        group = self.world.strategies.consulted(group)
+        self.world.store.chose(group)
+        decision = nominate(group, self.world.now())
+        await statuses.apply(self.world, local, decision.status or local.status)
+        _tell(self.world, local, decision.events)
+        return Result(again_after=decision.again_after)
+
+
+def _gone(world: World, key: ObjectKey) -> Result:
+    """The workload is no more: neither shall anything of it be on a worker."""
+    world.store.forget(key)
+    _send(world, key, decide(world.group(key, None), world.now()))
+    return DONE
+
+
+def _decided(world: World, group: Group) -> Decision:
+    """The decision, with the strategy asked, the winner chosen, and both remembered: here and nowhere else."""
+    group = world.strategies.consulted(choose(group))
+    world.store.chose(group)
+    return decide(group, world.now())
+
+
+def _tell(world: World, local: Workload, events: Iterable[lifecycle.Event | Event]) -> None:
+    for event in events:
+        if event.reason not in ROUTINE:
+            world.recorder.emit(WORKLOADS, local, type_=event.type, reason=event.reason, message=event.message)
+
+
+def _send(world: World, key: ObjectKey, decision: Decision) -> None:
+    for cluster in {action.cluster for action in decision.actions}:
+        outbox = world.queues.outboxes.get(cluster)
+        if outbox is not None:
+            outbox.add(key)
 
 
 def _sooner(*delays: timedelta | None) -> timedelta | None:

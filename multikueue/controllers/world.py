@@ -9,11 +9,14 @@ from datetime import datetime, timedelta
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import Workload
 from multikueue.controllers.events import Recorder
+from multikueue.controllers.strategies import Strategies
 from multikueue.dispatch.group import Group
 from multikueue.kube.client import Client
-from multikueue.runtime import WorkQueue
+from multikueue.kube.session import USER_AGENT
+from multikueue.runtime import Mandate, WorkQueue
+from multikueue.settings import InForce
 from multikueue.store.store import Store
-from multikueue.strategy import Strategy
+from multikueue.telemetry.metrics import Metrics
 
 Name = str
 
@@ -37,16 +40,29 @@ class Queues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """`manager` is the client of the manager cluster; `origin` and `lost_after` are settings that decisions need."""
+    """`manager` is the client of the manager cluster; `settings` are read through at each use, as they may change."""
 
     store: Store
     manager: Client
     queues: Queues
     recorder: Recorder
-    strategy: Strategy
+    strategies: Strategies
     now: Callable[[], datetime]
-    origin: str
-    lost_after: timedelta
+    settings: InForce
+    metrics: Metrics = field(default_factory=Metrics)
+    mandate: Mandate = field(default_factory=Mandate.standing)
+    """Until when this process may act. All clients ask it before each write."""
+
+    user_agent: str = USER_AGENT
+    """What we call ourselves on all clusters."""
+
+    @property
+    def origin(self) -> str:
+        return self.settings.dispatch.origin
+
+    @property
+    def lost_after(self) -> timedelta:
+        return self.settings.dispatch.worker_lost_timeout
 
     def group(self, key: ObjectKey, local: Workload | None) -> Group:
         return self.store.group(key, local, origin=self.origin, lost_after=self.lost_after)

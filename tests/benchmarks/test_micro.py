@@ -7,9 +7,7 @@ import pytest
 from benchmarks import micro
 from benchmarks.figures import at_least, at_most
 from multikueue.api.workload import Workload
-from multikueue.dispatch.decide import decide
 from multikueue.kube.decode import change_of
-from multikueue.testing import NOW
 
 
 def test_an_event_is_a_workload_of_the_size_of_real_ones() -> None:
@@ -30,7 +28,7 @@ def test_each_workload_gets_quota(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_decisions_are_about_three_stages_of_a_workload() -> None:
-    phases = [decide(group, micro.Everywhere(), NOW).phase.name for group in micro._groups()]
+    phases = [micro.decided(group).phase.name for group in micro._groups()]
     assert phases == ["NOMINATING", "NOMINATING", "ADMITTED"]
 
 

@@ -3,10 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from multikueue import manager
 from multikueue.errors import ClusterUnreachable
-from multikueue.settings import Settings
+from multikueue.settings import Loaded, Settings
 from tests.cli.conftest import Run
 
 
@@ -15,8 +16,8 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
     """The settings the manager was started with; it does not really start."""
     started: list[Settings] = []
 
-    async def run(settings: Settings) -> None:
-        started.append(settings)
+    async def run(loaded: Loaded) -> None:
+        started.append(loaded.settings)
 
     monkeypatch.setattr(manager, "run", run)
     return started
@@ -61,10 +62,87 @@ def test_a_file_that_is_not_there_is_wrong_usage(seen: list[Settings], cli: Run)
 
 
 def test_an_error_of_the_running_manager_is_one_line(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def run(_: Settings) -> None:
+    async def run(_: Loaded) -> None:
         raise ExceptionGroup("tasks", [ClusterUnreachable("", "refused")])
 
     monkeypatch.setattr(manager, "run", run)
 
     result = cli("run")
     assert (result.code, result.err) == (3, "error: cluster manager is unreachable: refused\n")
+
+
+KUEUES = """
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+multiKueue: {origin: prod}
+fairSharing: {preemptionStrategies: []}
+"""
+
+
+def test_a_dry_run_shows_what_is_in_force_and_from_where_without_a_cluster(
+    seen: list[Settings], cli: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("dispatch: {origin: from-file}\n")
+    monkeypatch.setenv("MULTIKUEUE_DISPATCH__GC_INTERVAL", "90s")
+
+    result = cli("run", "--dry-run", "--config", str(config), "--log-level", "debug")
+
+    assert (result.code, result.err, seen) == (0, "", [])
+    rows = {line.split()[0]: line.split()[1:] for line in result.lines}
+    assert rows["SETTING"] == ["VALUE", "FROM"]
+    assert rows["dispatch.origin"] == ["from-file", str(config)]
+    assert rows["dispatch.gc_interval"] == ["1m30s", "MULTIKUEUE_DISPATCH__GC_INTERVAL"]
+    assert rows["log.level"] == ["debug", "flag"]
+    assert rows["probes.port"] == ["-", "default"]
+
+
+def test_a_dry_run_names_what_of_kueues_file_has_no_effect(cli: Run, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(KUEUES)
+
+    result = cli("run", "--dry-run", "--config", str(config), "-o", "wide")
+
+    assert result.err == (f"warning: {config}: fairSharing.preemptionStrategies: [] is ignored: not supported yet\n")
+    (origin,) = [line for line in result.lines if line.startswith("dispatch.origin ")]
+    assert origin.split() == ["dispatch.origin", "prod", f"{config}:", "multiKueue.origin", "multikueue", "no"]
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_a_dry_run_for_programs(cli: Run, tmp_path: Path, form: str) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(KUEUES)
+
+    result = cli("run", "--dry-run", "--config", str(config), "-o", form)
+
+    found = yaml.safe_load(result.out)
+    (origin,) = [each for each in found["settings"] if each["name"] == "dispatch.origin"]
+    assert origin == {
+        "name": "dispatch.origin",
+        "value": "prod",
+        "source": f"{config}: multiKueue.origin",
+        "default": "multikueue",
+        "live": False,
+    }
+    assert found["ignored"] == [
+        {"field": "fairSharing.preemptionStrategies", "value": "[]", "why": "not supported yet"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("dispatch: {concurrency: 0}", "dispatch.concurrency: expected greater than or equal to 1, got 0"),
+        (
+            "dispatch: {strategy: {name: none}}",
+            "dispatch.strategy.name: strategy 'none': expected one that is installed: all-at-once, external, incremental",
+        ),
+    ],
+)
+def test_a_dry_run_of_what_cannot_work_ends_with_2(cli: Run, tmp_path: Path, text: str, message: str) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(text)
+
+    result = cli("run", "--dry-run", "--config", str(config))
+
+    assert (result.code, result.out, result.err) == (2, "", f"error: {config}: {message}\n")

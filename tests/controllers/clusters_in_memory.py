@@ -60,7 +60,7 @@ class ClusterInMemory:
 
     async def create(self, kind: Kind[Any], namespace: str, body: Mapping[str, Any]) -> Any:
         self._asked("create", kind)
-        made = _plain(body)
+        made = plain(body)
         key = ObjectKey(namespace if kind.namespaced else "", made["metadata"]["name"])
         if self.find(kind, key):
             raise AlreadyExists(409, "AlreadyExists", f"{kind.plural} {key} already exists")
@@ -73,7 +73,7 @@ class ClusterInMemory:
         self, kind: Kind[Any], key: ObjectKey, body: Mapping[str, Any], *, subresource: str = ""
     ) -> Any:
         self._asked("patch", kind, subresource)
-        old, patch = self._existing(kind, key), _plain(body)
+        old, patch = self._existing(kind, key), plain(body)
         wanted = patch.get("metadata", {}).pop("resourceVersion", None)
         if wanted is not None and wanted != old["metadata"]["resourceVersion"]:
             raise Conflict(409, "Conflict", "the object has been modified")
@@ -104,7 +104,7 @@ class ClusterInMemory:
     def put(self, kind: Kind[Any], body: Body) -> None:
         """Somebody else wrote the object."""
         key = ObjectKey(body["metadata"].get("namespace", ""), body["metadata"]["name"])
-        body = _plain(body)
+        body = plain(body)
         body["metadata"].setdefault("uid", f"{self.name}-{next(self._versions)}")
         self._store(kind, key, body)
 
@@ -160,7 +160,7 @@ class ClusterInMemory:
         return object_of(value_type)(encode(body))
 
 
-def _plain(body: Mapping[str, Any]) -> Body:
+def plain(body: Mapping[str, Any]) -> Body:
     plain: Body = msgspec.json.decode(encode(body))
     return plain
 

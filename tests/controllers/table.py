@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, cast
 
 from multikueue.api import kinds
@@ -15,24 +15,23 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue import CONTROLLER_NAME
 from multikueue.api.workload import ORIGIN_LABEL
 from multikueue.controllers.admission import Admission
-from multikueue.controllers.checks import Checks
 from multikueue.controllers.events import Recorder
-from multikueue.controllers.jobs import Jobs
+from multikueue.controllers.observer import Observer
 from multikueue.controllers.outbox import Outbox
 from multikueue.controllers.queues import Queues as QueueStatuses
-from multikueue.controllers.workloads import Workloads
+from multikueue.controllers.strategies import Strategies
 from multikueue.controllers.world import Queues, World
 from multikueue.dispatch.group import Reach
 from multikueue.errors import Conflict, MultiKueueError
 from multikueue.kube.client import Client
 from multikueue.manager import Touch
 from multikueue.quota.engine import Engine
+from multikueue.roles import compose
 from multikueue.runtime import Result, WorkQueue
-from multikueue.settings import Quota
+from multikueue.settings import EXTERNAL_DISPATCHER, STANDALONE, Dispatch, InForce, Role, Settings
 from multikueue.store.store import Store
 from multikueue.testing import NOW
 from tests.controllers.clusters_in_memory import Body, ClusterInMemory
-from tests.dispatch.builders import Everywhere
 
 NAMESPACE, CHECK, CONFIG, QUEUE = "team", "mk", "mk", "main"
 ORIGIN = "multikueue"
@@ -41,9 +40,19 @@ ORIGIN = "multikueue"
 class Table:
     """The manager's cluster, three workers, one queue."""
 
-    def __init__(self, *, workers: int = 3, quota: int = 100) -> None:
+    def __init__(
+        self,
+        *,
+        workers: int = 3,
+        quota: int = 100,
+        roles: frozenset[Role] = STANDALONE,
+        manager: type[ClusterInMemory] = ClusterInMemory,
+        **dispatch: Any,
+    ) -> None:
+        """`manager` is the kind of cluster that the manager's is; `dispatch` are settings of that group."""
         self.time = NOW
-        self.manager = ClusterInMemory("manager", self.now)
+        self.settings = Settings(roles=roles, dispatch=Dispatch(origin=ORIGIN, **dispatch))
+        self.manager = manager("manager", self.now)
         self.workers = {f"w{n}": ClusterInMemory(f"w{n}", self.now, cluster=f"w{n}") for n in range(1, workers + 1)}
         self.start()
         for kind, body in _objects(tuple(self.workers), quota):
@@ -58,20 +67,24 @@ class Table:
         self.engine = Engine()
         self.store = Store(self.engine, Touch(self.queues, admission), self.now)
         self.recorder = Recorder(self.now)
+        settings = InForce(self.settings)
         self.world = World(
             store=self.store,
             manager=cast("Client", self.manager),
             queues=self.queues,
             recorder=self.recorder,
-            strategy=Everywhere(),
+            strategies=Strategies(store=self.store, settings=settings, now=self.now, wake=self.queues.workloads.add),
             now=self.now,
-            origin=ORIGIN,
-            lost_after=timedelta(minutes=15),
+            settings=settings,
         )
+        self.deployment = compose(self.world, self.settings, admission)
+        self.observer = Observer(store=self.store, metrics=self.world.metrics, now=self.now)
+        self.observer.attach()
         self.outboxes = {name: self._outbox(name, cluster) for name, cluster in self.workers.items()}
-        self._watch(self.manager, _manager_caches(self.store), lambda _: True)
+        self._watch(self.manager, {w.kind: w.cache for w in self.deployment.watches}, lambda _: True)
         for name in self.workers:
             self.connect(name)
+        self.observer.acting = True
 
     def _outbox(self, name: str, cluster: ClusterInMemory) -> Outbox:
         self.queues.outboxes[name] = WorkQueue()
@@ -100,15 +113,12 @@ class Table:
 
     async def settle(self) -> None:
         """Until nothing is left to do. A conflict is looked at again; any other error is the test's."""
-        jobs, workloads = Jobs(self.world), Workloads(self.world, Quota())
         loops: list[tuple[WorkQueue[Any], Callable[[Any], Awaitable[Result]]]] = [
-            (self.queues.jobs, jobs.reconcile),
-            (self.queues.workloads, workloads.reconcile),
-            (self.queues.checks, Checks(self.world).reconcile),
+            *((loop.queue, loop.reconcile) for loop in self.deployment.loops),
             *((self.queues.outboxes[name], outbox.reconcile) for name, outbox in self.outboxes.items()),
         ]
         for _ in range(2000):
-            moved = self._cycle()
+            moved = await self._read_reports() or self._cycle()
             for queue, reconcile in loops:
                 if len(queue):
                     await self._one(queue, reconcile)
@@ -116,6 +126,15 @@ class Table:
             if not moved:
                 return
         raise AssertionError("does not come to rest")
+
+    async def _read_reports(self) -> bool:
+        """Keeps up the view of the workers where there are no connections; elsewhere the test does, by connect and cut."""
+        moved = False
+        for loop in self.deployment.cluster_loops if self.settings.roles == EXTERNAL_DISPATCHER else ():
+            while len(loop.queue):
+                await self._one(loop.queue, loop.reconcile)
+                moved = True
+        return moved
 
     async def _one(self, queue: WorkQueue[Any], reconcile: Callable[[Any], Awaitable[Result]]) -> None:
         key = await queue.get()
@@ -231,21 +250,6 @@ def job_body(name: str, *, managed: bool = True, suspend: bool = True, cpu: str 
 
 def _is_ours(body: Body) -> bool:
     return bool(body["metadata"].get("labels", {}).get(ORIGIN_LABEL) == ORIGIN)
-
-
-def _manager_caches(store: Store) -> dict[Kind[Any], Any]:
-    return {
-        kinds.NAMESPACES: store.namespaces,
-        kinds.RESOURCE_FLAVORS: store.flavors,
-        kinds.MULTIKUEUE_CLUSTERS: store.clusters,
-        kinds.MULTIKUEUE_CONFIGS: store.configs,
-        kinds.ADMISSION_CHECKS: store.checks,
-        kinds.CLUSTER_QUEUES: store.cluster_queues,
-        kinds.LOCAL_QUEUES: store.local_queues,
-        kinds.WORKLOAD_PRIORITY_CLASSES: store.priority_classes,
-        kinds.WORKLOADS: store.workloads,
-        kinds.JOBS: store.jobs,
-    }
 
 
 def _objects(clusters: tuple[str, ...], quota: int) -> list[tuple[Kind[Any], Body]]:

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from multikueue.api import kinds
-from multikueue.controllers.events import SILENCE, Recorder
+from multikueue.controllers.events import AT_MOST, SILENCE, Recorder
 from multikueue.errors import Forbidden
 from multikueue.kube.client import Client
 from multikueue.testing import NOW, workload
@@ -75,3 +75,26 @@ async def test_long_words_are_cut() -> None:
 
 def test_silence_is_minutes() -> None:
     assert timedelta(minutes=1) < SILENCE < timedelta(hours=1)
+
+
+async def test_much_ado_about_one_thing_is_cut_short() -> None:
+    told = Told()
+    for number in range(AT_MOST + 3):
+        told.say(f"attempt {number} failed")
+    told.say("another thing", name="other")
+    assert len(await told.sent()) == AT_MOST + 1
+    told.time += SILENCE
+    told.say("attempt 99 failed")
+    assert (await told.sent())[-1] == "attempt 99 failed"
+
+
+async def test_what_became_of_events_is_counted() -> None:
+    told = Told()
+    refusals = iter([Forbidden(403, "Forbidden", "no")])
+    told.cluster.fault = lambda _verb, _plural: next(refusals, None)
+    for message in ("first", "second", "second"):
+        told.say(message)
+    await told.sent()
+    exposed = told.recorder.metrics.render().decode()
+    for outcome in ("lost", "sent", "suppressed"):
+        assert f'multikueue_events_total{{outcome="{outcome}",reason="MultiKueue"}} 1.0' in exposed

@@ -113,9 +113,8 @@ async def _some(world: Table, count: int) -> None:
     """A part of `settle`: so many looks at whatever comes first, the worker admitting in between."""
     from multikueue.controllers.jobs import Jobs
     from multikueue.controllers.workloads import Workloads
-    from multikueue.settings import Quota
 
-    jobs, workloads = Jobs(world.world), Workloads(world.world, Quota())
+    jobs, workloads = Jobs(world.world), Workloads(world.world)
     for number in range(count):
         world._cycle()
         loops = [(world.queues.jobs, jobs.reconcile), (world.queues.workloads, workloads.reconcile)]

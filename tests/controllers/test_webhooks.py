@@ -22,9 +22,8 @@ from multikueue.controllers.webhooks import (
     keep_webhook,
     names_of,
     webhooks,
-    withdraw_webhook,
 )
-from multikueue.errors import AlreadyExists, ApiError, Conflict, NotFound, ServerError
+from multikueue.errors import AlreadyExists, ApiError, Conflict, NotFound, NotLeading, ServerError
 from multikueue.kube.client import Client
 from multikueue.web.certificates import LIFETIME, Serving
 from multikueue.web.server import WEBHOOK_PATH, Server
@@ -163,7 +162,7 @@ async def test_in_place_it_writes_nothing() -> None:
         kept = webhook(api, server)
         port = await kept.start()
         api.writes.clear()
-        assert (await kept.reconcile(port)).again_after == timedelta(minutes=1)
+        assert (await kept.reconcile(port)).again_after == timedelta(seconds=15)
         assert api.writes == []
 
 
@@ -255,7 +254,6 @@ async def test_configurations_of_others_are_never_touched() -> None:
     before = dict(api.objects)
     async with serving() as server:
         await webhook(api, server).start()
-    await withdraw_webhook(cast(Client, api))
     key = (MUTATING_WEBHOOKS.plural, foreign)
     assert api.objects[key] == before[key]
 
@@ -295,19 +293,19 @@ async def test_no_certificate_is_served_before_it_is_trusted(monkeypatch: pytest
     assert all(witness.trusted)
 
 
-async def test_it_is_looked_at_every_minute() -> None:
+async def test_it_is_looked_at_four_times_a_minute() -> None:
     api, ports = Api(), list[int]()
-    clock = VirtualClock(NOW, NOW + timedelta(minutes=3))
+    clock = VirtualClock(NOW, NOW + timedelta(seconds=45))
     async with serving() as server:
         with pytest.raises(TimeoutError):
             await keep_webhook(webhook(api, server, now=clock.now), clock=clock, started=ports.append)
     assert len(ports) == 1
-    assert clock.slept == [60.0] * 4
+    assert clock.slept == [15.0] * 4
 
 
 async def test_an_error_is_tried_again_soon() -> None:
     api = Api()
-    clock = VirtualClock(NOW, NOW + timedelta(seconds=75))
+    clock = VirtualClock(NOW, NOW + timedelta(seconds=30))
     failures: list[ApiError] = [ServerError(500, "InternalError", "no"), Conflict(409, "Conflict", "no")]
 
     def fail(_call: str) -> None:
@@ -318,7 +316,41 @@ async def test_an_error_is_tried_again_soon() -> None:
     async with serving() as server:
         with pytest.raises(TimeoutError):
             await keep_webhook(webhook(api, server, now=clock.now), clock=clock, started=lambda _port: None)
-    assert clock.slept == [60.0, 5.0, 60.0], "the conflict was settled at once"
+    assert clock.slept == [15.0, 5.0, 15.0], "the conflict was settled at once"
+
+
+async def test_a_standby_waits_for_the_leader_to_put_the_webhook_in_place_and_then_serves_it() -> None:
+    api = Api()
+    clock = VirtualClock(NOW, NOW + timedelta(seconds=30))
+    writes, service = ("create", "patch"), Service("ours", "hook")
+
+    def refuse(call: str) -> None:
+        if call in writes:
+            raise NotLeading("not sent")
+
+    api.interfere = refuse
+    began: list[timedelta] = []
+
+    async def lead() -> None:
+        async with serving() as leader:
+            api.interfere = lambda _call: None
+            await webhook(api, leader, address=service).start()
+            api.interfere = refuse
+
+    async with serving() as server:
+        standby = webhook(api, server, now=clock.now, address=service)
+        slept = clock.sleep
+
+        async def sleep(seconds: float) -> None:
+            if len(clock.slept) == 3:
+                await lead()
+            await slept(seconds)
+
+        clock.sleep = sleep  # type: ignore[method-assign]
+        with pytest.raises(TimeoutError):
+            await keep_webhook(standby, clock=clock, started=lambda _port: began.append(clock.now() - NOW))
+    assert began == [timedelta(seconds=4)]
+    assert clock.slept[:4] == [1.0] * 4
 
 
 async def test_a_secret_that_never_stands_still_is_an_error() -> None:
@@ -333,15 +365,6 @@ async def test_a_secret_that_never_stands_still_is_an_error() -> None:
     async with serving() as server:
         with pytest.raises(Conflict, match="keeps changing"):
             await webhook(api, server).start()
-
-
-async def test_withdrawn_it_stands_in_nobodys_way() -> None:
-    api = Api()
-    async with serving() as server:
-        await webhook(api, server).start()
-    assert await withdraw_webhook(cast(Client, api))
-    assert not await withdraw_webhook(cast(Client, api))
-    assert [plural for plural, _ in api.objects] == ["secrets"]
 
 
 @pytest.mark.parametrize(

@@ -57,9 +57,7 @@ def test_the_settings_file_that_is_shown_has_the_defaults(tmp_path: Path) -> Non
 
 
 def test_the_rights_on_the_manager_cluster_cover_what_is_watched() -> None:
-    watched = {
-        getattr(kinds, name).plural for name in re.findall(r"\(kinds\.([A-Z_]+), ", read("multikueue/manager.py"))
-    }
+    watched = {getattr(kinds, name).plural for name in re.findall(r"\(kinds\.([A-Z_]+), ", read("multikueue/roles.py"))}
     rights = [line for line in read("docs/install.md").splitlines() if "get, list, watch" in line]
 
     granted = {resource.partition(".")[0] for line in rights for resource in re.findall(r"`([^`]+)`", line)}

@@ -61,13 +61,20 @@ class Manager:
     """The manager process of a testbed. `settings` are environment variables on top of `QUICK`."""
 
     def __init__(
-        self, bed: Testbed, *, command: tuple[str, ...] = ("-m", "multikueue", "run"), **settings: str
+        self,
+        bed: Testbed,
+        *,
+        command: tuple[str, ...] = ("-m", "multikueue", "run"),
+        access: Mapping[str, Any] | None = None,
+        **settings: str,
     ) -> None:
+        """`access` is the kubeconfig of another user than the administrator, or through a link."""
         self.bed = bed
         self.settings = dict(QUICK) | {f"MULTIKUEUE_{key}": value for key, value in settings.items()}
         self.log = bed.folder / f"{unique('manager')}.log"
         self._command = command
-        self._kubeconfig = bed.folder / "manager.kubeconfig"
+        self._access = access
+        self._kubeconfig = self.log.with_suffix(".kubeconfig")
         self._process: subprocess.Popen[bytes] | None = None
         self._began = 0
 
@@ -83,7 +90,7 @@ class Manager:
     def start(self, **more: str) -> None:
         """Start it; `more` are environment variables of this start only."""
         self._began = self.log.stat().st_size if self.log.exists() else 0
-        self._kubeconfig.write_bytes(dump(self.bed.manager.kubeconfig()))
+        self._kubeconfig.write_bytes(dump(dict(self._access or self.bed.manager.kubeconfig())))
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, *self._command, "--kubeconfig", str(self._kubeconfig)],
