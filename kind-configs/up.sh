@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Bring up the clusters of kind-configs/: a manager with Kueue's CRDs, three workers with Kueue, the workers registered.
-# Usage: up.sh KUBECONFIG, the file that gets one context per cluster. Doing it again changes nothing.
+# Usage: up.sh KUBECONFIG, the file that gets one context per cluster. Doing it again renews credentials only.
 set -euo pipefail
 here=$(dirname "${BASH_SOURCE[0]}")
 export KUBECONFIG=$1

@@ -42,6 +42,7 @@ UNUSED: dict[Right, str] = {
     Right("authorization.k8s.io", "subjectaccessreviews", "create"): "nobody asks the visibility API here",
     Right("", "secrets", "patch"): "a certificate is renewed once in many months",
     Right("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "patch"): "nobody spoils the registration",
+    Right("batch", "jobs/finalizers", "update"): "asked for only where owner references are enforced",
     Right("kueue.x-k8s.io", "workloads", "get"): "no answer to a creation is lost here",
 }
 """What is granted and not used in the life below, and why it is granted all the same."""
