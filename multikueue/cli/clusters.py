@@ -53,8 +53,11 @@ def parse_duration(text: str) -> timedelta:
     match = _DURATION.fullmatch(text)
     if not text or match is None:
         raise typer.BadParameter(f"expected a duration such as 30d, 12h or 1h30m, got {text!r}")
-    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+    try:
+        days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+        return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+    except (OverflowError, ValueError):  # ValueError: more digits than Python reads
+        raise typer.BadParameter(f"{text!r} is too long: expected a duration such as 30d, 12h or 1h30m") from None
 
 
 Name = Annotated[str, typer.Argument(help="Name of the MultiKueueCluster.", show_default=False)]

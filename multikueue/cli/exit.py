@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from enum import IntEnum
 
+from multikueue.cli.output import note
 from multikueue.errors import ClusterUnreachable, ConfigurationError, MultiKueueError
 
 __all__ = ["EPILOG", "CommandFailed", "ExitCode", "code_of", "reported"]
@@ -65,7 +66,7 @@ def reported(command: Callable[[], object]) -> int:
 
 def _report(errors: list[MultiKueueError]) -> int:
     for line in dict.fromkeys(f"error: {error}" for error in errors):
-        print(line, file=sys.stderr)
+        note(line)
     return code_of(errors[0])
 
 

@@ -138,15 +138,8 @@ async def _kubeconfig(client: Client, cluster: MultiKueueCluster, namespace: str
     if source is None:
         return b"", "only the manager has the credentials of a ClusterProfile"
     if source.location_type == "Path":
-        return await _from_file(source.location)
+        return b"", f"only the manager has the file {source.location}"
     return await _from_secret(client, ObjectKey(namespace, source.location))
-
-
-async def _from_file(location: str) -> tuple[bytes, str]:
-    try:
-        return await anyio.Path(location).read_bytes(), ""
-    except OSError:
-        return b"", f"file {location} is where the manager runs, not here"
 
 
 async def _from_secret(client: Client, key: ObjectKey) -> tuple[bytes, str]:

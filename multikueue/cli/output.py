@@ -19,10 +19,12 @@ __all__ = [
     "age",
     "heading",
     "note",
+    "one_line",
     "print_document",
     "print_facts",
     "print_items",
     "print_table",
+    "printable",
     "since",
 ]
 
@@ -86,7 +88,7 @@ def print_items(listing: Listing, output: Format) -> None:
             print_document({"apiVersion": "v1", "kind": "List", "items": list(listing.items)}, output)
         case Format.NAME:
             for item in listing.items:
-                print(f"{listing.resource}/{item['metadata']['name']}")
+                print(printable(f"{listing.resource}/{item['metadata']['name']}"))
         case _ if not listing.rows:
             note(listing.nothing)
         case _:
@@ -107,13 +109,28 @@ def print_document(document: Any, output: Format) -> None:
 
 def note(text: str) -> None:
     """Progress and remarks: never in the way of what a program reads from stdout."""
-    print(text, file=sys.stderr)
+    print(printable(text), file=sys.stderr)
+
+
+def printable(text: str) -> str:
+    """The text with backslash escapes for what a terminal obeys or hides: clusters have the words, not the screen.
+
+    Line breaks stay.
+    """
+    return "".join(
+        char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode() for char in text
+    )
+
+
+def one_line(text: str) -> str:
+    """One row is one line: what messages carry in line breaks becomes a space. Printable."""
+    return printable(" ".join(text.split()))
 
 
 def print_facts(title: str, facts: Iterable[tuple[str, str]]) -> None:
     """A block of titled values under a heading."""
     heading(title)
-    lines = [(f"{name}:", value) for name, value in facts]
+    lines = [(f"{one_line(name)}:", one_line(value)) for name, value in facts]
     width = max((len(name) for name, _ in lines), default=0)
     for name, value in lines:
         print(f"  {name.ljust(width)}  {value or '-'}")
@@ -121,6 +138,7 @@ def print_facts(title: str, facts: Iterable[tuple[str, str]]) -> None:
 
 def heading(text: str) -> None:
     """A line above a block; bold on a terminal."""
+    text = one_line(text)
     if not sys.stdout.isatty():
         print(text)
         return
@@ -162,16 +180,11 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]], output
     """Print rows under titles, all columns if `output` is wide."""
     shown = [number for number, column in enumerate(columns) if output is Format.WIDE or not column.wide]
     titles = [columns[number].title for number in shown]
-    cells = [[_one_line(row[number]) for number in shown] for row in rows]
+    cells = [[one_line(row[number]) or "-" for number in shown] for row in rows]
     if sys.stdout.isatty():
         _print_rich(titles, cells)
     else:
         _print_plain([titles, *cells])
-
-
-def _one_line(cell: str) -> str:
-    """One row is one line: what messages carry in line breaks becomes a space."""
-    return " ".join(cell.split()) or "-"
 
 
 def _print_plain(lines: Sequence[Sequence[str]]) -> None:

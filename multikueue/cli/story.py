@@ -16,6 +16,7 @@ from multikueue.api.workload import (
     Workload,
     workload_spec,
 )
+from multikueue.cli.output import one_line
 
 __all__ = ["Event", "attempt", "events", "facts", "now", "owner", "reason", "status"]
 
@@ -70,7 +71,11 @@ def reason(workload: Workload) -> str:
 
 
 def now(workload: Workload) -> str:
-    """What it does or waits for at the moment, and who has to act."""
+    """What it does or waits for at the moment, and who has to act, in one line."""
+    return one_line(_now(workload))
+
+
+def _now(workload: Workload) -> str:
     where = workload.status.cluster_name
     match status(workload):
         case "Finished":
@@ -120,7 +125,7 @@ class Event:
     what: str
 
     def __str__(self) -> str:
-        return f"{render_time(self.at) if self.at else '-':<20}  {self.what}"
+        return f"{render_time(self.at) if self.at else '-':<20}  {one_line(self.what)}"
 
 
 def events(workload: Workload) -> list[Event]:
@@ -179,4 +184,4 @@ def _on(cluster: str | None) -> str:
 
 
 def _colon(message: str) -> str:
-    return f": {' '.join(message.split())}" if message else ""
+    return f": {message}" if message else ""

@@ -3,9 +3,11 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 import yaml
 
 from multikueue.api.kinds import (
@@ -135,10 +137,11 @@ def test_a_dry_run_prints_manifests_and_changes_nothing(world: World, cli: Run) 
         ((*REGISTER, "--server", "http://plain"), 2, "plain http is not allowed"),
         ((*REGISTER, "--validity", "5m"), 2, "at least 10 minutes"),
         ((*REGISTER, "--validity", "soon"), 2, "expected a duration such as 30d"),
+        ((*REGISTER, "--validity", "99999999999d"), 2, "'99999999999d' is too long"),
     ],
     ids=[
         *("a wrong name", "an unknown context", "the manager itself", "an unreachable worker"),
-        *("an unreachable manager", "plain http", "too short", "no duration"),
+        *("an unreachable manager", "plain http", "too short", "no duration", "too long"),
     ],
 )
 def test_register_refuses_in_one_line(world: World, cli: Run, words: tuple[str, ...], code: int, said: str) -> None:
@@ -210,7 +213,7 @@ def test_list_wide_tells_of_credentials_and_configs(members: World, cli: Run) ->
     assert "https://w1.example" in rows[0]
     assert "in 10d" in rows[0]
     assert "Secret kueue-system/w2 is missing" in rows[1]
-    assert "file /etc/kubeconfigs/w3 is where the manager runs" in rows[2]
+    assert "only the manager has the file /etc/kubeconfigs/w3" in rows[2]
 
 
 def test_list_for_programs(members: World, cli: Run) -> None:
@@ -242,6 +245,31 @@ def test_show_tells_all_about_one(members: World, cli: Run) -> None:
     assert "Problem:" in cli("clusters", "show", "w2").out
     assert yaml.safe_load(cli("clusters", "show", "w1", "-o", "yaml").out)["metadata"]["name"] == "w1"
     assert cli("clusters", "show", "w1", "-o", "name").out == "multikueuecluster.kueue.x-k8s.io/w1\n"
+
+
+WAYS_TO_LOOK = [("list", "-o", "wide"), ("show", "w1"), ("check",)]
+
+
+@pytest.mark.parametrize("words", WAYS_TO_LOOK, ids=lambda words: words[0])
+def test_a_file_that_a_cluster_names_is_not_read(
+    world: World, cli: Run, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    local = tmp_path / "local"
+    local.write_bytes(token_until(timedelta(days=10)))
+    world.manager.add(MULTIKUEUE_CLUSTERS, multikueue_cluster("w1").path(str(local)).build())
+
+    result = cli("clusters", *words)
+
+    assert f"only the manager has the file {local}" in result.out
+    assert "w1.example" not in result.out
+    assert " in 10d" not in result.out
+
+
+@pytest.mark.parametrize("words", WAYS_TO_LOOK, ids=lambda words: words[0])
+def test_a_path_that_is_none_is_shown(world: World, cli: Run, words: tuple[str, ...]) -> None:
+    world.manager.add(MULTIKUEUE_CLUSTERS, multikueue_cluster("w1").path("/a\0b").build())
+
+    assert r"only the manager has the file /a\x00b" in cli("clusters", *words).out
 
 
 @pytest.mark.parametrize("command", ["show", "check", "remove"])
@@ -396,3 +424,9 @@ def test_remove_as_a_dry_run_changes_nothing(joined: World, cli: Run) -> None:
 )
 def test_durations(text: str, expected: timedelta) -> None:
     assert parse_duration(text) == expected
+
+
+@pytest.mark.parametrize("text", ["99999999999d", f"{'9' * 400}s", f"{'9' * 5000}s"], ids=["days", "float", "digits"])
+def test_a_duration_no_calendar_holds_is_wrong_usage(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="is too long"):
+        parse_duration(text)

@@ -35,6 +35,12 @@ def test_each_error_is_one_line_and_a_code(
     assert capsys.readouterr().err == f"error: {error}\n"
 
 
+def test_an_error_has_nothing_a_terminal_obeys(capsys: pytest.CaptureFixture[str]) -> None:
+    ends(Conflict(409, "Conflict", "\x1b[2J"))
+
+    assert capsys.readouterr().err.endswith("\\x1b[2J\n")
+
+
 def test_errors_of_many_tasks_are_told_once_each(capsys: pytest.CaptureFixture[str]) -> None:
     inner = ExceptionGroup("inner", [ClusterUnreachable("w1", "gone"), ClusterUnreachable("w1", "gone")])
 

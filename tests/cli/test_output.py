@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import yaml
 
-from multikueue.cli.output import Column, Format, Listing, age, print_facts, print_items, since
+from multikueue.cli.output import Column, Format, Listing, age, note, one_line, print_facts, print_items, since
 
 ITEM = {"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {"z": 1, "a": "ä"}}
 THINGS = Listing(
@@ -82,6 +82,42 @@ def test_nothing_is_a_sentence_for_people_and_an_empty_list_for_programs(capsys:
     assert (people.out, people.err) == ("", "No things found.\n")
     assert json.loads(programs.out)["items"] == []
     assert programs.err == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[31mred", r"\x1b[31mred"),
+        ("\x9b31m", r"\x9b31m"),
+        ("null\x00", r"null\x00"),
+        ("left\u202eright", r"left\u202eright"),
+        ("two\r\n  lines", "two lines"),
+        ("Wörter, 語, 🙂", "Wörter, 語, 🙂"),
+        ("", ""),
+    ],
+    ids=["ESC", "CSI in one character", "null", "another direction", "line breaks", "letters stay", "nothing"],
+)
+def test_one_line_has_nothing_a_terminal_obeys(text: str, shown: str) -> None:
+    assert one_line(text) == shown
+
+
+def test_what_people_see_has_nothing_a_terminal_obeys(capsys: pytest.CaptureFixture[str]) -> None:
+    evil = "\x1b]0;mine\x07"
+    item = {"metadata": {"name": evil}}
+    listing = Listing(columns=(Column("NAME"),), rows=[(evil,)], items=[item], resource="thing", nothing="")
+
+    print_items(listing, Format.TABLE)
+    print_items(listing, Format.NAME)
+    print_facts(f"Thing {evil}", [(evil, f"{evil}\nFaked:  line")])
+    note(f"{evil}\nnext")
+    seen = capsys.readouterr()
+
+    safe = r"\x1b]0;mine\x07"
+    assert seen.out.splitlines() == ["NAME", safe, f"thing/{safe}", f"Thing {safe}", f"  {safe}:  {safe} Faked: line"]
+    assert seen.err == f"{safe}\nnext\n"
+
+    print_items(listing, Format.JSON)
+    assert json.loads(capsys.readouterr().out)["items"] == [item]
 
 
 @pytest.mark.parametrize(

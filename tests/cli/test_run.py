@@ -41,6 +41,22 @@ def test_flags_go_before_the_environment_and_this_before_the_file(
     assert (settings.log.level, settings.log.format) == ("error", "json")
 
 
+def test_a_dry_run_tells_a_variable_of_the_cluster_from_a_flag(
+    cli: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    monkeypatch.setenv("MULTIKUEUE_CLUSTER__CONTEXT", "prod")
+    monkeypatch.setenv("MULTIKUEUE_CLUSTER__KUBECONFIG", str(kubeconfig))
+
+    from_environment = cli("run", "--dry-run").lines
+    from_flag = cli("run", "--dry-run", "--manager-context", "other").lines
+
+    rows = {line.split()[0]: line.split()[1:] for line in from_environment}
+    assert rows["cluster.context"] == ["prod", "MULTIKUEUE_CLUSTER__CONTEXT"]
+    assert rows["cluster.kubeconfig"] == [str(kubeconfig), "MULTIKUEUE_CLUSTER__KUBECONFIG"]
+    assert ["cluster.context", "other", "flag"] in [line.split() for line in from_flag]
+
+
 def test_without_words_it_runs_with_the_defaults(seen: list[Settings], cli: Run) -> None:
     assert cli("run").code == 0
     assert seen == [Settings()]

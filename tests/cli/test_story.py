@@ -90,6 +90,13 @@ def test_what_is_no_longer_true_is_told_as_such() -> None:
     assert "QuotaReserved is False (Pending): waits again" in [event.what for event in story.events(lost.build())]
 
 
+def test_a_story_has_nothing_a_terminal_obeys() -> None:
+    told = WL.created(NOW).reserved("cq").check("\x1b[1m", "Pending", message="\x1b[2Jwait\nhere", at=NOW).build()
+
+    assert r"admission check \x1b[1m is Pending: \x1b[2Jwait here" in "".join(map(str, story.events(told)))
+    assert story.now(told) == r"Has quota; waits for admission check \x1b[1m: \x1b[1m: \x1b[2Jwait here"
+
+
 def test_facts() -> None:
     facts = dict(story.facts(RESERVED.owner_job("train").nominated("w1", "w2").build()))
 
