@@ -12,7 +12,7 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -26,7 +26,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, w
 from multikueue import telemetry
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.admission import Admission
-from multikueue.controllers.events import Recorder
+from multikueue.controllers.events import Recorder, tell_unreadable
 from multikueue.controllers.figures import Figures
 from multikueue.controllers.leadership import Alone, Elected, Leadership, candidate
 from multikueue.controllers.observer import Observer
@@ -93,18 +93,36 @@ class Touch:
         self.admission_.wake()
 
 
+class Readiness:
+    """What must be there before the manager is ready, in the order in which it comes: `details` says by name what is
+    wrong with it, or nothing when all is well."""
+
+    def __init__(self, *, caches: Iterable[str], webhook: bool) -> None:
+        self.details = {f"cache-{plural}": "not listed yet" for plural in caches}
+        self.details["workers"] = "no first contact yet"
+        if webhook:
+            self.details["webhook"] = "not in place yet"
+
+    def reached(self, name: str) -> None:
+        self.details[name] = ""
+
+    @property
+    def problem(self) -> str | None:
+        """The first that is missing; None when nothing is."""
+        return next((f"{name}: {wrong}" for name, wrong in self.details.items() if wrong), None)
+
+
 @dataclass(slots=True)
 class Manager:
-    """One life of a manager: from knowing nothing to the end of its leadership. `ready` tells whether it knows all."""
+    """One life of a manager: from knowing nothing to the end of its leadership."""
 
     in_force: InForce
     client: Client
     leadership: Leadership = field(default_factory=Alone)
     metrics: Metrics = field(default_factory=Metrics)
     stop: anyio.Event = field(default_factory=anyio.Event)
-    ready: bool = False
-    listed: set[str] = field(default_factory=set)
     clock: SystemClock = field(default_factory=SystemClock)
+    readiness: Readiness = field(init=False)
 
     @property
     def settings(self) -> Settings:
@@ -115,10 +133,12 @@ class Manager:
         admission = Admission()
         world = self._world()
         deployment = compose(world, self.settings, admission)
+        caches = (watch.kind.plural for watch in deployment.watches)
+        self.readiness = Readiness(caches=caches, webhook=self.settings.webhook.enabled)
         observer = Observer(store=world.store, metrics=self.metrics, now=self.clock.now)
         observer.attach()
         async with Server(
-            ready=self._unready, lookup=world.store.uses_multikueue, details=lambda: self._details(deployment)
+            ready=self._unready, lookup=world.store.uses_multikueue, details=lambda: self.readiness.details
         ) as server:
             async with anyio.create_task_group() as tasks:
                 await first(self.stop.wait, lambda: self._get_hot(tasks, server, deployment, world, observer))
@@ -169,15 +189,7 @@ class Manager:
         self.metrics.strategy_failures(name).inc()
 
     def _unready(self) -> str | None:
-        return None if self.ready else "not all caches are synced"
-
-    def _details(self, deployment: Deployment) -> dict[str, str]:
-        """What readiness is made of."""
-        listed = {
-            f"cache-{watch.kind.plural}": "" if watch.kind.plural in self.listed else "not listed yet"
-            for watch in deployment.watches
-        }
-        return listed | {"manager": self._unready() or ""}
+        return self.readiness.problem
 
     async def _serve_plain(self, server: Server, world: World, observer: Observer) -> None:
         """Probes and metrics, on one port if they have the same."""
@@ -214,7 +226,7 @@ class Manager:
         """Serve and keep the admission webhook, if there is to be one. The process is ready once it stands."""
         settings, namespace = self.settings.webhook, self.settings.cluster.namespace
         if not settings.enabled:
-            self._become_ready()
+            self._say_ready()
             return
         webhook = Webhooks(
             client=self.client,
@@ -226,7 +238,12 @@ class Manager:
             port=settings.port,
             failure_policy=settings.failure_policy,
         )
-        await keep_webhook(webhook, clock=self.clock, started=lambda _port: self._become_ready())
+
+        def started(_port: int) -> None:
+            self.readiness.reached("webhook")
+            self._say_ready()
+
+        await keep_webhook(webhook, clock=self.clock, started=started)
 
     async def _serve_visibility(self, server: Server, world: World) -> None:
         """Serve and keep the visibility API, if there is to be one."""
@@ -251,8 +268,7 @@ class Manager:
         )
         await keep_visibility(visibility, clock=self.clock)
 
-    def _become_ready(self) -> None:
-        self.ready = True
+    def _say_ready(self) -> None:
         log.info("manager.ready", roles=sorted(self.settings.roles), role=self.leadership.role)
 
     async def _sync(self, tasks: anyio.abc.TaskGroup, deployment: Deployment) -> None:
@@ -265,7 +281,7 @@ class Manager:
             tasks.start_soon(reflector.run)
         for watch, reflector in zip(deployment.watches, reflectors, strict=True):
             await reflector.synced.wait()
-            self.listed.add(watch.kind.plural)
+            self.readiness.reached(f"cache-{watch.kind.plural}")
 
     async def _connect(self, tasks: anyio.abc.TaskGroup, deployment: Deployment) -> None:
         """Learn of the workers; returns once enough is known for a first decision."""
@@ -274,6 +290,7 @@ class Manager:
         for loop in deployment.cluster_loops:
             tasks.start_soon(loop.run, self.metrics)
         await deployment.contact()
+        self.readiness.reached("workers")
 
     def _act(self, tasks: anyio.abc.TaskGroup, world: World, deployment: Deployment, touched: Touched) -> None:
         """From now on what changes is looked at, and all there is, once."""
@@ -321,6 +338,7 @@ async def run(loaded: Loaded) -> None:
             user_agent=_user_agent(leadership),
             may_write=leadership.mandate.valid,
             on_call=metrics.called,
+            on_garbage=tell_unreadable,
         ) as client,
         anyio.create_task_group() as tasks,
     ):

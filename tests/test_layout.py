@@ -26,7 +26,6 @@ ELSEWHERE: dict[str, str] = {
     "multikueue/dispatch/group.py": "dispatch/test_decide.py",
     "multikueue/dispatch/phases.py": "dispatch/test_decide.py",
     "multikueue/dispatch/remote.py": "dispatch/test_decide.py",
-    "multikueue/manager.py": "real/test_life.py",
 }
 """Modules that are tested through another one, on purpose: module to the file that tests it."""
 

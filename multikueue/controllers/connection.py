@@ -20,6 +20,7 @@ import structlog
 from multikueue.api.kinds import JOBS, WORKLOADS, Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import ORIGIN_LABEL
+from multikueue.controllers.events import tell_unreadable
 from multikueue.controllers.kubeconfigs import NOT_LOADED, Access
 from multikueue.controllers.outbox import Outbox
 from multikueue.controllers.world import World
@@ -38,6 +39,9 @@ log = structlog.get_logger()
 
 RECHECK = timedelta(milliseconds=500)
 """Time between two signs of life asked from a worker that did not answer just now."""
+
+SPARE_CALLS = 3
+"""Calls at a time besides those of the outbox, for which a sign of life and the two lists must never wait."""
 
 TRIAL_CALLS = 2
 """Calls in flight while credentials are tried."""
@@ -122,10 +126,11 @@ class Connection:
             call_timeout=self.settings.call_timeout.total_seconds(),
             may_write=self.world.mandate.valid,
             on_call=self.world.metrics.called,
+            on_garbage=tell_unreadable,
         )
 
     async def _live(self) -> None:
-        async with self._client(self.access, limit=self.settings.concurrency_per_cluster) as client:
+        async with self._client(self.access, limit=self.settings.concurrency_per_cluster + SPARE_CALLS) as client:
             await self._succeed(client)
             retries = Backoff(first=self.settings.retry_first, cap=self.settings.retry_cap)
             outbox: WorkQueue[ObjectKey] = WorkQueue(retries=retries)
@@ -135,6 +140,13 @@ class Connection:
             finally:
                 if self.world.queues.outboxes.get(self.name) is outbox:
                     del self.world.queues.outboxes[self.name]
+                self._break_off()
+
+    def _break_off(self) -> None:
+        """Nobody speaks with the worker now, be it for a moment: it is not connected, and what waited for it looks anew."""
+        if self.worker.reach is Reach.CONNECTED:
+            self.worker.since, self.worker.why = self.world.now(), "the connection ended"
+            self._become(Reach.SUSPECT)
 
     async def _succeed(self, client: Client) -> None:
         """Follow the connection before this one, unless that was with another cluster."""

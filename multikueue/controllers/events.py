@@ -13,7 +13,7 @@ import anyio
 import structlog
 
 from multikueue.api.kinds import EVENTS, Kind
-from multikueue.api.meta import Object, render_time
+from multikueue.api.meta import Object, ObjectKey, render_time
 from multikueue.errors import MultiKueueError
 from multikueue.kube.client import Client
 from multikueue.telemetry.metrics import Metrics
@@ -29,6 +29,11 @@ AT_MOST = 5
 each attempt is no news."""
 
 _Topic = tuple[str, str]
+
+
+def tell_unreadable(cluster: str, kind: Kind[Any], key: ObjectKey | None, error: Exception) -> None:
+    """An object is not of its kind's shape: it stays as it was last read, and nothing is decided about it."""
+    log.error("object.unreadable", cluster=cluster or "manager", kind=kind.kind, object=str(key), error=str(error))
 
 
 @dataclass(slots=True)

@@ -50,6 +50,9 @@ from multikueue.store.worker import Conflict as Taken
 
 T = TypeVar("T", bound=Object)
 
+AT_ONCE = Result(again_after=timedelta())
+"""Decide anew."""
+
 log = structlog.get_logger()
 
 
@@ -76,13 +79,17 @@ class Outbox:
         """Perform what the decision wants on this worker now; nothing while it is out of reach."""
         if self.worker.reach is not Reach.CONNECTED:
             return DONE
-        group = self.world.group(key, self.world.store.workloads.get(key))
-        actions = decide(group, self.world.now()).on(self.worker.name)
+        local = self.world.store.workloads.get(key)
+        if key in self.world.store.workloads.unreadable:
+            return DONE
+        actions = decide(self.world.group(key, local), self.world.now()).on(self.worker.name)
         if self.holds:
             self._hold_back(key, actions)
             return DONE
         try:
-            for action in actions:
+            for number, action in enumerate(actions):
+                if number and isinstance(action, CreateJob):
+                    return AT_ONCE  # what came before took its time: such a step rests on what is seen right now
                 log.debug("remote.action", action=type(action).__name__, cluster=self.worker.name, why=action.why)
                 await self._perform(action, key)
         except (ClusterUnreachable, Unauthorized):
@@ -90,7 +97,9 @@ class Outbox:
                 self.hold()
                 self.alarm()
             raise
-        return DONE
+        made = any(isinstance(action, CreateWorkload) for action in actions)
+        moved_on = self.world.store.workloads.get(key) is not local
+        return AT_ONCE if made and moved_on else DONE  # who decided meanwhile did not know of the copy
 
     def hold(self) -> None:
         """Make no calls until `trust`."""

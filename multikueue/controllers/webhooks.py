@@ -130,7 +130,7 @@ async def keep_webhook(webhook: Webhooks, *, clock: Clock, started: Callable[[in
             await webhook.reconcile(port)
         except NotLeading:
             wait = RETRY_AFTER
-        except (MultiKueueError, ValueError) as error:
+        except (MultiKueueError, ValueError, OSError) as error:
             log.warning("webhook.not_kept", error=str(error))
             wait = RETRY_AFTER
         else:

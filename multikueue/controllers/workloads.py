@@ -21,7 +21,7 @@ from multikueue.controllers.world import World
 from multikueue.dispatch.decide import Decision, Event, decide, is_holding, nominate
 from multikueue.dispatch.group import Group
 from multikueue.dispatch.phases import choose
-from multikueue.errors import Invalid, NotFound
+from multikueue.errors import Forbidden, Invalid, NotFound
 from multikueue.jobs.table import adapter_for
 from multikueue.quota import lifecycle
 from multikueue.runtime import DONE, Result
@@ -88,7 +88,7 @@ class Workloads:
         store = self.world.store
         try:
             local = await statuses.merge(self.world, local, status)
-        except (Invalid, NotFound):
+        except (Forbidden, Invalid, NotFound):
             store.engine.forget(local.key, self.world.now())
             raise
         if deactivate:
@@ -147,6 +147,8 @@ class Nominations:
 
 def _gone(world: World, key: ObjectKey) -> Result:
     """The workload is no more: neither shall anything of it be on a worker."""
+    if key in world.store.workloads.unreadable:
+        return DONE
     world.store.forget(key)
     _send(world, key, decide(world.group(key, None), world.now()))
     return DONE

@@ -48,7 +48,13 @@ _DOUBTS = 3
 
 
 class Sink(Protocol[T_contra]):
-    """What takes in a collection. All synchronous: each call is one atomic change."""
+    """What takes in a collection. All synchronous: each call is one atomic change.
+
+    `unreadable` holds the keys of what is there and cannot be read: it is missing from the collection, and not gone.
+    """
+
+    @property
+    def unreadable(self) -> set[ObjectKey]: ...
 
     def replace(self, items: Sequence[T_contra], version: int, /) -> None:
         """The whole collection as of the resource version: what is missing is gone. The sink finds the differences."""
@@ -138,6 +144,8 @@ class Reflector(Generic[T]):
         # What exists but cannot be read stays as it was last read: it is not gone.
         found |= {key: self._known[key] for key in page.undecodable if key in self._known}
         version = page.resource_version
+        self._sink.unreadable.clear()
+        self._sink.unreadable.update(page.undecodable)
         self._sink.replace(tuple(found.values()), int(version) if version.isdecimal() else 0)
         self._known, self._version = found, version
         if not self.synced.is_set():
@@ -216,6 +224,8 @@ class Reflector(Generic[T]):
 
     def _take_object(self, type_: str, item: T) -> str:
         """Hand the object to the sink; answers its version. A BOOKMARK is nothing but a version."""
+        if self._sink.unreadable:
+            self._sink.unreadable.discard(item.key)
         if type_ in ("ADDED", "MODIFIED"):
             self._known[item.key] = item
             self._sink.upsert(item)
@@ -247,7 +257,12 @@ class Reflector(Generic[T]):
         """One odd object must not stop a watch: keep what we knew of it, unless it is gone."""
         stub = stub_of(event.object)
         self._client.report_garbage(self._kind, stub.key, error)
-        if event.type == "DELETED" and stub.key in self._known:
+        if event.type != "DELETED":
+            self._sink.unreadable.update(filter(None, (stub.key,)))
+            return stub.metadata.resource_version
+        if stub.key is not None:
+            self._sink.unreadable.discard(stub.key)
+        if stub.key in self._known:
             self._sink.remove(self._known.pop(stub.key))
         return stub.metadata.resource_version
 

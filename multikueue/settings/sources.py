@@ -123,6 +123,8 @@ def _merge(weak: Mapping[str, Any], strong: Mapping[str, Any]) -> dict[str, Any]
 def _explain(problem: ErrorDetails, sources: tuple[Source, ...]) -> str:
     """One problem in one line: where, which field, what was expected, what was found."""
     path = problem["loc"]
+    if not path:  # between groups: the message names them
+        return expectation(problem)
     source = max(sources, key=lambda each: each.depth(path))  # the first of those, and so the strongest
     if problem["type"] == "extra_forbidden":
         return f"{source.label(path)}: expected {instead_of(str(path[-1]), _names(path[:-1]))}"

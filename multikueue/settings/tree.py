@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
 
@@ -58,6 +59,17 @@ Live = Annotated[T, LIVE]
 def _require_order(group: BaseModel, shorter: str, longer: str) -> None:
     if getattr(group, shorter) > getattr(group, longer):
         raise ValueError(f"expected {shorter} not to be longer than {longer}")
+
+
+_EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104  # the addresses that stand for all
+
+
+def _require_ports_apart(sockets: Mapping[str, Webhook | VisibilityApi | Probes | MetricsEndpoint]) -> None:
+    """No two may listen on one port of one address; port 0 is another one for each."""
+    for (one, this), (other, that) in combinations(sockets.items(), 2):
+        meet = this.host == that.host or this.host in _EVERYWHERE or that.host in _EVERYWHERE
+        if meet and this.port and this.port == that.port and {one, other} != {"probes", "metrics"}:
+            raise ValueError(f"expected {one}.port and {other}.port to differ, got {this.port} for both")
 
 
 def _deployable(roles: frozenset[Role]) -> frozenset[Role]:
@@ -378,6 +390,17 @@ class Settings(_Group):
     leader_election: LeaderElection = LeaderElection()
     shutdown: Shutdown = Shutdown()
     log: Log = Log()
+
+    @model_validator(mode="after")
+    def _ports_apart(self) -> Settings:
+        served = {
+            "webhook": self.webhook if self.webhook.enabled else None,
+            "visibility": self.visibility if self.visibility.enabled and "quota" in self.roles else None,
+            "probes": self.probes,
+            "metrics": self.metrics,
+        }
+        _require_ports_apart({name: group for name, group in served.items() if group is not None})
+        return self
 
 
 @dataclass(frozen=True, slots=True)

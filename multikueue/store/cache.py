@@ -28,9 +28,11 @@ class Cache(Generic[T]):
     It keeps the newest version only. An answer to our own write goes in through `upsert` like an event does (read your
     writes), and older events fall off. What we saw deleted does not come back by a late event of the same object.
     `on_change(old, new)` is told each real change: (None, new) added, (old, new) changed, (old, None) gone.
+    `unreadable` holds the keys of objects that are there and could not be read: that they are missing means nothing.
     """
 
     def __init__(self, on_change: Listener[T] = _ignore, *, indexes: Mapping[str, Indexer[T]] | None = None) -> None:
+        self.unreadable: set[ObjectKey] = set()
         self._objects: dict[ObjectKey, T] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()
         self._on_change = on_change

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
@@ -206,12 +207,16 @@ class Store:
         """The workload is gone."""
         self.choices.pop(key, None)
         self.answers.pop(key, None)
+        for worker in self.workers.values():
+            worker.conflicts.pop(key, None)
 
     def _remotes(self, key: ObjectKey, local: Workload | None, configured: tuple[str, ...]) -> Iterable[Remote]:
         recorded = (local.status.cluster_name,) if local and local.status.cluster_name else ()
         holding = (name for name, worker in self.workers.items() if worker.holds(key))
         for name in dict.fromkeys((*configured, *recorded, *holding)):
-            yield self._remote(key, name, configured=name in configured)
+            remote = self._remote(key, name, configured=name in configured)
+            hidden = self.worker(name).hides(key, self.owner(local) if local else None)
+            yield _unreadable(remote) if hidden else remote
 
     def _remote(self, key: ObjectKey, name: str, *, configured: bool) -> Remote:
         worker, cluster = self.worker(name), self.clusters.get(ObjectKey("", name))
@@ -428,6 +433,11 @@ class Store:
 def _of_attempt(found: tuple[str, T] | None, local: Workload | None) -> T | None:
     """What was remembered, if it was in the present attempt."""
     return found[1] if found and local is not None and found[0] and found[0] == attempt_of(local) else None
+
+
+def _unreadable(remote: Remote) -> Remote:
+    """What is there and cannot be read may run: it is neither counted as gone nor ever as lost."""
+    return replace(remote, reach=Reach.SUSPECT, since=None, why="it holds something that cannot be read")
 
 
 def _name(item: Object | None) -> str:

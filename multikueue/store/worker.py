@@ -85,6 +85,10 @@ class WorkerView:
         self.workloads.replace(())
         self.jobs.replace(())
 
+    def hides(self, key: ObjectKey, job: ObjectKey | None) -> bool:
+        """Whether the copy or the job of a workload is there and cannot be read: nothing can be said of it."""
+        return key in self.workloads.unreadable or (job is not None and job in self.jobs.unreadable)
+
     def held(self) -> set[ObjectKey]:
         """The workloads that have something there."""
         return {w.key for w in self.workloads} | {key for job in self.jobs for key in prebuilt_key(job)}

@@ -83,11 +83,14 @@ class _Libraries(logging.Handler):
     """Hands a record of the standard library to structlog."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        message = record.getMessage()
+        # The event loop tells of each connection that broke in its hands; so does, better, the call that it carried.
+        broke = record.name == "asyncio" and message.startswith("Fatal error on ")
         structlog.get_logger().log(
-            record.levelno,
+            logging.DEBUG if broke else record.levelno,
             "library.logged",
             logger=record.name,
-            message=record.getMessage(),
+            message=message,
             exc_info=record.exc_info,
         )
 

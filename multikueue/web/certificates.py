@@ -7,12 +7,16 @@ certificate, and API servers that still trust the old bundle, meet.
 
 from __future__ import annotations
 
+import os
+import ssl
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from ipaddress import ip_address
+from tempfile import NamedTemporaryFile
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -22,8 +26,6 @@ from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
     PrivateFormat,
-    PublicFormat,
-    load_pem_private_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
@@ -66,9 +68,33 @@ def serving(data: Mapping[str, str]) -> Serving:
     return Serving(parts[CERTIFICATE], parts[KEY], parts[BUNDLE])
 
 
+def load_chain(context: ssl.SSLContext, certificate: Serving) -> None:
+    """Takes certificate and key into the context. Raises ssl.SSLError if OpenSSL cannot serve with them."""
+    with _as_file(certificate.certificate + certificate.key) as path:
+        # Without a password OpenSSL would ask the terminal for one.
+        context.load_cert_chain(path, password="")
+
+
+@contextmanager
+def _as_file(content: bytes) -> Iterator[str]:
+    """A path to the content, since the standard library loads keys from files only; in memory where the system can."""
+    if not hasattr(os, "memfd_create"):
+        with NamedTemporaryFile() as file:
+            file.write(content)
+            file.flush()
+            yield file.name
+        return
+    descriptor = os.memfd_create("webhook-certificate")
+    try:
+        os.write(descriptor, content)
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
+
+
 def _is_good(now: datetime, data: Mapping[str, str], names: Sequence[str]) -> bool:
     certificates, trusted = _certificates(_read(data, CERTIFICATE)), _certificates(_read(data, BUNDLE))
-    if not certificates or not _fits(_read(data, KEY), certificates[0]):
+    if not certificates or not _can_be_served(data):
         return False
     certificate = certificates[0]
     if not _is_valid(certificate, now) or now > _due(certificate):
@@ -190,10 +216,10 @@ def _is_issued_by(certificate: x509.Certificate, ca: x509.Certificate) -> bool:
     return True
 
 
-def _fits(key_pem: bytes, certificate: x509.Certificate) -> bool:
+def _can_be_served(data: Mapping[str, str]) -> bool:
+    """Whether OpenSSL takes certificate and key: they belong together, and neither is of a kind that it refuses."""
     try:
-        key = load_pem_private_key(key_pem, password=None)
-    except (ValueError, TypeError):
+        load_chain(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), serving(data))
+    except (ssl.SSLError, ValueError):
         return False
-    shape = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    return key.public_key().public_bytes(*shape) == certificate.public_key().public_bytes(*shape)
+    return True

@@ -12,21 +12,19 @@ requests under way.
 
 from __future__ import annotations
 
-import os
 import ssl
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from tempfile import NamedTemporaryFile
 from types import TracebackType
 from typing import Self
 
 import structlog
 from aiohttp import web
 
+from multikueue.errors import ConfigurationError
 from multikueue.telemetry.metrics import CONTENT_TYPE
 from multikueue.web.admission import Lookup, NotAReview, review
-from multikueue.web.certificates import Serving
+from multikueue.web.certificates import Serving, load_chain
 
 log = structlog.get_logger()
 
@@ -76,7 +74,7 @@ class _Tls:
 
     def load(self, certificate: Serving) -> None:
         if certificate != self._loaded:
-            _load_chain(self.context, certificate)
+            load_chain(self.context, certificate)
             self._loaded = certificate
 
 
@@ -94,7 +92,10 @@ def _nothing() -> Mapping[str, str]:
 
 
 class Server:
-    """Owns the listeners. `ready`, `details` and `lookup` are asked on every request and must answer from memory."""
+    """Owns the listeners. `ready`, `details` and `lookup` are asked on every request and must answer from memory.
+
+    Whatever serves raises ConfigurationError if it cannot listen there, and ssl.SSLError for an unusable certificate.
+    """
 
     def __init__(self, *, ready: Ready, lookup: Lookup, details: Details = _nothing) -> None:
         self._ready, self._details = ready, details
@@ -102,6 +103,7 @@ class Server:
         self._listeners: list[_Listener] = []
         self._webhook: _Listener | None = None
         self._visibility: _Listener | None = None
+        self._answer: Answerer  # comes with the listener
 
     async def serve_plain(self, host: str, port: int, *, probes: bool = False, metrics: Render | None = None) -> int:
         """Serves the probes, or /metrics, or both; answers with the port it listens on."""
@@ -112,14 +114,14 @@ class Server:
             app.router.add_get("/readyz/{check}", self._readyz_of)
         if metrics is not None:
             app.router.add_get("/metrics", _exposing(metrics))
-        return (await self._listen(app, host, port)).port
+        return (await self._listen(app, host, port, group="probes" if probes else "metrics")).port
 
     async def serve_webhook(self, host: str, port: int, certificate: Serving) -> int:
         """Serves the admission webhook over TLS; answers with the port it listens on. Called again, only loads."""
         if self._webhook is None:
             app = web.Application(client_max_size=LARGEST_REVIEW)
             app.router.add_post(WEBHOOK_PATH, self._review)
-            self._webhook = await self._listen(app, host, port, tls=_Tls(certificate))
+            self._webhook = await self._listen(app, host, port, group="webhook", tls=_Tls(certificate))
         else:
             self.load(certificate)
         return self._webhook.port
@@ -135,30 +137,48 @@ class Server:
     ) -> int:
         """Serves the visibility API over TLS to clients with certificates of `client_ca` (PEM); answers with the port.
 
-        Called again, only loads the certificate. With another CA it listens anew, on the same port: what an old CA
-        signed must not be believed any longer.
+        Called again, only takes the answerer and loads the certificate. With another CA it listens anew, on the same
+        port: what an old CA signed must not be believed any longer, not even if listening anew fails.
         """
         running = self._visibility
         if running is not None and running.tls is not None:
             if running.tls.client_ca == client_ca:
+                self._answer = answer
                 running.tls.load(certificate)
                 return running.port
-            self._listeners.remove(running)
-            await running.runner.cleanup()
+            self._visibility = None
             port = running.port
+            await self._close(running)
+        tls = _Tls(certificate, client_ca=client_ca)
+        self._answer = answer
         app = web.Application()
-        app.router.add_get("/{path:.*}", _answering(answer))
-        self._visibility = await self._listen(app, host, port, tls=_Tls(certificate, client_ca=client_ca))
+        app.router.add_get("/{path:.*}", self._respond)
+        self._visibility = await self._listen(app, host, port, group="visibility", tls=tls)
         return self._visibility.port
 
-    async def _listen(self, app: web.Application, host: str, port: int, *, tls: _Tls | None = None) -> _Listener:
+    async def _listen(
+        self, app: web.Application, host: str, port: int, *, group: str, tls: _Tls | None = None
+    ) -> _Listener:
+        """Opens a port; `group` is the group of settings that host and port are from."""
         runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=GRACE_SECONDS)
         listener = _Listener(runner, port, tls)
         self._listeners.append(listener)
-        await runner.setup()
-        await web.TCPSite(runner, host, port, ssl_context=tls.context if tls else None).start()
+        try:
+            await runner.setup()
+            await web.TCPSite(runner, host, port, ssl_context=tls.context if tls else None).start()
+        except OSError as error:
+            await self._close(listener)
+            why = error.strerror or error
+            raise ConfigurationError(f"{group}: cannot listen on host {host}, port {port}: {why}") from error
+        except Exception:
+            await self._close(listener)
+            raise
         listener.port = int(runner.addresses[0][1])
         return listener
+
+    async def _close(self, listener: _Listener) -> None:
+        await listener.runner.cleanup()
+        self._listeners.remove(listener)
 
     async def _healthz(self, _request: web.Request) -> web.Response:
         return web.Response(text="ok\n")
@@ -190,6 +210,11 @@ class Server:
             log.warning("webhook.not_a_review", error=str(error))
             return web.Response(status=400, text=f"{error}\n")
 
+    async def _respond(self, request: web.Request) -> web.Response:
+        asked = Asked(_common_name(request), tuple(request.headers.items()), request.path, request.query)
+        code, body = await self._answer(asked)
+        return web.Response(status=code, body=body, content_type=_JSON)
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -209,15 +234,6 @@ def _exposing(render: Render) -> Callable[[web.Request], Awaitable[web.Response]
     return expose
 
 
-def _answering(answer: Answerer) -> Callable[[web.Request], Awaitable[web.Response]]:
-    async def respond(request: web.Request) -> web.Response:
-        asked = Asked(_common_name(request), tuple(request.headers.items()), request.path, request.query)
-        code, body = await answer(asked)
-        return web.Response(status=code, body=body, content_type=_JSON)
-
-    return respond
-
-
 def _common_name(request: web.Request) -> str | None:
     """Of the client's certificate, which TLS has verified by now."""
     certificate = request.transport.get_extra_info("peercert") if request.transport else None
@@ -225,26 +241,3 @@ def _common_name(request: web.Request) -> str | None:
         return None
     subject = (pair for part in certificate.get("subject", ()) for pair in part)
     return next((value for name, value in subject if name == "commonName"), "")
-
-
-def _load_chain(context: ssl.SSLContext, certificate: Serving) -> None:
-    with _as_file(certificate.certificate + certificate.key) as path:
-        # Without a password OpenSSL would ask the terminal for one.
-        context.load_cert_chain(path, password="")
-
-
-@contextmanager
-def _as_file(content: bytes) -> Iterator[str]:
-    """A path to the content, since the standard library loads keys from files only; in memory where the system can."""
-    if not hasattr(os, "memfd_create"):
-        with NamedTemporaryFile() as file:
-            file.write(content)
-            file.flush()
-            yield file.name
-        return
-    descriptor = os.memfd_create("webhook-certificate")
-    try:
-        os.write(descriptor, content)
-        yield f"/proc/self/fd/{descriptor}"
-    finally:
-        os.close(descriptor)

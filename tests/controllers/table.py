@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 from multikueue.api import kinds
@@ -139,7 +139,8 @@ class Table:
     async def _one(self, queue: WorkQueue[Any], reconcile: Callable[[Any], Awaitable[Result]]) -> None:
         key = await queue.get()
         try:
-            await reconcile(key)
+            if (await reconcile(key)).again_after == timedelta():
+                queue.add(key)
         except Conflict:
             queue.add(key)
         except MultiKueueError as error:

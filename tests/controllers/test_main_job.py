@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue import CONTROLLER_NAME
+from multikueue.controllers.workloads import Workloads
 from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, ServerError, Unauthorized
 from tests.controllers.table import NAMESPACE, Table, job_body, table
 
@@ -112,7 +114,6 @@ async def test_a_new_process_goes_on_wherever_the_old_one_died(events: int) -> N
 async def _some(world: Table, count: int) -> None:
     """A part of `settle`: so many looks at whatever comes first, the worker admitting in between."""
     from multikueue.controllers.jobs import Jobs
-    from multikueue.controllers.workloads import Workloads
 
     jobs, workloads = Jobs(world.world), Workloads(world.world)
     for number in range(count):
@@ -345,3 +346,59 @@ async def test_a_job_managed_by_somebody_else_is_explained() -> None:
     await world.settle()
     assert world.copies() == []
     assert [reason for reason, message in world.said() if CONTROLLER_NAME in message] == ["Undispatchable"]
+
+
+# What is there and cannot be read is neither gone nor done.
+
+
+async def test_a_workload_that_cannot_be_read_keeps_its_running_job() -> None:
+    world = await running()
+    world.start()
+    local = world.store.workloads.get(world.key())
+    assert local is not None
+    world.store.workloads.remove(local)
+    world.store.workloads.unreadable.add(world.key())
+    for cluster in world.workers.values():
+        cluster.calls.clear()
+    world.queues.workloads.add(world.key())
+    for outbox in world.queues.outboxes.values():
+        outbox.add(world.key())
+    await world.settle()
+    assert [cluster.calls for cluster in world.workers.values()] == [[], [], []]
+    assert world.runs_on() == ["w1"]
+
+
+async def test_a_remote_job_that_cannot_be_read_is_not_taken_for_gone() -> None:
+    world = await running()
+    worker = world.store.worker("w1")
+    (job,) = worker.jobs
+    worker.jobs.unreadable.add(job.key)
+    worker.jobs.remove(job)
+    world.queues.workloads.add(world.key())
+    await world.settle()
+    (check,) = world.status()["admissionChecks"]
+    assert check["state"] == "Ready"
+    assert world.runs_on() == ["w1"]
+
+
+async def test_a_copy_that_arrives_after_the_race_is_over_is_removed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = table()
+    world.submit()
+    create = world.workers["w3"].create
+
+    async def slow(*words: Any, **more: Any) -> Any:
+        """While the copy is on its way to w3, w1 wins."""
+        monkeypatch.undo()
+        world.admit("w1")
+        workloads = Workloads(world.world)
+        for _ in range(3):
+            await workloads.reconcile(world.key())
+            for name in ("w1", "w2"):
+                await world.outboxes[name].reconcile(world.key())
+        assert world.status()["clusterName"] == "w1"
+        return await create(*words, **more)
+
+    monkeypatch.setattr(world.workers["w3"], "create", slow)
+    await world.settle()
+    assert world.runs_on() == ["w1"]
+    assert world.copies() == ["w1"]

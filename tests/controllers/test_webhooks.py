@@ -10,6 +10,7 @@ from typing import Any, cast
 import aiohttp
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from multikueue.api.kinds import MUTATING_WEBHOOKS, SECRETS, Kind
 from multikueue.api.meta import ObjectKey, decoder, encode
@@ -317,6 +318,21 @@ async def test_an_error_is_tried_again_soon() -> None:
         with pytest.raises(TimeoutError):
             await keep_webhook(webhook(api, server, now=clock.now), clock=clock, started=lambda _port: None)
     assert clock.slept == [15.0, 5.0, 15.0], "the conflict was settled at once"
+
+
+async def test_a_certificate_that_openssl_refuses_later_does_not_end_the_manager(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = VirtualClock(NOW, NOW + timedelta(seconds=15))
+
+    def refuse(_certificate: Serving) -> None:
+        raise ssl.SSLError(1, "ee key too small")
+
+    async with serving() as server:
+        monkeypatch.setattr(server, "load", refuse)
+        with capture_logs() as entries, pytest.raises(TimeoutError):
+            await keep_webhook(webhook(Api(), server, now=clock.now), clock=clock, started=lambda _port: None)
+    assert [entry["event"] for entry in entries if entry["log_level"] == "warning"] == ["webhook.not_kept"]
 
 
 async def test_a_standby_waits_for_the_leader_to_put_the_webhook_in_place_and_then_serves_it() -> None:

@@ -39,6 +39,7 @@ class Seen:
     """A sink that keeps names and versions, and notes what it was told."""
 
     def __init__(self) -> None:
+        self.unreadable: set[ObjectKey] = set()
         self.versions: dict[str, int] = {}
         self.told: list[str] = []
 
@@ -377,6 +378,7 @@ async def test_a_list_that_is_none_is_a_failure() -> None:
 
 # Objects that cannot be read.
 
+BAD_C = job("c", version=14, metadata={"labels": 5, "resourceVersion": "14"})
 BAD_B = job("b", version=12, metadata={"labels": 5, "resourceVersion": "12"})
 
 
@@ -386,6 +388,14 @@ async def test_one_unreadable_object_does_not_stop_a_watch() -> None:
         await run.until(lambda: "c" in run.sink.versions)
     assert run.sink.versions == {"b": 2, "c": 13}
     assert run.garbage == [ObjectKey("ns", "b")]
+    assert run.sink.unreadable == {ObjectKey("ns", "b")}
+
+
+async def test_what_can_be_read_again_or_is_gone_is_not_unreadable() -> None:
+    watch = streams(event("ADDED", job("b", version=13)), event("DELETED", BAD_C), bookmark(15), then="silence")
+    async with running(lists(BAD_B, BAD_C), watch) as run:
+        await run.until(lambda: "b" in run.sink.versions and len(run.garbage) == 3)
+    assert run.sink.unreadable == set()
 
 
 async def test_the_version_of_an_unreadable_object_counts() -> None:

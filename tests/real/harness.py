@@ -351,13 +351,14 @@ class Team:
         about = (kind.kind, name)
         return [e for e in found if (e["involvedObject"]["kind"], e["involvedObject"]["name"]) == about]
 
-    async def active(self, worker: str, *, status: str = "True", timeout: float = 20) -> Object:
-        """The Active condition of a worker's MultiKueueCluster, once it has that status."""
+    async def active(self, worker: str, *, status: str = "True", message: str = "", timeout: float = 20) -> Object:
+        """The Active condition of a worker's MultiKueueCluster, once it has that status and that in its message."""
 
         async def has() -> Object | None:
             body = await self.manager.get(MULTIKUEUE_CLUSTER, self.cluster(worker))
             condition = objects.condition(body, "Active")
-            return condition if condition is not None and condition["status"] == status else None
+            found = condition is not None and condition["status"] == status and message in condition["message"]
+            return condition if found else None
 
         return await eventually(has, timeout=timeout)
 

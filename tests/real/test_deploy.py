@@ -15,7 +15,7 @@ import pytest
 
 from testbed.audit import Mark
 from testbed.bed import Testbed
-from testbed.client import APPLY_PATCH
+from testbed.client import APPLY_PATCH, eventually
 from testbed.objects import JOB, Object, namespace
 from testbed.ports import free_port
 from tests.real.deployment import DEPLOY, NAMESPACE, granted, rendered, rights
@@ -106,6 +106,12 @@ async def changed(crew: Team) -> None:
     await crew.gone("waits")
 
 
+async def renewed(bed: Testbed, before: Mark) -> bool:
+    """The lease is renewed every two seconds: a quick life may be over before."""
+    await bed.manager.audit.settled()
+    return any((event.resource, event.verb) == ("leases", "patch") for event in bed.manager.audit.events(before))
+
+
 async def test_the_manager_lives_with_what_deploy_grants_and_uses_all_of_it(
     bed: Testbed, crew: Team, manager: Manager, before: Mark
 ) -> None:
@@ -113,6 +119,7 @@ async def test_the_manager_lives_with_what_deploy_grants_and_uses_all_of_it(
         await crew.submit_all([f"job-{number}" for number in range(5)])
         await crew.all_over(timeout=60)
     await changed(crew)
+    await eventually(lambda: renewed(bed, before), timeout=20)
     assert forbidden(manager) == []
     assert complaints(manager) == []
 

@@ -366,7 +366,7 @@ async def test_f10_revoked_credentials_cost_the_others_nothing_and_new_ones_work
         assert not (await started.settled()).twice()
 
 
-async def test_f10_a_secret_that_leads_nowhere_costs_the_others_nothing(crew: Team) -> None:
+async def test_f10_a_secret_that_leads_nowhere_costs_nothing_as_long_as_the_old_one_works(crew: Team) -> None:
     plane = crew.bed.planes[SICK]
     good = await crew.manager.get(SECRET, crew.cluster(SICK), objects.KUEUE_NAMESPACE)
     bad = dump(plane.kubeconfig(server=f"https://127.0.0.1:{free_port()}"))
@@ -376,8 +376,12 @@ async def test_f10_a_secret_that_leads_nowhere_costs_the_others_nothing(crew: Te
         await crew.submit_all([f"job{number}" for number in range(10)])
         await won.reach(10, timeout=20)
         assert max(won.pauses(began)) < 4
-        refused = await crew.active(SICK, status="False", timeout=30)
-        assert "no connection" in refused["message"]
+    told = await crew.active(SICK, message="not in use", timeout=30)
+    assert "no connection" in told["message"]
+    crew.links[SICK].refuse()
+    refused = await crew.active(SICK, status="False", timeout=30)
+    assert "no connection" in refused["message"]
+    crew.links[SICK].ok()
     await crew.manager.apply(objects.kubeconfig_secret(crew.cluster(SICK), _kubeconfig_in(good)))
     await crew.active(SICK, timeout=10)
 

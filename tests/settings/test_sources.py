@@ -186,6 +186,52 @@ def test_a_mistake_in_a_file_is_told_with_file_field_and_expectation(tmp_path: P
     assert "pydantic" not in said
 
 
+@pytest.mark.parametrize(
+    ("text", "pair"),
+    [
+        pytest.param(
+            "{webhook: {enabled: true}, probes: {port: 9443}}", "webhook.port and probes.port", id="webhook, probes"
+        ),
+        pytest.param(
+            "{webhook: {enabled: true, host: 127.0.0.1}, metrics: {port: 9443}}",
+            "webhook.port and metrics.port",
+            id="one of them on all addresses",
+        ),
+        pytest.param(
+            "{webhook: {enabled: true, port: 8082}, visibility: {enabled: true}}",
+            "webhook.port and visibility.port",
+            id="webhook, visibility",
+        ),
+        pytest.param(
+            "{visibility: {enabled: true}, metrics: {port: 8082}, probes: {port: 8082}}",
+            "visibility.port and probes.port",
+            id="visibility, probes",
+        ),
+    ],
+)
+def test_a_port_for_two_is_refused(tmp_path: Path, text: str, pair: str) -> None:
+    config = file(tmp_path, text)
+    assert f"expected {pair} to differ, got " in refusal(config)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("{metrics: {port: 8081}, probes: {port: 8081}}", id="metrics with the probes"),
+        pytest.param("{metrics: {port: 9443}}", id="no webhook"),
+        pytest.param("{webhook: {enabled: true, port: 0}, visibility: {enabled: true, port: 0}}", id="free ports"),
+        pytest.param(
+            "{webhook: {enabled: true, host: 127.0.0.1}, probes: {host: 127.0.0.2, port: 9443}}", id="two addresses"
+        ),
+        pytest.param(
+            "{roles: [dispatch], visibility: {enabled: true}, probes: {port: 8082}}", id="visibility is Kueue's"
+        ),
+    ],
+)
+def test_a_port_may_be_named_twice_where_nobody_is_in_the_way(tmp_path: Path, text: str) -> None:
+    load(file(tmp_path, text))
+
+
 def test_all_mistakes_are_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = file(tmp_path, "dispatch: {concurrency: 0}\n")
     monkeypatch.setenv("MULTIKUEUE_DISPATCH__GC_INTERVAL", "soon")

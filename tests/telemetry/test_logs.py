@@ -122,3 +122,11 @@ def test_warnings_of_libraries_go_the_same_way() -> None:
         "closed 3 connections",
         "warning",
     )
+
+
+def test_a_connection_that_broke_is_told_by_the_call_it_carried() -> None:
+    out = io.BytesIO()
+    configure(Log(format="json"), stream=out)
+    logging.getLogger("asyncio").error("Fatal error on SSL protocol")
+    logging.getLogger("asyncio").error("Task exception was never retrieved")
+    assert [line["message"] for line in lines(out)] == ["Task exception was never retrieved"]

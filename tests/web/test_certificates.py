@@ -2,9 +2,13 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from datetime import datetime, timedelta
+from ipaddress import ip_address
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
 from multikueue.web.certificates import LIFETIME, renewed, serving
@@ -86,6 +90,29 @@ def _with(name: str, pem: bytes | str) -> dict[str, str]:
 OTHER = renewed(NOW, {}, names=NAMES)
 
 
+def _weak() -> dict[str, str]:
+    """A certificate in good order, with a key that no TLS server takes any more."""
+    authority = ec.generate_private_key(ec.SECP256R1())
+    key = rsa.generate_private_key(public_exponent=65537, key_size=1024)
+    issuer, subject = (x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)]) for name in ("ca", "weak"))
+    common = (
+        x509.CertificateBuilder()
+        .issuer_name(issuer)
+        .serial_number(1)
+        .not_valid_before(NOW)
+        .not_valid_after(NOW + LIFETIME)
+    )
+    ca = common.subject_name(issuer).public_key(authority.public_key())
+    names = x509.SubjectAlternativeName([x509.DNSName(NAMES[0]), x509.IPAddress(ip_address(NAMES[1]))])
+    certificate = common.subject_name(subject).public_key(key.public_key()).add_extension(names, critical=False)
+    parts = {
+        "ca.crt": ca.sign(authority, hashes.SHA256()).public_bytes(Encoding.PEM),
+        "tls.crt": certificate.sign(authority, hashes.SHA256()).public_bytes(Encoding.PEM),
+        "tls.key": key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
+    }
+    return {name: b64encode(pem).decode() for name, pem in parts.items()}
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -95,6 +122,9 @@ OTHER = renewed(NOW, {}, names=NAMES)
         pytest.param(_with("tls.key", "%%%"), id="no base64"),
         pytest.param(_with("tls.key", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"), id="no key"),
         pytest.param(_with("tls.key", OTHER["tls.key"]), id="another key"),
+        pytest.param(_with("tls.key", ""), id="no key of its own"),
+        pytest.param(_with("tls.crt", b64decode(FRESH["tls.crt"]).rstrip()), id="no line's end before the key"),
+        pytest.param(_weak(), id="a key that is too weak for TLS"),
         pytest.param(_with("ca.crt", OTHER["ca.crt"]), id="another authority"),
         pytest.param(_with("ca.crt", ""), id="no authority"),
         pytest.param(renewed(NOW - LIFETIME * 2, {}, names=NAMES), id="long over"),

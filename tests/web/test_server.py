@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from io import BytesIO
@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 import trustme
 
+from multikueue.errors import ConfigurationError
 from multikueue.web.certificates import Serving, renewed, serving
 from multikueue.web.server import LARGEST_REVIEW, WEBHOOK_PATH, Asked, Server
 from tests.web.builders import response_in, review_of
@@ -133,12 +134,31 @@ async def test_leaving_closes_both_ports() -> None:
                 await session.get(f"http://{HOST}:{port}/healthz")
 
 
-async def test_a_port_that_is_taken_is_an_error_and_leaves_nothing_open() -> None:
-    async with server() as first:
-        taken = await first.serve_plain(HOST, 0, probes=True)
-        with pytest.raises(OSError, match="address already in use"):
-            async with server() as second:
-                await second.serve_plain(HOST, taken, probes=True)
+async def render() -> bytes:
+    return b"some_total 1\n"
+
+
+@pytest.mark.parametrize(
+    ("group", "serve"),
+    [
+        pytest.param("probes", lambda at, port: at.serve_plain(HOST, port, probes=True), id="probes"),
+        pytest.param("metrics", lambda at, port: at.serve_plain(HOST, port, metrics=render), id="metrics"),
+        pytest.param("webhook", lambda at, port: at.serve_webhook(HOST, port, certificate()), id="webhook"),
+        pytest.param(
+            "visibility",
+            lambda at, port: at.serve_visibility(HOST, port, certificate(), client_ca=Proxy().bundle, answer=echo),
+            id="visibility",
+        ),
+    ],
+)
+async def test_a_port_that_is_taken_is_told_with_its_setting_and_leaves_nothing_open(
+    group: str, serve: Callable[[Server, int], Awaitable[int]]
+) -> None:
+    async with server() as first, server() as second:
+        taken = await first.serve_plain(HOST, 0)
+        with pytest.raises(ConfigurationError, match=rf"^{group}: .*{HOST}, port {taken}: .*address already in use"):
+            await serve(second, taken)
+        assert second._listeners == []
 
 
 CHECKS = {"cache-jobs": "", "cache-workloads": "not listed yet"}
@@ -176,9 +196,6 @@ async def test_readiness_in_detail(problem: str | None, path: str, status: int, 
 
 @pytest.mark.parametrize(("probes", "status"), [(True, 200), (False, 404)], ids=["with probes", "alone"])
 async def test_metrics_are_served_with_the_probes_or_alone(probes: bool, status: int) -> None:
-    async def render() -> bytes:
-        return b"some_total 1\n"
-
     async with server() as listening, aiohttp.ClientSession() as session:
         port = await listening.serve_plain(HOST, 0, probes=probes, metrics=render)
         async with session.get(f"http://{HOST}:{port}/metrics") as response:
@@ -245,4 +262,30 @@ async def test_a_renewed_certificate_of_the_visibility_api_is_served_on_the_same
         port = await listening.serve_visibility(HOST, 0, first, client_ca=proxy.bundle, answer=echo)
         assert await listening.serve_visibility(HOST, 0, second, client_ca=proxy.bundle, answer=echo) == port
         async with proxy.session(second) as session, session.get(f"https://{HOST}:{port}/apis") as response:
+            assert response.status == 200
+
+
+async def test_serving_again_answers_by_the_new_rules_at_once() -> None:
+    async def refuse(_asked: Asked) -> tuple[int, bytes]:
+        return 401, b""
+
+    served, proxy = certificate(), Proxy()
+    async with server() as listening, proxy.session(served) as session:
+        port = await listening.serve_visibility(HOST, 0, served, client_ca=proxy.bundle, answer=echo)
+        for answer, status in ((echo, 200), (refuse, 401)):
+            await listening.serve_visibility(HOST, 0, served, client_ca=proxy.bundle, answer=answer)
+            async with session.get(f"https://{HOST}:{port}/apis") as response:
+                assert response.status == status
+
+
+async def test_the_visibility_api_comes_back_after_it_could_not_listen_anew() -> None:
+    served, old, new = certificate(), Proxy(), Proxy()
+    async with server() as listening:
+        port = await listening.serve_visibility(HOST, 0, served, client_ca=old.bundle, answer=echo)
+        for _ in range(2):
+            with pytest.raises(ssl.SSLError):
+                await listening.serve_visibility(HOST, port, served, client_ca="garbage", answer=echo)
+        assert listening._listeners == [], "what the old CA signed is not believed meanwhile"
+        assert await listening.serve_visibility(HOST, port, served, client_ca=new.bundle, answer=echo) == port
+        async with new.session(served) as session, session.get(f"https://{HOST}:{port}/apis") as response:
             assert response.status == 200

@@ -1,0 +1,49 @@
+"""What the manager is ready for, and what it says is missing; its life is in tests/real."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import anyio
+import pytest
+
+from multikueue.kube.client import Client
+from multikueue.manager import Manager, Readiness
+from multikueue.roles import Deployment
+from multikueue.settings import InForce, Settings
+from multikueue.settings.tree import Webhook
+
+pytestmark = pytest.mark.anyio
+
+
+def test_the_first_that_is_missing_is_named_and_the_others_are_listed() -> None:
+    readiness = Readiness(caches=["jobs", "workloads"], webhook=True)
+    told = [readiness.problem]
+    for name in ("cache-workloads", "cache-jobs", "workers", "webhook"):
+        readiness.reached(name)
+        told.append(readiness.problem)
+    assert told == [
+        "cache-jobs: not listed yet",
+        "cache-jobs: not listed yet",
+        "workers: no first contact yet",
+        "webhook: not in place yet",
+        None,
+    ]
+    assert readiness.details == {"cache-jobs": "", "cache-workloads": "", "workers": "", "webhook": ""}
+
+
+def test_without_a_webhook_none_is_waited_for() -> None:
+    assert "webhook" not in Readiness(caches=["jobs"], webhook=False).details
+
+
+async def test_workers_that_were_not_reached_yet_and_a_webhook_that_does_not_stand_are_told_as_such() -> None:
+    contact = anyio.Event()
+    manager = Manager(InForce(Settings(webhook=Webhook(enabled=True))), cast("Client", None))
+    manager.readiness = Readiness(caches=[], webhook=True)
+    deployment = Deployment(watches=(), cluster_loops=(), contact=contact.wait, loops=())
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(manager._connect, tasks, deployment)
+        await anyio.wait_all_tasks_blocked()
+        assert manager.readiness.problem == "workers: no first contact yet"
+        contact.set()
+    assert manager.readiness.problem == "webhook: not in place yet"
