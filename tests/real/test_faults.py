@@ -155,8 +155,8 @@ async def test_a_restart_does_not_set_the_clock_of_a_lost_worker_back(
     await crew.active(first, status="False")
     manager.kill()
     manager.start()
-    again = time.monotonic()
     await manager.ready()
+    again = time.monotonic()
     if time.monotonic() < lost + LOST:
         assert not (await crew.workload())["status"].get("schedulingStats")
     await eventually(lambda: _is_evicted(crew), timeout=30)
