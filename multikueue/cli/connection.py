@@ -25,7 +25,9 @@ __all__ = [
     "ManagerKubeconfig",
     "Namespace",
     "Target",
+    "context_option",
     "fetch",
+    "kubeconfig_option",
     "now",
     "run_async",
 ]
@@ -37,52 +39,35 @@ PAGE = 500
 
 _MANAGER = "Manager cluster"
 
-Kubeconfig = Annotated[
-    Path | None,
-    typer.Option(
-        "--kubeconfig",
-        "--manager-kubeconfig",
-        envvar="MULTIKUEUE_CLUSTER__KUBECONFIG",
-        help="Kubeconfig of the manager cluster. (default: as kubectl: $KUBECONFIG, ~/.kube/config)",
+
+def kubeconfig_option(*names: str, also: str = "", envvar: str | None = "MULTIKUEUE_CLUSTER__KUBECONFIG") -> Any:
+    """How the kubeconfig of the manager cluster is given; `also` names in the help what else is looked at."""
+    return typer.Option(
+        *names,
+        envvar=envvar,
+        help=f"Kubeconfig of the manager cluster{also}. (default: as kubectl: $KUBECONFIG, ~/.kube/config)",
         show_default=False,
         rich_help_panel=_MANAGER,
         exists=True,
         dir_okay=False,
-    ),
-]
-Context = Annotated[
-    str | None,
-    typer.Option(
-        "--context",
-        "--manager-context",
-        envvar="MULTIKUEUE_CLUSTER__CONTEXT",
-        help="Context of the manager cluster. (default: the current one)",
+    )
+
+
+def context_option(*names: str, also: str = "", envvar: str | None = "MULTIKUEUE_CLUSTER__CONTEXT") -> Any:
+    """How its context is given."""
+    return typer.Option(
+        *names,
+        envvar=envvar,
+        help=f"Context of the manager cluster{also}. (default: the current one)",
         show_default=False,
         rich_help_panel=_MANAGER,
-    ),
-]
-ManagerKubeconfig = Annotated[
-    Path | None,
-    typer.Option(
-        "--manager-kubeconfig",
-        envvar="MULTIKUEUE_CLUSTER__KUBECONFIG",
-        help="Kubeconfig of the manager cluster. (default: as kubectl: $KUBECONFIG, ~/.kube/config)",
-        show_default=False,
-        rich_help_panel=_MANAGER,
-        exists=True,
-        dir_okay=False,
-    ),
-]
-ManagerContext = Annotated[
-    str | None,
-    typer.Option(
-        "--manager-context",
-        envvar="MULTIKUEUE_CLUSTER__CONTEXT",
-        help="Context of the manager cluster. (default: the current one)",
-        show_default=False,
-        rich_help_panel=_MANAGER,
-    ),
-]
+    )
+
+
+Kubeconfig = Annotated[Path | None, kubeconfig_option("--kubeconfig", "--manager-kubeconfig")]
+Context = Annotated[str | None, context_option("--context", "--manager-context")]
+ManagerKubeconfig = Annotated[Path | None, kubeconfig_option("--manager-kubeconfig")]
+ManagerContext = Annotated[str | None, context_option("--manager-context")]
 Namespace = Annotated[
     str,
     typer.Option(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from multikueue.cli.connection import run_async
+from multikueue.cli.connection import context_option, kubeconfig_option, run_async
 from multikueue.cli.output import Column, Format, Output, note, print_document, print_table
 
 if TYPE_CHECKING:
@@ -44,29 +44,16 @@ Config = Annotated[
         dir_okay=False,
     ),
 ]
-# Not those of connection.py: settings read the variables themselves, and here they would turn them into flags.
+# Settings read the variables themselves; here they would turn them into flags.
 Kubeconfig = Annotated[
     Path | None,
-    typer.Option(
-        "--kubeconfig",
-        "--manager-kubeconfig",
-        help="Kubeconfig of the manager cluster; also MULTIKUEUE_CLUSTER__KUBECONFIG. (default: as kubectl: $KUBECONFIG,"
-        " ~/.kube/config)",
-        show_default=False,
-        rich_help_panel="Manager cluster",
-        exists=True,
-        dir_okay=False,
+    kubeconfig_option(
+        "--kubeconfig", "--manager-kubeconfig", also="; also MULTIKUEUE_CLUSTER__KUBECONFIG", envvar=None
     ),
 ]
 Context = Annotated[
     str | None,
-    typer.Option(
-        "--context",
-        "--manager-context",
-        help="Context of the manager cluster; also MULTIKUEUE_CLUSTER__CONTEXT. (default: the current one)",
-        show_default=False,
-        rich_help_panel="Manager cluster",
-    ),
+    context_option("--context", "--manager-context", also="; also MULTIKUEUE_CLUSTER__CONTEXT", envvar=None),
 ]
 WebhookUrl = Annotated[
     str | None,

@@ -185,9 +185,10 @@ class Strategies:
 
         What one says after another strategy was chosen is not heard.
         """
-        key, attempt, copied = group.key, group.attempt, deepcopy(asked)
+        key, attempt = group.key, group.attempt
         if self._thinking.get(key) is by:
             return
+        copied = deepcopy(asked)
 
         def heard(outcome: Nomination | Exception) -> None:
             if self._thinking.get(key) is not by:

@@ -213,10 +213,10 @@ class Store:
     def _remotes(self, key: ObjectKey, local: Workload | None, configured: tuple[str, ...]) -> Iterable[Remote]:
         recorded = (local.status.cluster_name,) if local and local.status.cluster_name else ()
         holding = (name for name, worker in self.workers.items() if worker.holds(key))
+        job = self.owner(local) if local else None
         for name in dict.fromkeys((*configured, *recorded, *holding)):
             remote = self._remote(key, name, configured=name in configured)
-            hidden = self.worker(name).hides(key, self.owner(local) if local else None)
-            yield _unreadable(remote) if hidden else remote
+            yield _unreadable(remote) if self.worker(name).hides(key, job) else remote
 
     def _remote(self, key: ObjectKey, name: str, *, configured: bool) -> Remote:
         worker, cluster = self.worker(name), self.clusters.get(ObjectKey("", name))

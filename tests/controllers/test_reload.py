@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 
 from multikueue.controllers.reload import Reload, tell_ignored
 from multikueue.settings import InForce, Settings, read
+from tests.mount import mount
 
 pytestmark = pytest.mark.anyio
 
@@ -146,19 +147,11 @@ async def test_a_change_of_the_file_is_seen(path: Path) -> None:
 
 
 async def test_a_mount_that_kubernetes_swaps_is_seen(tmp_path: Path) -> None:
-    def mount(version: str, text: str) -> None:
-        (tmp_path / version).mkdir()
-        (tmp_path / version / "settings.yaml").write_text(text)
-        (tmp_path / "..new").symlink_to(version)
-        os.replace(tmp_path / "..new", tmp_path / "..data")
-
-    mount("..1", "dispatch: {worker_lost_timeout: 6s}")
-    path = tmp_path / "settings.yaml"
-    path.symlink_to("..data/settings.yaml")
+    path = mount(tmp_path, "settings.yaml", "dispatch: {worker_lost_timeout: 6s}")
     reload = reload_of(path)
     with anyio.fail_after(20):
         async with running(reload):
-            mount("..2", "dispatch: {worker_lost_timeout: 7s}")
+            mount(tmp_path, "settings.yaml", "dispatch: {worker_lost_timeout: 7s}")
             await reload.in_force.changed()
     assert reload.in_force.dispatch.worker_lost_timeout == timedelta(seconds=7)
 

@@ -22,6 +22,7 @@ from testbed.client import eventually
 from testbed.kueue import shipped_configuration
 from testbed.objects import WORKLOAD, Object
 from testbed.programs import NotInstalledError, module_folder
+from tests.mount import mount
 from tests.real.harness import ORIGIN_LABEL, Manager, Team, logged
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(120)]
@@ -235,17 +236,7 @@ async def test_what_needs_a_restart_is_named_and_stays_as_it_is(crew: Team, mana
 
 @pytest.mark.anyio
 async def test_the_mount_of_a_config_map_and_sighup(manager: Manager, tmp_path: Path) -> None:
-    """As the kubelet swaps it: a link to a file behind a link to the directory of a version."""
-
-    def mount(version: str, text: str) -> None:
-        (tmp_path / version).mkdir()
-        (tmp_path / version / "config.yaml").write_text(text)
-        (tmp_path / "..new").symlink_to(version)
-        os.replace(tmp_path / "..new", tmp_path / "..data")
-
-    mount("..1", "{log: {level: debug}, dispatch: {gc_interval: 0}}")
-    path = tmp_path / "config.yaml"
-    path.symlink_to("..data/config.yaml")
+    path = mount(tmp_path, "config.yaml", "{log: {level: debug}, dispatch: {gc_interval: 0}}")
     offset = manager.log.stat().st_size
     async with manager.reborn(CONFIG=str(path), LOG__LEVEL=""):
         await manager.ready()
@@ -253,7 +244,7 @@ async def test_the_mount_of_a_config_map_and_sighup(manager: Manager, tmp_path: 
         (serving,) = await file.heard("metrics.serving")
         assert await _sweeps(serving["port"]) == 0
 
-        mount("..2", "dispatch: {gc_interval: 200ms}")
+        mount(tmp_path, "config.yaml", "dispatch: {gc_interval: 200ms}")
 
         (entry,) = await file.heard("settings.changed")
         assert (entry["dispatch.gc_interval"], entry["log.level"]) == ("200ms", "info")

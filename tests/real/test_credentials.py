@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import stat
 import sys
@@ -24,6 +23,7 @@ from testbed.client import ApiError, Kind, eventually
 from testbed.kubeconfig import dump
 from testbed.objects import KUEUE_NAMESPACE, MULTIKUEUE_CLUSTER, SECRET, Object
 from testbed.plane import ControlPlane
+from tests.mount import mount
 from tests.real.harness import EVENT, Manager, Team, complaints, played, starts, wins
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.timeout(120)]
@@ -117,22 +117,13 @@ class Mount:
     """A directory with one kubeconfig, changed as the kubelet changes a mounted Secret."""
 
     folder: Path
-    _count: int = 0
 
     @property
     def path(self) -> Path:
         return self.folder / "kubeconfig"
 
     def write(self, config: Object | bytes) -> None:
-        self._count += 1
-        fresh, data = self.folder / f"..{self._count}", self.folder / "..data"
-        fresh.mkdir(parents=True)
-        (fresh / "kubeconfig").write_bytes(config if isinstance(config, bytes) else dump(config))
-        (self.folder / "..data_tmp").symlink_to(fresh.name)
-        os.replace(self.folder / "..data_tmp", data)
-        if not self.path.is_symlink():
-            self.path.symlink_to("..data/kubeconfig")
-        shutil.rmtree(self.folder / f"..{self._count - 1}", ignore_errors=True)
+        mount(self.folder, self.path.name, config if isinstance(config, bytes) else dump(config))
 
 
 @dataclass
@@ -263,14 +254,14 @@ async def test_tokens_rotated_by_secret_in_the_middle_of_a_burst(crew: Team) -> 
 async def test_tokens_rotated_by_file_in_the_middle_of_a_burst(crew: Team, tmp_path: Path) -> None:
     tokens = {worker: await token_for(crew.bed.planes[worker], unique("two")) for worker in crew.clients}
     mounts = {worker: Mount(tmp_path / worker) for worker in crew.clients}
-    for worker, mount in mounts.items():
-        mount.write(config_of(crew, worker))
-        await by_path(crew, worker, mount.path)
+    for worker, place in mounts.items():
+        place.write(config_of(crew, worker))
+        await by_path(crew, worker, place.path)
         await says(crew, worker, "True", "Active", "Connected")
 
     async def rotate() -> None:
-        for worker, mount in mounts.items():
-            mount.write(config_of(crew, worker, token=tokens[worker]))
+        for worker, place in mounts.items():
+            place.write(config_of(crew, worker, token=tokens[worker]))
 
     await burst(crew, rotate)
 

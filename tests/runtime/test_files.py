@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multikueue.runtime.files import _settled, _Sight, watch_files
+from tests.mount import mount
 
 pytestmark = pytest.mark.anyio
 
@@ -69,26 +70,6 @@ def written(path: Path, text: str = "x") -> Path:
     return path
 
 
-def mount(directory: Path, text: str) -> Path:
-    """A Secret as the kubelet mounts it: `kubeconfig` → `..data/kubeconfig`, `..data` → a directory of its own."""
-    swap(directory, text)
-    link = directory / "kubeconfig"
-    link.symlink_to("..data/kubeconfig")
-    return link
-
-
-def swap(directory: Path, text: str) -> None:
-    """The kubelet's update: a new directory, the link `..data` replaced in one step, the old directory removed."""
-    data = directory / "..data"
-    old = data.resolve() if data.is_symlink() else None
-    fresh = directory / f"..{text}"
-    written(fresh / "kubeconfig", text)
-    (directory / "..data_tmp").symlink_to(fresh.name)
-    os.replace(directory / "..data_tmp", data)
-    if old is not None:
-        shutil.rmtree(old)
-
-
 def overwrite(path: Path) -> None:
     path.write_text("more than before")
 
@@ -126,10 +107,10 @@ async def test_a_change_is_told_once(tmp_path: Path, change: Callable[[Path], ob
 
 
 async def test_a_swap_of_links_is_a_change_of_the_file(tmp_path: Path) -> None:
-    path = mount(tmp_path, "one")
+    path = mount(tmp_path, "kubeconfig", "one")
     async with watching(path) as watched:
         for text in ("two", "three"):
-            swap(tmp_path, text)
+            mount(tmp_path, "kubeconfig", text)
             await watched.tells(str(path))
             assert path.read_text() == text
 
