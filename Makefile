@@ -95,6 +95,6 @@ $(READY): pyproject.toml
 	  $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer, please: make PYTHON=...")' && \
 	  $(PYTHON) -m venv $(VENV) && \
 	  $(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1' && \
-	  $(BIN)/python -m pip install --quiet --editable '.[fast]' --group dev; \
+	  $(BIN)/python -m pip install --quiet --editable '.[fast,sandbox]' --group dev; \
 	fi
 	@touch $@

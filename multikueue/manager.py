@@ -40,10 +40,10 @@ from multikueue.errors import ClusterUnreachable
 from multikueue.kube.client import Client
 from multikueue.kube.credentials import Credentials, from_environment
 from multikueue.kube.reflector import Reflector
-from multikueue.kube.session import USER_AGENT
+from multikueue.kube.session import USER_AGENT, Transport, open_session
 from multikueue.quota.engine import Engine
 from multikueue.roles import Deployment, compose
-from multikueue.runtime import Backoff, Mandate, SystemClock, WorkQueue, first
+from multikueue.runtime import Backoff, Clock, Mandate, SystemClock, WorkQueue, first
 from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, STANDALONE, InForce, Loaded, Settings
 from multikueue.store.store import Store, Touched
 from multikueue.telemetry.metrics import KUEUE, KUEUES_MULTIKUEUE, Metrics
@@ -121,7 +121,8 @@ class Manager:
     leadership: Leadership = field(default_factory=Alone)
     metrics: Metrics = field(default_factory=Metrics)
     stop: anyio.Event = field(default_factory=anyio.Event)
-    clock: SystemClock = field(default_factory=SystemClock)
+    clock: Clock = field(default_factory=SystemClock)
+    transport: Transport = open_session
     readiness: Readiness = field(init=False)
 
     @property
@@ -183,6 +184,7 @@ class Manager:
             mandate=self.leadership.mandate,
             user_agent=_user_agent(self.leadership),
             metrics=self.metrics,
+            transport=self.transport,
         )
 
     def _strategy_failed(self, name: str) -> None:

@@ -127,6 +127,7 @@ class Connection:
             may_write=self.world.mandate.valid,
             on_call=self.world.metrics.called,
             on_garbage=tell_unreadable,
+            transport=self.world.transport,
         )
 
     async def _live(self) -> None:
@@ -217,7 +218,7 @@ class Connection:
                     for reflector in self._reflectors:
                         reflector.hurry()
                 self._report("heartbeat", "")
-            await self._rest(in_doubt=outbox.holds)
+            await self._rest(in_doubt=self.worker.silent)
 
     def _was_tried(self) -> None:
         """It came to nothing: make that known, be it the first time."""

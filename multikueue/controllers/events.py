@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import uuid4
 
 import anyio
 import structlog
@@ -94,10 +94,11 @@ def _event(
     kind: Kind[Any], about: Object, now: datetime, *, type_: str, reason: str, message: str
 ) -> tuple[str, dict[str, Any]]:
     namespace = about.metadata.namespace or "default"
+    name = f"{about.metadata.name[:230]}.{random.getrandbits(64):016x}"
     return namespace, {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": f"{about.metadata.name[:230]}.{uuid4().hex[:16]}", "namespace": namespace},
+        "metadata": {"name": name, "namespace": namespace},
         "involvedObject": {
             "apiVersion": kind.api_version,
             "kind": kind.kind,

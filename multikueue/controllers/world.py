@@ -12,7 +12,7 @@ from multikueue.controllers.events import Recorder
 from multikueue.controllers.strategies import Strategies
 from multikueue.dispatch.group import Group
 from multikueue.kube.client import Client
-from multikueue.kube.session import USER_AGENT
+from multikueue.kube.session import USER_AGENT, Transport, open_session
 from multikueue.runtime import Mandate, WorkQueue
 from multikueue.settings import InForce
 from multikueue.store.store import Store
@@ -55,6 +55,9 @@ class World:
 
     user_agent: str = USER_AGENT
     """What we call ourselves on all clusters."""
+
+    transport: Transport = open_session
+    """What carries our requests to workers."""
 
     @property
     def origin(self) -> str:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -30,13 +30,14 @@ from multikueue.kube.session import (
     NOT_SENT,
     TRANSPORT_ERRORS,
     USER_AGENT,
+    Answer,
+    Asked,
+    Session,
+    Transport,
     always,
     explain,
     open_session,
 )
-
-if TYPE_CHECKING:
-    from aiohttp.client import _RequestContextManager
 
 __all__ = ["FIELD_MANAGER", "Body", "Call", "Client", "OnGarbage", "Page", "Stream"]
 
@@ -110,9 +111,9 @@ class Stream:
     def __init__(self, cluster: str) -> None:
         self.opening = anyio.CancelScope()
         self._cluster, self._ended = cluster, False
-        self._response: aiohttp.ClientResponse | None = None
+        self._response: Answer | None = None
 
-    def attach(self, response: aiohttp.ClientResponse) -> None:
+    def attach(self, response: Answer) -> None:
         self._response = response
         if self._ended:
             response.close()
@@ -176,8 +177,8 @@ class Client:
         route: _Route,
         *,
         cluster: str,
-        calls: aiohttp.ClientSession,
-        streams: aiohttp.ClientSession,
+        calls: Session,
+        streams: Session,
         call_timeout: float,
         on_call: OnCall | None,
         on_garbage: OnGarbage | None,
@@ -214,6 +215,7 @@ class Client:
         may_write: Callable[[], bool] = always,
         on_call: OnCall | None = None,
         on_garbage: OnGarbage | None = None,
+        transport: Transport = open_session,
     ) -> AsyncIterator[Self]:
         """A client for as long as the block lasts. Nothing is sent before the first call.
 
@@ -224,8 +226,8 @@ class Client:
         """
         route = await _Route.of(credentials, cluster=cluster)
         calls, streams = (
-            open_session(user_agent=user_agent, limit=limit, may_write=may_write),
-            open_session(user_agent=user_agent, limit=0, may_write=may_write),
+            transport(user_agent=user_agent, limit=limit, may_write=may_write),
+            transport(user_agent=user_agent, limit=0, may_write=may_write),
         )
         try:
             yield cls(
@@ -353,7 +355,9 @@ class Client:
         It asks for the list of API versions, which every authenticated user may read and nobody else.
         Raises Unauthorized, Forbidden (we are nobody to this server), ClusterUnreachable or another ApiError.
         """
-        await self._exchange(_Request(verb="get", method="GET", target="/api", plural="api"), monotonic() + timeout)
+        await self._exchange(
+            _Request(verb="get", method="GET", target="/api", plural="api"), anyio.current_time() + timeout
+        )
 
     @asynccontextmanager
     async def stream(self, path: str, params: Mapping[str, str], *, idle: float) -> AsyncIterator[Stream]:
@@ -436,7 +440,7 @@ class Client:
             raise ClusterUnreachable(self.cluster, f"{request}: the answer is no JSON: {data[:100]!r}") from error
 
     async def _send(self, request: _Request) -> bytes:
-        deadline = monotonic() + self._timeout
+        deadline = anyio.current_time() + self._timeout
         attempt = 0
         while True:
             try:
@@ -449,7 +453,7 @@ class Client:
                     attempt=attempt,
                     chance=random.random(),  # noqa: S311  # spreads retries, guards nothing
                 )
-                if wait is None or monotonic() + wait >= deadline or self._calls.closed:
+                if wait is None or anyio.current_time() + wait >= deadline or self._calls.closed:
                     raise
             await anyio.sleep(wait)
 
@@ -464,7 +468,7 @@ class Client:
             return await self._once(request, route, await _other_proof(route, proof, error), deadline)
 
     async def _proof_by(self, route: _Route, deadline: float) -> Proof:
-        with anyio.move_on_after(deadline - monotonic()):
+        with anyio.move_on_after(deadline - anyio.current_time()):
             return await route.identity.current()
         raise ClusterUnreachable(self.cluster, "no credentials in time")
 
@@ -478,8 +482,8 @@ class Client:
             account.status = str(response.status)
         return answer
 
-    async def _open(self, request: _Request, idle: float) -> aiohttp.ClientResponse:
-        deadline, route = monotonic() + self._timeout, self._route
+    async def _open(self, request: _Request, idle: float) -> Answer:
+        deadline, route = anyio.current_time() + self._timeout, self._route
         proof = route.identity.ready() or await self._proof_by(route, deadline)
         try:
             return await self._open_once(request, route, proof, idle=idle, deadline=deadline)
@@ -489,26 +493,28 @@ class Client:
 
     async def _open_once(
         self, request: _Request, route: _Route, proof: Proof, *, idle: float, deadline: float
-    ) -> aiohttp.ClientResponse:
+    ) -> Answer:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=idle)
         with self._accounted(request) as account, anyio.fail_after(_left(deadline)):
             response = await self._start(self._streams, request, route, proof, timeout=timeout)
             if response.status != 200:
-                async with response:
+                try:
                     _check(response, await response.read(), request)
+                finally:
+                    response.close()
                 raise ClusterUnreachable(self.cluster, f"watch: status {response.status} instead of a stream")
             account.status = str(response.status)
         return response
 
     def _start(
         self,
-        session: aiohttp.ClientSession,
+        session: Session,
         request: _Request,
         route: _Route,
         proof: Proof,
         *,
         timeout: aiohttp.ClientTimeout,
-    ) -> _RequestContextManager:
+    ) -> Asked:
         return session.request(
             request.method,
             URL(route.base + request.target, encoded=True),
@@ -572,10 +578,10 @@ _decode_head = msgspec.json.Decoder(_Head).decode
 
 
 def _left(deadline: float) -> float:
-    return max(0.001, deadline - monotonic())
+    return max(0.001, deadline - anyio.current_time())
 
 
-def _check(response: aiohttp.ClientResponse, answer: bytes, request: _Request) -> None:
+def _check(response: Answer, answer: bytes, request: _Request) -> None:
     if not 200 <= response.status < 300:
         raise error_from_answer(response.status, response.headers, answer, call=str(request))
 

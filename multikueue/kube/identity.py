@@ -5,7 +5,6 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from time import monotonic
 
 import anyio
 import anyio.to_thread
@@ -40,7 +39,7 @@ class Identity:
         tls: ssl.SSLContext | bool,
         *,
         cluster: str,
-        clock: Callable[[], float] = monotonic,
+        clock: Callable[[], float] = anyio.current_time,
     ) -> None:
         self._credentials, self._own_tls, self._cluster, self._clock = credentials, tls, cluster, clock
         self._lock = anyio.Lock()

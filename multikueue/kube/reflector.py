@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from time import monotonic
 from typing import Generic, NoReturn, Protocol, TypeVar
 
 import anyio
@@ -158,11 +157,11 @@ class Reflector(Generic[T]):
         self._received = False
         try:
             async with self._client.stream(self._path, self._query(), idle=self._idle) as stream:
-                opened = monotonic()
+                opened = anyio.current_time()
                 await self._follow(stream)
             if self._has_moved():
                 return
-            if not self._received and monotonic() - opened < _SETTLED:
+            if not self._received and anyio.current_time() - opened < _SETTLED:
                 raise _Broken("the server closed the watch at once")
         except Expired:
             self._version = ""
@@ -170,9 +169,9 @@ class Reflector(Generic[T]):
             raise
         except (ApiError, ClusterUnreachable, _Broken) as error:
             if opened is not None or isinstance(error, (Invalid, NotFound, ServerError)):
-                self._doubt_version(lived=monotonic() - opened if opened is not None else 0.0)
+                self._doubt_version(lived=anyio.current_time() - opened if opened is not None else 0.0)
             raise
-        self._doubt_version(lived=monotonic() - opened)
+        self._doubt_version(lived=anyio.current_time() - opened)
 
     def _query(self) -> dict[str, str]:
         query = {

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import aiohttp
 from aiohttp import hdrs
@@ -22,7 +23,19 @@ if TYPE_CHECKING:
     from aiohttp.abc import AbstractStreamWriter
     from aiohttp.connector import Connection
 
-__all__ = ["CONNECT_TIMEOUT", "NOT_SENT", "TRANSPORT_ERRORS", "USER_AGENT", "always", "explain", "open_session"]
+__all__ = [
+    "CONNECT_TIMEOUT",
+    "NOT_SENT",
+    "TRANSPORT_ERRORS",
+    "USER_AGENT",
+    "Answer",
+    "Asked",
+    "Session",
+    "Transport",
+    "always",
+    "explain",
+    "open_session",
+]
 
 USER_AGENT = f"multikueue/{__version__}"
 
@@ -58,12 +71,54 @@ delivered later, when a broken network is whole again and others have acted; the
 _QUESTIONS = ("/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/")
 
 
+class Content(Protocol):
+    async def readline(self) -> bytes: ...
+
+
+class Answer(Protocol):
+    """What we use of aiohttp's response."""
+
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    @property
+    def content(self) -> Content: ...
+
+    async def read(self) -> bytes: ...
+
+    def close(self) -> None: ...
+
+
+class Asked(Awaitable[Answer], AbstractAsyncContextManager[Answer], Protocol):
+    """A request that is on its way once it is awaited or entered. Leaving the block gives the connection back."""
+
+
+class Session(Protocol):
+    """What we use of aiohttp's session. It raises what aiohttp's does, and TRANSPORT_ERRORS only when no answer came."""
+
+    @property
+    def closed(self) -> bool: ...
+
+    def request(self, method: str, url: Any, **options: Any) -> Asked: ...
+
+    async def close(self) -> None: ...
+
+
+class Transport(Protocol):
+    """What carries requests: `open_session`, or a simulation of it."""
+
+    def __call__(self, *, user_agent: str, limit: int, may_write: Callable[[], bool]) -> Session: ...
+
+
 def always() -> bool:
     """There is nobody else who might write."""
     return True
 
 
-def open_session(*, user_agent: str, limit: int, may_write: Callable[[], bool] = always) -> aiohttp.ClientSession:
+def open_session(*, user_agent: str, limit: int, may_write: Callable[[], bool] = always) -> Session:
     """A session of at most `limit` connections (0: unlimited). To be closed by the caller.
 
     A request that is no GET raises NotLeading, unsent, if `may_write` says no when it is about to go out; reviews, which
@@ -79,7 +134,7 @@ def open_session(*, user_agent: str, limit: int, may_write: Callable[[], bool] =
     )
     # aiohttp would repeat any PUT and DELETE on a lost connection. What may be repeated is decided in `retry`.
     session._retry_connection = False
-    return session
+    return cast(Session, session)
 
 
 def _asking(may_write: Callable[[], bool]) -> type[aiohttp.ClientRequest]:

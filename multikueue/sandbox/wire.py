@@ -1,0 +1,126 @@
+"""What goes into a sandbox API server and what comes out, whatever carries it: HTTP, or a call in the same process."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+__all__ = ["JSON", "Json", "Object", "Refused", "Request", "Response", "User", "Watch", "status_body"]
+
+Json = Any
+"""What JSON decodes to."""
+
+Object = dict[str, Any]
+"""A Kubernetes object as JSON decodes it. Never changed once stored: a change makes a new one that shares the rest."""
+
+JSON = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who asks."""
+
+    name: str = "admin"
+    groups: tuple[str, ...] = ("system:masters", "system:authenticated")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One call. `path` is decoded and without query; of a query parameter given twice the last counts."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    content_type: str = JSON
+    accept: str = JSON
+    user: User = field(default_factory=User)
+    user_agent: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """An answer that is complete."""
+
+    status: int = 200
+    body: bytes = b""
+    content_type: str = JSON
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Watch:
+    """The answer to a watch: lines that come when there are any, each with its line end.
+
+    `feed` and `end` are the server's, the rest is the reader's. `wake` is called, if set, after each of the former.
+    """
+
+    content_type = JSON
+
+    def __init__(self) -> None:
+        self.lines: deque[bytes] = deque()
+        self.ended = False
+        self.wake: Callable[[], None] | None = None
+        self.on_close: Callable[[], None] | None = None
+
+    def feed(self, line: bytes) -> None:
+        self.lines.append(line)
+        if self.wake is not None:
+            self.wake()
+
+    def end(self) -> None:
+        """After the lines that are there already the stream ends; nothing comes any more."""
+        self.ended = True
+        if self.wake is not None:
+            self.wake()
+
+    def close(self) -> None:
+        """The reader is gone."""
+        self.ended = True
+        if self.on_close is not None:
+            self.on_close()
+            self.on_close = None
+
+
+class Refused(Exception):
+    """The server says no: a Kubernetes Status. `causes` are (reason, message, field)."""
+
+    def __init__(
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        *,
+        details: Mapping[str, Any] | None = None,
+        causes: Sequence[tuple[str, str, str]] = (),
+        retry_after: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code, self.reason, self.message = code, reason, message
+        self.details, self.causes, self.retry_after = dict(details or {}), tuple(causes), retry_after
+
+    def response(self) -> Response:
+        headers = {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
+        return Response(status=self.code, body=msgspec.json.encode(status_body(self)), headers=headers)
+
+
+def status_body(error: Refused) -> Object:
+    """The Status object of an error, as in an answer's body and in a watch's ERROR line."""
+    details = dict(error.details)
+    if error.causes:
+        details["causes"] = [{"reason": r, "message": m, "field": f} for r, m, f in error.causes]
+    if error.retry_after is not None:
+        details["retryAfterSeconds"] = error.retry_after
+    body = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": error.message,
+        "reason": error.reason,
+        "code": error.code,
+    }
+    return body | ({"details": details} if details else {})
