@@ -105,6 +105,11 @@ class Kubeconfig(_Part):
         return [(entry.name, entry.context or Context()) for entry in self.contexts or ()]
 
 
+msgspec.json.Decoder(Kubeconfig)
+"""msgspec learns a type when it is first used, and two threads that begin that at once end the process (a segmentation
+fault). Kubeconfigs are read in threads, several at a time when a manager starts: so it is learnt here."""
+
+
 def parse(data: bytes | Mapping[str, Any]) -> Kubeconfig:
     """A kubeconfig from YAML or JSON text, or from a tree of dicts.
 

@@ -108,6 +108,9 @@ class _ExecCredential(msgspec.Struct, gc=False, rename="camel"):
     status: _ExecStatus
 
 
+_decode_credential = msgspec.json.Decoder(_ExecCredential).decode
+
+
 def _utc_now() -> datetime:
     # The expiry of a real credential is a fact of the real world, whatever time a simulation may have.
     return datetime.now(UTC)  # noqa: TID251
@@ -171,7 +174,7 @@ class ExecPlugin:
 
     def _grant(self, command: str, stdout: bytes) -> Grant:
         try:
-            answer = msgspec.json.decode(stdout, type=_ExecCredential)
+            answer = _decode_credential(stdout)
         except msgspec.DecodeError as error:
             raise ConfigurationError(f"exec plugin {command}: its output is no ExecCredential: {error}") from None
         wanted, status = self.config["apiVersion"], answer.status

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from contextlib import suppress
 from typing import Any
 
@@ -286,3 +288,23 @@ async def test_a_file_of_any_shape_is_used_or_refused_with_words(tree: dict[str,
         assert found.server.startswith("https://")
         assert found.verify
         assert isinstance(found.token, FixedToken)
+
+
+MANY_AT_ONCE = """
+import sys, threading
+from multikueue.kube import kubeconfig
+sys.setswitchinterval(1e-6)
+barrier = threading.Barrier(8)
+def read():
+    barrier.wait()
+    kubeconfig.parse(b'{"clusters": [{"name": "x", "cluster": {"server": "https://x"}}]}')
+threads = [threading.Thread(target=read) for _ in range(8)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+"""
+
+
+def test_the_first_kubeconfigs_of_a_process_may_be_read_in_many_threads_at_once() -> None:
+    """It ended one process in five, with a segmentation fault."""
+    readers = [subprocess.Popen([sys.executable, "-c", MANY_AT_ONCE]) for _ in range(6)]
+    assert [reader.wait() for reader in readers] == [0] * len(readers)
