@@ -43,6 +43,10 @@ docs: $(READY) ## Write the tables of docs/settings.md anew
 test: $(READY) ## The fast tests: Python only, no cluster
 	@$(BIN)/pytest
 
+.PHONY: demo
+demo: $(READY) ## A manager and three simulated workers in one process, with jobs and drama (ARGS="..." for options)
+	@$(BIN)/multikueue demo $(ARGS)
+
 .PHONY: run
 run: $(READY) ## Run the manager against your kubeconfig (ARGS="..." for options)
 	@$(BIN)/multikueue run $(ARGS)
@@ -58,7 +62,7 @@ test-real: testbed ## The tests on real API servers and Kueue workers
 	@$(REAL)
 
 .PHONY: demo-real
-demo-real: testbed ## A manager and three Kueue workers on this machine, with jobs
+demo-real: testbed ## A manager and three real Kueue workers on this machine, with jobs
 	@$(BIN)/python -m testbed demo
 
 .PHONY: bench

@@ -1,9 +1,10 @@
 """The command line: words to settings, errors to exit codes, answers to tables; one file per noun.
 
-`run` starts the manager; `clusters` registers, shows, checks and removes workers, as `fleet` reads them; `workloads` tells
-what became of them, in the words of `story`. `connection` knows the options that choose a cluster, `output` how things are
-printed, `exit` how a command ends. Joining a worker is `controllers.registration`; nothing is decided here. A command
-imports what it needs when it runs: `--help` and `version` load no client and no settings.
+`run` starts the manager; `simulate` looks for faults of it; `clusters` registers, shows, checks and removes workers, as
+`fleet` reads them; `workloads` tells what became of them, in the words of `story`. `connection` knows the options that
+choose a cluster, `output` how things are printed, `exit` how a command ends. Joining a worker is
+`controllers.registration`; nothing is decided here. A command imports what it needs when it runs: `--help` and `version`
+load no client and no settings.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from collections.abc import Sequence
 import typer
 
 from multikueue.cli import clusters, strategies, workloads
+from multikueue.cli.demo import demo
 from multikueue.cli.exit import EPILOG, reported
 from multikueue.cli.output import Format, Output, print_document
 from multikueue.cli.run import run
+from multikueue.cli.simulate import simulate_faults
 
 __all__ = ["app", "main"]
 
@@ -32,6 +35,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(run)
+app.command()(demo)
+app.command()(simulate_faults)
 app.add_typer(clusters.app)
 app.add_typer(workloads.app)
 app.add_typer(strategies.app)
