@@ -1,0 +1,46 @@
+"""What the simulated parts of a cluster have in common: caches kept by watches, and a queue of keys to look at."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from anyio.abc import TaskGroup
+
+from multikueue.api.kinds import Kind
+from multikueue.kube.client import Client
+from multikueue.kube.reflector import Reflector
+from multikueue.runtime import Backoff
+from multikueue.store.cache import Cache
+
+__all__ = ["reflect", "retries"]
+
+_FIRST, _LONGEST = timedelta(milliseconds=200), timedelta(seconds=30)
+
+
+def retries(rng: random.Random) -> Backoff:
+    """The back-off of a key that failed."""
+    return Backoff(first=_FIRST, cap=_LONGEST, draw=rng.random)
+
+
+async def reflect(
+    tasks: TaskGroup, client: Client, caches: Sequence[tuple[Kind[Any], Cache[Any]]], *, rng: random.Random
+) -> None:
+    """Keep each cache equal to its collection for as long as the task group lasts; returns once all have been filled."""
+    reflectors = [
+        Reflector(client, kind, cache, on_state=_ignore, jitter=rng.random, idle=_IDLE) for kind, cache in caches
+    ]
+    for reflector in reflectors:
+        tasks.start_soon(reflector.run)
+    for reflector in reflectors:
+        await reflector.synced.wait()
+
+
+_IDLE = 600.0
+"""Seconds of silence after which a watch is taken for dead: more than any watch may last, for here is no network."""
+
+
+def _ignore(_stands: bool, _why: str) -> None:
+    pass
