@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import random
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from time import monotonic
@@ -51,7 +51,6 @@ FIELD_MANAGER = "multikueue"
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
-JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 _OURS = f"?fieldManager={FIELD_MANAGER}"
@@ -269,11 +268,6 @@ class Client:
         """Lists are replaced whole, so name `metadata.resourceVersion` where another's entries must survive."""
         return await self._patch(kind, key, _bytes(body), MERGE_PATCH, subresource=subresource)
 
-    async def json_patch(
-        self, kind: Kind[T], key: ObjectKey, operations: bytes | Sequence[Mapping[str, Any]], *, subresource: str = ""
-    ) -> T:
-        return await self._patch(kind, key, _bytes(operations), JSON_PATCH, subresource=subresource)
-
     async def apply(
         self, kind: Kind[T], key: ObjectKey, body: Body, *, manager: str, force: bool, subresource: str = ""
     ) -> T:
@@ -281,20 +275,6 @@ class Client:
         query = f"?fieldManager={quote(manager, safe='')}&force={'true' if force else 'false'}"
         return await self._patch(
             kind, key, _bytes(body), APPLY_PATCH, subresource=subresource, query=query, verb="apply"
-        )
-
-    async def replace(self, kind: Kind[T], key: ObjectKey, body: Body, *, subresource: str = "") -> T:
-        target = _path(kind, key, subresource) + _OURS
-        return await self._object(
-            kind,
-            _Request(
-                verb="update",
-                method="PUT",
-                target=target,
-                plural=kind.plural,
-                subresource=subresource,
-                body=_bytes(body),
-            ),
         )
 
     async def delete(
@@ -590,7 +570,7 @@ def _payload(body: bytes) -> bytes | io.BytesIO | None:
     return (body if len(body) < _LARGE else io.BytesIO(body)) if body else None
 
 
-def _bytes(body: bytes | Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> bytes:
+def _bytes(body: Body) -> bytes:
     return body if isinstance(body, bytes) else encode(body)
 
 

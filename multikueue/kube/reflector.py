@@ -14,7 +14,6 @@ from typing import Generic, NoReturn, Protocol, TypeVar
 
 import anyio
 import anyio.lowlevel
-from anyio.abc import TaskStatus
 
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import Object, ObjectKey
@@ -54,6 +53,9 @@ class Sink(Protocol[T_contra]):
 
     @property
     def unreadable(self) -> set[ObjectKey]: ...
+
+    def expect_list(self) -> None:
+        """A list is asked for: what others tell the sink from now on may be newer than what the list says."""
 
     def replace(self, items: Sequence[T_contra], version: int, /) -> None:
         """The whole collection as of the resource version: what is missing is gone. The sink finds the differences."""
@@ -107,16 +109,13 @@ class Reflector(Generic[T]):
         self._received = False
         self._pause = anyio.CancelScope()
 
-    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> NoReturn:
-        """Reflect until cancelled; `task_status` is started when the sink has been filled for the first time.
-
-        Errors of cluster and server never leave it; an error of the sink does.
-        """
+    async def run(self) -> NoReturn:
+        """Reflect until cancelled. Errors of cluster and server never leave it; an error of the sink does."""
         while True:
             fresh = not self._version or self._has_moved()
             try:
                 if fresh:
-                    await self._list(task_status)
+                    await self._list()
                 if not self._has_moved():
                     await self._watch(fresh=fresh)
             except (ApiError, ClusterUnreachable, InvalidObject, _Broken) as error:
@@ -134,8 +133,9 @@ class Reflector(Generic[T]):
         """Whether the client speaks with another server since we listed: a version means nothing there."""
         return self._route is not self._client.route
 
-    async def _list(self, task_status: TaskStatus[None]) -> None:
+    async def _list(self) -> None:
         self._route = self._client.route
+        self._sink.expect_list()
         page = await self._client.list(
             self._kind, namespace=self._namespace, label_selector=self._label_selector, page=self._page
         )
@@ -147,9 +147,7 @@ class Reflector(Generic[T]):
         self._sink.unreadable.update(page.undecodable)
         self._sink.replace(tuple(found.values()), int(version) if version.isdecimal() else 0)
         self._known, self._version = found, version
-        if not self.synced.is_set():
-            self.synced.set()
-            task_status.started()
+        self.synced.set()
 
     async def _watch(self, *, fresh: bool) -> None:
         """Follow the collection from the version we have; returns at the normal end of a watch."""

@@ -37,13 +37,7 @@ class _Guarded(msgspec.Struct, gc=False):
     preconditions: _Preconditions | None = None
 
 
-class _Operation(msgspec.Struct, gc=False):
-    op: str = ""
-    path: str = ""
-
-
 _decode_guarded = msgspec.json.Decoder(_Guarded).decode
-_decode_operations = msgspec.json.Decoder(list[_Operation]).decode
 
 
 def is_repeatable(method: str, body: bytes) -> bool:
@@ -53,7 +47,7 @@ def is_repeatable(method: str, body: bytes) -> bool:
     if method == "POST" or not body:
         return False
     try:
-        return _tests_version(body) if body.lstrip()[:1] == b"[" else _names_version(body)
+        return _names_version(body)
     except msgspec.DecodeError:
         return False
 
@@ -64,13 +58,6 @@ def _names_version(body: bytes) -> bool:
         return True
     wanted = guarded.preconditions
     return wanted is not None and bool(wanted.uid or wanted.resource_version)
-
-
-def _tests_version(body: bytes) -> bool:
-    return any(
-        operation.op in ("test", "replace") and operation.path == "/metadata/resourceVersion"
-        for operation in _decode_operations(body)
-    )
 
 
 def wait_before_retry(failure: MultiKueueError, *, repeatable: bool, attempt: int, chance: float) -> float | None:

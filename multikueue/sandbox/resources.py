@@ -40,7 +40,9 @@ class Resource:
     `custom` tells kinds made by a CustomResourceDefinition from built-in ones: no strategic merge patch for them,
     validation, pruning and defaulting by the schema, generation counted by it all but metadata and status.
     `served` may be false for a version that is only stored. `selectable` are field paths for field selectors besides
-    metadata.name and metadata.namespace.
+    metadata.name and metadata.namespace. `scale` has the field paths behind the subresource of that name: the size wanted,
+    the size that is, and a selector (empty for none). `kept_with` is the group whose resource of the same plural keeps
+    the objects, in its own form, if that is not this one.
     """
 
     group: str
@@ -57,19 +59,23 @@ class Resource:
     schema: Mapping[str, Any] = field(default_factory=dict)
     columns: tuple[Column, ...] = ()
     selectable: tuple[str, ...] = ()
+    scale: tuple[str, str, str] | None = None
+    kept_with: str | None = None
 
-    @property
-    def api_version(self) -> str:
-        return str(GroupVersion(self.group, self.version))
+    api_version: str = field(init=False, repr=False, compare=False)
+    """Group and version."""
+    storage: str = field(init=False, repr=False, compare=False)
+    """What all versions of it have in common: where its objects are kept."""
+
+    def __post_init__(self) -> None:
+        # Asked for several times in each request, so made once.
+        object.__setattr__(self, "api_version", str(GroupVersion(self.group, self.version)))
+        kept = self.group if self.kept_with is None else self.kept_with
+        object.__setattr__(self, "storage", f"{self.plural}.{kept}")
 
     @property
     def list_kind(self) -> str:
         return f"{self.kind}List"
-
-    @property
-    def storage(self) -> str:
-        """What all versions of it have in common: where its objects are kept."""
-        return f"{self.plural}.{self.group}"
 
 
 class Registry:
@@ -77,6 +83,7 @@ class Registry:
 
     def __init__(self, resources: tuple[Resource, ...]) -> None:
         self._resources: dict[tuple[str, str, str], Resource] = {}
+        self._stored: dict[tuple[str, str], Resource] = {}
         self.generation = 0
         """Goes up with each change, for whoever keeps something derived from it."""
         for resource in resources:
@@ -85,16 +92,24 @@ class Registry:
     def add(self, resource: Resource) -> None:
         """Serve it; in the place of one with the same group, version and plural."""
         self._resources[resource.group, resource.version, resource.plural] = resource
+        first = self._stored.setdefault((resource.group, resource.plural), resource)
+        if first.version == resource.version:
+            self._stored[resource.group, resource.plural] = resource
         self.generation += 1
 
     def remove(self, group: str, plural: str) -> None:
         """Serve no version of it any more."""
         for key in [k for k in self._resources if (k[0], k[2]) == (group, plural)]:
             del self._resources[key]
+        self._stored.pop((group, plural), None)
         self.generation += 1
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
         return self._resources.get((group, version, plural))
+
+    def stored(self, resource: Resource) -> Resource:
+        """The version in which its objects are kept: the first that was added."""
+        return self._stored.get((resource.group, resource.plural), resource)
 
     def of_kind(self, group: str, kind: str) -> Resource | None:
         """Some version of a kind: the first that was added."""

@@ -26,6 +26,7 @@ class User:
 
     name: str = "admin"
     groups: tuple[str, ...] = ("system:masters", "system:authenticated")
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +98,11 @@ class Refused(Exception):
         details: Mapping[str, Any] | None = None,
         causes: Sequence[tuple[str, str, str]] = (),
         retry_after: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(message)
         self.code, self.reason, self.message = code, reason, message
+        self.metadata = dict(metadata or {})
         self.details, self.causes, self.retry_after = dict(details or {}), tuple(causes), retry_after
 
     def response(self) -> Response:
@@ -111,16 +114,17 @@ def status_body(error: Refused) -> Object:
     """The Status object of an error, as in an answer's body and in a watch's ERROR line."""
     details = dict(error.details)
     if error.causes:
-        details["causes"] = [{"reason": r, "message": m, "field": f} for r, m, f in error.causes]
+        causes = ({"reason": r, "message": m, "field": f} for r, m, f in error.causes)
+        details["causes"] = [{key: text for key, text in cause.items() if text} for cause in causes]
     if error.retry_after is not None:
         details["retryAfterSeconds"] = error.retry_after
-    body = {
+    return {
         "kind": "Status",
         "apiVersion": "v1",
-        "metadata": {},
+        "metadata": error.metadata,
         "status": "Failure",
         "message": error.message,
-        "reason": error.reason,
+        **({"reason": error.reason} if error.reason else {}),
+        **({"details": details} if details else {}),
         "code": error.code,
     }
-    return body | ({"details": details} if details else {})

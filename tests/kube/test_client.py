@@ -93,11 +93,6 @@ async def test_get_answers_the_object() -> None:
             id="merge patch of the status",
         ),
         pytest.param(
-            lambda c: c.json_patch(JOBS, A, [{"op": "remove", "path": "/a"}]),
-            ("PATCH", "/apis/batch/v1/namespaces/ns/jobs/a?fieldManager=multikueue", "application/json-patch+json"),
-            id="JSON patch",
-        ),
-        pytest.param(
             lambda c: c.apply(JOBS, A, {"a": 1}, manager="kueue admission", force=True, subresource="status"),
             (
                 "PATCH",
@@ -105,11 +100,6 @@ async def test_get_answers_the_object() -> None:
                 "application/apply-patch+yaml",
             ),
             id="apply",
-        ),
-        pytest.param(
-            lambda c: c.replace(JOBS, A, {"a": 1}),
-            ("PUT", "/apis/batch/v1/namespaces/ns/jobs/a?fieldManager=multikueue", "application/json"),
-            id="replace",
         ),
         pytest.param(
             lambda c: c.request("POST", "/version", body=b"{}", params={"dryRun": "All", "x": "a b"}),
@@ -307,8 +297,6 @@ async def test_it_ends_after_two_retries() -> None:
         pytest.param(lambda c: c.create(JOBS, "ns", VERSIONED), 1, id="create"),
         pytest.param(lambda c: c.merge_patch(JOBS, A, {"spec": {}}), 1, id="patch of whatever is there"),
         pytest.param(lambda c: c.merge_patch(JOBS, A, VERSIONED), 2, id="patch of a version"),
-        pytest.param(lambda c: c.replace(JOBS, A, {"spec": {}}), 1, id="replacement of whatever is there"),
-        pytest.param(lambda c: c.replace(JOBS, A, VERSIONED), 2, id="replacement of a version"),
         pytest.param(lambda c: c.delete(JOBS, A), 1, id="delete of a name"),
         pytest.param(lambda c: c.delete(JOBS, A, uid="u"), 2, id="delete of an object"),
     ],

@@ -24,9 +24,7 @@ Write = Callable[[Client], Awaitable[Any]]
 WRITES: list[Any] = [
     pytest.param(lambda c: c.create(JOBS, "ns", job("a")), id="create"),
     pytest.param(lambda c: c.merge_patch(JOBS, KEY, {"metadata": {"resourceVersion": "1"}}), id="merge patch"),
-    pytest.param(lambda c: c.json_patch(JOBS, KEY, []), id="JSON patch"),
     pytest.param(lambda c: c.apply(JOBS, KEY, {}, manager="m", force=True), id="apply"),
-    pytest.param(lambda c: c.replace(JOBS, KEY, job("a")), id="replace"),
     pytest.param(lambda c: c.delete(JOBS, KEY), id="delete"),
     pytest.param(lambda c: c.request("POST", "/api/v1/namespaces", body=b"x" * 2**21), id="a large body"),
 ]

@@ -42,6 +42,10 @@ class Seen:
         self.unreadable: set[ObjectKey] = set()
         self.versions: dict[str, int] = {}
         self.told: list[str] = []
+        self.expected = 0
+
+    def expect_list(self) -> None:
+        self.expected += 1
 
     def replace(self, items: Sequence[Job], version: int, /) -> None:
         self.versions = {item.key.name: item.version for item in items}
@@ -155,6 +159,7 @@ async def test_nothing_is_handed_over_before_the_last_page() -> None:
     async with running(*pages, page=1) as run:
         await run.until(lambda: (True, "") in run.states)
     assert run.sink.told == ["replace 11"]
+    assert run.sink.expected == 2, "each time before it asked"
     assert run.sink.versions == {"a": 1, "b": 1}
 
 
@@ -163,8 +168,8 @@ async def test_readiness_is_told_once_the_sink_is_filled() -> None:
         sink = Seen()
         reflector = Reflector(client, JOBS, sink, on_state=lambda _ok, _why: None)
         assert not reflector.synced.is_set()
-        await tasks.start(reflector.run)
-        assert reflector.synced.is_set()
+        tasks.start_soon(reflector.run)
+        await reflector.synced.wait()
         assert sink.versions == {"a": 1}
         tasks.cancel_scope.cancel()
 

@@ -1,0 +1,99 @@
+"""A certificate authority in memory: for the servers, and for users who prove themselves by a certificate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from ipaddress import ip_address
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+__all__ = ["Authority", "Certificate"]
+
+# TLS checks certificates by the clock on the wall, whatever time it is in the sandbox.
+_NOT_BEFORE = datetime(2020, 1, 1, tzinfo=UTC)
+_NOT_AFTER = datetime(2120, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """A certificate and its key, PEM each."""
+
+    certificate: bytes
+    key: bytes
+
+
+class Authority:
+    """Issues certificates; `pem` is what to trust."""
+
+    def __init__(self, name: str = "multikueue-sandbox-ca") -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = _subject(name, ())
+        self._certificate = (
+            self._builder(self._name, self._key.public_key())
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(_signs_certificates(), critical=True)
+            .sign(self._key, hashes.SHA256())
+        )
+        self.pem = self._certificate.public_bytes(Encoding.PEM)
+
+    def issue(self, name: str, *hosts: str, groups: tuple[str, ...] = ()) -> Certificate:
+        """A certificate for the hosts (names or addresses); as a client's it means user `name` in `groups`."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        issuer_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        builder = (
+            self._builder(_subject(name, groups), key.public_key())
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(issuer_key, critical=False)
+            .add_extension(
+                x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
+                critical=False,
+            )
+        )
+        if hosts:
+            builder = builder.add_extension(
+                x509.SubjectAlternativeName([_host(each) for each in hosts]), critical=False
+            )
+        certificate = builder.sign(self._key, hashes.SHA256())
+        pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        return Certificate(certificate.public_bytes(Encoding.PEM), pem)
+
+    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+        return x509.CertificateBuilder(
+            issuer_name=self._name,
+            subject_name=subject,
+            public_key=key,
+            serial_number=x509.random_serial_number(),
+            not_valid_before=_NOT_BEFORE,
+            not_valid_after=_NOT_AFTER,
+        ).add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+
+
+def _signs_certificates() -> x509.KeyUsage:
+    return x509.KeyUsage(
+        key_cert_sign=True,
+        crl_sign=True,
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _subject(name: str, groups: tuple[str, ...]) -> x509.Name:
+    organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
+    return x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
