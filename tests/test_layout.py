@@ -26,6 +26,16 @@ ELSEWHERE: dict[str, str] = {
     "multikueue/dispatch/group.py": "dispatch/test_decide.py",
     "multikueue/dispatch/phases.py": "dispatch/test_decide.py",
     "multikueue/dispatch/remote.py": "dispatch/test_decide.py",
+    "multikueue/sandbox/answers.py": "sandbox/test_reads.py",
+    "multikueue/sandbox/calls.py": "sandbox/test_writes.py",
+    "multikueue/sandbox/conversion.py": "sandbox/test_builtins.py",
+    "multikueue/sandbox/core_rules.py": "sandbox/test_builtins.py",
+    "multikueue/sandbox/group_rules.py": "sandbox/test_builtins.py",
+    "multikueue/sandbox/job_status.py": "sandbox/test_job_rules.py",
+    "multikueue/sandbox/places.py": "sandbox/test_writes.py",
+    "multikueue/sandbox/selection.py": "sandbox/test_reads.py",
+    "multikueue/sandbox/server.py": "sandbox/test_cluster.py",
+    "multikueue/sandbox/subresources.py": "sandbox/test_api.py",
 }
 """Modules that are tested through another one, on purpose: module to the file that tests it."""
 

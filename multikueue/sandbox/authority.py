@@ -8,8 +8,13 @@ from ipaddress import ip_address
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 __all__ = ["Authority", "Certificate"]
@@ -17,6 +22,8 @@ __all__ = ["Authority", "Certificate"]
 # TLS checks certificates by the clock on the wall, whatever time it is in the sandbox.
 _NOT_BEFORE = datetime(2020, 1, 1, tzinfo=UTC)
 _NOT_AFTER = datetime(2120, 1, 1, tzinfo=UTC)
+
+_Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +35,15 @@ class Certificate:
 
 
 class Authority:
-    """Issues certificates; `pem` is what to trust."""
+    """Issues certificates; `pem` is what to trust. A new one, unless a `given` one is to be used."""
 
-    def __init__(self, name: str = "multikueue-sandbox-ca") -> None:
-        self._key = ec.generate_private_key(ec.SECP256R1())
+    def __init__(self, name: str = "multikueue-sandbox-ca", *, given: Certificate | None = None) -> None:
+        self._key: _Key = ec.generate_private_key(ec.SECP256R1()) if given is None else _key(given)
         self._name = _subject(name, ())
         self._certificate = (
-            self._builder(self._name, self._key.public_key())
-            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-            .add_extension(_signs_certificates(), critical=True)
-            .sign(self._key, hashes.SHA256())
+            self._signed_by_itself() if given is None else x509.load_pem_x509_certificate(given.certificate)
         )
+        self._name = self._certificate.subject
         self.pem = self._certificate.public_bytes(Encoding.PEM)
 
     def issue(self, name: str, *hosts: str, groups: tuple[str, ...] = ()) -> Certificate:
@@ -62,7 +67,17 @@ class Authority:
         pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         return Certificate(certificate.public_bytes(Encoding.PEM), pem)
 
-    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    def _signed_by_itself(self) -> x509.Certificate:
+        return (
+            self._builder(self._name, self._key.public_key())
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(_signs_certificates(), critical=True)
+            .sign(self._key, hashes.SHA256())
+        )
+
+    def _builder(
+        self, subject: x509.Name, key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey
+    ) -> x509.CertificateBuilder:
         return x509.CertificateBuilder(
             issuer_name=self._name,
             subject_name=subject,
@@ -71,6 +86,13 @@ class Authority:
             not_valid_before=_NOT_BEFORE,
             not_valid_after=_NOT_AFTER,
         ).add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+
+
+def _key(given: Certificate) -> _Key:
+    key = load_pem_private_key(given.key, None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
+        raise TypeError("the key of the authority is neither one of an elliptic curve nor RSA")
+    return key
 
 
 def _signs_certificates() -> x509.KeyUsage:

@@ -21,9 +21,9 @@ class State(Enum):
     RESET = "reset"
     """Connections break: the request may have arrived or not, and no answer comes."""
     HANG = "hang"
-    """Nothing arrives and nothing is said; what waits then is never delivered, as we close connections hard."""
+    """Nothing arrives and nothing is said. Who still waits when the link is up again is served then, late."""
     MUTE = "mute"
-    """Requests arrive and are carried out; no answer comes."""
+    """Requests arrive and are carried out; answers come when the link is up again, to who still waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,6 @@ class Fate:
     refused: bool = False
     arrives: bool = True
     returns: bool = True
-    hangs: bool = False
     answer: Response | None = None
 
 
@@ -77,7 +76,13 @@ class Link:
     """Who is called when the state changes or connections break: the open streams."""
 
     @property
+    def deaf(self) -> bool:
+        """Whether nothing arrives now."""
+        return self.state is State.HANG
+
+    @property
     def silent(self) -> bool:
+        """Whether nothing is answered now."""
         return self.state in (State.HANG, State.MUTE)
 
     def become(self, state: State) -> None:
@@ -101,10 +106,6 @@ class Link:
                 return Fate(there=self._way(), refused=True)
             case State.RESET:
                 return Fate(there=self._way(), arrives=self.rng.random() < 0.5, returns=False)
-            case State.HANG:
-                return Fate(arrives=False, returns=False, hangs=True)
-            case State.MUTE:
-                return Fate(there=self._way(), returns=False, hangs=True)
         return self._fate_in_weather(request)
 
     def line_delay(self) -> float | None:

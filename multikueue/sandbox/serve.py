@@ -13,15 +13,15 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import anyio
 import yaml
+from anyio.abc import TaskGroup
 
-from multikueue.kube.client import Client
-from multikueue.kube.credentials import from_kubeconfig
 from multikueue.runtime.clock import Clock, SystemClock
 from multikueue.sandbox import definitions
 from multikueue.sandbox.audit import Log
@@ -29,9 +29,9 @@ from multikueue.sandbox.authority import Authority
 from multikueue.sandbox.cluster import Cluster
 from multikueue.sandbox.gate import Gate
 from multikueue.sandbox.http import Face
-from multikueue.sandbox.jobs import JobRunner
-from multikueue.sandbox.kueue import SimulatedKueue
+from multikueue.sandbox.programs import KueueProgram, Program, job_runner
 from multikueue.sandbox.rbac import MASTERS
+from multikueue.sandbox.storage import Revisions
 from multikueue.sandbox.wire import Object
 
 __all__ = ["DEFINITIONS", "MANAGER", "USERS", "Plan", "Sandbox", "Served"]
@@ -61,7 +61,9 @@ class Plan:
     """What to serve: a manager, and workers called `worker1`, `worker2`, ...
 
     With `port` the manager has that port, the workers those after it. `kueue` runs a simulated Kueue on each worker,
-    `jobs` what stands for kube-controller-manager and nodes there. `seed` makes names and UIDs the same each time.
+    `jobs` what stands for kube-controller-manager and nodes there; pods run for `job_lasts`, unless annotations of their job
+    say otherwise. `seed` makes names and UIDs the same each time. With
+    `one_store` resource versions tell what came first across all clusters, as over one etcd.
     """
 
     workers: int = 3
@@ -72,43 +74,66 @@ class Plan:
     definitions: tuple[str, ...] = ("kueue",)
     kueue: bool = False
     jobs: bool = False
+    job_lasts: timedelta | None = None
     seed: int | None = None
     history: int = 10_000
+    one_store: bool = False
 
     @property
     def names(self) -> list[str]:
         return [MANAGER, *(f"worker{number}" for number in range(1, self.workers + 1))]
 
 
-class Served:
-    """One cluster and its face. The folder has a kubeconfig per user (`USER.kubeconfig`) and `audit.log`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shared:
+    """What the clusters of a sandbox have in common."""
 
-    def __init__(self, name: str, plan: Plan, *, port: int, authority: Authority, clock: Clock, folder: Path) -> None:
+    plan: Plan
+    authority: Authority
+    clock: Clock
+    folder: Path
+    revisions: Revisions | None
+
+
+class Served:
+    """One cluster and its face. The folder has a kubeconfig per user (`USER.kubeconfig`) and `audit.log`.
+
+    `kueue` and `jobs` are programs beside it; they run when they are started.
+    """
+
+    def __init__(
+        self, name: str, shared: _Shared, *, port: int = 0, definitions: tuple[str, ...] | None = None
+    ) -> None:
+        plan, clock = shared.plan, shared.clock
         seed = secrets.randbits(64) if plan.seed is None else f"{plan.seed}/{name}"
         self.rng = random.Random(seed)  # noqa: S311  # for names; whoever may call a loopback port is let in by token
-        self.name, self.folder, self._plan, self._clock = name, folder, plan, clock
+        self.name, self.folder, self._plan = name, shared.folder / name, plan
         self.cluster = Cluster(
             name,
             now=clock.now,
             rng=self.rng,
-            definitions=[each for chosen in plan.definitions for each in DEFINITIONS[chosen]()],
             rbac=plan.rbac,
             history=plan.history,
+            revisions=shared.revisions,
         )
+        self._defined: set[str] = set()
+        self.define(*(plan.definitions if definitions is None else definitions))
         for user, groups in plan.users.items():
             self.cluster.users.add(user, *groups, token=f"{name}-{user}-{self.rng.randbytes(8).hex()}")
-        folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         self._log = Log(self.audit)
         self.face = Face(
             Gate(self.cluster.api, self.cluster.authorizer),
             self.cluster.users,
-            authority=authority,
+            authority=shared.authority,
             now=clock.now,
             name=name,
             host=plan.host,
             port=port,
             record=self._log,
         )
+        self.kueue = KueueProgram(self.cluster, self.face.kubeconfig, clock=clock, rng=self.rng)
+        self.jobs: Program = job_runner(self.face.kubeconfig, clock=clock, rng=self.rng, lasts=plan.job_lasts)
 
     @property
     def audit(self) -> Path:
@@ -128,6 +153,14 @@ class Served:
             "kubeconfigs": {user: str(self.kubeconfig(user)) for user in self._plan.users},
         }
 
+    def define(self, *sets: str) -> None:
+        """Install these sets of definitions, each once. Raises KeyError for one that is not known."""
+        for name in sets:
+            definitions = DEFINITIONS[name]
+            if name not in self._defined:
+                self._defined.add(name)
+                self.cluster.install(definitions())
+
     async def start(self) -> None:
         """Listens, and writes the kubeconfigs. Raises OSError."""
         await self.face.start()
@@ -135,23 +168,10 @@ class Served:
             config = yaml.safe_dump(self.face.kubeconfig(user), sort_keys=False)
             await anyio.Path(self.kubeconfig(user)).write_text(config)
 
-    async def simulate(self, stack: AsyncExitStack) -> None:
-        """Starts the programs that the plan wants here; they end with the stack. They go through the face, like others."""
-        tasks = await stack.enter_async_context(anyio.create_task_group())
-        stack.callback(tasks.cancel_scope.cancel)
-        if self._plan.kueue:
-            kueue = SimulatedKueue(await self._client(stack, "kueue"), now=self._clock.now, rng=self.rng)
-            await tasks.start(kueue.run)
-        if self._plan.jobs:
-            client = await self._client(stack, "controller-manager")
-            await tasks.start(JobRunner(client, now=self._clock.now, rng=self.rng, pods=True).run)
-
-    async def _client(self, stack: AsyncExitStack, user: str) -> Client:
-        credentials = await from_kubeconfig(self.face.kubeconfig(user))
-        return await stack.enter_async_context(Client.connect(credentials, cluster=self.name, user_agent=user))
-
     async def close(self) -> None:
         """Stops serving, for good."""
+        await self.kueue.stop()
+        await self.jobs.stop()
         await self.face.stop()
         self.cluster.close()
         await self.cluster.admission.aclose()
@@ -161,21 +181,24 @@ class Served:
 class Sandbox(Mapping[str, Served]):
     """The clusters of a plan by name, the manager first, served for as long as the block lasts."""
 
-    def __init__(self, plan: Plan, *, folder: Path, clock: Clock | None = None) -> None:
-        clock, authority = clock or SystemClock(), Authority()
+    def __init__(
+        self, plan: Plan, *, folder: Path, clock: Clock | None = None, authority: Authority | None = None
+    ) -> None:
+        """`authority` issues the certificates of the servers, and vouches for users with one; by default a new one."""
         self.plan = plan
+        self._shared = _Shared(
+            plan=plan,
+            authority=authority or Authority(),
+            clock=clock or SystemClock(),
+            folder=folder,
+            revisions=Revisions() if plan.one_store else None,
+        )
         self._served = {
-            name: Served(
-                name,
-                plan,
-                port=plan.port + index if plan.port else 0,
-                authority=authority,
-                clock=clock,
-                folder=folder / name,
-            )
+            name: Served(name, self._shared, port=plan.port + index if plan.port else 0)
             for index, name in enumerate(plan.names)
         }
         self._stack = AsyncExitStack()
+        self._tasks: TaskGroup | None = None
 
     def __getitem__(self, name: str) -> Served:
         return self._served[name]
@@ -186,15 +209,36 @@ class Sandbox(Mapping[str, Served]):
     def __len__(self) -> int:
         return len(self._served)
 
+    async def add(self, name: str, *, port: int = 0, definitions: tuple[str, ...] | None = None) -> Served:
+        """One more cluster, with these sets of definitions or with the plan's. Raises OSError, KeyError, ValueError."""
+        if name in self._served:
+            raise ValueError(f"there is a cluster {name}")
+        served = Served(name, self._shared, port=port, definitions=definitions)
+        await self._serve(served)
+        self._served[name] = served
+        return served
+
+    async def run(self, program: Program) -> None:
+        """Start a program of one of the clusters; it ends with the sandbox."""
+        assert self._tasks is not None, "use it with `async with`"
+        await program.start(self._tasks)
+
+    async def _serve(self, served: Served) -> None:
+        self._stack.push_async_callback(served.close)
+        await served.start()
+
     async def __aenter__(self) -> Self:
-        async with AsyncExitStack() as stack:
+        async with AsyncExitStack() as self._stack:
             for served in self.values():
-                stack.push_async_callback(served.close)
-                await served.start()
+                await self._serve(served)
+            self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
+            self._stack.callback(self._tasks.cancel_scope.cancel)
             for name, served in self.items():
-                if name != MANAGER and (self.plan.kueue or self.plan.jobs):
-                    await served.simulate(stack)
-            self._stack = stack.pop_all()
+                if name != MANAGER and self.plan.kueue:
+                    await self.run(served.kueue)
+                if name != MANAGER and self.plan.jobs:
+                    await self.run(served.jobs)
+            self._stack = self._stack.pop_all()
         return self
 
     async def __aexit__(

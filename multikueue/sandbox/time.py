@@ -1,24 +1,29 @@
 """Virtual time: an event loop whose clock stands still while anything happens and jumps when nothing does.
 
 A day passes in the time its events take, and the same program does the same things in the same order each time.
+What runs on the loop may be parted into processes, of which each can be stopped for a while, as by SIGSTOP.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from contextvars import Context, ContextVar
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar, cast
+from heapq import heappop, heappush
+from typing import Any, TypeVar, TypeVarTuple, Unpack, cast
 
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
 from anyio._backends._asyncio import CancelScope
 
-__all__ = ["EPOCH", "NothingLeft", "VirtualClock", "VirtualLoop", "run"]
+__all__ = ["EPOCH", "NothingLeft", "VirtualClock", "VirtualLoop", "process", "run", "the_loop"]
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 """When each world begins."""
@@ -28,28 +33,99 @@ class NothingLeft(Exception):
     """Every task waits for another one: nothing will ever happen again."""
 
 
+_process: ContextVar[str] = ContextVar("process", default="")
+
+
+@contextmanager
+def process(name: str) -> Iterator[None]:
+    """Tasks that are begun in this block belong to the process of that name, and so do theirs."""
+    token = _process.set(name)
+    try:
+        yield
+    finally:
+        _process.reset(token)
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
-    """An event loop without files, sockets and threads; its own selector, which passes the time instead of waiting."""
+    """An event loop without files, sockets and threads, which passes the time instead of waiting.
+
+    Nothing of a process that is stopped happens until it goes on: then what is due by that time happens at once.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._passed = 0.0
-        self._selector = self
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._count = 0
+        self._stopped: dict[str, deque[asyncio.Handle]] = {}
+        # Those of the base class, which says nothing of them to a type checker.
+        self._ready: deque[asyncio.Handle]
+        self._stopping: bool
 
     def time(self) -> float:
         return self._passed
 
-    def select(self, timeout: float | None) -> tuple[()]:
-        if timeout is None:
-            raise NothingLeft("every task waits, and no timer is set")
-        self._passed += max(0.0, timeout)
-        return ()
+    def stop_process(self, name: str) -> None:
+        self._stopped.setdefault(name, deque())
+
+    def continue_process(self, name: str) -> None:
+        self._ready.extend(self._stopped.pop(name, ()))
+
+    def call_later(
+        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._passed + delay, callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """The base class's, on a heap that compares no handles: that would take longer than all the rest. Of what is due
+        at the same instant, what was asked for first comes first."""
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        self._count += 1
+        heappush(self._timers, (when, self._count, handle))
+        return handle
+
+    def _run_once(self) -> None:
+        """The base class's, without what it does for files and threads."""
+        ready, timers = self._ready, self._timers
+        while timers and timers[0][2]._cancelled:
+            heappop(timers)
+        if not ready and not self._stopping:
+            if not timers:
+                raise NothingLeft("every task waits, and no timer is set")
+            self._passed = max(self._passed, timers[0][0])
+        now = self._passed
+        while timers and timers[0][0] <= now:
+            ready.append(heappop(timers)[2])
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if handle._cancelled or (self._stopped and self._is_held(handle)):
+                continue
+            handle._run()
+
+    def _is_held(self, handle: asyncio.Handle) -> bool:
+        held = self._stopped.get(handle._context.get(_process, ""))  # type: ignore[attr-defined]  # asyncio's own
+        if held is not None:
+            held.append(handle)
+        return held is not None
+
+    def _timer_handle_cancelled(self, _handle: asyncio.TimerHandle) -> None:
+        """They are dropped when their time comes."""
 
     def _process_events(self, _events: object) -> None:
         """There are none."""
 
     def _write_to_self(self) -> None:
         """Nobody else could have woken us."""
+
+
+def the_loop() -> VirtualLoop:
+    """The one that is running. Raises TypeError if that is another kind of loop."""
+    loop = asyncio.get_running_loop()
+    if not isinstance(loop, VirtualLoop):
+        raise TypeError(f"expected to run on virtual time, got {type(loop).__name__}")
+    return loop
 
 
 class VirtualClock:
@@ -59,10 +135,10 @@ class VirtualClock:
         self._start = start + skew
 
     def now(self) -> datetime:
-        return self._start + timedelta(seconds=anyio.current_time())
+        return self._start + timedelta(seconds=asyncio.get_running_loop().time())
 
     def monotonic(self) -> float:
-        return anyio.current_time()
+        return asyncio.get_running_loop().time()
 
     async def sleep(self, seconds: float) -> None:
         await anyio.sleep(seconds)

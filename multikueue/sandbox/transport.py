@@ -4,39 +4,67 @@
     network.add("worker1", cluster.api)
     Client.connect(Credentials(server="http://worker1"), transport=network.line("manager").transport)
 
-It raises what aiohttp raises, at the point where aiohttp would, so that all of `kube` works as in life.
+It raises what aiohttp raises, at the point where aiohttp would, so that all of `kube` works as in life. Requests and
+answers are carried by callbacks of the network's own: what was sent arrives, whatever becomes of the sender.
 """
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import Context
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, NoReturn, Protocol, cast
 
 import aiohttp
-import anyio
 import anyio.lowlevel
 from aiohttp.client_reqrep import ConnectionKey
 from yarl import URL
 
 from multikueue.errors import NotLeading
+from multikueue.kube import identity
 from multikueue.kube.session import Session
-from multikueue.sandbox.link import Fate, Link
+from multikueue.sandbox.link import Link
 from multikueue.sandbox.wire import JSON, Refused, Request, Response, User, Watch
 
-__all__ = ["Handler", "Line", "Network"]
+__all__ = ["Handler", "Line", "Network", "Observer", "is_write", "on_the_spot", "without_certificates"]
 
 QUESTIONS = ("/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/")
 
 
-class Handler(Protocol):
-    """An API server, as `sandbox.api.Api`."""
+def is_write(request: Request) -> bool:
+    """Whether a request may change anything. Reviews are questions, though they are sent as POST."""
+    return request.method != "GET" and not request.path.startswith(QUESTIONS)
 
-    async def handle(self, request: Request) -> Response | Watch: ...
+
+@contextmanager
+def without_certificates() -> Iterator[None]:
+    """In this block clients load no certificates, which costs more than all the rest of a connection: no line looks at
+    them."""
+    real = identity.tls_context
+    identity.tls_context = lambda **_: True  # type: ignore[assignment, return-value]  # what plain http has
+    try:
+        yield
+    finally:
+        identity.tls_context = real
+
+
+class Handler(Protocol):
+    """An API server, as `sandbox.api.Api`, that answers on the spot: in here nothing of it may wait."""
+
+    def handle(self, request: Request) -> Coroutine[Any, Any, Response | Watch]: ...
+
+
+class Observer(Protocol):
+    """Told of each request of a line around its arrival; it may let the line die (see `Line.dead`)."""
+
+    def arriving(self, line: Line, host: str, request: Request, /) -> None: ...
+
+    def arrived(self, line: Line, host: str, request: Request, answer: Response | Watch, /) -> None: ...
 
 
 @dataclass(slots=True)
@@ -55,6 +83,8 @@ class Network:
 
     def __init__(self, rng: random.Random) -> None:
         self.hosts: dict[str, Host] = {}
+        self.context = Context()
+        """What happens on the way belongs to no process."""
         self._rng = rng
         self._links: dict[tuple[str, str], Link] = {}
 
@@ -68,20 +98,22 @@ class Network:
             self._links[source, host] = Link(random.Random(self._rng.getrandbits(64)))  # noqa: S311  # not a secret
         return self._links[source, host]
 
-    def line(self, source: str, observe: Observer | None = None) -> Line:
-        return Line(self, source, observe)
+    def sources(self, host: str) -> tuple[str, ...]:
+        """The names of all lines that ever had a link to a host."""
+        return tuple(source for source, of in self._links if of == host)
 
-
-Observer = Callable[[str, Request], None]
-"""Told of each request as it is about to arrive: the host and the request. What it raises the sender never hears of:
-see `Line.dead`."""
+    def line(self, source: str, observer: Observer | None = None) -> Line:
+        return Line(self, source, observer)
 
 
 class Line:
-    """What one process has of a network. Once it is `dead` nothing of it arrives anywhere, and nothing is answered."""
+    """What one process has of a network.
 
-    def __init__(self, network: Network, source: str, observe: Observer | None) -> None:
-        self.network, self.source, self.observe = network, source, observe
+    Once it is `dead` nothing is answered, and nothing that is sent arrives; of what was on its way by then, half does.
+    """
+
+    def __init__(self, network: Network, source: str, observer: Observer | None) -> None:
+        self.network, self.source, self.observer = network, source, observer
         self.dead = False
 
     def transport(self, *, user_agent: str, limit: int, may_write: Callable[[], bool]) -> Session:
@@ -91,7 +123,7 @@ class Line:
 class _Session:
     def __init__(self, line: Line, *, user_agent: str, limit: int, may_write: Callable[[], bool]) -> None:
         self.line, self.user_agent, self.may_write = line, user_agent, may_write
-        self.slots = anyio.CapacityLimiter(limit) if limit else None
+        self.slots = _Slots(limit) if limit else None
         self.closed = False
 
     def request(self, method: str, url: URL, **options: Any) -> _Asked:
@@ -104,8 +136,37 @@ class _Session:
         self.closed = True
 
 
+class _Slots:
+    """Connections, of which there are only so many: who comes first gets one first."""
+
+    def __init__(self, number: int) -> None:
+        self._free = number
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def take(self) -> None:
+        if self._free:
+            self._free -= 1
+            return
+        mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(mine)
+        try:
+            await mine
+        except asyncio.CancelledError:
+            if mine.done() and not mine.cancelled():
+                self.give()
+            raise
+
+    def give(self) -> None:
+        while self._waiting:
+            first = self._waiting.popleft()
+            if not first.done():
+                first.set_result(None)
+                return
+        self._free += 1
+
+
 class _Asked:
-    """One request; the slot of its connection is kept until its answer is read or closed."""
+    """One request; the slot of its connection is kept until its answer is here, or the answer of a watch has ended."""
 
     def __init__(self, session: _Session, method: str, url: URL, options: Mapping[str, Any]) -> None:
         self._session, self._url = session, url
@@ -136,52 +197,129 @@ class _Asked:
             self._answer.close()
 
     async def _send(self) -> _Answer:
-        line = self._session.line
-        link = line.network.link(line.source, self._url.host or "")
-        with anyio.fail_after(self._timeout.total):
-            async with _slot(self._session.slots):
-                self._answer = await self._exchange(line, link)
+        loop, total, slots = asyncio.get_running_loop(), self._timeout.total, self._session.slots
+        deadline = loop.time() + total if total is not None else None
+        if slots is not None:
+            await slots.take()
+        try:
+            self._answer = await self._exchange(loop, deadline)
+        finally:
+            if slots is not None:
+                slots.give()
         return self._answer
 
-    async def _exchange(self, line: Line, link: Link) -> _Answer:
-        fate = link.fate(self._request)
-        age = link.age
-        await anyio.sleep(fate.there)
-        if fate.refused:
-            raise aiohttp.ClientConnectorError(_key(self._url), ConnectionRefusedError(111, "Connection refused"))
-        self._ask_for_leave()
-        answer = await self._carry_out(line, fate) if fate.arrives else None
-        await anyio.sleep(fate.back)
-        if fate.hangs or line.dead:
-            await anyio.sleep_forever()
-        if answer is None or not fate.returns or link.age != age:
-            if isinstance(answer, Watch):
-                answer.close()
-            raise aiohttp.ServerDisconnectedError
-        return _Answer(answer, link, idle=self._timeout.sock_read)
+    async def _exchange(self, loop: asyncio.AbstractEventLoop, deadline: float | None) -> _Answer:
+        if is_write(self._request) and not self._session.may_write():
+            what = f"{self._request.method} {self._request.path}"
+            raise NotLeading(f"{what}: not sent, for we may not act now")
+        flight = _Flight(self._session.line, self._url, self._request, self._authorization)
+        timer = loop.call_at(deadline, flight.fail, TimeoutError()) if deadline is not None else None
+        try:
+            return _Answer(await flight.answered, flight.link, idle=self._timeout.sock_read)
+        finally:
+            if timer is not None:
+                timer.cancel()
 
-    def _ask_for_leave(self) -> None:
-        request = self._request
-        if request.method != "GET" and not request.path.startswith(QUESTIONS) and not self._session.may_write():
-            raise NotLeading(f"{request.method} {request.path}: not sent, for we may not act now")
 
-    async def _carry_out(self, line: Line, fate: Fate) -> Response | Watch | None:
-        host = self._url.host or ""
-        if line.observe is not None and not line.dead:
-            line.observe(host, self._request)
+class _Flight:
+    """A request on its way there, and its answer on its way back."""
+
+    __slots__ = ("_age", "_answer", "_authorization", "_fate", "_line", "_loop", "_request", "_url", "answered", "link")
+
+    def __init__(self, line: Line, url: URL, request: Request, authorization: str) -> None:
+        self._line, self._url, self._request, self._authorization = line, url, request, authorization
+        self._loop = asyncio.get_running_loop()
+        self._answer: Response | Watch | None = None
+        self.link = line.network.link(line.source, url.host or "")
+        self._age, self._fate = self.link.age, self.link.fate(request)
+        self.answered: asyncio.Future[Response | Watch] = self._loop.create_future()
         if line.dead:
-            return None
-        if fate.answer is not None:
-            return fate.answer
-        known = line.network.hosts[host]
-        user = known.user(self._authorization)
+            return
+        self._after(self._fate.there, self._arrive)
+
+    def fail(self, error: Exception) -> None:
+        if not self.answered.done():
+            self.answered.set_exception(error)
+
+    def _after(self, seconds: float, step: Callable[[], None]) -> None:
+        self._loop.call_later(seconds, step, context=self._line.network.context)
+
+    def _arrive(self) -> None:
+        line, fate = self._line, self._fate
+        if fate.refused:
+            refusal = ConnectionRefusedError(111, "Connection refused")
+            self.fail(aiohttp.ClientConnectorError(_key(self._url), refusal))
+            return
+        if self.link.deaf:
+            self._wait_for_link(self._arrive)
+            return
+        if line.dead and self.link.rng.random() < 0.5:
+            return
+        if fate.arrives:
+            self._answer = self._carried_out()
+        if not line.dead:
+            self._after(fate.back, self._return)
+
+    def _return(self) -> None:
+        if self.link.silent and not self.answered.done():
+            self._wait_for_link(self._return)
+            return
+        if self._answer is None or not self._fate.returns or self.link.age != self._age:
+            self.fail(aiohttp.ServerDisconnectedError())
+        elif not self.answered.done() and not self._line.dead:
+            self.answered.set_result(self._answer)
+            return
+        if isinstance(self._answer, Watch):
+            self._answer.close()
+
+    def _wait_for_link(self, step: Callable[[], None]) -> None:
+        """Go on when it changes; who gave up meanwhile has closed the connection hard, and nothing goes on."""
+
+        def on_change() -> None:
+            if self.link.deaf or (self.link.silent and step == self._return):
+                return
+            del self.link.watchers[self]
+            if self.answered.done() and step == self._arrive:
+                return
+            if self.link.age != self._age:
+                self.fail(aiohttp.ServerDisconnectedError())
+            self._after(0.0, step)
+
+        self.link.watchers[self] = on_change
+
+    def _carried_out(self) -> Response | Watch | None:
+        line, host = self._line, self._url.host or ""
+        observer = line.observer if not line.dead else None
+        if observer is not None:
+            observer.arriving(line, host, self._request)
+            if line.dead:
+                return None
+        answer = self._fate.answer or self._answer_of(line.network.hosts[host])
+        if observer is not None:
+            observer.arrived(line, host, self._request, answer)
+        return answer
+
+    def _answer_of(self, host: Host) -> Response | Watch:
+        user = host.user(self._authorization)
         if user is None:
             return Refused(401, "Unauthorized", "Unauthorized").response()
-        self._request = _as(self._request, user)
-        return await known.api.handle(self._request)
+        return on_the_spot(host.api.handle(_as(self._request, user)))
+
+
+def on_the_spot(coroutine: Coroutine[Any, Any, Response | Watch]) -> Response | Watch:
+    """The answer of an API server that has it at once. Raises RuntimeError if it does not."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        answer: Response | Watch = done.value
+        return answer
+    coroutine.close()
+    raise RuntimeError("an API server that is called in process must answer on the spot, and this one waits")
 
 
 def _as(request: Request, user: User) -> Request:
+    if user == request.user:
+        return request
     return Request(
         method=request.method,
         path=request.path,
@@ -204,7 +342,6 @@ class _Answer:
 
     async def read(self) -> bytes:
         assert isinstance(self._answer, Response)
-        await anyio.lowlevel.checkpoint()
         return self._answer.body
 
     def close(self) -> None:
@@ -217,10 +354,11 @@ class _Lines:
 
     def __init__(self, watch: Watch, link: Link, idle: float | None) -> None:
         self._watch, self._link, self._idle = watch, link, idle
+        self._loop = asyncio.get_running_loop()
         self._age = link.age
         self._under_way: deque[tuple[float, bytes]] = deque()
         self._breaks = False
-        self._news = anyio.Event()
+        self._reader: asyncio.Future[None] | None = None
         watch.wake = self._take
         link.watchers[self] = self._wake
         self._take()
@@ -231,15 +369,33 @@ class _Lines:
         self._wake()
 
     async def readline(self) -> bytes:
-        with anyio.move_on_after(self._idle) as scope:
-            return await self._line()
-        assert scope.cancelled_caught
-        self.close()
-        raise aiohttp.SocketTimeoutError
+        loop = self._loop
+        deadline = loop.time() + self._idle if self._idle is not None else None
+        while True:
+            line = self._now()
+            if line is not None:
+                return line
+            if deadline is not None and loop.time() >= deadline:
+                self.close()
+                raise aiohttp.SocketTimeoutError
+            await self._news(deadline)
+
+    async def _news(self, deadline: float | None) -> None:
+        """Wait until something may have changed."""
+        self._reader = self._loop.create_future()
+        due = self._under_way[0][0] if self._under_way and not self._link.silent else None
+        when = min((at for at in (due, deadline) if at is not None), default=None)
+        timer = self._loop.call_at(when, self._wake) if when is not None else None
+        try:
+            await self._reader
+        finally:
+            self._reader = None
+            if timer is not None:
+                timer.cancel()
 
     def _take(self) -> None:
         """What the server says now will be here in a while."""
-        lines, earliest = self._watch.lines, anyio.current_time()
+        lines, earliest = self._watch.lines, self._loop.time()
         while lines and not self._breaks:
             line, delay = lines.popleft(), self._link.line_delay()
             if delay is None:
@@ -250,42 +406,26 @@ class _Lines:
         self._wake()
 
     def _wake(self) -> None:
-        self._news.set()
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
 
-    async def _line(self) -> bytes:
-        while True:
-            if self._link.age != self._age:
-                self._broken()
-            wait = self._until_next()
-            if wait == 0.0:
-                return self._under_way.popleft()[1]
-            if wait is None and not self._link.silent:
-                if self._breaks:
-                    self._broken()
-                if self._watch.ended:
-                    return b""
-            self._news = anyio.Event()
-            with anyio.move_on_after(wait):
-                await self._news.wait()
+    def _now(self) -> bytes | None:
+        """The next line, or the end, if it is here."""
+        if self._link.age != self._age:
+            self._broken()
+        if self._watch.ended and not self._under_way and not self._watch.lines:
+            return b""
+        if self._link.silent:
+            return None
+        if self._under_way:
+            return self._under_way.popleft()[1] if self._under_way[0][0] <= self._loop.time() else None
+        if self._breaks:
+            self._broken()
+        return None
 
     def _broken(self) -> NoReturn:
         self.close()
         raise aiohttp.ClientPayloadError("the connection broke")
-
-    def _until_next(self) -> float | None:
-        """Seconds until the next line is here; None if there is none under way, or it cannot come."""
-        if self._link.silent or not self._under_way:
-            return None
-        return max(0.0, self._under_way[0][0] - anyio.current_time())
-
-
-@asynccontextmanager
-async def _slot(slots: anyio.CapacityLimiter | None) -> AsyncGenerator[None]:
-    if slots is None:
-        yield
-        return
-    async with slots:
-        yield
 
 
 def _key(url: URL) -> ConnectionKey:

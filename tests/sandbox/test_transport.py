@@ -16,7 +16,7 @@ from multikueue.kube.client import Client, Stream
 from multikueue.kube.credentials import Credentials
 from multikueue.kube.tokens import FixedToken
 from multikueue.sandbox.link import State, Weather
-from multikueue.sandbox.time import run
+from multikueue.sandbox.time import process, run, the_loop
 from multikueue.sandbox.transport import Line, Network
 from multikueue.sandbox.wire import Request, Response, User, Watch
 
@@ -141,38 +141,148 @@ async def test_calls_in_flight_are_limited_and_the_rest_waits_its_turn(bench: Be
 
 
 @on_bench
-async def test_leave_to_write_is_asked_for_when_a_write_arrives(bench: Bench) -> None:
+async def test_leave_to_write_is_asked_for_when_a_write_has_its_connection(bench: Bench) -> None:
     leave = True
     bench.link.weather = Weather(latency=(1, 1))
-    async with bench.client(may_write=lambda: leave) as client, anyio.create_task_group() as tasks:
+    async with bench.client(may_write=lambda: leave, limit=1) as client, anyio.create_task_group() as tasks:
 
         async def write() -> None:
             with pytest.raises(NotLeading):
                 await client.request("POST", "/api", body={})
 
+        tasks.start_soon(client.request, "GET", "/api")
+        await anyio.lowlevel.checkpoint()
         tasks.start_soon(write)
         await anyio.sleep(0.5)
         leave = False
     async with bench.client(may_write=lambda: leave) as client:
-        await client.request("GET", "/api")
         await client.request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body={})
     assert [request.method for request in bench.server.requests] == ["GET", "POST"]
 
 
+class Reaper:
+    """Lets a line die around the arrival of its n-th request."""
+
+    def __init__(self, number: int, *, before: bool) -> None:
+        self.number, self.before, self.seen = number, before, 0
+
+    def arriving(self, line: Line, _host: str, _request: Request) -> None:
+        self.seen += 1
+        line.dead = self.before and self.seen == self.number
+
+    def arrived(self, line: Line, _host: str, _request: Request, _answer: Response | Watch) -> None:
+        line.dead = self.seen == self.number
+
+
+@pytest.mark.parametrize(("before", "arrived"), [(True, 1), (False, 2)], ids=["before", "after"])
+def test_of_a_dead_process_nothing_arrives_and_nothing_is_answered(*, before: bool, arrived: int) -> None:
+    @on_bench
+    async def body(bench: Bench) -> None:
+        bench.line.observer = Reaper(2, before=before)
+        async with bench.client(call_timeout=5) as client:
+            await client.request("GET", "/api")
+            for _ in range(5):
+                with pytest.raises(ClusterUnreachable):
+                    await client.request("POST", "/api", body={})
+        assert len(bench.server.requests) == arrived
+
+    body()
+
+
 @on_bench
-async def test_of_a_dead_process_nothing_arrives_and_nothing_is_answered(bench: Bench) -> None:
-    seen: list[str] = []
+async def test_of_what_a_process_sent_before_it_died_half_arrives(bench: Bench) -> None:
+    bench.link.weather = Weather(latency=(1, 1))
+    async with bench.client(call_timeout=5) as client, anyio.create_task_group() as tasks:
 
-    def die_at_the_second(_host: str, request: Request) -> None:
-        seen.append(request.method)
-        bench.line.dead = len(seen) == 2
+        async def write() -> None:
+            with pytest.raises(ClusterUnreachable):
+                await client.request("POST", "/api", body={})
 
-    bench.line.observe = die_at_the_second
-    async with bench.client(call_timeout=5) as client:
-        await client.request("GET", "/api")
-        with pytest.raises(ClusterUnreachable):
+        for _ in range(30):
+            tasks.start_soon(write)
+        await anyio.sleep(0.5)
+        bench.line.dead = True
+    assert 5 < len(bench.server.requests) < 25
+
+
+@on_bench
+async def test_what_was_sent_arrives_though_its_sender_gave_up(bench: Bench) -> None:
+    bench.link.weather = Weather(latency=(1, 1))
+    async with bench.client() as client:
+        with anyio.move_on_after(0.5):
             await client.request("POST", "/api", body={})
-    assert [request.method for request in bench.server.requests] == ["GET"]
+        await anyio.sleep(1)
+    assert len(bench.server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("waits", "arrives"), [(5, 1), (1, 0)], ids=["it arrives late", "not if the sender gave up before"]
+)
+def test_what_meets_a_hanging_link_waits_for_it(waits: float, arrives: int) -> None:
+    @on_bench
+    async def body(bench: Bench) -> None:
+        bench.link.become(State.HANG)
+        async with bench.client() as client, anyio.create_task_group() as tasks:
+
+            async def write() -> None:
+                with anyio.move_on_after(waits):
+                    await client.request("POST", "/api", body={})
+
+            tasks.start_soon(write)
+            await anyio.sleep(2)
+            assert bench.server.requests == []
+            bench.link.become(State.UP)
+        assert len(bench.server.requests) == arrives
+
+    body()
+
+
+@on_bench
+async def test_the_answer_that_a_mute_link_kept_comes_when_it_is_up(bench: Bench) -> None:
+    bench.link.become(State.MUTE)
+    async with bench.client() as client, anyio.create_task_group() as tasks:
+        tasks.start_soon(client.request, "GET", "/api")
+        await anyio.sleep(2)
+        assert len(bench.server.requests) == 1
+        bench.link.become(State.UP)
+    assert anyio.current_time() == pytest.approx(2, abs=0.1)
+
+
+@on_bench
+async def test_who_waits_on_a_silent_link_hears_that_it_broke(bench: Bench) -> None:
+    bench.link.become(State.HANG)
+    async with bench.client(call_timeout=30) as client, anyio.create_task_group() as tasks:
+
+        async def write() -> None:
+            with pytest.raises(ClusterUnreachable, match="disconnected"):
+                await client.request("POST", "/api", body={})
+
+        tasks.start_soon(write)
+        await anyio.sleep(2)
+        bench.link.become(State.RESET)
+    assert anyio.current_time() == pytest.approx(2, abs=0.1)
+
+
+@on_bench
+async def test_a_stopped_process_hears_of_nothing_until_it_goes_on(bench: Bench) -> None:
+    times = []
+
+    async def ask() -> None:
+        async with bench.client(call_timeout=60) as client:
+            for _ in range(2):
+                await client.request("GET", "/api")
+                times.append(anyio.current_time())
+                await anyio.sleep(1)
+
+    async with anyio.create_task_group() as tasks:
+        with process("manager"):
+            tasks.start_soon(ask)
+        await anyio.sleep(0.5)
+        the_loop().stop_process("manager")
+        await anyio.sleep(20)
+        assert len(times) == 1
+        the_loop().continue_process("manager")
+    assert times == pytest.approx([0, 20.5], abs=0.1)
 
 
 @on_bench

@@ -1,0 +1,173 @@
+"""Patches: which kinds a resource takes, and what each makes of the live object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from multikueue.sandbox import managed, metadata, patches
+from multikueue.sandbox.bodies import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    MERGE_PATCH,
+    STRATEGIC_PATCH,
+    check_size,
+    media_type,
+    parsed_yaml,
+    unknown_format,
+)
+from multikueue.sandbox.calls import Call
+from multikueue.sandbox.golang import json_kind
+from multikueue.sandbox.options import write_options
+from multikueue.sandbox.places import placed
+from multikueue.sandbox.refusals import (
+    bad_request,
+    immutable,
+    invalid,
+    invalid_options,
+    invalid_value,
+    modified,
+    not_found,
+    required,
+)
+from multikueue.sandbox.resources import Resource
+from multikueue.sandbox.routes import Route
+from multikueue.sandbox.server import Server
+from multikueue.sandbox.tables import wanted
+from multikueue.sandbox.wire import Json, Object, Refused, Request, Response
+from multikueue.sandbox.writes import Make, change, make
+
+__all__ = ["patch"]
+
+_decode = msgspec.json.Decoder().decode
+
+
+async def patch(server: Server, route: Route, request: Request) -> Response:
+    options = write_options(request, "PatchOptions")
+    call = Call(server=server, route=route, request=request, options=options, form=wanted(request.accept))
+    kind = media_type(request.content_type)
+    if kind == APPLY_PATCH:
+        return await _apply(call)
+    laid = _laid(kind, route.resource, request)
+    return await change(call, lambda live: _patched(call, laid(live), live))
+
+
+def _laid(kind: str, resource: Resource, request: Request) -> Make:
+    """What a patch of that kind does. Raises Refused: 400, 415."""
+    if kind not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH) or (kind == STRATEGIC_PATCH and resource.custom):
+        accepted = (JSON_PATCH, MERGE_PATCH, *(() if resource.custom else (STRATEGIC_PATCH,)), APPLY_PATCH)
+        raise unknown_format(", ".join(accepted))
+    content = _content(request.body)
+    if kind == JSON_PATCH:
+        return lambda live: patches.json_patch(live, content)
+    if not isinstance(content, dict):
+        wrong = f"json: cannot unmarshal {json_kind(content)} into Go value of type map[string]interface {{}}"
+        raise bad_request(f"error decoding patch: {wrong}")
+    if kind == MERGE_PATCH:
+        return lambda live: patches.merge_patch(live, content)
+    return lambda live: patches.strategic_merge(live, content, resource.schema)
+
+
+def _content(body: bytes) -> Json:
+    check_size(body)
+    try:
+        return _decode(body)
+    except msgspec.DecodeError as error:
+        raise bad_request(f"error decoding patch: {error}") from None
+
+
+def _patched(call: Call, item: Object, live: Object) -> Object:
+    """A live object that a patch was laid on, looked at like one that a client sent."""
+    item = _typed(item, call.resource, call.route.name)
+    try:
+        decoded = call.decoded(item, live)
+    except Refused as error:
+        raise _unfit(call.resource, item, error) from None
+    call.check_name(decoded)
+    return placed(call.route, decoded)
+
+
+def _unfit(resource: Resource, item: Object, error: Refused) -> Refused:
+    """What cannot be read after a patch is the patch's fault."""
+    if resource.custom or error.code != 400 or "strict decoding error" in error.message:
+        return error
+    return invalid("", "", "", [invalid_value("patch", msgspec.json.encode(item).decode(), error.message)])
+
+
+def _typed(item: Object, resource: Resource, name: str) -> Object:
+    """It must still be of the same kind and version. Raises Refused (422)."""
+    kind, version = item.get("kind"), item.get("apiVersion")
+    if kind == resource.kind and version == resource.api_version:
+        return item
+    if not resource.custom:
+        why = f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+        raise invalid("", "", "", [invalid_value("patch", msgspec.json.encode(item).decode(), why)])
+    if kind != resource.kind:
+        problem = invalid_value("kind", kind, f"must be {resource.kind}")
+        raise invalid(resource.group, str(kind or ""), name, [problem])
+    group = str(version or "").rpartition("/")[0]
+    raise invalid(group, resource.kind, name, [invalid_value("apiVersion", version, f"must be {resource.api_version}")])
+
+
+async def _apply(call: Call) -> Response:
+    """Server-side apply, which makes an object that is not there."""
+    if not call.options.manager:
+        raise invalid_options("PatchOptions", [required("fieldManager", "is required for apply patch")])
+    given = _applied_object(call)
+    # Naming no version is not the same as not naming any.
+    unversioned = given["metadata"].get("resourceVersion") == ""
+    applied = placed(call.route, metadata.cleaned(given, call.resource))
+    if call.server.storage.get(call.resource.storage, call.route.key) is None:
+        return await _apply_new(call, applied)
+    version = applied["metadata"].get("resourceVersion")
+
+    def made(live: Object) -> Object:
+        if version and version != live["metadata"]["resourceVersion"]:
+            raise modified(call.resource, call.route.name)
+        result = _applied(call, live, applied)
+        if result is live and not unversioned:
+            return live
+        read = placed(call.route, call.decoded(result, live))
+        return {**read, "metadata": {**read["metadata"], "resourceVersion": ""}} if unversioned else read
+
+    return await change(call, made, tracked=True)
+
+
+def _applied_object(call: Call) -> Object:
+    check_size(call.request.body)
+    applied = parsed_yaml(call.request.body)
+    if not isinstance(applied, dict):
+        raise bad_request(f"error decoding YAML: json: cannot unmarshal {json_kind(applied)} into an object")
+    if applied.get("kind") != call.resource.kind:
+        group, _, version = str(applied.get("apiVersion", "")).rpartition("/")
+        raise bad_request(f"invalid object type: {group}/{version}, Kind={applied.get('kind', '')}")
+    if not isinstance(applied.get("metadata"), dict):
+        applied = {**applied, "metadata": {}}
+    call.check_name(applied)
+    return applied
+
+
+async def _apply_new(call: Call, applied: Object) -> Response:
+    if call.route.subresource:
+        raise not_found(call.resource, call.route.name)
+    given: dict[str, Any] = {**applied["metadata"], "name": call.route.name}
+    given.pop("resourceVersion", None)
+    if uid := given.get("uid"):
+        raise invalid(call.resource.group, call.resource.kind, call.route.name, [immutable("metadata.uid", uid)] * 2)
+    item = _applied(call, None, {**applied, "metadata": given})
+    return await make(call, placed(call.route, call.decoded(item)), tracked=True)
+
+
+def _applied(call: Call, live: Object | None, applied: Object) -> Object:
+    return managed.apply(
+        live,
+        applied,
+        manager=call.options.manager,
+        force=call.options.force,
+        api_version=call.resource.api_version,
+        subresource=call.route.subresource,
+        schema=call.resource.schema,
+        now=call.server.now(),
+        resets=call.resets,
+    )

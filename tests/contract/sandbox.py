@@ -1,0 +1,169 @@
+"""The sandbox's API server: called in this process, and served over HTTPS."""
+
+from __future__ import annotations
+
+import json
+import random
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+import anyio
+
+from multikueue.kube.client import Client
+from multikueue.kube.credentials import Credentials
+from multikueue.kube.tokens import FixedToken
+from multikueue.sandbox import definitions
+from multikueue.sandbox.authority import Authority
+from multikueue.sandbox.cluster import Cluster
+from multikueue.sandbox.gate import Gate
+from multikueue.sandbox.http import Face
+from multikueue.sandbox.transport import Network
+from multikueue.sandbox.wire import Request, Response, User, Watch
+from tests.contract import builders
+from tests.contract.server import JSON, PATIENCE, Answer, OverHttp, Server, Stream, decoded, headers_of, payload
+
+__all__ = ["over_https", "within_process"]
+
+USERS = {
+    "admin": User("admin", ("system:masters", "system:authenticated")),
+    "manager": User("manager", ("system:authenticated",)),
+}
+
+
+def _cluster() -> Cluster:
+    return Cluster(
+        "contract", now=lambda: datetime.now(UTC), rng=random.Random(7), definitions=definitions.kueue(), rbac=True
+    )
+
+
+async def _closed(cluster: Cluster) -> None:
+    cluster.close()
+    await cluster.admission.aclose()
+
+
+class OverHttps(OverHttp):
+    name = "https"
+    real = False
+
+    def __init__(
+        self, session: aiohttp.ClientSession, tokens: Mapping[str, str], cluster: Cluster, *, url: str, authority: bytes
+    ) -> None:
+        super().__init__(session, tokens, url=url, authority=authority)
+        self._cluster = cluster
+
+    async def forget(self) -> None:
+        self._cluster.storage.compact()
+
+
+@asynccontextmanager
+async def over_https() -> AsyncIterator[Server]:
+    cluster, authority = _cluster(), Authority()
+    tokens = {"admin": "token-of-admin", "manager": "token-of-manager"}
+    cluster.users.add("admin", "system:masters", token=tokens["admin"])
+    cluster.users.add("manager", token=tokens["manager"])
+    gate = Gate(cluster.api, cluster.authorizer)
+    async with Face(gate, cluster.users, authority=authority, now=lambda: datetime.now(UTC)) as face:
+        connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cadata=authority.pem.decode()), limit=0)
+        async with aiohttp.ClientSession(face.url, connector=connector, read_bufsize=2**22) as session:
+            server = OverHttps(session, tokens, cluster, url=face.url, authority=authority.pem)
+            await builders.install(server)
+            yield server
+    await _closed(cluster)
+
+
+class WithinProcess(Server):
+    """No wire at all. Whoever calls is who they say."""
+
+    name = "process"
+    real = False
+    speaks_http = False
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster, self._gate = cluster, Gate(cluster.api, cluster.authorizer)
+        self._network = Network(random.Random(7))
+        self._network.add("contract", self._gate).users = {f"Bearer {name}": user for name, user in USERS.items()}
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = JSON,
+        accept: str = JSON,
+        user: str | None = None,
+    ) -> Answer:
+        request = Request(
+            method=method,
+            path=path,
+            query=query or {},
+            body=payload(body),
+            content_type=content_type,
+            accept=accept,
+            user=USERS[user or "admin"],
+            user_agent="Python/3",
+        )
+        with anyio.fail_after(PATIENCE):
+            answer = await self._gate.handle(request)
+            if isinstance(answer, Watch):
+                return Answer(
+                    200, decoded(await _everything(answer)), headers_of({"Content-Type": answer.content_type})
+                )
+        headers = headers_of({"Content-Type": answer.content_type, **answer.headers})
+        return Answer(answer.status, decoded(answer.body), headers)
+
+    @asynccontextmanager
+    async def watch(self, path: str, query: Mapping[str, str], *, accept: str = JSON) -> AsyncIterator[Stream]:
+        query = {"watch": "true", **query}
+        request = Request(method="GET", path=path, query=query, accept=accept, user=USERS["admin"])
+        answer = await self._gate.handle(request)
+        assert isinstance(answer, Watch), _said(answer)
+        try:
+            yield _Lines(answer)
+        finally:
+            answer.close()
+
+    def client(self, user: str = "admin") -> AbstractAsyncContextManager[Client]:
+        credentials = Credentials(server="http://contract", token=FixedToken(f"Bearer {user}"))
+        return Client.connect(credentials, transport=self._network.line("manager").transport)
+
+    async def forget(self) -> None:
+        self._cluster.storage.compact()
+
+
+class _Lines(Stream):
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+
+    async def line(self, *, within: float = PATIENCE) -> bytes:
+        with anyio.fail_after(within):
+            while not self._watch.lines and not self._watch.ended:
+                news = anyio.Event()
+                self._watch.wake = news.set
+                await news.wait()
+        return self._watch.lines.popleft() if self._watch.lines else b""
+
+
+async def _everything(watch: Watch) -> bytes:
+    lines, reader = [], _Lines(watch)
+    while line := await reader.line():
+        lines.append(line)
+    return b"".join(lines)
+
+
+def _said(answer: Response) -> str:
+    return f"{answer.status}: {json.dumps(decoded(answer.body))}"
+
+
+@asynccontextmanager
+async def within_process() -> AsyncIterator[Server]:
+    cluster = _cluster()
+    server = WithinProcess(cluster)
+    await builders.install(server)
+    yield server
+    await _closed(cluster)
