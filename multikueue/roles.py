@@ -14,6 +14,7 @@ import anyio
 
 from multikueue.api import kinds
 from multikueue.api.kinds import Kind
+from multikueue.api.meta import ObjectKey
 from multikueue.controllers.admission import Admission
 from multikueue.controllers.checks import Checks
 from multikueue.controllers.clusters import Clusters
@@ -203,7 +204,8 @@ async def _first_contact(store: Store, clusters: Clusters, placements: Placement
 
 
 async def _sweep(world: World) -> None:
-    """Looks again at everything that is on a worker: heals what an event of ours may have missed."""
+    """Looks again at everything that is on a worker: heals what an event of ours may have missed. And at workers without
+    an object, which are forgotten once nothing of ours can be there."""
     while True:
         interval = world.settings.dispatch.gc_interval.total_seconds()
         with anyio.move_on_after(interval or inf):
@@ -211,5 +213,7 @@ async def _sweep(world: World) -> None:
             continue
         world.metrics.sweeps.inc()
         for worker in world.store.workers.values():
+            if world.store.clusters.get(ObjectKey("", worker.name)) is None:
+                world.queues.clusters.add(worker.name)
             for key in worker.held():
                 world.queues.workloads.add(key, Priority.RESYNC)

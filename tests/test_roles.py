@@ -102,3 +102,14 @@ async def test_the_sweep_looks_again_at_what_workers_hold(roles: frozenset[Role]
         tasks.start_soon(world.deployment.tasks[-1])
         assert await world.queues.workloads.get() == ObjectKey("team", "left")
         tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("roles", [STANDALONE, BESIDE_KUEUE], ids=["standalone", "beside Kueue"])
+async def test_the_sweep_looks_again_at_workers_without_an_object(roles: frozenset[Role]) -> None:
+    world = table(roles=roles, gc_interval=timedelta(milliseconds=5))
+    world.manager.drop(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", "w1"))
+    world.queues.clusters = WorkQueue()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(world.deployment.tasks[-1])
+        assert await world.queues.clusters.get() == "w1"
+        tasks.cancel_scope.cancel()

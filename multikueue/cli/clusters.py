@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from multikueue.cli.connection import (
+    ORIGIN,
     Context,
     Kubeconfig,
     ManagerContext,
     ManagerKubeconfig,
     Namespace,
+    SettingsFile,
     Target,
     now,
     run_async,
@@ -90,7 +92,7 @@ Origin = Annotated[
     str,
     typer.Option(
         "--origin",
-        envvar="MULTIKUEUE_DISPATCH__ORIGIN",
+        envvar=ORIGIN,
         help="The manager's origin, as in its settings: names what is made on the worker.",
         rich_help_panel=_WORKER,
     ),
@@ -142,6 +144,7 @@ def register(
         ),
     ] = "",
     namespace: Namespace = "kueue-system",
+    _config: SettingsFile = None,
     manager_context: ManagerContext = None,
     manager_kubeconfig: ManagerKubeconfig = None,
     dry_run: Annotated[
@@ -195,6 +198,7 @@ def register(
 @app.command("list")
 def list_clusters(
     namespace: Namespace = "kueue-system",
+    _config: SettingsFile = None,
     output: Output = Format.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -216,6 +220,7 @@ def list_clusters(
 def show_cluster(
     name: Name,
     namespace: Namespace = "kueue-system",
+    _config: SettingsFile = None,
     output: Output = Format.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -242,14 +247,17 @@ def show_cluster(
 def check_clusters(
     name: OptionalName = None,
     namespace: Namespace = "kueue-system",
+    _config: SettingsFile = None,
     output: Output = Format.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
     """Look at workers with the manager's own credentials: do they answer, and have they what the manager needs?
 
-    Kinds, rights, and the LocalQueues that the manager's queues lead to. Ends with 1 if anything is wrong, with 3 if a
-    worker cannot be reached.
+    Kinds, rights, and the LocalQueues that the manager's queues lead to. Credentials that only the manager has (a file, a
+    ClusterProfile) cannot be checked from here; what the manager says of its connection is shown all the same.
+
+    Ends with 1 if anything is wrong, with 3 if a worker cannot be reached or checked from here.
 
     \b
     Examples:
@@ -278,6 +286,7 @@ def remove_cluster(
     force: Annotated[bool, typer.Option("--force", help="Even if workloads run there or wait there.")] = False,
     origin: Origin = OUR_NAME,
     namespace: Namespace = "kueue-system",
+    _config: SettingsFile = None,
     manager_context: ManagerContext = None,
     manager_kubeconfig: ManagerKubeconfig = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; say what would become of what.")] = False,
@@ -386,7 +395,7 @@ def _renewal(joined: Joined, validity: timedelta) -> str:
     """When the credential ends and what to do before; whether the worker granted what was asked for."""
     ends = joined.credential.expires
     if ends is None:
-        return f"Its {joined.credential.kind} has no end."
+        return f"Its {joined.credential.kind} has no end that could be read."
     granted = ends - now() + timedelta(minutes=1)  # the moments since it was granted shall not make 29 days of 30
     less = f" ({since(validity)} were asked for, the worker grants no more)" if granted < 0.9 * validity else ""
     return (
@@ -396,9 +405,9 @@ def _renewal(joined: Joined, validity: timedelta) -> str:
 
 
 def _end_by(reports: Sequence[Report]) -> None:
-    """End the command by the worst that was found: something wrong goes before something out of reach."""
+    """End the command by the worst that was found: something wrong goes before what is out of reach, or of sight."""
     levels = {finding.level for report in reports for finding in report.findings}
     if "failed" in levels:
         raise typer.Exit(ExitCode.FAILED)
-    if any(report.unreachable for report in reports):
+    if levels & {"unreachable", "unchecked"}:
         raise typer.Exit(ExitCode.UNREACHABLE)

@@ -24,6 +24,7 @@ __all__ = [
     "ManagerContext",
     "ManagerKubeconfig",
     "Namespace",
+    "SettingsFile",
     "Target",
     "context_option",
     "fetch",
@@ -37,10 +38,15 @@ T = TypeVar("T")
 PAGE = 500
 """Objects per request of a long list."""
 
+KUBECONFIG = "MULTIKUEUE_CLUSTER__KUBECONFIG"
+CONTEXT = "MULTIKUEUE_CLUSTER__CONTEXT"
+NAMESPACE = "MULTIKUEUE_CLUSTER__NAMESPACE"
+ORIGIN = "MULTIKUEUE_DISPATCH__ORIGIN"
+
 _MANAGER = "Manager cluster"
 
 
-def kubeconfig_option(*names: str, also: str = "", envvar: str | None = "MULTIKUEUE_CLUSTER__KUBECONFIG") -> Any:
+def kubeconfig_option(*names: str, also: str = "", envvar: str | None = KUBECONFIG) -> Any:
     """How the kubeconfig of the manager cluster is given; `also` names in the help what else is looked at."""
     return typer.Option(
         *names,
@@ -53,7 +59,7 @@ def kubeconfig_option(*names: str, also: str = "", envvar: str | None = "MULTIKU
     )
 
 
-def context_option(*names: str, also: str = "", envvar: str | None = "MULTIKUEUE_CLUSTER__CONTEXT") -> Any:
+def context_option(*names: str, also: str = "", envvar: str | None = CONTEXT) -> Any:
     """How its context is given."""
     return typer.Option(
         *names,
@@ -64,6 +70,41 @@ def context_option(*names: str, also: str = "", envvar: str | None = "MULTIKUEUE
     )
 
 
+def _take_settings(ctx: typer.Context, path: Path | None) -> Path | None:
+    """The settings in that file take the place of the defaults of those options that are settings, by their variables."""
+    if path is not None and not ctx.resilient_parsing:
+        from multikueue import settings
+
+        found = settings.load(path)
+        values = {
+            KUBECONFIG: found.cluster.kubeconfig,
+            CONTEXT: found.cluster.context,
+            NAMESPACE: found.cluster.namespace,
+            ORIGIN: found.dispatch.origin,
+        }
+        ctx.default_map = {
+            option.name: values[option.envvar]
+            for option in ctx.command.params
+            if option.name and isinstance(option.envvar, str) and values.get(option.envvar) is not None
+        }
+    return path
+
+
+SettingsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        "-f",
+        envvar="MULTIKUEUE_CONFIG",
+        callback=_take_settings,
+        is_eager=True,
+        help="The manager's file with settings: its cluster, namespace and origin are used here too.",
+        show_default=False,
+        rich_help_panel=_MANAGER,
+        exists=True,
+        dir_okay=False,
+    ),
+]
 Kubeconfig = Annotated[Path | None, kubeconfig_option("--kubeconfig", "--manager-kubeconfig")]
 Context = Annotated[str | None, context_option("--context", "--manager-context")]
 ManagerKubeconfig = Annotated[Path | None, kubeconfig_option("--manager-kubeconfig")]
@@ -72,7 +113,7 @@ Namespace = Annotated[
     str,
     typer.Option(
         "--namespace",
-        envvar="MULTIKUEUE_CLUSTER__NAMESPACE",
+        envvar=NAMESPACE,
         help="Where the Secrets with the workers' kubeconfigs are.",
         rich_help_panel=_MANAGER,
     ),

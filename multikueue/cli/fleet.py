@@ -6,7 +6,7 @@ from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -56,7 +56,7 @@ class Member:
     """One MultiKueueCluster with what belongs to it.
 
     `item` is the object as the server has it, `source` where its kubeconfig is, in words; `problem` says why
-    `kubeconfig` is empty.
+    `kubeconfig` is empty. `hidden`: not for anything wrong with it, but since it is not for us to see.
     """
 
     item: dict[str, Any]
@@ -65,6 +65,7 @@ class Member:
     source: str = ""
     kubeconfig: bytes = b""
     problem: str = ""
+    hidden: bool = False
 
     @property
     def name(self) -> str:
@@ -85,7 +86,6 @@ class Report:
 
     cluster: str
     findings: tuple[Finding, ...]
-    unreachable: bool = False
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
@@ -116,9 +116,8 @@ async def _member(
     namespace: str,
 ) -> Member:
     naming = tuple(config.metadata.name for config in configs if cluster.metadata.name in config.spec.clusters)
-    source = _source(cluster, namespace)
-    kubeconfig, problem = await _kubeconfig(client, cluster, namespace) if namespace else (b"", "")
-    return Member(item=item, cluster=cluster, configs=naming, source=source, kubeconfig=kubeconfig, problem=problem)
+    member = Member(item=item, cluster=cluster, configs=naming, source=_source(cluster, namespace))
+    return await _with_kubeconfig(client, member, namespace) if namespace else member
 
 
 def _source(cluster: MultiKueueCluster, namespace: str) -> str:
@@ -132,30 +131,30 @@ def _source(cluster: MultiKueueCluster, namespace: str) -> str:
     return f"Secret {namespace}/{from_file.location}" if namespace else f"Secret {from_file.location}"
 
 
-async def _kubeconfig(client: Client, cluster: MultiKueueCluster, namespace: str) -> tuple[bytes, str]:
-    """The kubeconfig, or why there is none to be had."""
-    source = cluster.spec.cluster_source.kube_config
+async def _with_kubeconfig(client: Client, member: Member, namespace: str) -> Member:
+    """With its kubeconfig, or why there is none to be had."""
+    source = member.cluster.spec.cluster_source.kube_config
     if source is None:
-        return b"", "only the manager has the credentials of a ClusterProfile"
+        return replace(member, problem="only the manager has the credentials of a ClusterProfile", hidden=True)
     if source.location_type == "Path":
-        return b"", f"only the manager has the file {source.location}"
-    return await _from_secret(client, ObjectKey(namespace, source.location))
-
-
-async def _from_secret(client: Client, key: ObjectKey) -> tuple[bytes, str]:
+        return replace(member, problem=f"only the manager has the file {source.location}", hidden=True)
+    key = ObjectKey(namespace, source.location)
     try:
-        secret = await client.get(SECRETS, key)
-        return b64decode(secret.data[KUBECONFIG_KEY], validate=True), ""
-    except NotFound:
-        return b"", f"Secret {key} is missing: register the cluster again"
+        return replace(member, kubeconfig=await _from_secret(client, key))
     except Forbidden:
-        return b"", f"you may not read Secret {key}"
+        return replace(member, problem=f"you may not read Secret {key}", hidden=True)
+    except NotFound:
+        return replace(member, problem=f"Secret {key} is missing: register the cluster again")
     except ApiError as error:
-        return b"", f"Secret {key} cannot be read: {error.message}"
+        return replace(member, problem=f"Secret {key} cannot be read: {error.message}")
     except KeyError:
-        return b"", f"Secret {key} has no key {KUBECONFIG_KEY!r}: register the cluster again"
+        return replace(member, problem=f"Secret {key} has no key {KUBECONFIG_KEY!r}: register the cluster again")
     except Base64Error:
-        return b"", f"Secret {key}, key {KUBECONFIG_KEY!r} is not base64"
+        return replace(member, problem=f"Secret {key}, key {KUBECONFIG_KEY!r} is not base64")
+
+
+async def _from_secret(client: Client, key: ObjectKey) -> bytes:
+    return b64decode((await client.get(SECRETS, key)).data[KUBECONFIG_KEY], validate=True)
 
 
 # --- showing ---------------------------------------------------------------------------------------------------------
@@ -240,13 +239,13 @@ async def check_all(manager: Client, members: Sequence[Member], *, connect: Conn
 
 async def _check(member: Member, way: Routes, *, connect: Connect, moment: datetime) -> Report:
     known = [_connection(member), _membership(member), _credential(member, moment)]
-    if known[-1].level == "failed":
+    if known[-1].level in ("failed", "unchecked"):
         return Report(member.name, tuple(known))
     try:
         async with connect(member.name, member.kubeconfig) as worker:
             found = await preflight(worker, way.queues_to(member.name))
     except ClusterUnreachable as error:
-        return Report(member.name, (*known, Finding("unreachable", "API server", error.why)), unreachable=True)
+        return Report(member.name, (*known, Finding("unreachable", "API server", error.why)))
     except Unauthorized:
         refused = Finding("failed", "credential", "the worker refuses it: register the cluster again")
         return Report(member.name, (*known, refused))
@@ -270,6 +269,8 @@ def _membership(member: Member) -> Finding:
 
 
 def _credential(member: Member, moment: datetime) -> Finding:
+    if member.hidden:
+        return Finding("unchecked", "credential", f"not checkable from here: {member.problem}")
     if member.problem:
         return Finding("failed", "credential", member.problem)
     try:

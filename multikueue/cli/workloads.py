@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from multikueue.cli.connection import Context, Kubeconfig, Target, fetch, now, run_async
+from multikueue.cli.connection import Context, Kubeconfig, SettingsFile, Target, fetch, now, run_async
 from multikueue.cli.exit import EPILOG, CommandFailed
 from multikueue.cli.output import (
     Column,
@@ -62,6 +62,7 @@ def list_workloads(
     output: Output = Format.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
+    _config: SettingsFile = None,
 ) -> None:
     """List workloads with their state and their cluster.
 
@@ -92,6 +93,7 @@ def show_workload(
     output: Output = Format.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
+    _config: SettingsFile = None,
 ) -> None:
     """Tell the story of one workload: what happened, where it is, and what it waits for.
 

@@ -67,7 +67,7 @@ class Clusters:
     async def reconcile(self, name: str) -> Result:
         cluster = self.world.store.clusters.get(ObjectKey("", name))
         if cluster is None:
-            self._disconnect(name, "its MultiKueueCluster is gone")
+            self._part_with(name)
             return DONE
         worker = self.world.store.worker(name)
         self._remember(worker, cluster)
@@ -134,6 +134,21 @@ class Clusters:
                 worker.since = self.world.now()
             worker.reach, worker.why = Reach.ISOLATED, why
             self.world.store.reach_changed(name)
+
+    def _part_with(self, name: str) -> None:
+        """A worker whose object is gone. What is known to be there counts until the worker is lost, as with any other;
+        then it is forgotten, here or by the sweep."""
+        worker, connected = self.world.store.workers.get(name), name in self._connections
+        if worker is None:
+            return
+        self._disconnect(name, "its MultiKueueCluster is gone")
+        if connected:
+            return  # until its tasks have ended
+        if worker.lost(self.world.now(), self.world.lost_after):
+            worker.forget()
+        if self.world.store.forget_worker(name):
+            self._before.pop(name, None)
+            self._contacts.pop(name, None)
 
     def _refused(self, cluster: MultiKueueCluster, refusal: RefusedError) -> Condition:
         generation = cluster.metadata.generation

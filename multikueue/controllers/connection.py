@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import anyio
@@ -32,6 +32,7 @@ from multikueue.runtime import Backoff, WorkQueue, run_controller, supervise
 from multikueue.settings import Dispatch
 from multikueue.store.cache import Cache
 from multikueue.store.worker import WorkerView
+from multikueue.telemetry.metrics import outbox_of
 
 __all__ = ["Connection", "OtherCluster", "Problem"]
 
@@ -161,7 +162,7 @@ class Connection:
             self._was_tried()
             raise
         self._settle(None)
-        if self._is_lost(self.world.now()):
+        if self._is_lost():
             self.worker.forget()
         self.before = None
 
@@ -179,11 +180,11 @@ class Connection:
             self._tasks.start_soon(self._heartbeat, client, performer)
             self._tasks.start_soon(self._change_over, client)
             await run_controller(
-                f"outbox {self.name}",
+                outbox_of(self.name),
                 outbox,
                 performer.reconcile,
                 workers=self.settings.concurrency_per_cluster,
-                on_error=self.world.metrics.failing(f"outbox {self.name}"),
+                on_error=self.world.metrics.failing(outbox_of(self.name)),
             )
 
     @property
@@ -323,17 +324,15 @@ class Connection:
         for kind, _ in _watched(self.worker):
             page = await trial.list(kind, label_selector=self._selector)
             seen.update(item.metadata.uid for item in page.items)
-        if _leads_elsewhere(old, new) and not self._is_lost(self.world.now()):
+        if _leads_elsewhere(old, new) and not self._is_lost():
             _check_same(self.worker, seen)
 
-    def _is_lost(self, now: datetime) -> bool:
-        worker = self.worker
-        gone = worker.reach is not Reach.CONNECTED and worker.since is not None
-        return gone and worker.since is not None and now >= worker.since + self.world.lost_after
+    def _is_lost(self) -> bool:
+        return self.worker.lost(self.world.now(), self.world.lost_after)
 
     def _use(self, client: Client, trial: Client, candidate: Access) -> None:
         """The change itself: no await in it."""
-        if _leads_elsewhere(self.access, candidate) and self._is_lost(self.world.now()):
+        if _leads_elsewhere(self.access, candidate) and self._is_lost():
             self.worker.forget()
         client.take_over(trial)
         self.access, self._candidate = candidate, None

@@ -25,6 +25,7 @@ from multikueue.quota.tree import FlavorResource, quotas
 from multikueue.quota.usage import Tally
 from multikueue.runtime import WorkQueue
 from multikueue.store.store import Store
+from multikueue.telemetry.metrics import outbox_of
 
 Families = Iterator[Metric]
 
@@ -103,7 +104,7 @@ class Figures:
         yield "cluster queues", queues.cluster_queues
         yield "local queues", queues.local_queues
         for cluster, queue in queues.outboxes.items():
-            yield f"outbox {cluster}", queue
+            yield outbox_of(cluster), queue
 
     # ClusterQueues.
 

@@ -12,6 +12,7 @@ from multikueue.api.kinds import JOBS, WORKLOADS
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import WORKLOAD_FINALIZER, Workload
 from multikueue.controllers.world import World
+from multikueue.dispatch.decide import is_holding
 from multikueue.dispatch.group import Remote
 from multikueue.errors import AlreadyExists, Conflict, NotFound
 from multikueue.jobs.actions import (
@@ -61,6 +62,7 @@ class Jobs:
             workloads=tuple(workloads.values()),
             remote=remote.job if remote else None,
             remote_lost=remote is not None and remote.lost(self.world.now(), self.world.lost_after),
+            may_run=any(self._may_run(w) for w in workloads.values() if w.metadata.deletion_timestamp is not None),
             priority=resolve_priority(
                 job,
                 {c.metadata.name: c for c in store.priority_classes},
@@ -69,6 +71,9 @@ class Jobs:
             queue_is_multikueue=bool(dispatched),
             local_queue_exists=store.local_queues.get(ObjectKey(job.metadata.namespace, queue)) is not None,
         )
+
+    def _may_run(self, workload: Workload) -> bool:
+        return is_holding(self.world.group(workload.key, workload), self.world.now())
 
     def _named(self, job: Job) -> tuple[Workload, ...]:
         name = prebuilt_name(job)

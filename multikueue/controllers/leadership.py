@@ -236,10 +236,10 @@ class Elected:
             await anyio.sleep(self.candidate.retry_period)
 
 
-def candidate(settings: LeaderElection) -> Candidate:
-    """This process as a candidate, with an identity that no other process ever has."""
+def candidate(settings: LeaderElection, identity: str | None = None) -> Candidate:
+    """This process as a candidate, with an identity that no other process ever has: a new one, if none is given."""
     return Candidate(
-        identity=new_identity(),
+        identity=identity or new_identity(),
         lease_duration=settings.lease_duration.total_seconds(),
         renew_deadline=settings.renew_deadline.total_seconds(),
         retry_period=settings.retry_period.total_seconds(),

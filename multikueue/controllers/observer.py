@@ -20,6 +20,7 @@ import structlog
 
 from multikueue.api.job import Job
 from multikueue.api.meta import ObjectKey
+from multikueue.api.queues import ClusterQueue, LocalQueue
 from multikueue.api.workload import (
     ADMITTED,
     EVICTED,
@@ -94,6 +95,8 @@ class Observer:
     def attach(self) -> None:
         self.store.jobs.observe(self._job_changed)
         self.store.workloads.observe(self._workload_changed)
+        self.store.cluster_queues.observe(self._cluster_queue_changed)
+        self.store.local_queues.observe(self._local_queue_changed)
         self.store.observers.append(self)
 
     # Workers.
@@ -102,8 +105,21 @@ class Observer:
         worker.workloads.observe(partial(self._copy_changed, worker))
         worker.jobs.observe(partial(self._remote_job_changed, worker))
 
+    def worker_forgotten(self, worker: WorkerView) -> None:
+        self.metrics.forget_cluster(worker.name)
+
     def reach_changed(self, worker: WorkerView) -> None:
         self.metrics.cluster_changes(worker.name, worker.reach.value).inc()
+
+    # Queues: of one that is gone, there are no series.
+
+    def _cluster_queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
+        if old is not None and new is None:
+            self.metrics.forget_cluster_queue(old.metadata.name)
+
+    def _local_queue_changed(self, old: LocalQueue | None, new: LocalQueue | None) -> None:
+        if old is not None and new is None:
+            self.metrics.forget_local_queue(old.metadata.namespace, old.metadata.name)
 
     # The job, and how far its workload came.
 

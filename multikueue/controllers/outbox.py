@@ -6,8 +6,9 @@ held up never acts on old news; a worker that hangs holds nothing but its own ou
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import singledispatchmethod
@@ -45,13 +46,20 @@ from multikueue.jobs.table import adapter_for
 from multikueue.kube.client import Client
 from multikueue.runtime import DONE, Result
 from multikueue.store.cache import Cache
-from multikueue.store.worker import AWAY_MEMORY, CONFLICT_MEMORY, WorkerView
+from multikueue.store.worker import AWAY_MEMORY, CONFLICT_MEMORY, Asked, WorkerView, prebuilt_key
 from multikueue.store.worker import Conflict as Taken
 
 T = TypeVar("T", bound=Object)
 
 AT_ONCE = Result(again_after=timedelta())
 """Decide anew."""
+
+SILENCE = timedelta(seconds=1)
+"""How long calls may be under way without an answer to any before their worker counts as silent. Most take milliseconds."""
+
+CARRIED_OUT = timedelta(minutes=1)
+"""How long an API server gives a request by default (--request-timeout). Nothing of ours reaches it after a call was given
+up, for its connection is reset; but what it has received by then it may carry out all the same."""
 
 log = structlog.get_logger()
 
@@ -64,38 +72,37 @@ def _nobody() -> None:
 class Outbox:
     """Performs the actions for one worker through its client.
 
-    After a call that nobody answered it makes no more of them, until `trust` tells that the worker gave a sign of life:
-    a worker that is gone shall not cost a failed call per key. `alarm` is called once, to have it asked for one.
+    After a call that nobody answered, or not in time, it makes no more of them, until `trust` tells that the worker gave
+    a sign of life: a worker that is gone shall not cost a failed call per key. `alarm` is called once, to have it asked
+    for one. Meanwhile the worker wins nothing, so what it was not asked for yet need not wait for it.
     """
 
     world: World
     worker: WorkerView
     client: Client
     alarm: Callable[[], None] = _nobody
-    holds: bool = False
     _held: set[ObjectKey] = field(default_factory=set)
+    _under_way: int = 0
+    _patience: asyncio.TimerHandle | None = None
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Perform what the decision wants on this worker now; nothing while it is out of reach."""
         if self.worker.reach is not Reach.CONNECTED:
             return DONE
         local = self.world.store.workloads.get(key)
-        if key in self.world.store.workloads.unreadable:
-            return DONE
         actions = decide(self.world.group(key, local), self.world.now()).on(self.worker.name)
-        if self.holds:
-            self._hold_back(key, actions)
+        if self.worker.silent:
+            self._held.add(key)
             return DONE
         try:
             for number, action in enumerate(actions):
                 if number and isinstance(action, CreateJob):
                     return AT_ONCE  # what came before took its time: such a step rests on what is seen right now
                 log.debug("remote.action", action=type(action).__name__, cluster=self.worker.name, why=action.why)
-                await self._perform(action, key)
+                with self._waiting():
+                    await self._perform(action, key)
         except (ClusterUnreachable, Unauthorized):
-            if not self.holds:
-                self.hold()
-                self.alarm()
+            self._doubt()
             raise
         made = any(isinstance(action, CreateWorkload) for action in actions)
         moved_on = self.world.store.workloads.get(key) is not local
@@ -103,20 +110,41 @@ class Outbox:
 
     def hold(self) -> None:
         """Make no calls until `trust`."""
-        self.holds = True
+        self.world.store.heard(self.worker.name, silent=True)
 
     def trust(self) -> None:
         """The worker answers: do what was held back."""
-        self.holds = False
+        self.world.store.heard(self.worker.name, silent=False)
         for key in self._held:
             self.world.queues.outboxes[self.worker.name].add(key)
         self._held.clear()
 
-    def _hold_back(self, key: ObjectKey, actions: tuple[Action, ...]) -> None:
-        """A job that would be made here now need not wait: it surely was not asked for, so it may go elsewhere."""
-        self._held.add(key)
-        if key not in self.worker.asked and any(isinstance(action, CreateJob) for action in actions):
-            self._pass_over(key, "it does not answer", AWAY_MEMORY)
+    def _doubt(self) -> None:
+        if not self.worker.silent:
+            self.hold()
+            self.alarm()
+
+    @contextlib.contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """One more call under way. Others must not wait until it is given up, if there is silence."""
+        self._under_way += 1
+        if self._patience is None:
+            self._be_patient()
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+            self._be_patient()
+
+    def _be_patient(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+        loop = asyncio.get_running_loop()
+        self._patience = loop.call_later(SILENCE.total_seconds(), self._lose_patience) if self._under_way else None
+
+    def _lose_patience(self) -> None:
+        self._patience = None
+        self._doubt()
 
     @singledispatchmethod
     async def _perform(self, action: Action, key: ObjectKey) -> None:
@@ -150,24 +178,37 @@ class Outbox:
             attempt=action.attempt,
             queue=workload_spec(local).queue_name,
         )
-        unsure = key in self.worker.asked
-        self.worker.asked[key] = action.attempt
+        before = self.worker.asked.get(key)
+        until = self.world.now() + self.world.settings.dispatch.call_timeout + CARRIED_OUT
+        self.worker.asked[key] = Asked(action.attempt, until)
         try:
             made = await self.client.create(JOBS, key.namespace, body)
         except AlreadyExists:
-            await self._adopt(JOBS, self.worker.jobs, job.key, of=key)
+            found = await self._adopt(JOBS, self.worker.jobs, job.key, of=key)
+            if found is not None and key not in prebuilt_key(found):
+                self._pass_over(key, f"Job {job.key} of another workload is still there", AWAY_MEMORY)
         except (ApiError, ClusterUnreachable) as error:
             if _is_unsure(error):
                 raise
-            if unsure:  # this request came to nothing, and an earlier one may not have
-                await self._find(job.key)
-            self.worker.asked.pop(key, None)
-            if isinstance(error, (ClusterUnreachable, Unauthorized)):
-                self._pass_over(key, str(error), AWAY_MEMORY)
-            self._refused(key, f"the job is refused: {error}", error)
+            await self._not_made(key, job.key, error, before)
         else:
             self.worker.jobs.upsert(made)
         self._answered(key)
+
+    async def _not_made(
+        self, key: ObjectKey, job: ObjectKey, error: ApiError | ClusterUnreachable, before: Asked | None
+    ) -> None:
+        """That request came to nothing; an earlier one may not have."""
+        if before is not None:
+            if await self._find(job):
+                return
+            if self.world.now() < before.until:
+                self.worker.asked[key] = before
+                raise error
+        self.worker.asked.pop(key, None)
+        if isinstance(error, (ClusterUnreachable, Unauthorized)):
+            self._pass_over(key, str(error), AWAY_MEMORY)
+        self._refused(key, f"the job is refused: {error}", error)
 
     @_perform.register
     async def _find_job(self, _action: FindJob, key: ObjectKey) -> None:
@@ -178,11 +219,14 @@ class Outbox:
             await self._find(name)
         self._answered(key)
 
-    async def _find(self, job: ObjectKey) -> None:
-        with contextlib.suppress(NotFound):
+    async def _find(self, job: ObjectKey) -> bool:
+        try:
             found = await self.client.get(JOBS, job)
-            if self._is_ours(found):
-                self.worker.jobs.upsert(found)
+        except NotFound:
+            return False
+        if self._is_ours(found):
+            self.worker.jobs.upsert(found)
+        return self._is_ours(found)
 
     def _answered(self, key: ObjectKey) -> None:
         self.worker.asked.pop(key, None)
@@ -204,10 +248,22 @@ class Outbox:
             return
         try:
             left = await self.client.delete(kind, key, uid=uid)
-        except (NotFound, Conflict):  # gone already, or another object has the name now: not ours to delete
+        except NotFound:
+            cache.remove(seen)
+        except Conflict:
+            if await self._is_there(kind, seen):
+                raise
             cache.remove(seen)
         else:
             cache.remove(seen) if left is None else cache.upsert(left)
+
+    async def _is_there(self, kind: Kind[T], seen: T) -> bool:
+        """The very one, and not another one that has its name now."""
+        try:
+            found = await self.client.get(kind, seen.key)
+        except NotFound:
+            return False
+        return found.metadata.uid == seen.metadata.uid
 
     @_perform.register
     async def _patch_workload(self, action: PatchWorkload, key: ObjectKey) -> None:
@@ -217,21 +273,22 @@ class Outbox:
     async def _deactivate(self, action: Deactivate, key: ObjectKey) -> None:
         self.worker.workloads.upsert(await self.client.merge_patch(WORKLOADS, key, action.body, subresource="status"))
 
-    async def _adopt(self, kind: Kind[T], cache: Cache[T], key: ObjectKey, *, of: ObjectKey | None = None) -> None:
+    async def _adopt(self, kind: Kind[T], cache: Cache[T], key: ObjectKey, *, of: ObjectKey | None = None) -> T | None:
         """The name is taken: by what we made and never heard of, or by somebody else, whose it stays (I6)."""
         try:
             found = await self.client.get(kind, key)
         except NotFound:
             self.world.queues.workloads.add(of or key)
-            return
+            return None
         if self._is_ours(found):
             attempt = found.metadata.annotations.get(ATTEMPT_ANNOTATION, "").partition("/")[0]
             log.info(
                 "remote.adopted", cluster=self.worker.name, workload=str(of or key), kind=kind.kind, attempt=attempt
             )
             cache.upsert(found)
-            return
+            return found
         self._unfit(of or key, f"{kind.kind} {key} is there and not ours (no label {ORIGIN_LABEL}={self.world.origin})")
+        return None
 
     def _is_ours(self, found: Object) -> bool:
         return found.metadata.labels.get(ORIGIN_LABEL) == self.world.origin

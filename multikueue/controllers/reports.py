@@ -18,7 +18,10 @@ class Reports:
     world: World
 
     async def reconcile(self, name: str) -> Result:
-        self._read(name)
+        store = self.world.store
+        if store.clusters.get(ObjectKey("", name)) is not None or name in store.workers:
+            self._read(name)
+            store.forget_worker(name)
         return DONE
 
     async def read_all(self) -> None:

@@ -20,7 +20,7 @@ from multikueue.controllers.jobs import release
 from multikueue.controllers.world import World
 from multikueue.dispatch.decide import Decision, Event, decide, is_holding, nominate
 from multikueue.dispatch.group import Group
-from multikueue.dispatch.phases import choose
+from multikueue.dispatch.phases import Phase, choose
 from multikueue.errors import Forbidden, Invalid, NotFound
 from multikueue.jobs.table import adapter_for
 from multikueue.quota import lifecycle
@@ -147,11 +147,11 @@ class Nominations:
 
 def _gone(world: World, key: ObjectKey) -> Result:
     """The workload is no more: neither shall anything of it be on a worker."""
-    if key in world.store.workloads.unreadable:
-        return DONE
-    world.store.forget(key)
-    _send(world, key, decide(world.group(key, None), world.now()))
-    return DONE
+    decision = decide(world.group(key, None), world.now())
+    if decision.phase is Phase.GONE:
+        world.store.forget(key)
+    _send(world, key, decision)
+    return Result(again_after=decision.again_after)
 
 
 def _decided(world: World, group: Group) -> Decision:

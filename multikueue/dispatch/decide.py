@@ -74,8 +74,9 @@ def decide(group: Group, now: datetime) -> Decision:
     """Look at a workload's group and say what shall be. Deciding again on the result changes nothing."""
     seen = view(group, now)
     phase = phase_of(seen)
-    decision = HANDLERS[phase](seen)
-    return replace(decision, phase=phase, actions=(*decision.actions, *_questions(group, decision)))
+    decision = replace(HANDLERS[phase](seen), phase=phase)
+    doubts = phase is not Phase.HIDDEN and any(remote.maybe_job for remote in group.remotes)
+    return _with_questions(decision, group, now) if doubts else decision
 
 
 def nominate(group: Group, now: datetime) -> Decision:
@@ -111,12 +112,21 @@ def _with_nominated(conditions: tuple[Condition, ...], wanted: tuple[Condition, 
     return kept if new is None else (*kept, new)
 
 
-def _questions(group: Group, decision: Decision) -> Iterator[Action]:
-    """A job that was asked for is looked for as soon as its worker can be asked again, unless it is asked for anew."""
+def _with_questions(decision: Decision, group: Group, now: datetime) -> Decision:
+    """A job that was asked for is looked for once that tells what became of it, unless it is asked for anew."""
     asked_anew = {action.cluster for action in decision.actions if isinstance(action, CreateJob)}
-    for remote in group.remotes:
-        if remote.maybe_job and remote.reachable and remote.job is None and remote.cluster not in asked_anew:
-            yield FindJob(cluster=remote.cluster, why="it was asked for, and no answer came")
+    doubtful = [
+        r for r in group.remotes if r.maybe_job and r.reachable and r.job is None and r.cluster not in asked_anew
+    ]
+    later = {r.cluster: r.maybe_until - now for r in doubtful if r.maybe_until is not None and r.maybe_until > now}
+    questions = tuple(
+        FindJob(cluster=r.cluster, why="it was asked for, and no answer came")
+        for r in doubtful
+        if r.cluster not in later
+    )
+    waits = (decision.again_after, *later.values())
+    after = min((wait for wait in waits if wait is not None), default=None)
+    return replace(decision, actions=(*decision.actions, *questions), again_after=after)
 
 
 def is_holding(group: Group, now: datetime) -> bool:
@@ -152,10 +162,6 @@ def _unreserved(v: View) -> Decision:
     """Nothing may be recorded without quota: a name left behind would block the next winner (CX-17)."""
     status = msgspec.structs.replace(without_nomination(v.local.status), cluster_name=None)
     return replace(_remove_all(v), status=status)
-
-
-def _settling(v: View) -> Decision:
-    return _same(v)
 
 
 def _evicted(v: View) -> Decision:
@@ -504,13 +510,14 @@ def _until_lost(v: View, remotes_: tuple[Remote, ...] | list[Remote]) -> timedel
 
 
 HANDLERS: dict[Phase, Callable[[View], Decision]] = {
+    Phase.HIDDEN: _same,
     Phase.GONE: _remove_all,
     Phase.FINISHED: _remove_all,
     Phase.UNRESERVED: _unreserved,
     Phase.UNCHECKED: _remove_all,
     Phase.REJECTED: _remove_all,
     Phase.EVICTED: _evicted,
-    Phase.SETTLING: _settling,
+    Phase.SETTLING: _same,
     Phase.UNDISPATCHABLE: _undispatchable,
     Phase.WAITING: _remove_all,
     Phase.NOMINATING: _nominating,

@@ -44,8 +44,9 @@ class Remote:
     """One worker's side of a workload.
 
     `since` is when the worker was last reachable (None while CONNECTED). `known` tells whether its objects have been
-    seen since this process began: before that, absence means nothing. `maybe_job` is the attempt whose job we asked
-    for without learning the outcome. `conflict` says in words why the worker cannot take this workload (a foreign
+    seen since this process began: before that, absence means nothing. While it is `silent`, having given no answer just
+    now, it wins nothing more. `maybe_job` is the attempt whose job we asked for without learning the outcome, which may
+    still be carried out until `maybe_until`. `conflict` says in words why the worker cannot take this workload (a foreign
     object holds the name there, say), until `conflict_until`.
     `configured` is False for a worker that is not (any more) in the workload's MultiKueueConfig.
     """
@@ -54,9 +55,11 @@ class Remote:
     reach: Reach = Reach.CONNECTED
     since: datetime | None = None
     known: bool = True
+    silent: bool = False
     workload: Workload | None = None
     job: Job | None = None
     maybe_job: str = ""
+    maybe_until: datetime | None = None
     conflict: str = ""
     conflict_until: datetime | None = None
     configured: bool = True
@@ -117,6 +120,7 @@ class Group:
     """Everything one decision looks at.
 
     `remotes` are in the order of the MultiKueueConfig, then workers outside it that hold something of ours.
+    `hidden`: the local workload is there, and cannot be read, so nothing can be said of it.
     `problem` is why the workload cannot be dispatched at all (no adapter, not managed by us), in Kueue's words.
     `job_known` is False while the local job has not been seen: then nothing can be copied to a worker.
     `job_finished` tells that the local job's status is final. `choice` is the worker chosen among those that admitted
@@ -126,6 +130,7 @@ class Group:
 
     key: ObjectKey
     local: Workload | None
+    hidden: bool = False
     check: str = ""
     remotes: tuple[Remote, ...] = ()
     problem: str = ""

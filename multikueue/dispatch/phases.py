@@ -16,6 +16,7 @@ from multikueue.dispatch.group import MAX_NOMINATED, Group, Remote
 
 
 class Phase(Enum):
+    HIDDEN = "the workload cannot be read"
     GONE = "the workload is deleted"
     UNCHECKED = "no admission check of ours applies"
     FINISHED = "finished"
@@ -99,8 +100,8 @@ def choose(group: Group) -> Group:
 
 
 def _may_win(group: Group, remote: Remote) -> bool:
-    admitted = remote.reachable and not remote.conflict and remote.admitted and group.is_current(remote.workload)
-    return admitted and _is_nominated(group, remote)
+    answers = remote.reachable and not remote.silent and not remote.conflict
+    return answers and remote.admitted and group.is_current(remote.workload) and _is_nominated(group, remote)
 
 
 def _is_nominated(group: Group, remote: Remote) -> bool:
@@ -141,6 +142,7 @@ def _finished_for(v: View, *reasons: str) -> bool:
 
 
 PHASES: tuple[tuple[Phase, Predicate], ...] = (
+    (Phase.HIDDEN, lambda v: v.group.hidden),
     (Phase.GONE, _is_gone),
     (Phase.FINISHED, lambda v: v.local.has(FINISHED)),
     (Phase.UNRESERVED, lambda v: not v.local.has(QUOTA_RESERVED)),

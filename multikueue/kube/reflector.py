@@ -2,7 +2,8 @@
 
 A round is: list everything in pages, hand it over, then watch from there. The rules (python-stack 5.2): an end of the
 stream is normal and the watch goes on from the last version; an expired version, in either form, means listing again,
-and the sink finds out what was deleted meanwhile; silence is death; nothing is ever repeated without a pause.
+and the sink finds out what was deleted meanwhile; a server that was away must know the version before it is watched from
+again; silence is death; nothing is ever repeated without a pause.
 """
 
 from __future__ import annotations
@@ -107,6 +108,7 @@ class Reflector(Generic[T]):
         self._failures = 0
         self._fruitless = 0
         self._received = False
+        self._away = False
         self._pause = anyio.CancelScope()
 
     async def run(self) -> NoReturn:
@@ -116,6 +118,8 @@ class Reflector(Generic[T]):
             try:
                 if fresh:
                     await self._list()
+                elif self._away:
+                    await self._check_version()
                 if not self._has_moved():
                     await self._watch(fresh=fresh)
             except (ApiError, ClusterUnreachable, InvalidObject, _Broken) as error:
@@ -149,6 +153,19 @@ class Reflector(Generic[T]):
         self._known, self._version = found, version
         self.synced.set()
 
+    async def _check_version(self) -> None:
+        """Ask a server that was away whether it has come as far as we have.
+
+        One that was restored from a backup meanwhile has not, and would keep silent until it has: then list anew.
+        """
+        wanted = {"limit": "1", "resourceVersion": self._version, "resourceVersionMatch": "NotOlderThan"}
+        try:
+            await self._client.request("GET", self._path, params=wanted)
+        except (Expired, ServerError):
+            self._version = ""
+            raise
+        self._away = False
+
     async def _watch(self, *, fresh: bool) -> None:
         """Follow the collection from the version we have; returns at the normal end of a watch."""
         opened: float | None = None
@@ -166,6 +183,7 @@ class Reflector(Generic[T]):
             self._fruitless += fresh
             raise
         except (ApiError, ClusterUnreachable, _Broken) as error:
+            self._away = opened is None and isinstance(error, ClusterUnreachable)
             if opened is not None or isinstance(error, (Invalid, NotFound, ServerError)):
                 self._doubt_version(lived=anyio.current_time() - opened if opened is not None else 0.0)
             raise

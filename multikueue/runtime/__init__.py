@@ -11,12 +11,12 @@ the call of a strategy). Both let cancellation and `InvariantBroken` pass.
 from multikueue.runtime.aside import Aside, Crowded, Overdue
 from multikueue.runtime.backoff import Backoff
 from multikueue.runtime.clock import Clock, SystemClock
-from multikueue.runtime.controller import DONE, Result, Terminal, run_controller
+from multikueue.runtime.controller import DONE, Result, run_controller
 from multikueue.runtime.files import watch_files
 from multikueue.runtime.mandate import Mandate
 from multikueue.runtime.queue import Closed, Depth, Priority, WorkQueue
 from multikueue.runtime.race import first
-from multikueue.runtime.supervisor import Failure, supervise
+from multikueue.runtime.supervisor import supervise
 
 __all__ = [
     "DONE",
@@ -26,13 +26,11 @@ __all__ = [
     "Closed",
     "Crowded",
     "Depth",
-    "Failure",
     "Mandate",
     "Overdue",
     "Priority",
     "Result",
     "SystemClock",
-    "Terminal",
     "WorkQueue",
     "first",
     "run_controller",

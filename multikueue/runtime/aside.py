@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -34,13 +33,7 @@ class _Errand(Generic[T]):
     call: Callable[[], T]
     told: Outcome[T]
     timer: asyncio.TimerHandle | None = None
-    thread: Thread | None = None
     given_up: bool = False
-
-    @property
-    def is_dead(self) -> bool:
-        """Whether it was told to end, and did so before it could say that."""
-        return self.given_up and self.thread is not None and not self.thread.is_alive()
 
 
 @dataclass(slots=True)
@@ -48,9 +41,9 @@ class Aside(Generic[T]):
     """Runs calls in daemon threads, at most `seats` at a time; the others wait their turn.
 
     Each call's outcome is told once, in the event loop: its result, what it raised, or `Overdue` after `deadline`. A
-    thread cannot be ended from outside; an overdue one is asked to by an exception raised in it, and keeps its seat
-    until it does end. So a call that blocks for ever costs a seat, and once all are lost every call is `Crowded` at
-    once. Threads that are left do not hold up the end of the process. Owned by one event loop, like its `told`s.
+    thread cannot be ended from outside: an overdue one is left alone, and keeps its seat until it does end. So a call
+    that blocks for ever costs a seat, and once all are lost every call is `Crowded` at once. Threads that are left do not
+    hold up the end of the process. Owned by one event loop, like its `told`s.
     """
 
     deadline: timedelta
@@ -64,23 +57,22 @@ class Aside(Generic[T]):
         self._next()
 
     def _next(self) -> None:
-        self._seated = {errand for errand in self._seated if not errand.is_dead}
         while self._waiting and len(self._seated) < self.seats:
             self._start(self._waiting.popleft())
         if all(errand.given_up for errand in self._seated):
             while self._waiting:
-                self._waiting.popleft().told(Crowded(f"{len(self._seated)} calls have not come back"))
+                lost = f"{len(self._seated)} calls have not come back; once one does, it is asked again"
+                self._waiting.popleft().told(Crowded(lost))
 
     def _start(self, errand: _Errand[T]) -> None:
         loop = asyncio.get_running_loop()
         self._seated.add(errand)
         errand.timer = loop.call_later(self.deadline.total_seconds(), self._give_up, errand)
-        errand.thread = Thread(target=self._work, args=(errand, loop), name="aside", daemon=True)
-        errand.thread.start()
+        Thread(target=self._work, args=(errand, loop), name="aside", daemon=True).start()
 
     def _work(self, errand: _Errand[T], loop: asyncio.AbstractEventLoop) -> None:
         """In the thread. Whatever comes, the seat is given back; a loop that is closed wants nothing back."""
-        with suppress(RuntimeError, SystemExit):
+        with suppress(RuntimeError):
             loop.call_soon_threadsafe(self._ended, errand, _outcome(errand.call))
 
     def _ended(self, errand: _Errand[T], outcome: T | Exception) -> None:
@@ -93,8 +85,6 @@ class Aside(Generic[T]):
 
     def _give_up(self, errand: _Errand[T]) -> None:
         errand.given_up = True
-        if errand.thread is not None and errand.thread.ident is not None:
-            _raise_in(errand.thread.ident)
         errand.told(Overdue(f"no answer within {self.deadline.total_seconds():g}s"))
         self._next()
 
@@ -104,10 +94,5 @@ def _outcome(call: Callable[[], T]) -> T | Exception:
         return call()
     except Exception as error:  # noqa: BLE001  # it is told to whoever asked
         return error
-    except BaseException as end:  # noqa: BLE001  # it ended its thread, or was told to
+    except BaseException as end:  # noqa: BLE001  # it ended its thread
         return Overdue(f"ended by {type(end).__name__}")
-
-
-def _raise_in(thread: int) -> None:
-    """SystemExit ends a thread without a word; it comes at the next step of its Python code, if there is one."""
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(SystemExit))

@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 import structlog
 
-from multikueue.errors import ClusterUnreachable, Conflict, MultiKueueError, NotLeading, Throttled, Unauthorized
+from multikueue.errors import ClusterUnreachable, Conflict, NotLeading, Throttled, Unauthorized
 from multikueue.runtime.failures import describe, is_expected, is_fatal, leaves
 from multikueue.runtime.queue import Closed, WorkQueue
 
@@ -31,10 +31,6 @@ DONE = Result()
 
 LASTING = 5
 """Failures of a key in a row from which on trouble with a cluster is worth a warning of its own."""
-
-
-class Terminal(MultiKueueError):
-    """Trying again cannot help: wait until something happens to the key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +70,6 @@ class _Controller(Generic[K]):
         if is_fatal(error):
             raise error
         self.on_error(key, error)
-        if all(isinstance(leaf, Terminal) for leaf in leaves(error)):
-            self.queue.forget(key)
-            log.warning("reconcile.gave_up", error=describe(error))
-            return
         delay = self.queue.retry(key, at_least=_asked_to_wait(error))
         _log_retry(error, delay=delay, failures=self.queue.failures(key))
 
@@ -114,10 +106,10 @@ async def run_controller(
 ) -> None:
     """Runs `reconcile` over the keys of `queue` with that many workers, until the queue is closed.
 
-    An error costs its key a back-off and nobody else anything: Terminal waits for the next event instead, Throttled
-    waits at least as long as the server asked. There is no deadline here: each call that a reconcile makes has its own.
-    `on_error` hears of every failure, for metrics; what it raises ends the controller. So does InvariantBroken,
-    raised within an exception group. Cancellation passes.
+    An error costs its key a back-off and nobody else anything; Throttled waits at least as long as the server asked.
+    There is no deadline here: each call that a reconcile makes has its own. `on_error` hears of every failure, for
+    metrics; what it raises ends the controller. So does InvariantBroken, raised within an exception group. Cancellation
+    passes.
     """
     controller = _Controller(name=name, queue=queue, reconcile=reconcile, on_error=on_error)
     async with anyio.create_task_group() as tasks:

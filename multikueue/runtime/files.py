@@ -21,6 +21,9 @@ __all__ = ["LOOK_EVERY", "watch_files"]
 LOOK_EVERY = timedelta(milliseconds=100)
 """Time between two looks: news are this old at most, and a file that is being written has as long to be complete."""
 
+_IDLE = timedelta(seconds=1)
+"""Time between two looks whether there is a file to watch now."""
+
 _Trace = tuple[int, ...]
 """What changes when a file does; the number of the error if there is none to be seen."""
 
@@ -55,7 +58,7 @@ async def watch_files(
             del known[path]
         for path in _settled(known, traces):
             on_change(path)
-        await clock.sleep(every.total_seconds())
+        await clock.sleep((every if wanted else max(every, _IDLE)).total_seconds())
 
 
 def _settled(known: dict[str, _Sight], traces: dict[str, _Trace]) -> Iterable[str]:

@@ -26,7 +26,9 @@ class Cache(Generic[T]):
     """Objects by key. Owner: the store of the cluster; every method is synchronous, so each change is atomic.
 
     It keeps the newest version only. An answer to our own write goes in through `upsert` like an event does (read your
-    writes), and older events fall off. What we saw deleted does not come back by a late event of the same object.
+    writes), and older events fall off. What we saw deleted does not come back by a late event of the same object. A list
+    is the truth about all that was known before it was asked for, whatever the versions say: those of a cluster that was
+    restored from a backup run anew from there.
     `on_change(old, new)` is told each real change: (None, new) added, (old, new) changed, (old, None) gone.
     `unreadable` holds the keys of objects that are there and could not be read: that they are missing means nothing.
     """
@@ -35,6 +37,7 @@ class Cache(Generic[T]):
         self.unreadable: set[ObjectKey] = set()
         self._objects: dict[ObjectKey, T] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()
+        self._news: set[ObjectKey] | None = None
         self._on_change = on_change
         self._observers: list[Listener[T]] = []
         self._indexers = dict(indexes or {})
@@ -60,6 +63,7 @@ class Cache(Generic[T]):
 
     def upsert(self, item: T) -> None:
         """Take in an object, unless something newer is known or it is known to be deleted."""
+        self._note(item.key)
         if item.metadata.uid in self._gone:
             return
         old = self._objects.get(item.key)
@@ -73,6 +77,7 @@ class Cache(Generic[T]):
         The two race, with each other and with answers to earlier writes, so its UID is remembered: an object that is
         gone never comes back, and what still tells of it is late.
         """
+        self._note(item.key)
         self._gone[item.metadata.uid] = None
         if len(self._gone) > REMEMBERED:
             self._gone.popitem(last=False)
@@ -80,14 +85,33 @@ class Cache(Generic[T]):
         if old is not None and old.metadata.uid == item.metadata.uid:
             self._drop(old)
 
+    def expect_list(self) -> None:
+        """A list is asked for: what comes from now on, until it is here, may be newer than the list."""
+        self._news = set()
+
     def replace(self, items: Sequence[T], version: int = 0) -> None:
-        """A list as of `version`: missing objects are gone, unless they are newer than the list itself."""
+        """A list as of `version`: missing objects are gone, unless they came after it."""
+        news: set[ObjectKey] = self._news or set()
+        self._news = None
         listed = {item.key for item in items}
         for old in self:
-            if old.key not in listed and not (version and old.version > version):
+            if old.key not in listed and not (old.key in news and old.version > version):
                 self._drop(old)
         for item in items:
-            self.upsert(item)
+            if item.key in news:
+                self.upsert(item)
+            else:
+                self._take(item)
+
+    def _note(self, key: ObjectKey) -> None:
+        if self._news is not None:
+            self._news.add(key)
+
+    def _take(self, item: T) -> None:
+        self._gone.pop(item.metadata.uid, None)
+        old = self._objects.get(item.key)
+        if old != item:
+            self._put(old, item)
 
     def _put(self, old: T | None, new: T) -> None:
         if old is not None:

@@ -67,9 +67,10 @@ def _queue(workload: Workload) -> Iterable[ObjectKey]:
 
 
 class Observer(Protocol):
-    """Who only looks on: told of each worker that is met, and of each that came or went."""
+    """Who only looks on: told of each worker that is met or forgotten, and of each that came or went."""
 
     def worker_met(self, worker: WorkerView) -> None: ...
+    def worker_forgotten(self, worker: WorkerView) -> None: ...
     def reach_changed(self, worker: WorkerView) -> None: ...
 
 
@@ -120,6 +121,20 @@ class Store:
             for observer in self.observers:
                 observer.worker_met(worker)
         return self.workers[name]
+
+    def forget_worker(self, name: str) -> bool:
+        """Forget a worker that has no MultiKueueCluster, unless something names it or is, or may be, there."""
+        worker = self.workers.get(name)
+        if worker is None or self.clusters.get(ObjectKey("", name)) or self.configs.by("cluster", name):
+            return False
+        if worker.held() or worker.asked or worker.creating:
+            return False
+        if any(local.status.cluster_name == name and not local.has(FINISHED) for local in self.workloads):
+            return False
+        del self.workers[name]
+        for observer in self.observers:
+            observer.worker_forgotten(worker)
+        return True
 
     def owner(self, workload: Workload) -> ObjectKey | None:
         """The key of the job that owns a workload."""
@@ -181,6 +196,7 @@ class Store:
         return Group(
             key=key,
             local=local,
+            hidden=key in self.workloads.unreadable,
             check=check.metadata.name if check else "",
             remotes=tuple(self._remotes(key, local, self.clusters_for(check))),
             problem=self._problem(local, job) if local else "",
@@ -220,16 +236,18 @@ class Store:
 
     def _remote(self, key: ObjectKey, name: str, *, configured: bool) -> Remote:
         worker, cluster = self.worker(name), self.clusters.get(ObjectKey("", name))
-        conflict = worker.conflict(key, self.now())
+        conflict, asked = worker.conflict(key, self.now()), worker.asked.get(key)
         cordoned = cluster is not None and cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true"
         return Remote(
             cluster=name,
             reach=worker.reach,
             since=worker.since if worker.reach is not Reach.CONNECTED else None,
             known=worker.known,
+            silent=worker.silent,
             workload=worker.workloads.get(key),
             job=worker.job_of(key),
-            maybe_job=worker.asked.get(key, ""),
+            maybe_job=asked.attempt if asked else "",
+            maybe_until=asked.until if asked else None,
             conflict=conflict.text if conflict else "",
             conflict_until=conflict.until if conflict else None,
             configured=configured,
@@ -258,6 +276,17 @@ class Store:
             observer.reach_changed(self.worker(name))
         for key in self._dispatched_to(name):
             self.touched.workload(key)
+
+    def heard(self, name: str, *, silent: bool) -> None:
+        """A worker fell silent, or answers again: who may win what it has admitted is another question now."""
+        worker = self.worker(name)
+        if worker.silent == silent:
+            return
+        worker.silent = silent
+        for copy in worker.workloads:
+            local = self.workloads.get(copy.key)
+            if local is not None and local.status.cluster_name is None and copy.has(ADMITTED):
+                self.touched.workload(copy.key)
 
     def _dispatched_to(self, name: str) -> set[ObjectKey]:
         found = self.worker(name).held()

@@ -16,7 +16,15 @@ CONFLICT_MEMORY = timedelta(minutes=5)
 """How long a worker is passed over for a workload after a foreign object was found in its place."""
 
 AWAY_MEMORY = timedelta(seconds=5)
-"""The same after its job could not even be asked for there; by then it is known whether the worker is away."""
+"""The same after its job could not even be asked for there, or not yet; by then it is known whether the worker is away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The attempt whose job was asked for, and until when that may be carried out, should no answer come."""
+
+    attempt: str
+    until: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +43,13 @@ def prebuilt_key(job: Job) -> Iterable[ObjectKey]:
 
 @dataclass(slots=True)
 class WorkerView:
-    """Owner of the state: the worker's connection task (caches, reach) and its outbox (asked, creating, conflicts).
+    """Owner of the state: the worker's connection task (caches, reach) and its outbox (silent, asked, creating, conflicts).
 
-    `known` turns True once all its objects were seen, and stays. `asked` holds, per workload, the attempt whose job we
-    asked for without having learned the outcome; `creating` the copies being made, whose coming is no news. The caches
+    `known` turns True once all its objects were seen, and stays. `asked` holds, per workload, the job we asked for without
+    having learned the outcome; `creating` the copies being made, whose coming is no news. The caches
     survive a lost connection: they are the last known state. `leaving` says, in words, why its name is about to be
-    given to another cluster, so that it gets nothing new.
+    given to another cluster, so that it gets nothing new. `silent` turns True when it did not answer the last time it was
+    asked, and ends with its next sign of life.
     """
 
     name: str
@@ -50,8 +59,9 @@ class WorkerView:
     since: datetime | None = None
     why: str = "not connected yet"
     known: bool = False
+    silent: bool = False
     leaving: str = ""
-    asked: dict[ObjectKey, str] = field(default_factory=dict)
+    asked: dict[ObjectKey, Asked] = field(default_factory=dict)
     conflicts: dict[ObjectKey, Conflict] = field(default_factory=dict)
     creating: set[ObjectKey] = field(default_factory=set)
     workloads: Cache[Workload] = field(init=False)
@@ -72,6 +82,10 @@ class WorkerView:
             del self.conflicts[key]
             return None
         return conflict
+
+    def lost(self, now: datetime, timeout: timedelta) -> bool:
+        """Whether it is out of reach for so long that nothing of it counts any more."""
+        return self.reach is not Reach.CONNECTED and self.since is not None and now >= self.since + timeout
 
     def holds(self, key: ObjectKey) -> bool:
         """Whether anything of the workload is, or may be, there."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, fields
 from itertools import accumulate
 from typing import Generic, Protocol, TypeVar
 
@@ -38,6 +39,7 @@ __all__ = [
     "Metrics",
     "QueueInstruments",
     "kueue_buckets",
+    "outbox_of",
 ]
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
@@ -53,6 +55,11 @@ CALLS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 # Go's client exposes no *_created samples either; they would only double the number of series.
 disable_created_metrics()  # type: ignore[no-untyped-call]
+
+
+def outbox_of(cluster: str) -> str:
+    """What the controller of a worker's outbox is called."""
+    return f"outbox {cluster}"
 
 
 def kueue_buckets(count: int) -> tuple[float, ...]:
@@ -94,6 +101,12 @@ class Kept(Generic[_I]):
         if child is None:
             child = self._children[labels] = self._instrument.labels(*labels)
         return child
+
+    def forget(self, labels: dict[str, str]) -> None:
+        """Drop the series with these labels, if it has such labels."""
+        with suppress(ValueError):
+            self._instrument.remove_by_labels(labels)
+            self._children.clear()
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +283,24 @@ class Metrics:
         """One API call: the client's `on_call`."""
         self._calls.count(call)
 
+    def forget_cluster(self, name: str) -> None:
+        """A worker is no more: neither are its series."""
+        self._forget(cluster=name)
+        self._forget(controller=outbox_of(name))
+        self._calls.forget(name)
+
+    def forget_cluster_queue(self, name: str) -> None:
+        self._forget(cluster_queue=name)
+
+    def forget_local_queue(self, namespace: str, name: str) -> None:
+        self._forget(namespace=namespace, name=name)
+
+    def _forget(self, **labels: str) -> None:
+        queues = [group for group in (self.queues, self.local_queues) if group is not None]
+        for each in (*vars(self).values(), *(getattr(group, f.name) for group in queues for f in fields(group))):
+            if isinstance(each, Kept):
+                each.forget(labels)
+
     def failing(self, controller: str) -> Callable[[object, Exception], None]:
         """What to call with each key and error of a controller."""
 
@@ -307,6 +338,10 @@ class _Calls(Collector):
         tally.count += 1
         tally.seconds += call.seconds
         tally.buckets[bisect_left(CALLS, call.seconds)] += 1
+
+    def forget(self, cluster: str) -> None:
+        for key in [key for key in self._tallies if key[0] == cluster]:
+            del self._tallies[key]
 
     def collect(self) -> Iterator[Metric]:
         requests = CounterMetricFamily(

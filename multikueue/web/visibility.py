@@ -21,6 +21,9 @@ SUMMARY = "PendingWorkloadsSummary"
 LIMIT = 1000
 """Workloads in one answer, unless the question says otherwise."""
 
+MOST = 5000
+"""The most in one answer, whatever the question says: it is made while everything else waits."""
+
 _LARGEST = 2**63 - 1
 
 Lines = Callable[[str], Sequence[Waiting] | None]
@@ -81,7 +84,7 @@ def question(path: str, query: Mapping[str, str]) -> Question:
 
 def _pending(version: str, name: str, namespace: str, query: Mapping[str, str]) -> Pending:
     offset, limit = _number(query, "offset"), _number(query, "limit")
-    return Pending(version=version, name=name, namespace=namespace, offset=offset, limit=limit or LIMIT)
+    return Pending(version=version, name=name, namespace=namespace, offset=offset, limit=min(limit or LIMIT, MOST))
 
 
 def _number(query: Mapping[str, str], name: str) -> int:

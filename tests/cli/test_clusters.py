@@ -288,6 +288,39 @@ def test_an_unreachable_manager_is_3(world: World, cli: Run, command: tuple[str,
     assert result.err.startswith("error: cluster manager is unreachable")
 
 
+# --- the manager's own settings ---------------------------------------------------------------------------------------
+
+
+def test_the_managers_file_says_where_and_by_what_name(
+    world: World, cli: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("cluster: {context: manager, namespace: other}\ndispatch: {origin: prod}\n")
+    tree = yaml.safe_load(world.kubeconfig.read_text())
+    world.kubeconfig.write_text(yaml.safe_dump(tree | {"current-context": "gone"}))
+
+    assert cli(*REGISTER, "--config", str(file)).code == 0
+    assert world.manager.find(SECRETS, "multikueue-w1", "other") is not None
+    assert world.worker.find(CLUSTER_ROLES, "multikueue-prod") is not None
+    monkeypatch.setenv("MULTIKUEUE_CONFIG", str(file))
+    assert "Secret other/multikueue-w1" in cli("clusters", "show", "w1").out
+    assert "Secret mine/multikueue-w1" in cli("clusters", "show", "w1", "--namespace", "mine").out
+    monkeypatch.setenv("MULTIKUEUE_CLUSTER__NAMESPACE", "env")
+    assert "Secret env/multikueue-w1" in cli("clusters", "show", "w1").out
+    assert cli("workloads", "list").code == 0
+    assert cli("workloads", "list").err == "No workloads found in namespace default.\n"
+
+
+def test_a_wrong_file_of_the_manager_is_wrong_usage(world: World, cli: Run, tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("cluster: {nonsense: 1}\n")
+
+    result = cli("clusters", "list", "--config", str(file))
+
+    assert result.code == 2
+    assert f"error: {file}: cluster.nonsense: expected" in result.err
+
+
 # --- check -----------------------------------------------------------------------------------------------------------
 
 
@@ -363,6 +396,45 @@ def test_check_warns_before_a_credential_ends_and_says_who_is_refused(joined: Wo
 
     assert refused.code == 1
     assert "the worker refuses it" in refused.out
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (multikueue_cluster("w1").path("/etc/kubeconfigs/w1"), "only the manager has the file /etc/kubeconfigs/w1"),
+        (multikueue_cluster("w1").profile("w1"), "only the manager has the credentials of a ClusterProfile"),
+    ],
+    ids=["a file", "a ClusterProfile"],
+)
+def test_check_says_what_cannot_be_checked_from_here_and_ends_with_3(
+    joined: World, cli: Run, source: Any, words: str
+) -> None:
+    joined.manager.add(MULTIKUEUE_CLUSTERS, source.active().build())
+
+    result = cli("clusters", "check", "-o", "json")
+
+    found = {each["subject"]: (each["level"], each["detail"]) for each in json.loads(result.out)["items"]}
+    assert found["manager's connection"][0] == "ok"
+    assert found["credential"] == ("unchecked", f"not checkable from here: {words}")
+    assert "API server" not in found
+    assert result.code == 3
+
+
+def test_check_of_a_secret_that_one_may_not_read_is_none(
+    joined: World, cli: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = joined.manager.answer
+
+    def forbidding(method: str, path: str, *rest: Any) -> Any:
+        refused = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"}
+        return (403, refused) if "/secrets/" in path else answer(method, path, *rest)
+
+    monkeypatch.setattr(joined.manager, "answer", forbidding)
+
+    result = cli("clusters", "check")
+
+    assert "not checkable from here: you may not read Secret kueue-system/multikueue-w1" in result.out
+    assert result.code == 3
 
 
 # --- remove ----------------------------------------------------------------------------------------------------------

@@ -17,12 +17,12 @@ import msgspec
 
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey, encode, render_time
-from multikueue.errors import AlreadyExists, ApiError, ClusterUnreachable, Conflict, NotFound
+from multikueue.errors import AlreadyExists, Conflict, MultiKueueError, NotFound
 from multikueue.kube.decode import object_of
 from multikueue.store.cache import Cache
 
 Body = dict[str, Any]
-Fault = Callable[[str, str], ApiError | ClusterUnreachable | None]
+Fault = Callable[[str, str], MultiKueueError | None]
 """Asked before each call with verb and plural; what it answers is raised instead of the call."""
 
 

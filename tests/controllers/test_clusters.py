@@ -260,3 +260,57 @@ async def test_a_changed_file_has_the_clusters_that_name_it_looked_at_again() ->
     world.queues.clusters = type(world.queues.clusters)()
     clusters._file_changed("/k")
     assert len(world.queues.clusters) == 2
+
+
+# A worker that is taken away.
+
+
+async def taken_away(world: Table) -> Clusters:
+    """w1 has no object any more, and no configuration names it."""
+    clusters = Clusters(world.world, QUICK, "kueue-system")
+    clusters._connections["w1"] = connection(world)
+    world.manager.change(kinds.MULTIKUEUE_CONFIGS, ObjectKey("", "mk"), {"spec": {"clusters": ["w2", "w3"]}})
+    world.manager.drop(kinds.MULTIKUEUE_CLUSTERS, W1)
+    await clusters.reconcile("w1")
+    assert world.store.worker("w1").reach is Reach.ISOLATED, "as long as its tasks end"
+    return clusters
+
+
+async def test_a_worker_that_is_taken_away_is_forgotten_with_its_series() -> None:
+    world = table()
+    clusters = await taken_away(world)
+    assert 'cluster="w1"' in world.world.metrics.render().decode()
+    await clusters.reconcile("w1")
+    assert "w1" not in world.store.workers
+    assert 'cluster="w1"' not in world.world.metrics.render().decode()
+    await clusters.reconcile("w1")
+    assert "w1" not in world.store.workers
+
+
+async def test_what_runs_on_a_worker_that_is_taken_away_counts_until_it_is_lost() -> None:
+    world = table()
+    world.submit()
+    await world.settle()
+    world.admit("w1")
+    await world.settle()
+    clusters = await taken_away(world)
+    await clusters.reconcile("w1")
+    assert world.store.worker("w1").held()
+    assert "w1" in clusters._before
+    world.time += world.world.lost_after
+    await clusters.reconcile("w1")
+    assert not world.store.worker("w1").held()
+    assert world.status()["clusterName"] == "w1", "it is still to be evicted for that"
+    await world.settle()
+    assert world.status().get("clusterName") is None
+    await clusters.reconcile("w1")
+    assert "w1" not in world.store.workers
+    assert clusters._before == {}
+
+
+async def test_a_worker_that_a_configuration_names_is_not_forgotten() -> None:
+    world = table()
+    clusters = await taken_away(world)
+    world.manager.change(kinds.MULTIKUEUE_CONFIGS, ObjectKey("", "mk"), {"spec": {"clusters": ["w1"]}})
+    await clusters.reconcile("w1")
+    assert "w1" in world.store.workers

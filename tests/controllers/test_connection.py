@@ -18,7 +18,8 @@ from multikueue.errors import ClusterUnreachable, Unauthorized
 from multikueue.kube.credentials import Credentials
 from multikueue.kube.tokens import FixedToken
 from multikueue.settings import Dispatch
-from multikueue.store.worker import WorkerView
+from multikueue.store.worker import Asked, WorkerView
+from multikueue.testing import NOW
 from tests.controllers.table import Table, table
 from tests.controllers.worker_server import WorkerServer, worker_server
 
@@ -34,6 +35,7 @@ QUICK = Dispatch(
     reconnect_cap=timedelta(milliseconds=10),
 )
 KEY = ObjectKey("team", "job-a")
+ASKED = Asked("attempt", NOW)
 
 
 def access(server: WorkerServer | str, token: str) -> Access:
@@ -55,6 +57,9 @@ class Line:
         self.states.append(worker.reach)
 
     def worker_met(self, worker: WorkerView) -> None:
+        raise AssertionError
+
+    def worker_forgotten(self, worker: WorkerView) -> None:
         raise AssertionError
 
     async def until(self, condition: Callable[[], object]) -> None:
@@ -219,7 +224,7 @@ async def test_another_cluster_gets_the_name_when_the_one_before_counts_as_lost(
         server.put("Workload", "job-a", "u1")
         server.version = 10_000
         async with connected(server) as line:
-            line.worker.asked[KEY] = "attempt"
+            line.worker.asked[KEY] = ASKED
             server.tokens.clear()
             line.connection.offer(access(other, "two"))
             await line.objects(OtherCluster)
@@ -242,7 +247,7 @@ async def test_a_cluster_without_anything_of_ours_may_be_changed_for_another_at_
 @pytest.mark.parametrize("what", ["asked", "creating"])
 async def test_what_may_be_there_by_now_is_something_of_ours(what: str) -> None:
     async with worker_server("one") as server, worker_server("two") as other, connected(server) as line:
-        line.worker.asked |= {KEY: "attempt"} if what == "asked" else {}
+        line.worker.asked |= {KEY: ASKED} if what == "asked" else {}
         line.worker.creating |= {KEY} if what == "creating" else set()
         line.connection.offer(access(other, "two"))
         await line.objects(OtherCluster)
@@ -250,7 +255,7 @@ async def test_what_may_be_there_by_now_is_something_of_ours(what: str) -> None:
 
 async def test_a_connection_that_follows_another_one_does_not_read_another_cluster_as_everything_gone() -> None:
     async with worker_server("one") as server, connecting(server, before=access("http://before", "x")) as line:
-        line.worker.asked[KEY] = "attempt"
+        line.worker.asked[KEY] = ASKED
         assert "another cluster" in await line.objects(OtherCluster)
         assert line.connection.tried
         assert not line.connection.serves
@@ -264,7 +269,7 @@ async def test_a_connection_that_follows_another_one_does_not_read_another_clust
 
 async def test_a_connection_that_follows_another_one_to_the_same_address_does_not_ask_first() -> None:
     async with worker_server("one") as server, connecting(server, before=access(server, "zero")) as line:
-        line.worker.asked[KEY] = "attempt"
+        line.worker.asked[KEY] = ASKED
         await line.until(lambda: line.worker.reach is Reach.CONNECTED)
 
 

@@ -242,6 +242,16 @@ async def test_the_states_of_workers_are_counted_when_they_change() -> None:
     assert value(world, "multikueue_cluster_status_changes_total", cluster="w2", status="isolated") == before + 1
 
 
+@pytest.mark.anyio
+async def test_queues_that_are_gone_have_no_series() -> None:
+    world = table()
+    world.submit()
+    await world.settle()
+    assert 'cluster_queue="cq"' in world.world.metrics.render().decode()
+    world.manager.drop(kinds.CLUSTER_QUEUES, ObjectKey("", "cq"))
+    assert 'cluster_queue="cq"' not in world.world.metrics.render().decode()
+
+
 class Deaf:
     """Touches nothing."""
 

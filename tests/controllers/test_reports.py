@@ -56,6 +56,16 @@ async def test_a_cluster_that_is_gone_is_out_of_reach() -> None:
     assert world.store.worker("w1").reach is Reach.ISOLATED
 
 
+async def test_a_cluster_that_is_gone_and_that_nothing_names_is_forgotten() -> None:
+    world = table()
+    await told(world, "True")
+    world.manager.change(kinds.MULTIKUEUE_CONFIGS, ObjectKey("", "mk"), {"spec": {"clusters": ["w2"]}})
+    world.manager.drop(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", "w1"))
+    for _ in range(2):
+        await Reports(world.world).reconcile("w1")
+        assert "w1" not in world.store.workers
+
+
 async def test_workloads_look_again_when_a_worker_comes_or_goes_and_else_not() -> None:
     world = table()
     world.submit()

@@ -436,7 +436,7 @@ async def test_a_strategy_that_lost_all_its_threads_is_told_so_and_others_go_on(
     told = {check_message(world, name) for name in names}
     assert told <= {
         "strategy blocker gave no answer within 0.05s",
-        "strategy blocker cannot be asked: 4 calls have not come back",
+        "strategy blocker cannot be asked: 4 calls have not come back; once one does, it is asked again",
     }
     assert world.copies("other") == ["w1", "w2", "w3"]
 

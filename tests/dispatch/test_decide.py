@@ -83,7 +83,15 @@ def test_phase(phase: Phase, local: WorkloadBuilder | None, remotes: tuple[Remot
 
 
 def test_every_phase_is_in_the_table() -> None:
-    assert {phase for phase, *_ in PHASES.values()} | {Phase.UNDISPATCHABLE} == set(Phase)
+    assert {phase for phase, *_ in PHASES.values()} | {Phase.UNDISPATCHABLE, Phase.HIDDEN} == set(Phase)
+
+
+@pytest.mark.parametrize("local", [None, won()], ids=["it never was", "it was once"])
+def test_a_workload_that_cannot_be_read_is_left_as_it_is(local: WorkloadBuilder | None) -> None:
+    w1, asked = worker("w1", admitted_copy(), remote_job()), replace(worker("w2"), maybe_job=ATTEMPT)
+    decision = decided(local, w1, asked, hidden=True)
+    assert (decision.phase, decision.actions) == (Phase.HIDDEN, ())
+    assert decision.status == (local.build().status if local else None)
 
 
 CLEANED = {
@@ -428,6 +436,27 @@ def test_late_news_of_an_earlier_admission_does_not_turn_the_choice_around() -> 
     assert told(decided(local, w1, evicted, choice="w2")) == ["DeleteWorkload w2", "CreateJob w1"]
 
 
+def test_a_worker_that_gave_no_answer_is_not_waited_for() -> None:
+    silent = replace(worker("w1", admitted_copy()), silent=True)
+    w2 = worker("w2", admitted_copy(at=NOW + timedelta(seconds=1)))
+    local = reserved().nominated("w1", "w2")
+    assert told(decided(local, silent, w2, choice="w1")) == ["DeleteWorkload w1", "CreateJob w2"]
+    assert told(decided(local, silent, worker("w2"), choice="w1")) == ["CreateWorkload w2"]
+    assert told(decide(group(local, silent, w2, choice="w1"), NOW)) == [], "nor is it asked before that is chosen"
+
+
+@pytest.mark.parametrize(
+    "local",
+    [reserved().nominated("w1", "w2"), won("w1")],
+    ids=["it may hold the job", "it is recorded"],
+)
+def test_a_silent_worker_keeps_what_it_has(local: WorkloadBuilder) -> None:
+    held = replace(worker("w1", admitted_copy(), remote_job()), silent=True)
+    assert told(decided(local, held, worker("w2", admitted_copy()))) == ["DeleteWorkload w2"]
+    asked = replace(worker("w1", admitted_copy()), silent=True, maybe_job=ATTEMPT)
+    assert "CreateJob w2" not in told(decided(local, asked, worker("w2", admitted_copy())))
+
+
 def test_an_outbox_does_not_choose() -> None:
     decision = decide(group(reserved().nominated("w1"), worker("w1", admitted_copy())), NOW)
     assert (decision.phase, told(decision)) == (Phase.NOMINATING, [])
@@ -509,6 +538,21 @@ def test_a_worker_that_may_have_got_the_job_is_the_winner_though_it_is_away() ->
     assert decision.phase is Phase.WINNER_UNREACHABLE
     assert not any(isinstance(action, CreateJob) for action in decision.actions)
     assert decided(local, asked, worker("w2"), now=LATE).phase is Phase.WINNER_LOST
+
+
+def test_a_job_that_is_not_wanted_any_more_is_looked_for_once_it_cannot_come_any_more() -> None:
+    asked = replace(worker("w1"), maybe_job=ATTEMPT, maybe_until=NOW + timedelta(seconds=70))
+    local = reserved().evicted()
+    early = decided(local, asked)
+    assert (told(early), early.again_after) == ([], timedelta(seconds=70))
+    late = decided(local, asked, now=NOW + timedelta(seconds=70))
+    assert (told(late), late.again_after) == (["FindJob w1"], None)
+    assert told(decided(local, away(asked), now=LATE)) == [], "a worker out of reach is asked nothing"
+
+
+def test_a_job_that_is_still_wanted_is_asked_for_anew_at_once() -> None:
+    asked = replace(worker("w1", admitted_copy()), maybe_job=ATTEMPT, maybe_until=NOW + timedelta(seconds=70))
+    assert told(decided(reserved().nominated("w1"), asked)) == ["CreateJob w1"]
 
 
 def test_a_stale_job_in_the_way_is_removed_first() -> None:

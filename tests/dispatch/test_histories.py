@@ -34,7 +34,7 @@ from multikueue.testing import NOW
 from strategies.incremental import Incremental
 from tests.dispatch.builders import CHECK, EVERYWHERE, consulted, copy, pending, remote_job
 
-LOST_AFTER = timedelta(minutes=15)
+LOST_AFTER, GIVEN_UP, CARRIED_OUT = timedelta(minutes=15), timedelta(seconds=10), timedelta(minutes=1)
 WORKERS = ("w1", "w2", "w3")
 
 
@@ -50,7 +50,11 @@ class Side:
     seen_workload: Workload | None = None
     seen_job: Job | None = None
     known: bool = True
+    silent: bool = False
     asked: str = ""
+    asked_until: datetime = NOW
+    under_way: str = ""
+    """A request for a job that was given up, and may still be carried out."""
 
     def look(self) -> None:
         if self.away_since is None:
@@ -101,9 +105,11 @@ class World:
             reach=Reach.CONNECTED if side.away_since is None else Reach.ISOLATED,
             since=side.away_since,
             known=side.known,
+            silent=side.silent,
             workload=side.seen_workload,
             job=side.seen_job,
             maybe_job=side.asked,
+            maybe_until=side.asked_until if side.asked else None,
         )
 
     def manage(self) -> None:
@@ -121,7 +127,7 @@ class World:
     def perform(self, action: Action) -> None:
         side = self.sides[action.cluster]
         assert side.away_since is None, f"{action} for a worker out of reach"
-        if self.chance.random() < 0.15:
+        if side.silent or self.chance.random() < 0.15:
             return
         match action:
             case CreateWorkload() if side.workload is not None:
@@ -139,6 +145,7 @@ class World:
                 if side.job is not None and side.job.metadata.uid == action.uid:
                     side.job, side.finished = None, False
             case FindJob():
+                assert self.now >= side.asked_until, "it may still be carried out"
                 side.look()
                 side.asked = ""
             case Deactivate():
@@ -148,15 +155,29 @@ class World:
             side.look()
 
     def create_job(self, action: CreateJob, side: Side) -> None:
-        for name, other in self.sides.items():
-            lost = other.away_since is not None and self.now >= other.away_since + LOST_AFTER
-            assert other is side or other.job is None or lost, f"second job beside {name}"
-        side.asked = action.attempt
-        if side.job is None:
-            side.job = remote_job(action.attempt).uid(self.uid()).created(self.now).build()
-            self.starts.append(action.cluster)
+        side.asked, side.asked_until = action.attempt, self.now + GIVEN_UP + CARRIED_OUT
+        if self.chance.random() < 0.2:
+            side.under_way = action.attempt
+        else:
+            self.make_job(action.cluster, side, action.attempt)
         if self.chance.random() < 0.1:
             self.cut(action.cluster)
+
+    def make_job(self, cluster: str, side: Side, attempt: str) -> None:
+        for name, other in self.sides.items():
+            assert other is side or other.job is None or self.is_lost(other), f"second job beside {name}"
+        if side.job is None:
+            side.job = remote_job(attempt).uid(self.uid()).created(self.now).build()
+            self.starts.append(cluster)
+
+    def is_lost(self, side: Side) -> bool:
+        return side.away_since is not None and self.now >= side.away_since + LOST_AFTER
+
+    def carry_out(self, name: str, side: Side) -> None:
+        """What is left of a request is carried out late, if ever. To nobody's harm on a worker that counts as lost."""
+        if side.under_way and self.now <= side.asked_until and not self.is_lost(side):
+            self.make_job(name, side, side.under_way)
+        side.under_way = ""
 
     def uid(self) -> str:
         self.uids += 1
@@ -213,14 +234,21 @@ class World:
             self.sides[name].away_since = self.now
 
     def restore(self, name: str) -> None:
-        self.sides[name].away_since = None
+        self.sides[name].away_since, self.sides[name].silent = None, False
         self.sides[name].look()
+
+    def fall_silent(self, side: Side) -> None:
+        side.silent = True
+
+    def answer_again(self, side: Side) -> None:
+        side.silent = False
 
     def crash(self) -> None:
         """A new process knows what it can reach, and of the others nothing."""
         self.choice, self.answer = ("", ""), None
         for side in self.sides.values():
             side.asked, side.seen_workload, side.seen_job, side.known = "", None, None, False
+            side.under_way = ""  # what the one before had under way is beyond any memory
             side.look()
 
     def step(self) -> None:
@@ -234,7 +262,10 @@ class World:
             (2, f"job ends on {name}", lambda: self.job_ends(side)),
             (0.3, f"copy vanishes on {name}", lambda: self.copy_vanishes(side)),
             (1.2, f"cut {name}", lambda: self.cut(name)),
+            (0.5, f"{name} carries out what is left", lambda: self.carry_out(name, side)),
             (2, f"restore {name}", lambda: self.restore(name)),
+            (0.8, f"{name} falls silent", lambda: self.fall_silent(side)),
+            (2, f"{name} answers again", lambda: self.answer_again(side)),
             (0.8, "crash", self.crash),
             (5, "see", self.see),
             (2, "minutes pass", self.minutes_pass),
@@ -271,8 +302,9 @@ class World:
         """Faults end: everything is reachable, and the world takes its turns until nothing changes."""
         for name in WORKERS:
             self.restore(name)
+        self.now += GIVEN_UP + CARRIED_OUT
         for _ in range(60):
-            before = (self.local, [(s.workload, s.job) for s in self.sides.values()])
+            before = (self.local, [(s.workload, s.job, s.asked) for s in self.sides.values()])
             self.core()
             self.manage()
             for side in self.sides.values():
@@ -286,7 +318,7 @@ class World:
             for side in self.sides.values():
                 side.look()
             self.now += timedelta(seconds=1)
-            if before == (self.local, [(s.workload, s.job) for s in self.sides.values()]):
+            if before == (self.local, [(s.workload, s.job, s.asked) for s in self.sides.values()]):
                 return
 
 

@@ -73,9 +73,9 @@ class Run:
 
     @property
     def asked(self) -> list[str]:
-        """Each request: "list", or "watch" and the version it started from."""
+        """Each request: "list", "check" of a version, or "watch" and the version it started from."""
         starts = zip(self.script.queries("watch"), self.script.queries("resourceVersion"), strict=True)
-        return [f"watch {version}" if watch else "list" for watch, version in starts]
+        return [f"{'watch' if watch else 'check'} {version}" if version else "list" for watch, version in starts]
 
     def has_a_state(self) -> bool:
         return self.states != []
@@ -291,8 +291,8 @@ async def test_full_jitter_has_a_floor_and_a_ceiling() -> None:
 
 
 async def test_the_first_event_forgets_old_failures() -> None:
-    answers = [LISTED, aborts, aborts, aborts, streams(bookmark(11)), aborts, OPEN]
-    async with running(*answers) as run:
+    no = refuses(403, "Forbidden")
+    async with running(LISTED, no, no, no, streams(bookmark(11)), no, OPEN) as run:
         await run.until(lambda: len(run.asked) == 7)
         await run.until(lambda: run.states[-1][0])
     assert run.pauses == [0.5, 1.0, 2.0, 0.5]
@@ -335,9 +335,19 @@ async def test_a_version_that_brings_nothing_is_doubted_in_the_end() -> None:
 
 
 async def test_a_connection_that_cannot_be_made_does_not_cost_the_version() -> None:
-    async with running(LISTED, *[aborts] * 6, OPEN) as run:
-        await run.until(lambda: len(run.asked) == 8)
-    assert run.asked == ["list", *["watch 10"] * 7]
+    async with running(LISTED, *[aborts] * 6, LISTED, OPEN) as run:
+        await run.until(lambda: len(run.asked) == 9)
+    assert run.asked == ["list", "watch 10", *["check 10"] * 6, "watch 10"]
+    assert run.script.queries("limit")[2:8] == ["1"] * 6
+
+
+async def test_a_server_that_comes_back_and_does_not_know_the_version_is_listed_anew() -> None:
+    # Restored from a backup: until it has come as far again, a watch from there would hear nothing of what changed.
+    too_large = refuses(504, "Timeout", "Too large resource version: 10, current: 5")
+    async with running(LISTED, aborts, *[too_large] * 3, lists(version="5"), OPEN) as run:
+        await run.until(lambda: len(run.asked) == 7)
+    assert run.asked == ["list", "watch 10", *["check 10"] * 3, "list", "watch 5"]
+    assert run.sink.versions == {}
 
 
 async def test_a_silent_watch_is_doubted_when_it_had_its_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -207,3 +207,17 @@ def test_the_image_is_of_this_version(overlay: str) -> None:
 
     assert image["name"] == container()["image"]
     assert image["newTag"] == __version__
+
+
+def test_the_network_policy_lets_in_what_is_served_and_nothing_else() -> None:
+    folder = DEPLOY / "components" / "network-policy"
+    (file,) = kustomization(folder)["resources"]
+    (policy,) = objects((folder / file).read_text())
+    spec = policy["spec"]
+    (rule,) = spec["ingress"]
+
+    assert spec["podSelector"]["matchLabels"] == SELECTED
+    assert spec["policyTypes"] == ["Ingress"]
+    assert set(rule) == {"ports"}
+    assert {port["port"] for port in rule["ports"]} == set(ports("standalone"))
+    assert set(ports("standalone")) == {name for overlay in OVERLAYS for name in ports(overlay)}

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
 from multikueue.errors import ClusterUnreachable, Conflict, InvariantBroken, StrategyError, Throttled
-from multikueue.runtime import DONE, Backoff, Result, Terminal, WorkQueue, run_controller
+from multikueue.runtime import DONE, Backoff, Result, WorkQueue, run_controller
 
 pytestmark = pytest.mark.anyio
 
@@ -88,21 +88,6 @@ async def test_an_error_costs_other_keys_nothing() -> None:
     assert script.calls == [(0, "a"), (0, "b"), (1, "a")]
 
 
-async def test_terminal_is_not_tried_again_until_something_happens() -> None:
-    script = Script(DOWN, Terminal("no such kind"))
-    work = queue("a")
-    logs = await script.run(work)
-    assert script.calls == [(0, "a"), (1, "a")]
-    assert work.failures("a") == 0
-    assert logs[-1] == {"event": "reconcile.gave_up", "error": "Terminal: no such kind", "log_level": "warning"}
-
-
-async def test_terminal_beside_another_error_is_tried_again() -> None:
-    script = Script(ExceptionGroup("two workers", [Terminal("no such kind"), DOWN]))
-    await script.run(queue("a"))
-    assert script.calls == [(0, "a"), (1, "a")]
-
-
 async def test_throttled_waits_as_long_as_the_server_asked() -> None:
     slow_down = Throttled(429, "TooManyRequests", "slow down", after=30)
     script = Script(slow_down, ExceptionGroup("two workers", [slow_down, DOWN]), Throttled(429, "TooManyRequests", "?"))
@@ -138,13 +123,13 @@ async def test_lasting_trouble_with_a_cluster_is_a_warning_in_the_end() -> None:
 
 async def test_every_failure_is_told() -> None:
     told: list[tuple[str, Exception]] = []
-    script = Script(DOWN, Terminal("x"))
+    script = Script(DOWN, KeyError("x"))
     work = queue("a")
     script.began = anyio.current_time()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(close_after, 10, work)
         await run_controller("c", work, script, workers=1, on_error=lambda key, error: told.append((key, error)))
-    assert [(key, type(error)) for key, error in told] == [("a", ClusterUnreachable), ("a", Terminal)]
+    assert [(key, type(error)) for key, error in told] == [("a", ClusterUnreachable), ("a", KeyError)]
 
 
 async def test_a_broken_invariant_ends_the_controller() -> None:

@@ -85,11 +85,43 @@ def test_a_list_tells_what_was_missed() -> None:
 def test_what_is_newer_than_a_list_survives_it() -> None:
     """Our own write may be answered while a list from before it is still on its way."""
     told = Told()
-    told.cache.upsert(seen("mine", version=9))
-    told.cache.replace([], 8)
-    assert len(told.cache) == 1
-    told.cache.replace([], 9)
-    assert len(told.cache) == 0
+    told.cache.upsert(seen("changed", version=1, uid="u2"))
+    told.cache.upsert(seen("deleted", version=1, uid="u3"))
+    told.cache.expect_list()
+    told.cache.upsert(seen("made", version=9))
+    told.cache.upsert(seen("changed", version=9, uid="u2"))
+    told.cache.remove(seen("deleted", version=9, uid="u3"))
+    told.cache.replace([seen("changed", version=7, uid="u2"), seen("deleted", version=7, uid="u3")], 8)
+    assert {item.metadata.name: item.version for item in told.cache} == {"made": 9, "changed": 9}
+    told.cache.expect_list()
+    told.cache.replace([seen("changed", version=9, uid="u2")], 9)
+    assert {item.metadata.name: item.version for item in told.cache} == {"changed": 9}
+
+
+def test_what_came_while_a_list_was_asked_for_and_is_older_than_it_is_as_the_list_says() -> None:
+    told = Told()
+    told.cache.expect_list()
+    told.cache.upsert(seen("gone", version=3))
+    told.cache.upsert(seen("changed", version=3, uid="u2"))
+    told.cache.replace([seen("changed", version=5, uid="u2")], 8)
+    assert {item.metadata.name: item.version for item in told.cache} == {"changed": 5}
+
+
+def test_a_list_wins_over_what_was_known_before_it_was_asked_for() -> None:
+    """A store that was restored from a backup counts its versions from there, and has again what was deleted since."""
+    told = Told()
+    told.cache.upsert(seen("changed", version=100, uid="u1", team="new"))
+    told.cache.upsert(seen("same", version=50, uid="u2"))
+    told.cache.upsert(seen("made since", version=101, uid="u3"))
+    told.cache.remove(seen("deleted since", version=102, uid="u4"))
+    told.changes.clear()
+    told.cache.expect_list()
+    restored = [seen("changed", version=40, team="old"), seen("same", version=50, uid="u2")]
+    told.cache.replace([*restored, seen("deleted since", version=30, uid="u4")], 60)
+    assert sorted(told.changes) == ["added deleted since", "changed changed", "gone made since"]
+    assert [item.version for item in told.cache.by("team", "old")] == [40]
+    told.cache.upsert(seen("changed", version=61, team="next"))
+    assert len(told.cache.by("team", "next")) == 1, "from then on what is newer is newer"
 
 
 def test_an_index_follows() -> None:

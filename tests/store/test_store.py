@@ -254,6 +254,20 @@ def test_a_worker_coming_or_going_wakes_what_it_concerns() -> None:
     assert noted.keys == ["cluster w9"]
 
 
+def test_a_worker_that_falls_silent_or_answers_again_wakes_what_it_may_win() -> None:
+    store, noted = stored()
+    store.worker("w1").workloads.upsert(workload("wl").origin().reserved().admitted().build())
+    noted.keys.clear()
+    for silent in (True, True, False, False):
+        store.heard("w1", silent=silent)
+        assert store.worker("w1").silent is silent
+    assert noted.keys == ["workload wl"] * 2
+    store.workloads.upsert(local().check("mk", "Ready").cluster_name("w1").version(7).build())
+    noted.keys.clear()
+    store.heard("w1", silent=True)
+    assert noted.keys == []
+
+
 def test_a_change_of_the_configuration_wakes_check_and_workloads() -> None:
     store, noted = stored()
     store.configs.upsert(multikueue_config("mk", "w1").version(9).build())

@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 
 from multikueue.api.meta import ObjectKey
-from multikueue.store.worker import Conflict, WorkerView
+from multikueue.store.worker import Asked, Conflict, WorkerView
 from multikueue.testing import NOW, job, workload
 
 KEY = ObjectKey("default", "wl")
+ASKED = Asked("attempt", NOW)
 
 
 def view() -> WorkerView:
@@ -26,7 +27,7 @@ def test_a_job_is_found_by_the_workload_it_names() -> None:
 
 def test_a_job_that_appears_answers_what_was_asked() -> None:
     worker = view()
-    worker.asked[KEY] = "attempt"
+    worker.asked[KEY] = ASKED
     assert worker.holds(KEY)
     worker.jobs.upsert(job("job").prebuilt("wl").build())
     assert worker.asked == {}
@@ -77,7 +78,7 @@ def test_a_name_given_to_another_cluster_forgets_the_one_before() -> None:
     worker = view()
     worker.workloads.upsert(workload("wl").version(10_000).build())
     worker.jobs.upsert(job("job").prebuilt("wl").version(10_000).build())
-    worker.asked[KEY], worker.conflicts[KEY], worker.known = "attempt", Conflict("taken", NOW), True
+    worker.asked[KEY], worker.conflicts[KEY], worker.known = ASKED, Conflict("taken", NOW), True
     worker.forget()
     assert not worker.holds(KEY)
     assert not worker.known

@@ -90,6 +90,31 @@ def test_local_queues_have_instruments_where_they_are_wanted(wanted: bool) -> No
     assert (Metrics(local_queues=wanted).local_queues is not None) is wanted
 
 
+def test_what_is_gone_has_no_series() -> None:
+    metrics = Metrics(local_queues=True)
+    assert metrics.local_queues is not None
+    for name in ("one", "two"):
+        metrics.dispatched("cq", name).inc()
+        metrics.dispatched(name, "w1").inc()
+        metrics.queues.admitted(name, "high").inc()
+        metrics.local_queues.admitted_wait(name, "team", "high").observe(1)
+        metrics.failing(f"outbox {name}")("key", Conflict(409, "Conflict", "look again"))
+        metrics.called(call(name))
+    metrics.forget_cluster("one")
+    metrics.forget_cluster_queue("one")
+    metrics.forget_local_queue("team", "one")
+    named = {value for series in read(metrics).values() for key in series for _, value in key}
+    assert not {"one", "outbox one"} & named
+    assert {"two", "outbox two", "w1"} <= named
+    metrics.dispatched("cq", "one").inc()
+    assert (
+        read(metrics)["kueue_multikueue_workloads_dispatched_total"][
+            labels(cluster_queue="cq", cluster="one", replica_role="standalone")
+        ]
+        == 1
+    ), "should it come back, it counts anew"
+
+
 def test_a_child_is_made_once() -> None:
     metrics = Metrics()
     assert metrics.dispatched("cq", "w1") is metrics.dispatched("cq", "w1")

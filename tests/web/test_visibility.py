@@ -14,7 +14,7 @@ from multikueue.quota.amounts import demand
 from multikueue.quota.ordering import queue_rank
 from multikueue.quota.pending import Waiting
 from multikueue.testing import NOW, workload
-from multikueue.web.visibility import GROUP, Discovery, Pending, Refused, answer, question, status
+from multikueue.web.visibility import GROUP, MOST, Discovery, Pending, Refused, answer, question, status
 
 BASE = f"/apis/{GROUP}/v1beta2"
 CLUSTER_QUEUE = f"{BASE}/clusterqueues/cq/pendingworkloads"
@@ -67,6 +67,12 @@ def test_a_local_queue_shows_its_own_with_their_places_in_the_whole_line() -> No
 )
 def test_a_part_of_the_line(path: str, query: dict[str, str], names: list[str]) -> None:
     assert [name for name, _, _ in ask(path, **query)] == names
+
+
+def test_an_answer_has_an_end_whatever_is_asked_for() -> None:
+    asked = question(CLUSTER_QUEUE, {"limit": "999999999"})
+    assert isinstance(asked, Pending)
+    assert asked.limit == MOST
 
 
 def test_the_places_are_those_in_the_whole_line_whatever_part_is_shown() -> None:

@@ -48,7 +48,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
-    """The `user` of a kubeconfig, and when it ends; None for one that does not end."""
+    """The `user` of a kubeconfig, and when it ends; None for one that does not end, or not at a time that can be read."""
 
     kind: Literal["token", "certificate"]
     user: Mapping[str, str] = field(repr=False)
@@ -64,8 +64,15 @@ async def request_token(client: Client, account: ObjectKey, validity: timedelta)
         "spec": {"expirationSeconds": int(validity.total_seconds())},
     }
     status = (await ask(client, "POST", path, body))["status"]
-    expires = datetime.fromisoformat(status["expirationTimestamp"])
-    return Credential(kind="token", user={"token": status["token"]}, expires=expires)
+    return Credential(kind="token", user={"token": status["token"]}, expires=_moment(status["expirationTimestamp"]))
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else None
 
 
 async def request_certificate(client: Client, user: str, validity: timedelta) -> Credential:
@@ -190,8 +197,8 @@ def _expiry(user: User) -> datetime | None:
         if user.token:
             return _token_expiry(user.token)
         return _certificate_expiry(b64decode(user.client_certificate_data or ""))
-    except (ValueError, KeyError, IndexError, TypeError, msgspec.MsgspecError):
-        return None
+    except (ValueError, KeyError, IndexError, TypeError, OverflowError, OSError, msgspec.MsgspecError):
+        return None  # a time may be one that no clock ever shows
 
 
 def _token_expiry(token: str) -> datetime:

@@ -21,7 +21,7 @@ from multikueue.errors import ApiError, Forbidden, MultiKueueError, NotFound
 
 __all__ = ["Finding", "Level", "Routes", "missing_rights", "preflight", "routes"]
 
-Level = Literal["ok", "warning", "failed", "unreachable"]
+Level = Literal["ok", "warning", "failed", "unreachable", "unchecked"]
 
 AT_ONCE = 8
 """Questions in flight: each needs a connection, and new ones are dear."""

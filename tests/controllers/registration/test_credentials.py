@@ -20,7 +20,7 @@ from multikueue.controllers.registration.credentials import (
 )
 from multikueue.errors import ApiError, Forbidden
 from multikueue.kube.kubeconfig import check_worker_kubeconfig
-from tests.cli.cluster import NOW, Cluster, Fake, json_web_token
+from tests.cli.cluster import NOW, Answer, Cluster, Fake, Tree, json_web_token
 from tests.controllers.registration.builders import ENDPOINT
 
 ACCOUNT = ObjectKey("kueue-system", "multikueue")
@@ -40,6 +40,25 @@ async def test_a_server_may_grant_less() -> None:
     credential = await request_token(Fake(Cluster("w", longest=timedelta(hours=1))), ACCOUNT, MONTH)
 
     assert credential.expires == NOW + timedelta(hours=1)
+
+
+class Odd(Cluster):
+    """Says of its tokens that they end when no clock ever shows, or at no place on earth."""
+
+    end = ""
+
+    def _token(self, body: Tree) -> Answer:
+        code, answer = super()._token(body)
+        return code, answer | {"status": answer["status"] | {"expirationTimestamp": self.end}}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("end", ["99999-01-01T00:00:00Z", "2026-01-01T00:00:00", "soon"])
+async def test_an_end_that_cannot_be_read_is_none(end: str) -> None:
+    worker = Odd("w")
+    worker.end = end
+
+    assert (await request_token(Fake(worker), ACCOUNT, MONTH)).expires is None
 
 
 @pytest.mark.anyio
@@ -100,6 +119,12 @@ def test_a_credential_does_not_show_its_secret() -> None:
     assert "t0ken" not in repr(Credential(kind="token", user={"token": "t0ken"}, expires=None))
 
 
+def claiming(expiry: str) -> str:
+    """A web token that ends at that time."""
+    claims = '{"exp": ' + expiry + "}"
+    return f"a.{b64encode(claims.encode()).decode()}.c"
+
+
 def with_token(token: str) -> bytes:
     return build_kubeconfig("w1", ENDPOINT, Credential(kind="token", user={"token": token}, expires=None))
 
@@ -114,10 +139,21 @@ def with_token(token: str) -> bytes:
         (with_token("static"), KubeconfigFacts(server=ENDPOINT.server)),
         (with_token("a.b.c"), KubeconfigFacts(server=ENDPOINT.server)),
         (with_token("a.bnVsbA.c"), KubeconfigFacts(server=ENDPOINT.server)),
+        (with_token(claiming("1e30")), KubeconfigFacts(server=ENDPOINT.server)),
+        (with_token(claiming("4611686018427387904")), KubeconfigFacts(server=ENDPOINT.server)),
         (b"{", KubeconfigFacts(problem="failed to parse")),
         (b"clusters: []", KubeconfigFacts(problem="the kubeconfig has no current context with a cluster")),
     ],
-    ids=["a web token", "a static token", "dots but no JSON", "JSON but no claims", "no YAML", "no context"],
+    ids=[
+        "a web token",
+        "a static token",
+        "dots but no JSON",
+        "JSON but no claims",
+        "no time",
+        "no time either",
+        "no YAML",
+        "no context",
+    ],
 )
 def test_what_a_stored_kubeconfig_tells(data: bytes, expected: KubeconfigFacts) -> None:
     found = kubeconfig_facts(data)

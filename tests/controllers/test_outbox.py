@@ -1,0 +1,278 @@
+"""One worker's outbox: what a call without an answer costs, and what is made of answers that are none.
+
+In virtual time: how long others wait is measured in the time of the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from functools import partial
+from itertools import cycle
+from typing import Any
+
+import anyio
+import pytest
+
+from multikueue.api import kinds
+from multikueue.api.meta import ObjectKey
+from multikueue.api.workload import PREBUILT_LABEL
+from multikueue.errors import ClusterUnreachable, Conflict, Forbidden, InvalidObject, MultiKueueError
+from multikueue.runtime import run_controller
+from tests.controllers.clusters_in_memory import ClusterInMemory
+from tests.controllers.table import NAMESPACE, Table, job_body, table
+from tests.runtime.virtual_time import VirtualTimeLoop
+
+pytestmark = pytest.mark.anyio
+
+CALL_TIMEOUT, SLOTS = 10.0, 12
+JOB = ObjectKey(NAMESPACE, "job")
+SILENCE = ClusterUnreachable("w1", "no answer")
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
+
+
+class Link:
+    """Between us and a worker: calls take so many seconds in turn, or get no answer while it `hangs`."""
+
+    def __init__(self, cluster: ClusterInMemory, *latencies: float) -> None:
+        self.cluster, self.latencies, self.hangs = cluster, cycle(latencies or (0.005,)), False
+        for verb in ("get", "create", "merge_patch", "delete"):
+            setattr(cluster, verb, self._linked(getattr(cluster, verb)))
+
+    def _linked(self, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def linked(*words: Any, **more: Any) -> Any:
+            await anyio.sleep(CALL_TIMEOUT if self.hangs else next(self.latencies))
+            if self.hangs:
+                raise ClusterUnreachable(self.cluster.name, "no answer in time")
+            return await call(*words, **more)
+
+        return linked
+
+
+@asynccontextmanager
+async def at_work(world: Table, *, admitting: tuple[str, ...] = ()) -> AsyncIterator[None]:
+    """The loops of the manager as tasks, for as long as the block lasts; those workers admit what comes."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_admit, world, admitting)
+        for loop in world.deployment.loops:
+            tasks.start_soon(loop.run, world.world.metrics)
+        for name, outbox in world.outboxes.items():
+            queue = world.queues.outboxes[name]
+            tasks.start_soon(partial(run_controller, name, queue, outbox.reconcile, workers=SLOTS))
+        yield
+        tasks.cancel_scope.cancel()
+
+
+async def _admit(world: Table, workers: tuple[str, ...]) -> None:
+    while True:
+        await anyio.sleep(0.05)
+        for name in (body["metadata"]["name"] for body in world.manager.all(kinds.JOBS)):
+            for worker in set(workers) & set(world.copies(name)):
+                if "status" not in (world.workers[worker].find(kinds.WORKLOADS, world.key(name)) or {}):
+                    world.admit(worker, name)
+
+
+async def admitted_on_all(jobs: int) -> tuple[Table, list[str]]:
+    """So many jobs that every worker has admitted, w3 first; nobody was asked for one of them yet."""
+    world, names = table(), [f"job{number}" for number in range(jobs)]
+    for name in names:
+        world.submit(name)
+    await world.settle()
+    for worker in ("w3", "w1", "w2"):
+        for name in names:
+            world.admit(worker, name)
+        world.time += timedelta(seconds=1)
+    return world, names
+
+
+async def test_a_worker_that_falls_silent_in_a_burst_costs_the_others_a_second() -> None:
+    world, names = await admitted_on_all(24)
+    link, alarms = Link(world.workers["w3"]), []
+    link.hangs = True
+    world.outboxes["w3"].alarm = lambda: alarms.append(anyio.current_time())
+    began = anyio.current_time()
+    async with at_work(world, admitting=("w1", "w2")):
+        await anyio.sleep(1.2)
+    made = [name for name in names if world.runs_on(name)]
+    assert len(made) == len(names) - SLOTS
+    assert not any("w3" in world.runs_on(name) for name in names)
+    assert alarms == [pytest.approx(began + 1)]
+
+
+async def test_what_a_silent_worker_may_have_made_is_made_nowhere_else() -> None:
+    world, names = await admitted_on_all(SLOTS)
+    Link(world.workers["w3"]).hangs = True
+    async with at_work(world, admitting=("w1", "w2")):
+        await anyio.sleep(15)
+    assert not any(world.runs_on(name) for name in names)
+
+
+async def test_a_worker_that_is_slow_for_a_moment_wins_again_after_its_sign_of_life() -> None:
+    world, names = await admitted_on_all(24)
+    Link(world.workers["w3"], 1.1)
+    outbox, alarms = world.outboxes["w3"], []
+
+    def sign_of_life() -> None:
+        alarms.append(anyio.current_time())
+        outbox.trust()
+
+    outbox.alarm = sign_of_life
+    async with at_work(world):
+        await anyio.sleep(10)
+    assert alarms
+    assert all(world.runs_on(name) == ["w3"] for name in names)
+
+
+async def test_a_worker_that_answers_late_and_yet_answers_is_not_silent() -> None:
+    world, _ = await admitted_on_all(24)
+    alarms = []
+    link = Link(world.workers["w3"], 0.9, 3.0, 1.8, 2.7)
+    world.outboxes["w3"].alarm = lambda: alarms.append(anyio.current_time())
+    async with at_work(world):
+        await anyio.sleep(3)
+        assert alarms == []
+        link.hangs, began = True, anyio.current_time()
+        await anyio.sleep(5)
+    assert len(alarms) == 1, "from then on it is"
+    assert began < alarms[0] <= began + 1
+
+
+# What may still come of a request whose answer was lost.
+
+
+async def lost() -> Table:
+    """A job that w1 was asked for, and no answer came: it was not made so far."""
+    world = table()
+    world.submit()
+    await world.settle()
+    only(world, "create jobs", SILENCE)
+    world.admit("w1")
+    await world.settle()
+    assert world.runs_on() == []
+    return world
+
+
+def only(world: Table, call: str, error: MultiKueueError) -> None:
+    """That call to w1 fails, and no other."""
+    world.workers["w1"].fault = lambda verb, plural: error if f"{verb} {plural}" == call else None
+
+
+def status(world: Table, type_: str) -> str:
+    return str((world.condition(type_) or {}).get("status"))
+
+
+async def test_a_job_that_is_not_there_yet_may_still_come() -> None:
+    """The API server may carry out what it was sent for as long as it gives a request; until then quota is kept."""
+    world = await lost()
+    world.manager.change(kinds.WORKLOADS, world.key(), {"spec": {"active": False}})
+    world.outboxes["w1"].trust()
+    await world.settle()
+    assert (status(world, "Evicted"), status(world, "QuotaReserved")) == ("True", "True")
+    assert "get jobs" not in world.workers["w1"].calls
+    world.time += timedelta(seconds=70)
+    world.queues.workloads.add(world.key())
+    await world.settle()
+    assert world.workers["w1"].calls.count("get jobs") == 1
+    assert status(world, "QuotaReserved") == "False"
+
+
+async def test_a_deleted_workload_is_looked_at_again_when_it_can_be_told_what_became_of_its_job() -> None:
+    world = await lost()
+    key = world.key()
+    world.manager.drop(kinds.JOBS, JOB)
+    await world.manager.delete(kinds.WORKLOADS, key)
+    world.outboxes["w1"].trust()
+    await world.settle()
+    (loop,) = (loop for loop in world.deployment.loops if loop.name == "workloads")
+    assert world.store.worker("w1").asked
+    assert (await loop.reconcile(key)).again_after == timedelta(seconds=70)
+    world.time += timedelta(seconds=70)
+    world.queues.workloads.add(key)
+    await world.settle()
+    assert world.store.worker("w1").asked == {}
+
+
+async def test_a_refusal_settles_nothing_while_an_earlier_request_may_still_be_carried_out() -> None:
+    world = await lost()
+    only(world, "create jobs", Forbidden(403, "Forbidden", "no"))
+    world.outboxes["w1"].trust()
+    world.queues.workloads.add(world.key())
+    await world.settle()
+    assert world.store.worker("w1").asked
+    assert world.runs_on() == []
+    assert world.store.worker("w1").conflicts == {}
+    world.time += timedelta(seconds=80)
+    world.queues.workloads.add(world.key())
+    await world.settle()
+    assert world.store.worker("w1").asked == {}
+    assert world.store.worker("w1").conflicts
+
+
+async def test_an_answer_that_cannot_be_read_is_a_lost_one() -> None:
+    world = table()
+    world.submit()
+    await world.settle()
+    world.workers["w1"].lose_answer = lambda verb, plural: (
+        InvalidObject("answer", "$.spec", "object") if (verb, plural) == ("create", "jobs") else None
+    )
+    only(world, "get jobs", InvalidObject("answer", "$.spec", "object"))
+    world.store.worker("w1").jobs.upsert = lambda _item: None  # type: ignore[assignment,method-assign]  # nor the watch
+    world.admit("w1")
+    await world.settle()
+    world.queues.outboxes["w1"].add(world.key())
+    await world.settle()
+    assert {type(error) for error in world.errors} == {InvalidObject}
+    assert world.store.worker("w1").asked
+    assert world.runs_on() == ["w1"]
+
+
+# What has the name.
+
+
+async def test_a_job_left_of_another_workload_of_ours_is_not_asked_for_again_and_again() -> None:
+    """It was deleted and made anew under its name, and what runs there of the first one is not gone yet."""
+    world = table()
+    left = job_body("job")
+    left["metadata"]["labels"] |= {"kueue.x-k8s.io/multikueue-origin": "multikueue", PREBUILT_LABEL: "job-before"}
+    left["metadata"]["finalizers"] = ["example.com/slow"]
+    world.workers["w1"].put(kinds.JOBS, left)
+    world.submit()
+    await world.settle()
+    world.admit("w1")
+    await world.settle()
+    assert world.workers["w1"].calls.count("create jobs") == 1
+    found = world.workers["w1"].find(kinds.JOBS, JOB)
+    assert found is not None
+    assert found["metadata"]["deletionTimestamp"], "its own workload is gone"
+    world.admit("w2")
+    await world.settle()
+    assert world.runs_on() == ["w1", "w2"]
+    assert world.status()["clusterName"] == "w2"
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["it is there", "it was made anew"])
+async def test_a_refused_delete_is_looked_at_and_not_taken_for_done(again: bool) -> None:
+    world = table()
+    world.submit()
+    await world.settle()
+    cluster, cache, key = world.workers["w3"], world.store.worker("w3").workloads, world.key()
+
+    def conflict(verb: str, plural: str) -> Conflict | None:
+        if (verb, plural) != ("delete", "workloads"):
+            return None
+        if again:
+            body = cluster.objects.pop(("workloads", key))
+            cluster.put(kinds.WORKLOADS, body | {"metadata": body["metadata"] | {"uid": "another", "labels": {}}})
+        cluster.fault = lambda _verb, _plural: None
+        return Conflict(409, "Conflict", "a webhook says no" if not again else "the UID is another")
+
+    cluster.fault = conflict
+    world.admit("w1")
+    await world.settle()
+    assert cache.get(key) is None
+    assert (cluster.find(kinds.WORKLOADS, key) is None) is not again
