@@ -9,6 +9,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+SEEDS ?= 1000
+FROM ?= 0
+
 # What pyproject.toml says to pytest, without leaving out tests/real.
 REAL := $(BIN)/pytest -o addopts="--strict-markers --strict-config --import-mode=importlib -ra" tests/real
 
@@ -21,7 +24,7 @@ KIND_CONTEXTS := kind-manager,kind-worker-1,kind-worker-2,kind-worker-3
 help: ## Print this list
 	@awk 'BEGIN { FS = ":.*## " } \
 	  /^##@ / { printf "%s%s\n", gap, substr($$0, 5); gap = "\n" } \
-	  /^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	  /^[a-z-]+:.*## / { printf "  make %-12s  %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: check
 check: $(READY) ## Format, lint, types and the direction of imports; changes nothing
@@ -43,6 +46,14 @@ docs: $(READY) ## Write the tables of docs/settings.md anew
 test: $(READY) ## The fast tests: Python only, no cluster
 	@$(BIN)/pytest
 
+.PHONY: test-sandbox
+test-sandbox: $(READY) ## The scenarios of the real suite on simulated clusters: Python only
+	@MULTIKUEUE_TEST_BED=sandbox $(REAL)
+
+.PHONY: simulate
+simulate: $(READY) ## Lives full of faults on virtual time: SEEDS of them, FROM a seed on
+	@$(BIN)/multikueue simulate-faults --seeds $(SEEDS) --from $(FROM)
+
 .PHONY: demo
 demo: $(READY) ## A manager and three simulated workers in one process, with jobs and drama (ARGS="..." for options)
 	@$(BIN)/multikueue demo $(ARGS)
@@ -60,6 +71,7 @@ testbed: $(READY) ## Build etcd, Kubernetes, Kueue and OCM's placement once (som
 .PHONY: test-real
 test-real: testbed ## The tests on real API servers and Kueue workers
 	@$(REAL)
+	@$(BIN)/pytest --server real tests/contract
 
 .PHONY: demo-real
 demo-real: testbed ## A manager and three real Kueue workers on this machine, with jobs

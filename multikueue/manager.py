@@ -44,6 +44,7 @@ from multikueue.kube.session import USER_AGENT, Transport, open_session
 from multikueue.quota.engine import Engine
 from multikueue.roles import Deployment, compose
 from multikueue.runtime import Backoff, Clock, Mandate, SystemClock, WorkQueue, first
+from multikueue.runtime.clock import boot_time
 from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, STANDALONE, InForce, Loaded, Settings
 from multikueue.store.store import Store, Touched
 from multikueue.telemetry.metrics import KUEUE, KUEUES_MULTIKUEUE, Metrics
@@ -230,6 +231,8 @@ class Manager:
         if not settings.enabled:
             self._say_ready()
             return
+        if self.settings.roles == EXTERNAL_DISPATCHER:
+            log.warning("webhook.not_needed", why="where Kueue's own MultiKueue is on, Kueue's webhook marks the jobs")
         webhook = Webhooks(
             client=self.client,
             server=server,
@@ -322,6 +325,22 @@ class Manager:
                 await queue.drained()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a process finds where it runs: clocks, what carries its requests, its name among replicas (new if None).
+
+    `boot` is the clock of its leadership, in seconds. A simulation has surroundings of its own.
+    """
+
+    clock: Clock = field(default_factory=SystemClock)
+    boot: Callable[[], float] = boot_time
+    transport: Transport = open_session
+    identity: str | None = None
+
+
+REAL = Surroundings()
+
+
 async def run(loaded: Loaded) -> None:
     """Run the manager until SIGTERM or SIGINT. Raises ConfigurationError, ClusterUnreachable and ApiError at start."""
     settings, in_force = loaded.settings, InForce(loaded.settings)
@@ -329,10 +348,33 @@ async def run(loaded: Loaded) -> None:
     verify(loaded)
     tell_ignored(loaded.ignored)
     credentials = await from_environment(settings.cluster.kubeconfig, settings.cluster.context)
+    stop = anyio.Event()
+
+    def begun(mandate: Mandate) -> None:
+        _settle_memory()
+        tasks.start_soon(_stop_on_signal, stop)
+        tasks.start_soon(Reload(loaded, in_force).run)
+        _end_if_thawed_too_late(mandate)
+
+    async with anyio.create_task_group() as tasks:
+        await manage(in_force, credentials, stop=stop, begun=begun)
+        tasks.cancel_scope.cancel()
+
+
+async def manage(
+    in_force: InForce,
+    credentials: Credentials,
+    *,
+    stop: anyio.Event,
+    begun: Callable[[Mandate], None],
+    surroundings: Surroundings = REAL,
+) -> None:
+    """Be a manager, one life after the other, until stopped. `begun` is told once the manager cluster answers."""
+    settings = in_force.settings
     timeout = settings.dispatch.call_timeout.total_seconds()
     metrics = Metrics(local_queues=settings.metrics.enable_local_queues, told=KUEUES_METRICS[settings.roles])
     async with (
-        _leadership(settings, credentials) as leadership,
+        _leadership(settings, credentials, surroundings) as leadership,
         Client.connect(
             credentials,
             limit=CONNECTIONS,
@@ -341,29 +383,38 @@ async def run(loaded: Loaded) -> None:
             may_write=leadership.mandate.valid,
             on_call=metrics.called,
             on_garbage=tell_unreadable,
+            transport=surroundings.transport,
         ) as client,
-        anyio.create_task_group() as tasks,
     ):
         await _reach(client, timeout)
-        _settle_memory()
-        stop = anyio.Event()
-        tasks.start_soon(_stop_on_signal, stop)
-        tasks.start_soon(Reload(loaded, in_force).run)
-        _end_if_thawed_too_late(leadership.mandate)
+        begun(leadership.mandate)
         while not stop.is_set():
-            await Manager(in_force, client, leadership, metrics, stop).run()
-        tasks.cancel_scope.cancel()
+            life = Manager(
+                in_force, client, leadership, metrics, stop, clock=surroundings.clock, transport=surroundings.transport
+            )
+            await life.run()
 
 
 @asynccontextmanager
-async def _leadership(settings: Settings, credentials: Credentials) -> AsyncIterator[Leadership]:
+async def _leadership(
+    settings: Settings, credentials: Credentials, surroundings: Surroundings
+) -> AsyncIterator[Leadership]:
     election = settings.leader_election
     if not election.enabled:
         yield Alone()
         return
-    me = candidate(election)
-    async with Client.connect(credentials, limit=2, call_timeout=me.renew_deadline / 2) as client:
-        yield Elected(client=client, key=ObjectKey(settings.cluster.namespace, election.resource_name), candidate=me)
+    me = candidate(election, surroundings.identity)
+    async with Client.connect(
+        credentials, limit=2, call_timeout=me.renew_deadline / 2, transport=surroundings.transport
+    ) as client:
+        yield Elected(
+            client=client,
+            key=ObjectKey(settings.cluster.namespace, election.resource_name),
+            candidate=me,
+            mandate=Mandate(clock=surroundings.boot),
+            clock=surroundings.clock,
+            boot=surroundings.boot,
+        )
 
 
 def _user_agent(leadership: Leadership) -> str:

@@ -15,8 +15,9 @@ from typing import Any, Self
 
 import anyio
 
-from testbed import crds, programs
+from testbed import programs
 from testbed.controllers import ControllerManager
+from testbed.crds import install
 from testbed.etcd import Etcd
 from testbed.kueue import BATCH_JOB, QUICK_CLIENT, Kueue
 from testbed.ocm import PlacementController
@@ -121,15 +122,19 @@ class Testbed:
         """A link of its own before a plane, to be made to misbehave: `plane.kubeconfig(server=link.url)` uses it."""
         return self.proxy.link(plane.url)
 
-    async def start_plane(self, name: str) -> ControlPlane:
-        """Start one more control plane, with the plan's CRDs, for what must not be on a shared one. It counts neither as
-        the manager nor as a worker, and ends with the testbed if not stopped before."""
+    async def start_plane(self, name: str, *, crds: Sequence[str] | None = None) -> ControlPlane:
+        """Start one more control plane, with these CRDs or the plan's, for what must not be on a shared one. It counts
+        neither as the manager nor as a worker, and ends with the testbed if not stopped before."""
         plane = self._plane(name)
         self._others.append(plane.process)
         await plane.start()
-        async with plane.client() as client:
-            await crds.install(client, self.plan.crds)
+        await self.install(plane, self.plan.crds if crds is None else crds)
         return plane
+
+    async def install(self, plane: ControlPlane, crds: Sequence[str]) -> None:
+        """Install CRDs on a plane, by the names of their sets."""
+        async with plane.client() as client:
+            await install(client, crds)
 
     async def start_kueue(self, plane: ControlPlane, **options: Any) -> Kueue:
         """Start a Kueue on a plane; the options are those of `Kueue`. It replaces one that runs there."""
@@ -159,8 +164,7 @@ class Testbed:
 
     async def _start_plane(self, plane: ControlPlane) -> None:
         await plane.start()
-        async with plane.client() as client:
-            await crds.install(client, self.plan.crds)
+        await self.install(plane, self.plan.crds)
         if controllers := self.plan.controllers.get(plane.name):
             await self.start_controllers(plane, controllers)
         if self.plan.kueue and plane.name != MANAGER:

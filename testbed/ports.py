@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import socket
 
-__all__ = ["free_port"]
+__all__ = ["free_port", "free_ports"]
 
 # Below Linux's range for outgoing connections (32768 and up): a port in that range may be taken by anybody's outgoing
 # connection while a killed control plane is down, and then it could not come back on the same port.
@@ -17,11 +17,17 @@ _random = random.SystemRandom()
 
 def free_port() -> int:
     """Choose a port nobody listens on; no two calls in this process give the same one."""
+    return free_ports(1)[0]
+
+
+def free_ports(count: int) -> range:
+    """Choose so many in a row, like `free_port`."""
     while True:
-        port = _random.randrange(FIRST, LAST)
-        if port not in _given and _is_free(port):
-            _given.add(port)
-            return port
+        first = _random.randrange(FIRST, LAST - count)
+        ports = range(first, first + count)
+        if _given.isdisjoint(ports) and all(map(_is_free, ports)):
+            _given.update(ports)
+            return ports
 
 
 def _is_free(port: int) -> bool:

@@ -49,8 +49,18 @@ class ProgramError(RuntimeError):
 class Process:
     """One program with its log file, in a process group of its own."""
 
-    def __init__(self, name: str, argv: Sequence[str], *, log: Path, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        log: Path,
+        env: Mapping[str, str] | None = None,
+        converses: bool = False,
+    ) -> None:
+        """One that `converses` is told lines, and heard, instead of writing them to the log."""
         self.name = name
+        self._converses = converses
         self.argv = list(argv)
         self.log = log
         self._env = {**os.environ, **(env or {})}
@@ -73,9 +83,23 @@ class Process:
     def _spawn(self) -> subprocess.Popen[bytes]:
         launch = [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid()), *self.argv]
         with self.log.open("ab") as log:
+            stdin, stdout = (subprocess.PIPE, subprocess.PIPE) if self._converses else (subprocess.DEVNULL, log)
             return subprocess.Popen(
-                launch, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._env, start_new_session=True
+                launch, stdin=stdin, stdout=stdout, stderr=log, env=self._env, start_new_session=True
             )
+
+    def tell(self, line: str) -> None:
+        """Write a line to a program that converses."""
+        assert self._child is not None
+        assert self._child.stdin is not None, f"{self.name} does not converse"
+        self._child.stdin.write(f"{line}\n".encode())
+        self._child.stdin.flush()
+
+    def hear(self) -> str:
+        """The next line that the program says; waits for it. Empty when it ended."""
+        assert self._child is not None
+        assert self._child.stdout is not None, f"{self.name} does not converse"
+        return self._child.stdout.readline().decode()
 
     async def wait_until(self, ready: Callable[[], Awaitable[bool]], *, timeout: float = 60) -> None:
         """Ask `ready` until it says yes; a program that ends or takes too long raises with the tail of its log."""
@@ -134,4 +158,9 @@ class Process:
         deadline = time.monotonic() + timeout
         while self.running and time.monotonic() < deadline:  # noqa: ASYNC110 - an event would belong to one loop
             await anyio.sleep(POLL_SECONDS)
-        return not self.running
+        if self.running:
+            return False
+        for pipe in (self._child.stdin, self._child.stdout) if self._child else ():
+            if pipe is not None:
+                pipe.close()
+        return True

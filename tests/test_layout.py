@@ -36,6 +36,14 @@ ELSEWHERE: dict[str, str] = {
     "multikueue/sandbox/selection.py": "sandbox/test_reads.py",
     "multikueue/sandbox/server.py": "sandbox/test_cluster.py",
     "multikueue/sandbox/subresources.py": "sandbox/test_api.py",
+    "multikueue/sandbox/objects.py": "sandbox/test_world.py",
+    "multikueue/sandbox/simulation/campaign.py": "sandbox/simulation/test_life.py",
+    "multikueue/sandbox/simulation/deeds.py": "sandbox/simulation/test_life.py",
+    "multikueue/sandbox/simulation/laws.py": "sandbox/simulation/test_life.py",
+    "multikueue/sandbox/simulation/stage.py": "sandbox/simulation/test_life.py",
+    "multikueue/sandbox/simulation/states.py": "sandbox/simulation/test_life.py",
+    "multikueue/sandbox/simulation/story.py": "sandbox/simulation/test_life.py",
+    "multikueue/sandbox/simulation/witness.py": "sandbox/simulation/test_life.py",
 }
 """Modules that are tested through another one, on purpose: module to the file that tests it."""
 

@@ -6,12 +6,15 @@ from typing import cast
 
 import anyio
 import pytest
+from structlog.testing import capture_logs
 
+from multikueue import manager as composition
 from multikueue.kube.client import Client
 from multikueue.manager import Manager, Readiness
 from multikueue.roles import Deployment
-from multikueue.settings import InForce, Settings
+from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, InForce, Role, Settings
 from multikueue.settings.tree import Webhook
+from multikueue.web.server import Server
 
 pytestmark = pytest.mark.anyio
 
@@ -47,3 +50,17 @@ async def test_workers_that_were_not_reached_yet_and_a_webhook_that_does_not_sta
         assert manager.readiness.problem == "workers: no first contact yet"
         contact.set()
     assert manager.readiness.problem == "webhook: not in place yet"
+
+
+@pytest.mark.parametrize(("roles", "told"), [(EXTERNAL_DISPATCHER, True), (BESIDE_KUEUE, False)])
+async def test_a_webhook_that_kueue_has_already_is_warned_of(
+    roles: frozenset[Role], told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def kept(*_words: object, **_more: object) -> None:
+        return None
+
+    monkeypatch.setattr(composition, "keep_webhook", kept)
+    settings = Settings(roles=roles, webhook=Webhook(enabled=True))
+    with capture_logs() as logs:
+        await Manager(InForce(settings), cast("Client", None))._serve_webhook(cast("Server", None))
+    assert [entry["event"] for entry in logs if entry["log_level"] == "warning"] == ["webhook.not_needed"] * told

@@ -8,7 +8,7 @@ of a job is the workload controller.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -45,6 +45,7 @@ from multikueue.jobs.workloads import (
 __all__ = ["Decide", "JobView", "Priority", "decide", "mirror", "resolve_priority"]
 
 LOOK_FOR_CLASS_AFTER = timedelta(minutes=1)
+LOOK_FOR_WORKER_AFTER = timedelta(seconds=5)
 _NO_CLASS = Priority()
 _NOTHING = JobDecision()
 
@@ -55,13 +56,15 @@ class JobView:
 
     `workloads` are those the job controls (by UID), and the one it names as prebuilt. `remote` is the winner's job as
     last seen, as long as it may still say something about this job; `remote_lost` says that its worker is lost, so
-    that its pods no longer count as running. `priority` is the answer of `resolve_priority`.
+    that its pods no longer count as running. `may_run` says that some worker runs, or may run unseen, what a Workload
+    that is being deleted was dispatched for. `priority` is the answer of `resolve_priority`.
     """
 
     job: Job
     workloads: tuple[Workload, ...] = ()
     remote: Job | None = None
     remote_lost: bool = False
+    may_run: bool = False
     priority: Priority | str = _NO_CLASS
     queue_is_multikueue: bool = True
     local_queue_exists: bool = True
@@ -179,7 +182,8 @@ class _Case:
     def is_quiet(self) -> bool:
         """Nothing of the job runs, here or there."""
         job = self.view.job
-        return self.adapter.is_suspended(job) and not self.adapter.is_active(job) and self.running_remote() is None
+        runs = self.adapter.is_active(job) or self.running_remote() is not None or self.view.may_run
+        return self.adapter.is_suspended(job) and not runs
 
 
 # --- jobs whose Workload we make -------------------------------------------------------------------------------------
@@ -264,7 +268,8 @@ def _delete(workloads: tuple[Workload, ...], why: str) -> JobDecision:
 def _let_go(case: _Case, workloads: tuple[Workload, ...]) -> JobDecision:
     """Once the job is quiet, the Workloads being deleted may go."""
     if not case.is_quiet():
-        return case.settle("Workload is deleted") if case.adapter.is_suspended(case.view.job) else _NOTHING
+        settled = case.settle("Workload is deleted") if case.adapter.is_suspended(case.view.job) else _NOTHING
+        return replace(settled, again_after=LOOK_FOR_WORKER_AFTER) if case.view.may_run else settled
     leaving = (w for w in workloads if w.metadata.deletion_timestamp is not None and w.metadata.finalizers)
     return JobDecision(actions=tuple(RemoveFinalizer(w.key) for w in leaving))
 

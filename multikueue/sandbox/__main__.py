@@ -26,8 +26,10 @@ from tempfile import TemporaryDirectory
 import anyio
 import msgspec
 
+from multikueue import telemetry
 from multikueue.sandbox.authority import Authority, Certificate
 from multikueue.sandbox.serve import DEFINITIONS, USERS, Plan, Sandbox, Served
+from multikueue.settings import Log
 
 __all__ = ["main"]
 
@@ -61,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
+    telemetry.configure(Log(level="warning"))  # to standard error: on standard output there are answers
     plan = Plan(
         workers=options.workers,
         port=options.port,

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from multikueue.sandbox import cel_library as cel
+from multikueue.sandbox.optionals import without_optionals
 from multikueue.sandbox.patches import json_patch
 from multikueue.sandbox.refusals import bad_request, forbidden
 from multikueue.sandbox.resources import Registry, Resource
@@ -266,7 +267,7 @@ class _Hook:
 def _condition(expression: str) -> Callable[[Object], Any]:
     @cache
     def program() -> cel.Program:
-        return cel.compiled(expression)
+        return cel.compiled(without_optionals(expression))
 
     def holds(request: Object) -> Any:
         variables = {"object": request["object"], "oldObject": request["oldObject"], "request": request}

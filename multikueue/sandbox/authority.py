@@ -64,8 +64,11 @@ class Authority:
                 x509.SubjectAlternativeName([_host(each) for each in hosts]), critical=False
             )
         certificate = builder.sign(self._key, hashes.SHA256())
-        pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        return Certificate(certificate.public_bytes(Encoding.PEM), pem)
+        return Certificate(certificate.public_bytes(Encoding.PEM), _pem(key))
+
+    @property
+    def key_pem(self) -> bytes:
+        return _pem(self._key)
 
     def _signed_by_itself(self) -> x509.Certificate:
         return (
@@ -86,6 +89,10 @@ class Authority:
             not_valid_before=_NOT_BEFORE,
             not_valid_after=_NOT_AFTER,
         ).add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+
+
+def _pem(key: _Key) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 def _key(given: Certificate) -> _Key:

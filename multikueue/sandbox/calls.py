@@ -128,13 +128,15 @@ class Call:
             now=self.server.now(),
             schema=self.resource.schema,
             resets=self.resets,
+            blank=self.rules.blank,
         )
 
     @property
     def resets(self) -> tuple[str, ...]:
-        """The fields on top that this request cannot change."""
+        """The fields on top that this request cannot change, so that nobody owns them by it. Metadata counts as owned
+        even where it is put back."""
         if self.route.is_status:
-            return ("spec",) if self.rules.status_metadata else ("metadata", "spec")
+            return ("spec",)
         return ("status",) if "status" in self.resource.subresources else ()
 
     async def mutated(self, new: Object, old: Object | None) -> Object:

@@ -190,6 +190,7 @@ class NamespaceRules(Rules):
 class EventRules(Rules):
     """Events of the core group."""
 
+    blank: ClassVar[Object] = {"involvedObject": {}, "source": {}}
     is_owner = False
     creates_on_update = True
     fields = (

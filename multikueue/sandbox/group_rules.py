@@ -37,6 +37,7 @@ _MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d
 
 
 class LeaseRules(Rules):
+    plain_finalizers = True
     updates_blindly = False
     creates_on_update = True
 

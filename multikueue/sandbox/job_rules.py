@@ -43,6 +43,7 @@ _LONGEST_MANAGER = 63
 
 
 class JobRules(Rules):
+    blank: ClassVar[Object] = {"spec": {"template": {"spec": {"containers": []}}}}
     counts_generation = True
     orphans = True
     fields = ("status.successful",)
@@ -262,6 +263,7 @@ def _fixed_template(spec: Object, *, loosened: bool) -> Object:
 
 
 class CronJobRules(Rules):
+    blank: ClassVar[Object] = {"spec": {"jobTemplate": {"spec": JobRules.blank["spec"]}}}
     counts_generation = True
     # As for Jobs, dependents were orphaned in the first versions; not any more.
 

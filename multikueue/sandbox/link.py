@@ -43,6 +43,8 @@ class Weather:
     answers: tuple[int, ...] = (429, 500, 503)
     broken_watch: float = 0.0
     """After a line of a watch: the stream breaks off."""
+    torn_line: float = 0.0
+    """A line of a watch comes in half, and the stream breaks off."""
     doubled_line: float = 0.0
     slow_line: float = 0.0
     """A line, and so all after it, takes some `lateness` longer."""
@@ -114,6 +116,9 @@ class Link:
         if weather.broken_watch and self.rng.random() < weather.broken_watch:
             return None
         return self._way() + self._lateness(weather.slow_line)
+
+    def tears_line(self) -> bool:
+        return bool(self.weather.torn_line) and self.rng.random() < self.weather.torn_line
 
     def doubles_line(self) -> bool:
         return bool(self.weather.doubled_line) and self.rng.random() < self.weather.doubled_line

@@ -65,19 +65,20 @@ def track(
     now: datetime,
     schema: Mapping[str, Any] = ANYTHING,
     resets: Collection[str] | None = None,
+    blank: Object = {},  # noqa: B006  # never changed
 ) -> Object:
     """`new`, the object that a create, update or patch makes of `old`, with its managedFields brought up to date.
 
     `old` is None on create. To be called before what the server itself does to the object. `managedFields` that the
     request brings count on the main resource only; an empty list, or a list of one empty entry, ends the tracking, and
     an object without owners is not tracked until it is applied. `resets` are the fields on top that the server does not
-    take from this request, by default those of `RESETS`.
+    take from this request, by default those of `RESETS`. `blank` is what an object of the kind has before anything is said.
     """
     owners = _before(old, new, subresource)
     if old is not None and not owners:
         return with_entries(new, [])
     scope = _Scope.of(api_version, subresource, resets)
-    change = _Change(old or {}, new, shape_of(schema), scope)
+    change = _Change(old or blank, new, shape_of(schema), scope)
     if change.is_any:
         take(owners, change.taken_from)
         owner = Owner(manager or "unknown", "Update", api_version, subresource)

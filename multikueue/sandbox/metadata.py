@@ -95,12 +95,12 @@ def unknown_fields(item: Object) -> list[str]:
     return [f"metadata.{name}" for name in metadata if name not in _FIELDS] if isinstance(metadata, dict) else []
 
 
-def problems(metadata: Object, *, rule: NameRule, namespaced: bool, custom: bool) -> list[Problem]:
+def problems(metadata: Object, *, rule: NameRule, namespaced: bool, plain_finalizers: bool) -> list[Problem]:
     """What is wrong with the metadata of a new object."""
     found = list(_name_problems(metadata, rule))
     if namespaced and not metadata.get("namespace"):
         found.append(required("metadata.namespace"))
-    return found + _common_problems(metadata, custom=custom)
+    return found + _common_problems(metadata, plain_finalizers=plain_finalizers)
 
 
 def _name_problems(metadata: Object, rule: NameRule) -> Iterator[Problem]:
@@ -115,7 +115,7 @@ def _name_problems(metadata: Object, rule: NameRule) -> Iterator[Problem]:
     yield from (invalid_value("metadata.name", name, each) for each in rule(name))
 
 
-def _common_problems(metadata: Object, *, custom: bool) -> list[Problem]:
+def _common_problems(metadata: Object, *, plain_finalizers: bool) -> list[Problem]:
     found: list[Problem] = []
     if labels := metadata.get("labels"):
         found += _label_problems(labels)
@@ -124,7 +124,7 @@ def _common_problems(metadata: Object, *, custom: bool) -> list[Problem]:
     if owners := metadata.get("ownerReferences"):
         found += _owner_problems(owners)
     if finalizers := metadata.get("finalizers"):
-        found += _finalizer_problems(finalizers, custom=custom)
+        found += _finalizer_problems(finalizers, plain_finalizers=plain_finalizers)
     return found
 
 
@@ -165,12 +165,12 @@ def _one_owner_problems(owner: Object) -> Iterator[Problem]:
             yield invalid_value(f"{path}.{name}", owner.get(name) or "", "must not be empty")
 
 
-def _finalizer_problems(finalizers: list[str], *, custom: bool) -> Iterator[Problem]:
+def _finalizer_problems(finalizers: list[str], *, plain_finalizers: bool) -> Iterator[Problem]:
     path = "metadata.finalizers"
     for index, name in enumerate(finalizers):
         yield from (invalid_value(path, name, each) for each in qualified_name(name))
-        # Custom kinds get a warning at most.
-        if not custom and "/" not in name and name not in _STANDARD_FINALIZERS:
+        # Where plain ones are taken there is a warning at most.
+        if not plain_finalizers and "/" not in name and name not in _STANDARD_FINALIZERS:
             detail = "name is neither a standard finalizer name nor is it fully qualified"
             yield invalid_value(f"{path}[{index}]", name, detail)
     if ORPHAN in finalizers and FOREGROUND in finalizers:
@@ -187,7 +187,7 @@ def warnings(new: Object, old: Object | None = None) -> list[str]:
     return [f'metadata.finalizers: "{each}": {advice}' for each in plain]
 
 
-def update_problems(new: Object, old: Object, *, custom: bool) -> list[Problem]:
+def update_problems(new: Object, old: Object, *, plain_finalizers: bool) -> list[Problem]:
     """What is wrong with an update of metadata; name and namespace were compared with the path before."""
     if new is old:
         return []
@@ -206,7 +206,7 @@ def update_problems(new: Object, old: Object, *, custom: bool) -> list[Problem]:
         )
         found.append(forbidden_value("metadata.finalizers", detail))
     changed = {name: new[name] for name in _CHECKED if name in new and new[name] != old.get(name)}
-    return found + _common_problems(changed, custom=custom)
+    return found + _common_problems(changed, plain_finalizers=plain_finalizers)
 
 
 _CHECKED = ("labels", "annotations", "ownerReferences", "finalizers")

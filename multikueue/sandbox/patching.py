@@ -63,7 +63,7 @@ def _laid(kind: str, resource: Resource, request: Request) -> Make:
         return lambda live: patches.json_patch(live, content)
     if not isinstance(content, dict):
         wrong = f"json: cannot unmarshal {json_kind(content)} into Go value of type map[string]interface {{}}"
-        raise bad_request(f"error decoding patch: {wrong}")
+        raise bad_request(wrong if kind == STRATEGIC_PATCH else f"error decoding patch: {wrong}")
     if kind == MERGE_PATCH:
         return lambda live: patches.merge_patch(live, content)
     return lambda live: patches.strategic_merge(live, content, resource.schema)
@@ -83,14 +83,14 @@ def _patched(call: Call, item: Object, live: Object) -> Object:
     try:
         decoded = call.decoded(item, live)
     except Refused as error:
-        raise _unfit(call.resource, item, error) from None
+        raise _unfit(item, error) from None
     call.check_name(decoded)
     return placed(call.route, decoded)
 
 
-def _unfit(resource: Resource, item: Object, error: Refused) -> Refused:
+def _unfit(item: Object, error: Refused) -> Refused:
     """What cannot be read after a patch is the patch's fault."""
-    if resource.custom or error.code != 400 or "strict decoding error" in error.message:
+    if error.code != 400 or "strict decoding error" in error.message:
         return error
     return invalid("", "", "", [invalid_value("patch", msgspec.json.encode(item).decode(), error.message)])
 
@@ -117,7 +117,7 @@ async def _apply(call: Call) -> Response:
     given = _applied_object(call)
     # Naming no version is not the same as not naming any.
     unversioned = given["metadata"].get("resourceVersion") == ""
-    applied = placed(call.route, metadata.cleaned(given, call.resource))
+    applied = _applicable(call, given)
     if call.server.storage.get(call.resource.storage, call.route.key) is None:
         return await _apply_new(call, applied)
     version = applied["metadata"].get("resourceVersion")
@@ -128,7 +128,7 @@ async def _apply(call: Call) -> Response:
         result = _applied(call, live, applied)
         if result is live and not unversioned:
             return live
-        read = placed(call.route, call.decoded(result, live))
+        read = placed(call.route, _converted(call, result, live))
         return {**read, "metadata": {**read["metadata"], "resourceVersion": ""}} if unversioned else read
 
     return await change(call, made, tracked=True)
@@ -156,7 +156,39 @@ async def _apply_new(call: Call, applied: Object) -> Response:
     if uid := given.get("uid"):
         raise invalid(call.resource.group, call.resource.kind, call.route.name, [immutable("metadata.uid", uid)] * 2)
     item = _applied(call, None, {**applied, "metadata": given})
-    return await make(call, placed(call.route, call.decoded(item)), tracked=True)
+    return await make(call, placed(call.route, _converted(call, item)), tracked=True)
+
+
+def _applicable(call: Call, given: Object) -> Object:
+    """What is applied, with metadata of the right types. Raises Refused: 400 for another namespace, 500."""
+    if unknown := metadata.unknown_fields(given):
+        raise _untyped(call, f".{unknown[0]}: field not declared in schema")
+    try:
+        applied = metadata.cleaned(given, call.resource)
+    except Refused as error:
+        raise _untyped(call, error.message) from None
+    placed(call.route, applied)
+    return applied
+
+
+def _untyped(call: Call, why: str) -> Refused:
+    return Refused(500, "", f"failed to create typed patch object ({_named(call)}): {why}")
+
+
+def _converted(call: Call, item: Object, live: Object | None = None) -> Object:
+    """What an apply made, as the server reads it. Raises Refused: here it is the server's fault if it cannot (500)."""
+    try:
+        return call.decoded(item, live)
+    except Refused as error:
+        if error.code != 400 or call.resource.custom:
+            raise
+        what = f"failed to convert new object ({_named(call)}) to proper version: "
+        raise Refused(500, "", f"{what}unable to convert unstructured object: {error.message}") from None
+
+
+def _named(call: Call) -> str:
+    group_version = f"{call.resource.group}/{call.resource.version}"
+    return f"/{call.route.name}; {group_version}, Kind={call.resource.kind}"
 
 
 def _applied(call: Call, live: Object | None, applied: Object) -> Object:

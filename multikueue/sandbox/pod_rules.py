@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from multikueue.sandbox.names import dns_label
 from multikueue.sandbox.quantities import canonical_map
@@ -34,6 +34,13 @@ _HTTP: Mapping[str, Any] = {"path": "/", "scheme": "HTTP"}
 _FIELD: Mapping[str, Any] = {"apiVersion": "v1"}
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 
+# Fields that say nothing while they are false or empty, so that nobody sees them again.
+_QUIET = frozenset(
+    {"hostIPC", "hostNetwork", "hostPID", "hostname", "nodeName", "nodeSelector", "overhead", "priorityClassName"}
+    | {"dnsPolicy", "restartPolicy", "schedulerName", "serviceAccount", "serviceAccountName", "subdomain"}
+)
+_QUIET_IN_CONTAINERS = frozenset({"imagePullPolicy", "stdin", "stdinOnce", "tty", "workingDir"})
+
 _VOLUMES: Mapping[str, Mapping[str, Any]] = {
     "configMap": {"defaultMode": _MODE},
     "secret": {"defaultMode": _MODE},
@@ -52,7 +59,7 @@ def defaulted_template(template: Part) -> Part:
 
 def defaulted_spec(spec: Part) -> Part:
     """The spec of a pod with its defaults; itself if it has them."""
-    spec = _filled(spec, _SPEC)
+    spec = _filled(_said(spec, _QUIET), _SPEC)
     if "serviceAccountName" in spec and spec.get("serviceAccount") != spec["serviceAccountName"]:
         spec = {**spec, "serviceAccount": spec["serviceAccountName"]}
     elif "serviceAccount" in spec and "serviceAccountName" not in spec:
@@ -61,7 +68,7 @@ def defaulted_spec(spec: Part) -> Part:
 
 
 def _container(container: Part) -> Part:
-    container = _filled(container, _CONTAINER)
+    container = _filled(_said(container, _QUIET_IN_CONTAINERS), _CONTAINER)
     if "imagePullPolicy" not in container:
         container = {**container, "imagePullPolicy": _pull_policy(container.get("image", ""))}
     return _with(
@@ -131,6 +138,11 @@ def _source(source: Part) -> Part:
 
 def _token(source: Part) -> Part:
     return _filled(source, {"expirationSeconds": 3600})
+
+
+def _said(value: Part, quiet: frozenset[str]) -> Part:
+    unsaid = [name for name in quiet & value.keys() if not value[name]]
+    return {name: each for name, each in value.items() if name not in unsaid} if unsaid else value
 
 
 def _filled(value: Part, wanted: Mapping[str, Any]) -> Part:
@@ -215,6 +227,7 @@ _UNCHANGEABLE = (
 
 
 class PodRules(Rules):
+    blank: ClassVar[Object] = {"spec": {"containers": []}}
     counts_generation = True
     returns_deleted = True
     fields = (

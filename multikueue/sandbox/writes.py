@@ -113,7 +113,10 @@ def _generated(call: Call, prefix: str) -> str:
 def _problems_of_new(call: Call, item: Object) -> Sequence[FieldLike]:
     resource = call.resource
     found: list[Any] = metadata.problems(
-        item["metadata"], rule=call.rules.name, namespaced=resource.namespaced, custom=resource.custom
+        item["metadata"],
+        rule=call.rules.name,
+        namespaced=resource.namespaced,
+        plain_finalizers=call.rules.plain_finalizers,
     )
     if resource.custom:
         call.warnings += metadata.warnings(item["metadata"])
@@ -211,7 +214,9 @@ _LASTING = (
 def _problems_of_change(call: Call, new: Object, live: Object) -> Sequence[FieldLike]:
     resource, rules = call.resource, call.rules
     # The real server looks at metadata twice, and says so.
-    found: list[Any] = metadata.update_problems(new["metadata"], live["metadata"], custom=resource.custom) * 2
+    found: list[Any] = (
+        metadata.update_problems(new["metadata"], live["metadata"], plain_finalizers=call.rules.plain_finalizers) * 2
+    )
     if resource.custom:
         call.warnings += metadata.warnings(new["metadata"], live["metadata"])
         return found + call.server.schema(resource).problems(new, live)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import anyio
 import pytest
@@ -15,10 +16,18 @@ from tests.contract.space import Collection, Forgotten, Space
 FACES = {"sandbox": ["https", "process"], "https": ["https"], "process": ["process"], "real": ["real"]}
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out what compares with a real server where there is none."""
+    return True if collection_path.name == "test_alike.py" and config.getoption("--server") != "real" else None
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "server" in metafunc.fixturenames:
-        faces = FACES[metafunc.config.getoption("--server")]
-        metafunc.parametrize("server", faces, indirect=True, scope="package")
+    if "server" not in metafunc.fixturenames:
+        return
+    faces = FACES[metafunc.config.getoption("--server")]
+    if "wire" in metafunc.fixturenames:
+        faces = [face for face in faces if face != "process"]
+    metafunc.parametrize("server", faces, indirect=True, scope="package")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -35,9 +35,6 @@ COMPACTED = b64encode(b"compact_rev_key").decode()
 
 
 class Real(OverHttp):
-    name = "real"
-    real = True
-
     def __init__(self, session: aiohttp.ClientSession, bed: Testbed) -> None:
         plane = bed.manager
         tokens = {user: plane.tokens[user] for user in ("admin", "manager")}

@@ -46,9 +46,6 @@ async def _closed(cluster: Cluster) -> None:
 
 
 class OverHttps(OverHttp):
-    name = "https"
-    real = False
-
     def __init__(
         self, session: aiohttp.ClientSession, tokens: Mapping[str, str], cluster: Cluster, *, url: str, authority: bytes
     ) -> None:
@@ -77,10 +74,6 @@ async def over_https() -> AsyncIterator[Server]:
 
 class WithinProcess(Server):
     """No wire at all. Whoever calls is who they say."""
-
-    name = "process"
-    real = False
-    speaks_http = False
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster, self._gate = cluster, Gate(cluster.api, cluster.authorizer)

@@ -66,12 +66,6 @@ class Stream(ABC):
 class Server(ABC):
     """One API server. Paths are decoded; a query and a body are what the API takes, JSON if the body is a tree."""
 
-    name: str
-    real: bool
-
-    speaks_http: bool
-    """Whether there is a wire: credentials, headers, encodings."""
-
     @abstractmethod
     async def call(
         self,
@@ -113,8 +107,6 @@ def payload(body: Any) -> bytes:
 
 class OverHttp(Server):
     """A server with a URL. Made by `connect`."""
-
-    speaks_http = True
 
     def __init__(
         self, session: aiohttp.ClientSession, tokens: Mapping[str, str], *, url: str, authority: bytes

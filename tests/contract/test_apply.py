@@ -64,6 +64,39 @@ async def test_a_plain_write_owns_what_it_changes(widgets: Collection) -> None:
     assert owned(patched) == {"one/Update": own, "two/Update": {"f:spec": {"f:size": {}}}}
 
 
+CONTAINER: Object = {
+    ".": {},
+    **{f"f:{name}": {} for name in ("image", "imagePullPolicy", "name")},
+    **{f"f:{name}": {} for name in ("terminationMessagePath", "terminationMessagePolicy")},
+    "f:resources": {".": {}, "f:requests": {".": {}, "f:cpu": {}}},
+}
+POD: Object = {
+    "f:containers": {'k:{"name":"main"}': CONTAINER},
+    **{f"f:{name}": {} for name in ("dnsPolicy", "restartPolicy", "schedulerName", "securityContext")},
+    "f:terminationGracePeriodSeconds": {},
+}
+
+
+async def test_what_a_kind_always_has_is_not_owned_as_a_whole(space: Space, jobs: Collection) -> None:
+    made = (await jobs.create(job("a"), fieldManager="one")).good(201)
+    fields: Object = {f"f:{name}": {} for name in ("backoffLimit", "completionMode", "completions", "manualSelector")}
+    fields |= {f"f:{name}": {} for name in ("parallelism", "podReplacementPolicy", "suspend")}
+    assert owned(made) == {"one/Update": {"f:spec": {**fields, "f:template": {"f:spec": POD}}}}
+
+    leases = space.of("coordination.k8s.io/v1", "leases")
+    made = (await leases.create(lease("a", holderIdentity="me"), fieldManager="one")).good(201)
+    assert owned(made) == {"one/Update": {"f:spec": {"f:holderIdentity": {}}}}
+
+
+async def test_what_nobody_owns_is_not_minded_until_it_is_applied(space: Space) -> None:
+    leases = space.of("coordination.k8s.io/v1", "leases")
+    assert owned(await leases.made(lease("a"))) == {}
+    patched = (await leases.patch("a", {"spec": {"holderIdentity": "me"}}, fieldManager="one")).good(200)
+    assert owned(patched) == {}
+    applied = (await leases.apply(lease("a", leaseDurationSeconds=15), manager="two")).good(200)
+    assert set(owned(applied)) == {"before-first-apply/Update", "two/Apply"}
+
+
 async def test_a_write_of_status_is_owned_apart(widgets: Collection) -> None:
     await widgets.create(widget("a"), fieldManager="one")
     status = {"conditions": [condition("Ready", "True")]}
@@ -269,6 +302,23 @@ async def test_what_does_not_fit_the_schema_cannot_be_applied(widgets: Collectio
     assert answer.status == 500
     assert answer.body["message"].startswith("failed to create typed patch object (")
     assert answer.body["message"].endswith(f"; {GROUP_VERSION}, Kind=Widget): {problem}")
+
+
+@pytest.mark.parametrize("metadata", [{"unknown": 1}, {"labels": {"x": 1}}, {"finalizers": "x"}], ids=str)
+async def test_metadata_that_do_not_fit_cannot_be_applied(widgets: Collection, metadata: Object) -> None:
+    body = widget("a")
+    body["metadata"] |= metadata
+    answer = await widgets.apply(body)
+    assert answer.status == 500
+    beginning = f"failed to create typed patch object (/a; {GROUP_VERSION}, Kind=Widget): "
+    assert answer.body["message"].startswith(beginning)
+
+
+async def test_what_a_kind_cannot_read_cannot_be_applied(space: Space) -> None:
+    answer = await space.of("coordination.k8s.io/v1", "leases").apply(lease("a", renewTime="yesterday"))
+    assert answer.status == 500
+    beginning = "failed to convert new object (/a; coordination.k8s.io/v1, Kind=Lease) to proper version: "
+    assert answer.body["message"].startswith(beginning)
 
 
 async def test_an_apply_may_be_yaml(widgets: Collection) -> None:

@@ -139,8 +139,15 @@ async def test_a_finalizer_must_be_a_qualified_name(widgets: Collection) -> None
     assert refusal["details"]["causes"][0]["field"] == "metadata.finalizers"
 
 
-async def test_a_finalizer_without_a_domain_is_refused_for_built_in_kinds(maps: Collection) -> None:
+async def test_a_finalizer_without_a_domain_is_refused_for_most_built_in_kinds(maps: Collection) -> None:
     (await maps.create(held(config_map("a"), "plain"))).refused(422, "Invalid")
+
+
+async def test_a_finalizer_without_a_domain_is_taken_elsewhere(space: Space) -> None:
+    await space.of("coordination.k8s.io/v1", "leases").made(held({"metadata": {"name": "a"}}, "plain"))
+    answer = await space.widgets.create(held(widget("a"), "plain"))
+    assert answer.good(201)["metadata"]["finalizers"] == ["plain"]
+    assert answer.headers["Warning"].startswith('299 - "metadata.finalizers: \\"plain\\": prefer a domain-qualified')
 
 
 async def test_a_finalizer_can_be_added_later(maps: Collection) -> None:

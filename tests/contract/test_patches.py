@@ -162,6 +162,16 @@ async def test_a_patch_cannot_change_the_kind(widgets: Collection) -> None:
         assert (await widgets.patch("a", patch)).status in (400, 422)
 
 
+@pytest.mark.parametrize("kind", ["maps", "widgets"])
+@pytest.mark.parametrize("metadata", [{"labels": {"x": 1}}, {"finalizers": "x"}], ids=str)
+async def test_what_cannot_be_read_after_a_patch_is_its_fault(space: Space, kind: str, metadata: Object) -> None:
+    collection: Collection = getattr(space, kind)
+    made = await collection.made({"maps": config_map("a"), "widgets": widget("a")}[kind])
+    refusal = (await collection.patch("a", {"metadata": metadata})).refused(422, "Invalid")
+    assert [cause["field"] for cause in refusal["details"]["causes"]] == ["patch"]
+    assert await collection.got("a") == made
+
+
 async def test_a_patch_of_nothing_is_not_found(widgets: Collection) -> None:
     (await widgets.patch("a", {"spec": {"size": 2}})).refused(404, "NotFound")
     operations = [{"op": "replace", "path": "/spec/size", "value": 2}]

@@ -68,6 +68,18 @@ async def test_built_in_kinds_leave_out_what_is_empty(space: Space) -> None:
     assert set(made) == {"kind", "apiVersion", "metadata"}
 
 
+async def test_the_spec_of_a_pod_leaves_out_what_says_nothing(jobs: Collection) -> None:
+    body = job("a")
+    spec = body["spec"]["template"]["spec"]
+    spec |= {"nodeSelector": {}, "hostNetwork": False, "priorityClassName": "", "tolerations": []}
+    spec["containers"][0] |= {"workingDir": "", "tty": False, "command": [], "env": [{"name": "A", "value": ""}]}
+    made = (await jobs.made(body))["spec"]["template"]["spec"]
+    assert not {"nodeSelector", "hostNetwork", "priorityClassName", "tolerations"} & set(made)
+    [container] = made["containers"]
+    assert not {"workingDir", "tty", "command"} & set(container)
+    assert container["env"] == [{"name": "A"}]
+
+
 async def test_built_in_kinds_keep_false_and_zero_where_they_mean_something(jobs: Collection) -> None:
     made = await jobs.made(job("a", suspend=False, backoffLimit=0, parallelism=0))
     assert (made["spec"]["suspend"], made["spec"]["backoffLimit"], made["spec"]["parallelism"]) == (False, 0, 0)

@@ -327,6 +327,13 @@ def test_a_deleted_workload_is_released_when_nothing_runs() -> None:
     assert actions(JobView(job=HELD, workloads=(leaving,))) == (RemoveFinalizer(leaving.key),)
 
 
+def test_a_deleted_workload_waits_for_a_worker_that_may_run_its_job_unseen() -> None:
+    leaving = become(ADMITTED, lambda w: w.deleted())
+    decision = decide(JobView(job=HELD, workloads=(leaving,), may_run=True), NOW)
+    assert decision.actions == ()
+    assert decision.again_after == timedelta(seconds=5)
+
+
 @pytest.mark.parametrize("workload", [PENDING, RESERVED], ids=["pending", "with quota"])
 def test_a_deleted_workload_that_no_longer_matches_is_released_too(workload: Workload) -> None:
     leaving = become(workload, lambda w: w.deleted())

@@ -10,20 +10,27 @@ import struct
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import aiohttp
 import pytest
 import uvloop
 
 from multikueue import __version__
-from multikueue.kube.session import USER_AGENT, _socket, explain, open_session
+from multikueue.kube.session import USER_AGENT, _socket, explain
+from multikueue.kube.session import open_session as open_any
 from tests.kube.server import Script, says, serving
 
 pytestmark = pytest.mark.anyio
 
 
+def opened(**options: Any) -> aiohttp.ClientSession:
+    """The session as aiohttp has it: more than we use of it."""
+    return cast(aiohttp.ClientSession, open_any(**options))
+
+
 async def test_a_session_looks_at_no_environment_and_keeps_no_cookies() -> None:
-    async with open_session(user_agent="x", limit=1) as session:
+    async with opened(user_agent="x", limit=1) as session:
         assert session.trust_env is False
         assert isinstance(session.cookie_jar, aiohttp.DummyCookieJar)
 
@@ -38,7 +45,7 @@ async def test_proxies_and_netrc_of_the_environment_are_not_used(
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     script = Script(says({}))
-    async with serving(script) as url, open_session(user_agent=USER_AGENT, limit=1) as session:
+    async with serving(script) as url, opened(user_agent=USER_AGENT, limit=1) as session:
         async with session.get(url, headers={"Authorization": "Bearer t"}) as response:
             assert response.status == 200
         async with session.get(url):
@@ -56,7 +63,7 @@ async def test_a_dead_peer_is_noticed_by_the_socket(monkeypatch: pytest.MonkeyPa
         real(self, *args)
 
     monkeypatch.setattr(socket.socket, "setsockopt", spy)
-    async with serving(Script(says({}))) as url, open_session(user_agent="x", limit=1) as session, session.get(url):
+    async with serving(Script(says({}))) as url, opened(user_agent="x", limit=1) as session, session.get(url):
         ours = made[-1]
         for sock in made:
             if sock.fileno() >= 0 and sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT):
@@ -102,7 +109,7 @@ def test_a_server_that_resets_every_connection_costs_no_descriptors(
     new_loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
     async def knock(url: str) -> int:
-        async with open_session(user_agent="x", limit=4) as session:
+        async with opened(user_agent="x", limit=4) as session:
             for _ in range(20):
                 for answer in await asyncio.gather(*(_outcome(session, url) for _ in range(4))):
                     assert issubclass(answer, aiohttp.ClientConnectionError)

@@ -11,9 +11,10 @@ import pytest
 from testbed.bed import MANAGER, Plan, Testbed
 from testbed.contexts import ContextBed, load
 from testbed.controllers import GARBAGE
+from testbed.sandbox import SandboxBed
 from tests.real.chronicle import Chronicle, chronicle
 from tests.real.harness import Manager, Team, complaints, team
-from tests.real.skipping import CONTEXTS, skipping
+from tests.real.skipping import CONTEXTS, SIMULATED, skipping
 
 
 @pytest.hookimpl(wrapper=True)
@@ -32,13 +33,14 @@ def pytest_runtest_call() -> Generator[None, None, None]:
 def bed() -> Iterator[Testbed]:
     """A manager plane, with Kubernetes' garbage collector as any cluster has, and three Kueue workers.
 
-    Or the clusters of a kubeconfig, where the environment names contexts. It belongs to no event loop, so all tests can
-    share it.
+    Or the clusters of a kubeconfig, where the environment names contexts, or simulated ones, if it says so. It belongs
+    to no event loop, so all tests can share it.
     """
+    plan = Plan(workers=3, controllers={MANAGER: [GARBAGE]})
     if CONTEXTS:
         bed: Testbed = ContextBed(load(*os.environ["KUBECONFIG"].split(os.pathsep)), CONTEXTS)
     else:
-        bed = Testbed(Plan(workers=3, controllers={MANAGER: [GARBAGE]}))
+        bed = SandboxBed(plan) if SIMULATED else Testbed(plan)
     anyio.run(bed.open)
     yield bed
     anyio.run(bed.close)

@@ -26,7 +26,7 @@ from testbed.objects import (
 )
 from tests.real.chronicle import AGENT, HOME, Chronicle
 from tests.real.harness import Manager, Team, complaints, starts, writers
-from tests.real.skipping import needs_testbed
+from tests.real.skipping import needs_kueue, needs_testbed
 
 pytestmark = [
     pytest.mark.anyio,
@@ -165,7 +165,7 @@ Disturbance = Callable[[Team, str], Awaitable[None]]
     [
         pytest.param(deactivate, "evicted on worker cluster", id="deactivated"),
         pytest.param(drain, "evicted on worker cluster", id="drained"),
-        pytest.param(preempt, "evicted on worker cluster", id="preempted"),
+        pytest.param(preempt, "evicted on worker cluster", id="preempted", marks=needs_kueue("preemption")),
         pytest.param(delete_job, "no longer exists on worker cluster", id="job deleted"),
         pytest.param(delete_copy, "worker cluster", id="copy deleted"),
         pytest.param(change_job, "ended as OutOfSync", id="out of sync"),

@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 import pytest
 
-from testbed import crds, objects
+from testbed import objects
 from testbed.bed import Testbed, unique
 from testbed.client import ApiError, Kind, eventually
 from testbed.kubeconfig import dump
@@ -65,11 +65,7 @@ def manager_settings(plugin: Plugin) -> dict[str, str]:
 def manager(bed: Testbed, manager_settings: dict[str, str]) -> Any:
     """The module's manager; its cluster has the kind ClusterProfile before it starts."""
 
-    async def install() -> None:
-        async with bed.manager.client() as client:
-            await crds.install(client, ["clusterprofile"])
-
-    anyio.run(install)
+    anyio.run(bed.install, bed.manager, ["clusterprofile"])
     process = Manager(bed, **manager_settings)  # type: ignore[arg-type]  # no setting is called `command`
     process.start()
     yield process

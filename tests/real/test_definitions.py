@@ -16,14 +16,14 @@ from testbed import crds
 from testbed.bed import Testbed, unique
 from testbed.client import ApiError, Client, Kind, eventually
 from tests.real import facts
-from tests.real.skipping import needs_testbed
+from tests.real.skipping import needs_programs
 from tests.sandbox.verdicts import CASES, Case
 
 pytestmark = [
     pytest.mark.real,
     pytest.mark.anyio,
     pytest.mark.timeout(180),
-    needs_testbed("it installs definitions and compares them with those of the module cache"),
+    needs_programs("it installs definitions and compares them with those of the module cache"),
 ]
 
 GROUPS = ("kueue", "ocm", "clusterprofile")

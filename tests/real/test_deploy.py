@@ -20,6 +20,7 @@ from testbed.objects import JOB, Object, namespace
 from testbed.ports import free_port
 from tests.real.deployment import DEPLOY, NAMESPACE, granted, rendered, rights
 from tests.real.harness import Manager, Team, complaints, logged, played
+from tests.real.skipping import needs_programs
 
 pytestmark = [pytest.mark.real, pytest.mark.anyio, pytest.mark.timeout(180)]
 
@@ -134,6 +135,7 @@ async def test_the_manager_lives_with_what_deploy_grants_and_uses_all_of_it(
     assert allowed - used == set(UNUSED), "not used, and no reason is given; or used, and a reason is given why not"
 
 
+@needs_programs("an API server that serves all kinds of the manifests")
 @pytest.mark.parametrize("overlay", OVERLAYS)
 async def test_the_api_server_takes_every_manifest(bed: Testbed, overlay: str) -> None:
     async with bed.manager.client() as client:
@@ -145,6 +147,7 @@ async def test_the_api_server_takes_every_manifest(bed: Testbed, overlay: str) -
             assert answer["metadata"]["name"] == body["metadata"]["name"]
 
 
+@needs_programs("it builds what the image has")
 @pytest.mark.timeout(600)
 def test_the_commands_of_the_image_make_a_program_that_starts(tmp_path: Path) -> None:
     """Its RUN lines, in a folder of ours: what is installed is whole, has its bytecode, and needs no build tool."""

@@ -270,10 +270,8 @@ async def test_a_cluster_without_kueue_says_so_and_costs_the_others_nothing(crew
 @asynccontextmanager
 async def _bare_plane(bed: Testbed) -> AsyncIterator[ControlPlane]:
     """A cluster as it comes: no Kueue, not even its CRDs."""
-    manager = bed.manager
-    plane = ControlPlane(unique("bare"), bed.programs, etcd=bed.etcd.url, identity=manager.identity, folder=bed.folder)
+    plane = await bed.start_plane(unique("bare"), crds=())
     try:
-        await plane.start()
         yield plane
     finally:
         with anyio.CancelScope(shield=True):

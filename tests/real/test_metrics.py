@@ -27,7 +27,7 @@ from testbed.objects import JOB, KUEUE_NAMESPACE, WORKLOAD, Object
 from testbed.plane import ControlPlane
 from testbed.ports import free_port
 from tests.real.harness import Manager, Team, logged, team
-from tests.real.skipping import needs_testbed
+from tests.real.skipping import needs_programs, needs_testbed
 
 pytestmark = [
     pytest.mark.anyio,
@@ -44,6 +44,9 @@ LONG_AGO = "2026-01-01T00:00:00Z"
 SIX_TENTHS = {"cpu": "600m", "memory": "10Mi"}
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+through_an_api_server = needs_programs("an API server that asks others for what it does not serve")
 
 
 @pytest.fixture(scope="module")
@@ -363,6 +366,7 @@ async def all_pending(client: Client, path: str, *, not_yet: tuple[int, ...] = (
             await anyio.sleep(0.2)
 
 
+@through_an_api_server
 async def test_kubectl_sees_who_waits_through_the_api_server(bed: Testbed, stuck: Team) -> None:
     found = await all_pending(stuck.manager, pending_in(stuck.namespace))
     config = bed.folder / "visibility.kubeconfig"
@@ -388,6 +392,7 @@ async def test_kubectl_sees_who_waits_through_the_api_server(bed: Testbed, stuck
     assert refused.value.status == 404
 
 
+@through_an_api_server
 async def test_the_api_server_finds_the_resources_by_discovery(crew: Team) -> None:
     async def listed() -> Object | None:
         service = await crew.manager.find(API_SERVICE, f"v1beta2.{GROUP}")
@@ -402,6 +407,7 @@ async def test_the_api_server_finds_the_resources_by_discovery(crew: Team) -> No
     assert GROUP in {group["name"] for group in groups["groups"]}
 
 
+@through_an_api_server
 async def test_who_may_not_see_a_queue_is_refused_and_who_may_is_not(bed: Testbed, stuck: Team) -> None:
     path = pending_in(stuck.namespace)
     await all_pending(stuck.manager, path)
@@ -417,6 +423,7 @@ async def test_who_may_not_see_a_queue_is_refused_and_who_may_is_not(bed: Testbe
         assert other.value.status == 403
 
 
+@through_an_api_server
 async def test_only_the_api_server_may_speak_for_others(
     bed: Testbed, stuck: Team, visibility_port: int, tmp_path: Path
 ) -> None:

@@ -31,14 +31,14 @@ from tests.real.patch_authors import (
     Request,
     gadget,
 )
-from tests.real.skipping import needs_testbed
+from tests.real.skipping import needs_programs
 from tests.sandbox.gadgets import CRD, GROUP, VERSIONS
 
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.real,
     pytest.mark.timeout(120),
-    needs_testbed("kinds and objects are left behind"),
+    needs_programs("its judge is a real API server"),
 ]
 
 

@@ -25,9 +25,9 @@ from testbed import programs
 from testbed.bed import Testbed, unique
 from testbed.client import eventually
 from testbed.kubeconfig import dump
-from tests.real.skipping import needs_testbed
+from tests.real.skipping import needs_programs
 
-pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.timeout(120), needs_testbed("this is its own cluster")]
+pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.timeout(120), needs_programs("this is its own cluster")]
 
 SPACES = re.compile(r" {2,}")
 AGE = re.compile(r"\b\d+s\b")

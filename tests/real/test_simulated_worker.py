@@ -19,8 +19,14 @@ from testbed.controllers import GARBAGE, JOBS
 from testbed.objects import JOB, WORKLOAD, Object
 from testbed.plane import ControlPlane
 from tests.real.sides import Side, compare, kubelet, recorded, simulated
+from tests.real.skipping import needs_programs
 
-pytestmark = [pytest.mark.real, pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.anyio,
+    pytest.mark.timeout(180),
+    needs_programs("it compares a simulated worker with a real one"),
+]
 
 TTL = "ttl-after-finished-controller"
 PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"

@@ -18,9 +18,9 @@ from testbed.jobs import complete_job, fail_job
 from testbed.objects import JOB, WORKLOAD
 from testbed.plane import ControlPlane
 from testbed.queues import manager_setup, workers_setup
-from tests.real.skipping import needs_testbed
+from tests.real.skipping import needs_programs
 
-pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.timeout(180), needs_testbed("this is its own test")]
+pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.timeout(180), needs_programs("this is its own test")]
 
 
 @pytest.fixture(name="bed", scope="module")

@@ -323,6 +323,20 @@ async def test_the_port_is_taken_only_once(server: Server) -> None:
     other.cluster.close()
 
 
+async def test_who_goes_before_a_write_is_stored_has_changed_nothing(server: Server) -> None:
+    body = msgspec.json.encode({"metadata": {"name": "late"}})
+    head = f"POST {MAPS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer t-admin\r\nContent-Length: {len(body)}\r\n\r\n"
+    _, writer = await asyncio.open_connection(server.face.host, server.face.port, ssl=trusting())
+    writer.write(head.encode() + body)
+    await writer.drain()
+    writer.transport.abort()
+    # A write of our own, begun later, takes as long.
+    async with server.session() as session, session.post(MAPS, json={"metadata": {"name": "in-time"}}) as answer:
+        assert answer.status == 201
+    assert server.cluster.find("v1", "ConfigMap", "in-time", "default") is not None
+    assert server.cluster.find("v1", "ConfigMap", "late", "default") is None
+
+
 async def test_each_call_is_recorded(server: Server) -> None:
     async with server.session(headers={"User-Agent": "test/1.0"}) as session:
         for method, path, query in (

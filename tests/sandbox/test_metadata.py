@@ -71,7 +71,7 @@ BAD: dict[str, tuple[dict[str, Any], list[str]]] = {
 @pytest.mark.parametrize(("metadata", "fields"), BAD.values(), ids=BAD.keys())
 def test_bad_metadata(metadata: dict[str, Any], fields: list[str]) -> None:
     whole = metadata if "name" in metadata or not metadata else {"name": "a", **metadata}
-    found = problems(whole, rule=dns_subdomain, namespaced=False, custom=False)
+    found = problems(whole, rule=dns_subdomain, namespaced=False, plain_finalizers=False)
     assert [problem.field for problem in found] == fields
 
 
@@ -85,23 +85,26 @@ def test_good_metadata() -> None:
         "ownerReferences": [OWNER],
         "finalizers": ["example.com/x", "orphan"],
     }
-    assert problems(metadata, rule=dns_subdomain, namespaced=True, custom=False) == []
+    assert problems(metadata, rule=dns_subdomain, namespaced=True, plain_finalizers=False) == []
 
 
 def test_custom_kinds_may_have_plain_finalizers_and_are_warned() -> None:
     metadata = {"name": "a", "finalizers": ["plain"]}
-    assert problems(metadata, rule=dns_subdomain, namespaced=False, custom=True) == []
+    assert problems(metadata, rule=dns_subdomain, namespaced=False, plain_finalizers=True) == []
     assert len(warnings(metadata)) == 1
     assert warnings(metadata, metadata) == [], "what was there before is no news"
 
 
 @pytest.mark.parametrize("field", ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"])
 def test_what_an_update_may_not_change(field: str) -> None:
-    [problem] = update_problems({field: "new"}, {field: "old"}, custom=False)
+    [problem] = update_problems({field: "new"}, {field: "old"}, plain_finalizers=False)
     assert (problem.field, problem.message) == (f"metadata.{field}", 'Invalid value: "new": field is immutable')
 
 
 def test_old_faults_are_forgiven() -> None:
     old = {"uid": "1", "labels": {"a b": "c"}}
-    assert update_problems({"uid": "1", "labels": {"a b": "c"}, "annotations": {"x": "y"}}, old, custom=False) == []
-    assert update_problems({"uid": "1", "labels": {"a b": "d"}}, old, custom=False) != []
+    assert (
+        update_problems({"uid": "1", "labels": {"a b": "c"}, "annotations": {"x": "y"}}, old, plain_finalizers=False)
+        == []
+    )
+    assert update_problems({"uid": "1", "labels": {"a b": "d"}}, old, plain_finalizers=False) != []

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from signal import SIGTERM
@@ -12,10 +13,12 @@ import msgspec
 import pytest
 
 from multikueue.api.kinds import JOBS, LOCAL_QUEUES
+from multikueue.errors import NotFound
 from multikueue.kube.client import Client
 from multikueue.kube.credentials import from_kubeconfig
 from multikueue.sandbox import objects
 from multikueue.sandbox.__main__ import main
+from multikueue.sandbox.authority import Authority
 from multikueue.sandbox.serve import MANAGER, USERS, Plan, Sandbox, Served
 from testbed.audit import Audit
 from testbed.client import Client as RealClient
@@ -156,7 +159,43 @@ async def test_a_process_serves_until_it_is_told_to_end(process: Process) -> Non
     assert process.do("stop", "nowhere") == {"error": "'nowhere'"}
     assert process.do("dance", "worker1") == {"error": "'unknown command dance'"}
     assert "malformed" in process.tell(b"x")["error"]
+    for what in ("start-kueue", "stop-kueue", "remove-kueue", "start-jobs", "stop-jobs"):
+        assert process.do(what, "worker1") == {"done": what, "cluster": "worker1"}
     assert process.end() == 0
+
+
+async def test_a_process_serves_one_more_cluster_with_the_kinds_it_is_told(process: Process) -> None:
+    answer = process.tell(b'{"do": "add", "cluster": "more", "definitions": ["ocm"]}')
+    assert (answer["done"], answer["name"]) == ("add", "more")
+    assert "there is a cluster more" in process.do("add", "more")["error"]
+    async with Client.connect(await from_kubeconfig(Path(answer["kubeconfigs"]["admin"])), cluster="more") as client:
+        with pytest.raises(NotFound):
+            await client.list(LOCAL_QUEUES)
+        assert "done" in process.tell(b'{"do": "define", "cluster": "more", "definitions": ["kueue", "ocm"]}')
+        assert (await client.list(LOCAL_QUEUES)).items == ()
+    assert "error" in process.tell(b'{"do": "define", "cluster": "more", "definitions": ["nonsense"]}')
+
+
+async def test_over_one_store_versions_are_counted_together(tmp_path: Path) -> None:
+    versions = {}
+    for one_store in (True, False):
+        async with Sandbox(Plan(workers=1, one_store=one_store, seed=1), folder=tmp_path / str(one_store)) as sandbox:
+            versions[one_store] = [served.cluster.storage.rv for served in sandbox.values()]
+    assert versions[True][0] == versions[True][1] > max(versions[False])
+
+
+def test_the_authority_may_be_a_given_one(tmp_path: Path) -> None:
+    authority = Authority()
+    authority_folder = tmp_path / "authority"
+    authority_folder.mkdir()
+    (authority_folder / "tls.crt").write_bytes(authority.pem)
+    (authority_folder / "tls.key").write_bytes(authority.key_pem)
+    made = Process(tmp_path, "--authority", str(authority_folder))
+    try:
+        config = Path(made.clusters["worker1"]["kubeconfigs"]["admin"]).read_text()
+        assert b64encode(authority.pem).decode() in config
+    finally:
+        made.end()
 
 
 def test_wrong_words_are_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from multikueue.sandbox import shapes
 from multikueue.sandbox.shapes import DEDUCED, Shape, problems, shape_of
 from tests.sandbox.gadgets import GADGET
 
@@ -113,14 +112,6 @@ def test_a_schema_may_contain_itself() -> None:
         shape = shape.field("again")
     assert shape is not None
     assert shape.map_merges
-
-
-def test_shapes_of_recent_schemas_are_remembered_and_old_ones_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shapes, "_CACHED", 2)
-    schemas = [{"type": "object", "title": str(number)} for number in range(4)]
-    made = [shape_of(schema) for schema in schemas]
-    assert shape_of(schemas[3]) is made[3]
-    assert shape_of(schemas[0]) is not made[0]
 
 
 def gadget(**spec: Any) -> dict[str, Any]:

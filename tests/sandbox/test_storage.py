@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multikueue.sandbox.storage import Change, Compacted, Storage, key_of
+from multikueue.sandbox.storage import Change, Compacted, Revisions, Storage, key_of
 
 TOYS = "toys.example.com"
 
@@ -31,6 +31,16 @@ def test_each_write_has_a_version_of_its_own_over_all_resources() -> None:
     assert [each.rv for each in (first, other, second, gone)] == [2, 3, 4, 5]
     assert storage.rv == 5
     assert storage.get(TOYS, "n/a") is None
+
+
+def test_stores_with_one_counter_tell_what_came_first() -> None:
+    revisions = Revisions()
+    one, other = Storage(revisions=revisions), Storage(revisions=revisions)
+    written = [store.put(TOYS, key, item(key)).rv for key, store in (("a", one), ("b", other), ("c", one))]
+    assert written == [2, 3, 4]
+    assert one.rv == other.rv == 4
+    assert [change.version.rv for change in one.since(TOYS, 2)] == [4]
+    assert [version.key for version in one.select_at(TOYS, 3)] == ["a"]
 
 
 def test_an_object_says_its_version_and_what_was_given_is_not_touched() -> None:

@@ -342,3 +342,14 @@ async def test_bad_weather_breaks_watches_and_doubles_lines(bench: Bench) -> Non
         bench.server.watch.feed(b"2\n")
         with pytest.raises(ClusterUnreachable):
             await stream.line()
+
+
+@on_bench
+async def test_a_line_may_be_torn_off(bench: Bench) -> None:
+    bench.link.weather = Weather(torn_line=1.0)
+    async with bench.stream() as stream:
+        bench.server.watch.feed(b"12345678\n")
+        bench.server.watch.feed(b"next\n")
+        assert await stream.line() == b"1234"
+        with pytest.raises(ClusterUnreachable):
+            await stream.line()

@@ -215,9 +215,7 @@ NOTHING_NEW: dict[str, Write] = {
     "a patch": lambda bench, _made: bench.patch(f"{TOYS}/a", {"spec": {"color": "red"}}),
     "an update of the status": lambda bench, made: bench.done("PUT", f"{TOYS}/a/status", made),
     "a patch of the wrong half": lambda bench, _made: bench.patch(f"{TOYS}/a", {"status": {"size": 9}}),
-    "a patch of the other wrong half": lambda bench, _made: bench.patch(
-        f"{TOYS}/a/status", {"spec": {"color": "x"}, "metadata": {"labels": {"x": "y"}}}
-    ),
+    "a patch of the other wrong half": lambda bench, _made: bench.patch(f"{TOYS}/a/status", {"spec": {"color": "x"}}),
     "a dry run": lambda bench, _made: bench.patch(f"{TOYS}/a", {"spec": {"color": "blue"}}, dryRun="All"),
 }
 
@@ -230,6 +228,14 @@ def test_what_changes_nothing_leaves_the_version_alone(toys: Bench, write: Write
     write(toys, made)
     assert toys.get(f"{TOYS}/a") == made
     assert not watch.lines
+
+
+def test_metadata_in_the_status_of_a_custom_kind_is_put_back_and_owned_all_the_same(toys: Bench) -> None:
+    toys.make(TOYS, toy("a"))
+    patched = toys.patch(f"{TOYS}/a/status", {"metadata": {"labels": {"x": "y"}}})
+    assert "labels" not in patched["metadata"]
+    owned = [entry["fieldsV1"] for entry in patched["metadata"]["managedFields"] if entry.get("subresource")]
+    assert owned == [{"f:metadata": {"f:labels": {".": {}, "f:x": {}}}}]
 
 
 def test_what_a_dry_run_would_have_done_is_told(bench: Bench) -> None:

@@ -1,0 +1,360 @@
+"""The laws that hold at every write (contract 10, I1 to I12).
+
+They read what is in the clusters and never what a manager thinks. Where a law has an exception (a worker away for too long,
+news that could not come), the exception is found in the troubles of the world, not in the manager's excuses.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from multikueue.api import kinds, quantity
+from multikueue.api.meta import ObjectKey
+from multikueue.api.workload import (
+    ADMITTED,
+    FAILED,
+    FINISHED,
+    QUOTA_RESERVED,
+    SUCCEEDED,
+)
+from multikueue.sandbox.objects import CHECK
+from multikueue.sandbox.simulation import seen
+from multikueue.sandbox.simulation.deeds import Deeds
+from multikueue.sandbox.simulation.plan import Plan
+from multikueue.sandbox.storage import ADDED, DELETED, Change
+from multikueue.sandbox.wire import Object, Request
+from multikueue.sandbox.world import MANAGER, NAMESPACE, World
+
+__all__ = ["Breach", "Laws", "Write"]
+
+RELEARNING = 30.0
+"""Seconds that a manager may take to see what a restored worker has."""
+
+LEASES = f"{kinds.LEASES.plural}.{kinds.LEASES.group}"
+JOBS, WORKLOADS = f"{kinds.JOBS.plural}.{kinds.JOBS.group}", f"{kinds.WORKLOADS.plural}.{kinds.WORKLOADS.group}"
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A change that was carried out: where, when (seconds of the world), and by which manager, empty for anybody else."""
+
+    host: str
+    at: float
+    change: Change
+    by: str = ""
+
+    @property
+    def new(self) -> Object:
+        return self.change.version.object
+
+    @property
+    def old(self) -> Object | None:
+        return self.change.old.object if self.change.old is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """A law that was broken."""
+
+    law: str
+    at: float
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.law} at {self.at:.3f} s: {self.text}"
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """A reservation of a local workload: until when it was in force, and what came of it where."""
+
+    ended: float | None = None
+    admitted: set[str] = field(default_factory=set)
+    jobs: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _End:
+    """A remote job that came to an end."""
+
+    worker: str
+    at: float
+    attempt: str
+    status: Object
+
+
+@dataclass(slots=True)
+class Laws:
+    """Owner of what must be remembered to judge. `breaches` has what was broken; the first one counts."""
+
+    world: World
+    plan: Plan
+    deeds: Deeds
+    on_breach: Callable[[], None]
+    breaches: list[Breach] = field(default_factory=list)
+    _attempts: defaultdict[str, _Attempt] = field(default_factory=lambda: defaultdict(_Attempt))
+    _leader: tuple[str, float] = "", 0.0
+    _job_of: dict[str, str] = field(default_factory=dict)
+    _ends: defaultdict[str, list[_End]] = field(default_factory=lambda: defaultdict(list))
+
+    def broken(self, law: str, at: float, text: str) -> None:
+        self.breaches.append(Breach(law, at, text))
+        self.on_breach()
+
+    def judge(self, write: Write) -> None:
+        """Every change comes by here, in its order."""
+        change, host = write.change, write.host
+        if host == MANAGER:
+            if change.storage == WORKLOADS:
+                self._local_workload(write)
+            elif change.storage == LEASES:
+                self._lease(write)
+            return
+        if write.by:
+            self._by_a_manager(write)
+        if change.storage == JOBS:
+            self._remote_job(write)
+        elif change.storage == WORKLOADS:
+            self._remote_workload(write)
+
+    def sent(self, by: str, host: str, request: Request, now: float) -> None:
+        """A manager's write has arrived, of anything but a lease. Only who holds the lease may write."""
+        holder, since = self._leader
+        mine = self.world.managers[by].identity
+        if holder and holder != mine and now - since > 1.0 + 2 * self.plan.weather.latency[1]:
+            text = f"{request.method} {request.path} of {mine} arrives at {host} {now - since:.1f} s after {holder} took over"
+            self.broken("leads", now, text)
+
+    def _lease(self, write: Write) -> None:
+        holder = (write.new.get("spec") or {}).get("holderIdentity") or ""
+        if holder != self._leader[0]:
+            self._leader = holder, write.at
+
+    # --- the local workload -----------------------------------------------------------------------------------------
+
+    def _local_workload(self, write: Write) -> None:
+        new, old = write.new, write.old
+        uid = new["metadata"]["uid"]
+        self._job_of.setdefault(uid, seen.owner_uid(new))
+        before, after = _mark(old), "" if write.change.type == DELETED else _mark(new)
+        if before and before != after:
+            self._attempts[before].ended = write.at
+        if after:
+            self._attempts[after].ended = None
+        if write.change.type == DELETED:
+            return
+        if before and not after:
+            self._released(write, before)
+        self._exclusive(write)
+        if after and after != before:
+            self._within_quota(write)
+        self._win(write, after)
+        if old is not None and seen.is_true(new, FINISHED) and not seen.is_true(old, FINISHED):
+            self._finish(write, before or after)
+
+    def _exclusive(self, write: Write) -> None:
+        new, old = write.new.get("status") or {}, (write.old or {}).get("status") or {}
+        name, before = new.get("clusterName"), old.get("clusterName")
+        if name and new.get("nominatedClusterNames"):
+            self.broken("I2", write.at, f"{_name(write)} has a winner and nominations: {name}")
+        if not name or name == before:
+            return
+        if before:
+            self.broken("I2", write.at, f"{_name(write)} moved from {before} to {name} in one step")
+        elif name not in (old.get("nominatedClusterNames") or ()):
+            self.broken("I2", write.at, f"{name} won {_name(write)} and was not nominated")
+
+    def _released(self, write: Write, attempt: str) -> None:
+        """Quota is given back once nothing runs on it any more."""
+        for worker in self.world.workers.values():
+            job = worker.site.stored(kinds.JOBS, ObjectKey(NAMESPACE, seen.owner(write.new)))
+            if job is None or seen.attempt(job) != attempt or not seen.is_running(job):
+                continue
+            if not self._excused(worker.name, write.at) and self._away_since(worker.name, write.at) is None:
+                self.broken("release", write.at, f"{_name(write)} gives its quota back and runs on {worker.name}")
+
+    def _within_quota(self, write: Write) -> None:
+        """A workload that is deactivated counts no more, though its job may still be on its way to its end: as in Kueue."""
+        used: Counter[str] = Counter()
+        for workload in self.world.manager.all(kinds.WORKLOADS):
+            active = workload["spec"].get("active", True) and not seen.is_true(workload, FINISHED)
+            if active and seen.is_true(workload, QUOTA_RESERVED):
+                admission = workload["status"].get("admission") or {}
+                for assigned in admission.get("podSetAssignments") or ():
+                    usage = (assigned.get("resourceUsage") or {}).get("cpu", "0")
+                    used[admission["clusterQueue"]] += _milli(usage)
+        for queue in self.world.manager.all(kinds.CLUSTER_QUEUES):
+            quota = _milli(queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"])
+            name = queue["metadata"]["name"]
+            if used[name] > quota and not self._changed_of_late(queue):
+                self.broken("quota", write.at, f"{name} has {quota} milli-CPU, and {used[name]} of them are given out")
+
+    def _changed_of_late(self, queue: Object) -> bool:
+        return bool(queue["metadata"].get("generation", 1) > 1)
+
+    def _win(self, write: Write, attempt: str) -> None:
+        check, before = _check(write.new), _check(write.old)
+        if check.get("state") == "Retry" and before.get("state") == "Ready":
+            self._loss(write, check.get("message") or "")
+        if check.get("state") != "Ready" or before.get("state") == "Ready":
+            return
+        winner, known = write.new["status"].get("clusterName"), self._attempts[attempt]
+        if not winner:
+            self.broken("I3", write.at, f"{_name(write)} is Ready and nobody has won it")
+        elif winner not in known.admitted:
+            self.broken("I3", write.at, f"{_name(write)} is Ready on {winner}, which never admitted this attempt")
+        elif winner not in known.jobs:
+            self.broken("I4", write.at, f"{_name(write)} is Ready on {winner}, which never had the job of this attempt")
+
+    def _loss(self, write: Write, message: str) -> None:
+        if not message.startswith("Admitting remote lost"):
+            return
+        worker = ((write.old or {}).get("status") or {}).get("clusterName") or ""
+        if not self._is_lost(worker, write.at):
+            since = self._away_since(worker, write.at)
+            self.broken("I9", write.at, f"{_name(write)}: {worker} counts as lost, and is away since {since}")
+
+    def _finish(self, write: Write, attempt: str) -> None:
+        finished = seen.condition(write.new, FINISHED) or {}
+        if finished.get("reason") not in (SUCCEEDED, FAILED):
+            return
+        job = self.world.manager.find(kinds.JOBS, ObjectKey(NAMESPACE, seen.owner(write.new)))
+        if job is None or job["metadata"]["uid"] != seen.owner_uid(write.new):
+            return
+        name = job["metadata"]["name"]
+        if not seen.result(job):
+            if name not in self.deeds.disturbed:
+                self.broken("I8", write.at, f"{_name(write)} is Finished before the status of job {name} is final")
+            return
+        ends = [end for end in self._ends[seen.owner_uid(write.new)] if end.attempt == attempt]
+        if ends and not any(_same_end(end.status, job["status"]) for end in ends):
+            self.broken(
+                "result", write.at, f"job {name} ended as {_end(job['status'])}, there as {_end(ends[-1].status)}"
+            )
+
+    # --- what managers do on workers --------------------------------------------------------------------------------
+
+    def _by_a_manager(self, write: Write) -> None:
+        if write.change.storage not in (JOBS, WORKLOADS):
+            self.broken("I6", write.at, f"{write.by} wrote {write.change.storage} on {write.host}")
+        elif not seen.is_ours(write.old or write.new) or not seen.is_ours(write.new):
+            self.broken("I6", write.at, f"{write.by} changed {_name(write)} on {write.host}, which is not its own")
+        elif write.change.type == ADDED:
+            self._made(write)
+
+    def _made(self, write: Write) -> None:
+        attempt = self._attempts.get(seen.attempt(write.new))
+        if attempt is None:
+            self.broken("I7", write.at, f"{_name(write)} was made on {write.host} for a reservation that never was")
+        elif attempt.ended is not None and not self._unaware(attempt.ended, write.at):
+            late = write.at - attempt.ended
+            text = f"{_name(write)} was made on {write.host} {late:.1f} s after its reservation had ended"
+            self.broken("I7", write.at, text)
+
+    def _unaware(self, since: float, now: float) -> bool:
+        """Whether a manager need not have heard by now of what was so on the manager cluster since then."""
+        slack = self.plan.timing.call + 2 * self.plan.weather.latency[1] + 1.0
+        return since > now - slack or self.deeds.troubles.between(MANAGER, since - slack, now)
+
+    # --- remote jobs ------------------------------------------------------------------------------------------------
+
+    def _remote_workload(self, write: Write) -> None:
+        if write.change.type != DELETED and seen.is_ours(write.new) and seen.is_true(write.new, ADMITTED):
+            self._attempts[seen.attempt(write.new)].admitted.add(write.host)
+
+    def _remote_job(self, write: Write) -> None:
+        new, old = write.new, write.old
+        if not seen.is_ours(new) or write.change.type == DELETED:
+            return
+        if write.change.type == ADDED:
+            self._attempts[seen.attempt(new)].jobs.add(write.host)
+            if write.by:
+                self._single(write)
+                self._once(write)
+        if seen.is_running(new) and not (old is not None and seen.is_running(old)):
+            self._alone(write)
+        if seen.result(new) and not (old is not None and seen.result(old)):
+            uid = self._local_job(new)
+            self._ends[uid].append(_End(write.host, write.at, seen.attempt(new), new["status"]))
+
+    def _local_job(self, remote: Object) -> str:
+        """The UID of the job that a remote job stands for."""
+        return self._job_of.get(seen.attempt(remote).partition("/")[2], "")
+
+    def _others(self, write: Write) -> Iterator[tuple[str, Object]]:
+        """The other workers that have the same job, with what they have."""
+        name, uid = write.new["metadata"]["name"], self._local_job(write.new)
+        for worker in self.world.workers.values():
+            if worker.name != write.host:
+                found = worker.site.stored(kinds.JOBS, ObjectKey(NAMESPACE, name))
+                if found is not None and seen.is_ours(found) and self._local_job(found) == uid:
+                    yield worker.name, found
+
+    def _single(self, write: Write) -> None:
+        for worker, other in self._others(write):
+            if not seen.is_leaving(other) and not self._excused(worker, write.at):
+                text = f"{write.host} gets job {write.new['metadata']['name']} while {worker} has it"
+                self.broken("I1", write.at, text)
+
+    def _alone(self, write: Write) -> None:
+        for worker, other in self._others(write):
+            if seen.is_running(other) and not self._excused(worker, write.at):
+                text = f"job {write.new['metadata']['name']} runs on {write.host} while it runs on {worker}"
+                self.broken("twice", write.at, text)
+
+    def _once(self, write: Write) -> None:
+        """A job that came to its end is not made again: its result could be read."""
+        name = write.new["metadata"]["name"]
+        if name in self.deeds.disturbed:
+            return
+        for end in self._ends[self._local_job(write.new)]:
+            if not self._excused(end.worker, write.at):
+                self.broken("twice", write.at, f"job {name} is made on {write.host}, and had ended on {end.worker}")
+
+    def _excused(self, worker: str, now: float) -> bool:
+        """Whether what is on a worker need not be known: it is away for too long, or came back as it was long ago."""
+        restored = self.deeds.restored.get(worker)
+        return self._is_lost(worker, now) or (restored is not None and now - restored < RELEARNING)
+
+    def _away_since(self, worker: str, now: float) -> float | None:
+        timing = self.plan.timing
+        gap = 2 * timing.heartbeat + timing.call
+        return self.deeds.troubles.away_since(worker, now, gap=gap, news=MANAGER)
+
+    def _is_lost(self, worker: str, now: float) -> bool:
+        """Whether a worker may count as lost. It is so for a while after its return, until the manager has seen it."""
+        since = self._away_since(worker, now)
+        skew = max(abs(replica.skew) for replica in self.plan.replicas)
+        return since is not None and now - since >= self.plan.timing.lost - 2.0 - 2 * skew
+
+
+def _name(write: Write) -> str:
+    return f"{write.change.storage.partition('.')[0][:-1]} {write.new['metadata']['name']}"
+
+
+def _mark(workload: Object | None) -> str:
+    """The mark of the reservation of a local workload, as it is on what is made for it."""
+    reserved = seen.condition(workload, QUOTA_RESERVED) if workload is not None else None
+    if workload is None or reserved is None or reserved["status"] != "True":
+        return ""
+    return f"{reserved['lastTransitionTime']}/{workload['metadata']['uid']}"
+
+
+def _check(workload: Object | None) -> Object:
+    checks = ((workload or {}).get("status") or {}).get("admissionChecks") or ()
+    return next((check for check in checks if check["name"] == CHECK), {})
+
+
+def _milli(text: str) -> int:
+    return quantity.parse(text) // 1_000_000
+
+
+def _end(status: Object) -> str:
+    types = [c["type"] for c in status.get("conditions") or () if c["status"] == "True"]
+    return f"{'+'.join(types)} succeeded={status.get('succeeded', 0)} failed={status.get('failed', 0)}"
+
+
+def _same_end(one: Object, other: Object) -> bool:
+    return _end(one) == _end(other) and one.get("completionTime") == other.get("completionTime")

@@ -1,0 +1,74 @@
+"""What was wrong between whom and when: by this the laws tell what a manager could know and do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+__all__ = ["EVERYBODY", "Trouble", "Troubles"]
+
+EVERYBODY = "*"
+
+
+@dataclass(slots=True)
+class Trouble:
+    """Between a replica (or everybody) and a host; `end` is None as long as it lasts. In seconds of the world.
+
+    `deaf` ones may keep a manager from the host wholly; others only make calls fail now and then, or late.
+    """
+
+    source: str
+    host: str
+    begin: float
+    end: float | None = None
+    deaf: bool = True
+
+    def touches(self, begin: float, end: float) -> bool:
+        return self.begin <= end and (self.end is None or self.end >= begin)
+
+
+@dataclass(slots=True)
+class Troubles:
+    """All troubles so far, in the order of their beginnings."""
+
+    all: list[Trouble] = field(default_factory=list)
+
+    def begin(self, source: str, host: str, now: float, *, deaf: bool = True) -> Trouble:
+        made = Trouble(source, host, now, deaf=deaf)
+        self.all.append(made)
+        return made
+
+    def between(self, host: str, begin: float, end: float) -> bool:
+        """Whether anybody had any trouble with a host in that time."""
+        return any(trouble.touches(begin, end) for trouble in self._of(host))
+
+    def away_since(self, host: str, now: float, *, gap: float, news: str = "") -> float | None:
+        """Since when, up to now, some manager may have been without the host, short returns of up to `gap` not counted.
+
+        As long as there is trouble with `news`, a host from which managers learn of changes, they may not know better.
+        """
+        since: float | None = None
+        until = -gap
+        for trouble in self._of(host):
+            if trouble.begin > until + gap:
+                since = trouble.begin
+            until = max(until, self._end(trouble, now, gap, news))
+        return since if since is not None and until + gap >= now else None
+
+    def _end(self, trouble: Trouble, now: float, gap: float, news: str) -> float:
+        """When a trouble was over, as far as a manager could hear of it."""
+        end = now if trouble.end is None else trouble.end
+        for other in self._of(news):
+            if other.touches(trouble.begin, end + gap):
+                end = max(end, now if other.end is None else other.end)
+        return end
+
+    def deaf_since(self, host: str, now: float) -> float | None:
+        """Since when nobody has been able to reach a host without a break."""
+        lasting = [
+            t.begin for t in self._of(host) if t.deaf and t.end is None and t.source == EVERYBODY and t.begin <= now
+        ]
+        return min(lasting, default=None)
+
+    def _of(self, host: str) -> Iterator[Trouble]:
+        return (trouble for trouble in self.all if trouble.host == host)

@@ -1,0 +1,48 @@
+"""Whole lives: each seed lives the same life each time, in whatever process, and what is told of it is true."""
+
+from __future__ import annotations
+
+import pytest
+
+from multikueue.sandbox.simulation.campaign import campaign, one, told
+from multikueue.sandbox.simulation.life import live
+from multikueue.sandbox.simulation.plan import Crash, JobPlan, Plan
+from multikueue.sandbox.simulation.story import story
+
+CALM = Plan(seed=1, jobs=(JobPlan(name="a"), JobPlan(name="b", at=2.0, fails=True)))
+
+
+def test_a_life_without_trouble_breaks_no_law_and_costs_few_writes() -> None:
+    outcome = live(CALM)
+    assert outcome.breach is None
+    assert outcome.writes <= len(CALM.jobs) * (7 + 2 * len(CALM.workers) + 2) + 20
+    assert outcome.phases["UNRESERVED", "NOMINATING"] == 2
+
+
+def test_the_story_of_a_life_tells_what_was_planned_and_what_happened() -> None:
+    plan = Plan(seed=2, jobs=CALM.jobs, events=(Crash(at=1.0, lasts=2.0),))
+    lines = list(story(plan, live(plan, tell=True)))
+    assert any("manager-0 dies, for 2 s" in line for line in lines)
+    assert lines.index("Planned:") < lines.index("What happened, by the seconds of the world:")
+    assert lines[-1].startswith("No law was broken.")
+
+
+@pytest.mark.parametrize("seed", [3, 17, 40])
+def test_a_seed_lives_the_same_life_each_time(seed: int) -> None:
+    first = one(seed)
+    assert first.digest
+    assert one(seed).digest == first.digest
+
+
+def test_a_seed_lives_the_same_life_in_other_processes() -> None:
+    seeds = range(10, 16)
+    first = {result.seed: result.digest for result in campaign(seeds, processes=2)}
+    again = {result.seed: result.digest for result in campaign(seeds, processes=1)}
+    assert first == again
+    assert len(set(first.values())) == len(seeds)
+
+
+def test_a_seed_can_be_told_from_another_process() -> None:
+    lines, failed = told(5, everything=True)
+    assert not failed
+    assert lines[0].startswith("Seed 5. Workers: ")

@@ -1,0 +1,377 @@
+"""Bugs that are planted on purpose: each must be caught, or the simulation has no teeth.
+
+Each replaces a function of the product by one that does what a tired programmer might have written. `python -m
+tests.simulation.bugs` lives seeds from 0 on until each is caught, and says by which and by what law.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from multikueue.api.workload import NOMINATED, Workload
+from multikueue.controllers import clusters, outbox, statuses, workloads
+from multikueue.dispatch import decide, phases
+from multikueue.dispatch.actions import CreateJob
+from multikueue.dispatch.group import Group, Remote
+from multikueue.jobs import decide as jobs_decide
+from multikueue.kube import client, reflector
+from multikueue.quota import engine
+from multikueue.runtime import DONE
+from multikueue.runtime.mandate import Mandate
+from multikueue.store import worker
+
+Plant = Callable[[], Iterator[None]]
+
+
+@dataclass(frozen=True)
+class Bug:
+    """`caught_by` is a seed that catches it, `within` how many seeds from 0 on are enough."""
+
+    name: str
+    plant: Plant
+    caught_by: int
+    within: int
+
+    def planted(self) -> Any:
+        return contextmanager(self.plant)()
+
+
+BUGS: dict[str, Bug] = {}
+
+
+def bug(*, caught_by: int, within: int) -> Callable[[Plant], Plant]:
+    def register(plant: Plant) -> Plant:
+        name = plant.__name__
+        BUGS[name] = Bug(name, plant, caught_by, within)
+        return plant
+
+    return register
+
+
+@contextmanager
+def replaced(target: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
+    """`target.name` is what `make` makes of it, in this block."""
+    real = target.__dict__[name] if isinstance(target, type) else getattr(target, name)
+    setattr(target, name, make(real))
+    try:
+        yield
+    finally:
+        setattr(target, name, real)
+
+
+# --- dispatch --------------------------------------------------------------------------------------------------------
+
+
+@bug(caught_by=0, within=0)
+def losers_are_not_deleted() -> Iterator[None]:
+    def make(real: Any) -> Any:
+        return lambda keep, remotes: () if keep else real(keep, remotes)
+
+    with replaced(decide, "_removals", make):
+        yield
+
+
+@bug(caught_by=0, within=0)
+def the_winner_is_not_sticky() -> Iterator[None]:
+    """Whoever admitted first wins, whatever was recorded."""
+
+    def make(real: Any) -> Any:
+        def find_winner(seen: Group) -> Remote | None:
+            admitted = [r for r in seen.remotes if r.reachable and r.admitted and seen.is_current(r.workload)]
+            return min(admitted, key=phases._admitted_at, default=None) or real(seen)
+
+        return find_winner
+
+    with replaced(phases, "find_winner", make):
+        yield
+
+
+@bug(caught_by=0, within=0)
+def the_attempt_is_ignored() -> Iterator[None]:
+    """A copy of an earlier attempt counts as one of this."""
+
+    def make(_real: Any) -> Any:
+        return lambda self, item: item is not None and item.metadata.deletion_timestamp is None
+
+    with replaced(Group, "is_current", make):
+        yield
+
+
+@bug(caught_by=0, within=0)
+def the_round_is_kept_in_memory() -> Iterator[None]:
+    """The condition with the time of the newest nomination is not written."""
+
+    def make(_real: Any) -> Any:
+        return lambda v, answer, wanted: tuple(c for c in v.local.status.conditions if c.type != NOMINATED)
+
+    with replaced(decide, "_with_note", make):
+        yield
+
+
+@bug(caught_by=0, within=0)
+def the_check_is_ready_before_the_job_is_there() -> Iterator[None]:
+    def make(real: Any) -> Any:
+        def admitted(v: phases.View) -> Any:
+            decision = real(v)
+            if not v.ready and any(isinstance(action, CreateJob) for action in decision.actions):
+                return replace(decision, status=decide._won(v))
+            return decision
+
+        return admitted
+
+    with replaced(decide, "_admitted", make), _handlers():
+        yield
+
+
+@bug(caught_by=0, within=0)
+def a_job_is_made_beside_that_of_an_earlier_attempt() -> Iterator[None]:
+    def make(real: Any) -> Any:
+        def admitted(v: phases.View) -> Any:
+            decision = real(v)
+            holds = [r for r in v.group.remotes if r.job is not None and r.reachable and r is not v.won]
+            if v.ready or v.won.job is not None or not holds:
+                return decision
+            create = CreateJob(cluster=v.won.cluster, why="first to admit", attempt=v.group.attempt)
+            return replace(decision, actions=(create, *decision.actions))
+
+        return admitted
+
+    with replaced(decide, "_admitted", make), _handlers():
+        yield
+
+
+@bug(caught_by=0, within=0)
+def the_workload_finishes_before_its_job() -> Iterator[None]:
+    def make(real: Any) -> Any:
+        return lambda v: real(replace(v, group=replace(v.group, job_finished=True)))
+
+    with replaced(decide, "_completing", make), _handlers():
+        yield
+
+
+@bug(caught_by=0, within=0)
+def an_eviction_does_not_reach_the_worker() -> Iterator[None]:
+    with replaced(decide, "_stops", lambda _real: lambda _v: iter(())):
+        yield
+
+
+@bug(caught_by=0, within=0)
+def an_eviction_by_the_worker_is_ignored() -> Iterator[None]:
+    def make(_real: Any) -> Any:
+        return lambda v: decide._same(v)
+
+    with replaced(decide, "_evicted_remotely", make), _handlers():
+        yield
+
+
+@bug(caught_by=0, within=0)
+def a_worker_counts_as_lost_at_once() -> Iterator[None]:
+    def make(_real: Any) -> Any:
+        return lambda self, now, timeout: self.since is not None
+
+    with replaced(Remote, "lost", make):
+        yield
+
+
+@bug(caught_by=0, within=0)
+def who_was_not_nominated_may_win() -> Iterator[None]:
+    with replaced(phases, "_is_nominated", lambda _real: lambda _group, _remote: True):
+        yield
+
+
+@contextmanager
+def _handlers() -> Iterator[None]:
+    """The table of handlers refers to them by value: have it look them up anew."""
+    real = dict(decide.HANDLERS)
+    for phase, handler in real.items():
+        decide.HANDLERS[phase] = getattr(decide, handler.__name__, handler)
+    try:
+        yield
+    finally:
+        decide.HANDLERS.update(real)
+
+
+# --- what is done on workers -------------------------------------------------------------------------------------------
+
+
+@bug(caught_by=0, within=0)
+def deletes_name_no_uid() -> Iterator[None]:
+    def make(real: Any) -> Any:
+        async def delete(self: Any, kind: Any, key: Any, *, uid: str = "", **given: Any) -> Any:
+            return await real(self, kind, key, **given)
+
+        return delete
+
+    with replaced(client.Client, "delete", make):
+        yield
+
+
+@bug(caught_by=0, within=0)
+def what_is_in_the_way_is_taken_for_ours() -> Iterator[None]:
+    with replaced(outbox.Outbox, "_is_ours", lambda _real: lambda self, found: True):
+        yield
+
+
+@bug(caught_by=0, within=0)
+def a_lost_answer_counts_as_a_failure() -> Iterator[None]:
+    """The job that was asked for is taken for not made, and the workload goes to another worker."""
+    with replaced(outbox, "_is_unsure", lambda _real: lambda _error: False):
+        yield
+
+
+@bug(caught_by=0, within=0)
+def what_was_asked_for_is_forgotten() -> Iterator[None]:
+    """That a worker may hold a job whose making was never confirmed."""
+
+    def make(real: Any) -> Any:
+        def remote(self: Any, key: Any, name: str, *, configured: bool) -> Remote:
+            found: Remote = real(self, key, name, configured=configured)
+            return replace(found, maybe_job="")
+
+        return remote
+
+    from multikueue.store.store import Store
+
+    with replaced(Store, "_remote", make):
+        yield
+
+
+@bug(caught_by=0, within=0)
+def a_restart_trusts_workers_it_has_not_seen() -> Iterator[None]:
+    with replaced(decide, "_may_hold_unseen", lambda _real: lambda _v, _remote: False):
+        yield
+
+
+@bug(caught_by=0, within=0)
+def deleted_workloads_are_not_cleaned_up() -> Iterator[None]:
+    def make(_real: Any) -> Any:
+        def gone(world: Any, key: Any) -> Any:
+            world.store.forget(key)
+            return DONE
+
+        return gone
+
+    with replaced(workloads, "_gone", make):
+        yield
+
+
+@bug(caught_by=0, within=0)
+def nobody_looks_at_what_workers_hold() -> Iterator[None]:
+    """Neither a new leader nor the sweep asks for copies of workloads that are no more."""
+    with replaced(worker.WorkerView, "held", lambda _real: lambda self: set()):
+        yield
+
+
+# --- processes and time --------------------------------------------------------------------------------------------------
+
+
+@bug(caught_by=0, within=0)
+def the_time_of_a_loss_is_kept_in_memory() -> Iterator[None]:
+    with replaced(clusters.Clusters, "_remember", lambda _real: lambda self, worker, cluster: None):
+        yield
+
+
+@bug(caught_by=0, within=0)
+def nobody_asks_the_mandate() -> Iterator[None]:
+    with replaced(Mandate, "valid", lambda real: lambda self: real(self) or self.lapsed()):
+        yield
+
+
+@bug(caught_by=0, within=0)
+def a_forgotten_version_is_not_listed_anew() -> Iterator[None]:
+    def make(real: Any) -> Any:
+        def listed(self: Any) -> Any:
+            return real(self) if not self._known else _nothing()
+
+        return listed
+
+    with replaced(reflector.Reflector, "_list", make):
+        yield
+
+
+async def _nothing() -> None:
+    pass
+
+
+# --- writes --------------------------------------------------------------------------------------------------------------
+
+
+@bug(caught_by=0, within=0)
+def a_status_is_written_though_nothing_changed() -> Iterator[None]:
+    def make(_real: Any) -> Any:
+        return lambda old, new: {"clusterName": new.cluster_name} | _real(old, new)
+
+    with replaced(statuses, "difference", make):
+        yield
+
+
+@bug(caught_by=0, within=0)
+def a_status_names_no_version() -> Iterator[None]:
+    def make(real: Any) -> Any:
+        def status_patch(local: Workload, patch: Any) -> Any:
+            body = real(local, patch)
+            return {**body, "metadata": {k: v for k, v in body["metadata"].items() if k != "resourceVersion"}}
+
+        return status_patch
+
+    with replaced(statuses, "status_patch", make):
+        yield
+
+
+@bug(caught_by=0, within=0)
+def results_are_not_brought_home() -> Iterator[None]:
+    with replaced(jobs_decide._Case, "final_status", lambda _real: lambda self: ()):
+        yield
+
+
+# --- quota ---------------------------------------------------------------------------------------------------------------
+
+
+@bug(caught_by=0, within=0)
+def quota_is_given_back_twice() -> Iterator[None]:
+    def make(real: Any) -> Any:
+        def release(self: Any, key: Any, now: Any) -> None:
+            holding = self._holdings.get(key)
+            real(self, key, now)
+            node = None if holding is None or self._forest.stale else self._forest.queue(holding.cluster_queue)
+            if node is not None and holding is not None:
+                node.remove(holding.amounts)
+
+        return release
+
+    with replaced(engine.Engine, "_release", make):
+        yield
+
+
+@bug(caught_by=0, within=0)
+def quota_is_free_as_soon_as_a_workload_is_evicted() -> Iterator[None]:
+    """Though its job may still run."""
+    with replaced(workloads, "is_holding", lambda _real: lambda _group, _now: False):
+        yield
+
+
+def caught(planted: Bug, seeds: range) -> tuple[int, str] | None:
+    """The first of the seeds that catches it, and by what law."""
+    from multikueue.sandbox.simulation.draw import drawn
+    from multikueue.sandbox.simulation.life import live
+
+    with planted.planted():
+        for seed in seeds:
+            breach = live(drawn(seed)).breach
+            if breach is not None:
+                return seed, str(breach)
+    return None
+
+
+def main(names: list[str]) -> None:
+    for name in names or list(BUGS):
+        found = caught(BUGS[name], range(int(sys.argv[1]), int(sys.argv[2])))
+        print(f"{name}: {f'seed {found[0]}: {found[1]}' if found else 'NOT CAUGHT'}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[3:])

@@ -1,0 +1,20 @@
+"""Lives of managers with all that can go wrong: none of these seeds breaks a law. `make simulate` lives more of them."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from multikueue.sandbox.simulation.campaign import Tally, campaign
+
+SEEDS = range(300)
+
+
+@pytest.mark.timeout(600)
+def test_no_law_is_broken_whatever_goes_wrong() -> None:
+    tally = Tally()
+    for result in campaign(SEEDS, processes=os.cpu_count() or 1):
+        tally.add(result)
+    assert [f"seed {result.seed}: {result.breach}" for result in tally.failed] == []
+    assert tally.seeds == len(SEEDS)
