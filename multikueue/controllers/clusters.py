@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import anyio
 import anyio.abc
@@ -30,6 +30,8 @@ from multikueue.store.worker import WorkerView
 __all__ = ["Clusters"]
 
 OLD = "the one in use"
+
+NEVER = datetime.min.replace(tzinfo=UTC)
 
 RETRY_REFUSED = timedelta(seconds=30)
 """Time until a source that was refused is looked at again, should its news have been missed."""
@@ -113,6 +115,7 @@ class Clusters:
         worker, contact = self.world.store.worker(name), self._contacts[name]
         made = Connection(self.world, self.settings, worker, access, contact, before=self._before.pop(name, None))
         self._connections[name] = made
+        worker.in_vain = worker.in_vain or NEVER
         assert self._tasks is not None
         self._tasks.start_soon(made.run, name=f"cluster {name}")
         return made
@@ -126,7 +129,7 @@ class Clusters:
     def _disconnect(self, name: str, why: str) -> None:
         connection = self._connections.pop(name, None)
         worker = self.world.store.worker(name)
-        worker.leaving = ""
+        worker.leaving, worker.in_vain = "", None
         if connection is not None:
             self._stop(connection)
         if worker.reach is not Reach.ISOLATED or worker.why != why:

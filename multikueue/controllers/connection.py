@@ -159,6 +159,7 @@ class Connection:
             await self._prove(client, self.access, self.before)
         except MultiKueueError as error:
             self._settle(_problem(error))
+            self.worker.in_vain = self.world.now()
             self._was_tried()
             raise
         self._settle(None)
@@ -204,20 +205,27 @@ class Connection:
     # Signs of life.
 
     async def _heartbeat(self, client: Client, outbox: Outbox) -> None:
-        """Asks for a sign of life, with our credentials, for ever. The first one after trouble hurries the watches."""
+        """Asks for a sign of life, with our credentials, for ever. The first one after trouble hurries the watches.
+
+        That one does not say that the worker is still away, though its watches do not stand yet; any later one does.
+        """
         while True:
+            asked = self.world.now()  # its answer may be read much later, if we are stopped meanwhile
             try:
                 await client.probe(self.settings.heartbeat_timeout.total_seconds())
             except MultiKueueError as error:
                 outbox.hold()
                 if isinstance(error, Unauthorized):
                     self._refused()
+                self.worker.in_vain = asked
                 self._report("heartbeat", str(error))
             else:
                 outbox.trust()
                 if "heartbeat" in self._trouble:
                     for reflector in self._reflectors:
                         reflector.hurry()
+                else:
+                    self.worker.in_vain = asked
                 self._report("heartbeat", "")
             await self._rest(in_doubt=self.worker.silent)
 

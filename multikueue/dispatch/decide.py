@@ -42,6 +42,9 @@ from multikueue.dispatch.phases import Phase, View, phase_of, view
 from multikueue.dispatch.question import failure_note, failures, unfit, usable
 from multikueue.strategy import Nomination
 
+ASKED_AGAIN = timedelta(seconds=1)
+"""After which to look whether a worker that is due to be lost was asked once more in vain."""
+
 STUCK_AFTER = timedelta(seconds=5)
 """How long a copy must be inadmissible on its worker before the workload says so."""
 
@@ -411,9 +414,9 @@ def _admitted(v: View) -> Decision:
         return _same(v, actions=(*losers, *_job_removal(v.won, "left from an earlier attempt")))
     if any(r.job is not None and r.reachable for r in v.group.remotes):
         return _same(v, actions=(*losers, *mends))  # one left from an earlier attempt must be gone first (I1)
-    unseen = [r for r in v.group.remotes if _may_hold_unseen(v, r)]
-    if unseen:
-        return _same(v, actions=(*mends,), after=_until_lost(v, unseen))
+    away = [r for r in v.group.remotes if _may_hold_unseen(v, r) or _holds_out_of_reach(v, r)]
+    if away:
+        return _same(v, actions=(*mends,), after=_until_lost(v, away))
     create = CreateJob(cluster=v.won.cluster, why="first to admit", attempt=v.group.attempt)
     return _same(v, actions=(*losers, *mends, create))
 
@@ -425,12 +428,18 @@ def _may_hold_unseen(v: View, remote: Remote) -> bool:
     return nominated and not remote.known and not remote.lost(v.now, v.group.lost_after)
 
 
+def _holds_out_of_reach(v: View, remote: Remote) -> bool:
+    """One that is away may still start the job of an earlier attempt that we could not take back."""
+    return not remote.reachable and remote.job is not None and not remote.lost(v.now, v.group.lost_after)
+
+
 def _completing(v: View) -> Decision:
     """Record the winner if a crash prevented it; finish once the local job's status is final (I8)."""
     losers = _removals((v.won.cluster,), v.group.remotes)
     if not v.ready:
         return replace(_same(v, actions=losers), status=_won(v))
-    job_is_gone = not v.group.is_current(v.won.job)
+    # Not if it was asked for and nothing is heard of it yet: news of the copy may come before those of its job.
+    job_is_gone = not v.group.is_current(v.won.job) and v.won.maybe_job != v.group.attempt
     if not (v.group.job_finished or job_is_gone):
         return _same(v, actions=losers)
     remote = v.won.condition(FINISHED)
@@ -504,9 +513,10 @@ def _job_removal(remote: Remote, why: str) -> Iterator[Action]:
 
 
 def _until_lost(v: View, remotes_: tuple[Remote, ...] | list[Remote]) -> timedelta | None:
-    """How long until the first of these workers, now out of reach, counts as lost."""
-    due = [r.since + v.group.lost_after - v.now for r in remotes_ if r.since is not None]
-    return min((d for d in due if d > timedelta(0)), default=None)
+    """How long until the first of these workers, now out of reach, may count as lost."""
+    away = (r for r in remotes_ if r.since is not None and not r.lost(v.now, v.group.lost_after))
+    due = (r.since + v.group.lost_after - v.now for r in away if r.since is not None)
+    return min((max(d, ASKED_AGAIN) for d in due), default=None)
 
 
 HANDLERS: dict[Phase, Callable[[View], Decision]] = {

@@ -21,7 +21,7 @@ from multikueue.api.workload import (
 )
 from multikueue.dispatch.consult import Answer
 
-__all__ = ["CONTROLLER_NAME", "MAX_NOMINATED", "Group", "Reach", "Remote", "attempt_of"]
+__all__ = ["CONTROLLER_NAME", "MAX_NOMINATED", "Group", "Reach", "Remote", "attempt_of", "is_lost"]
 
 MAX_NOMINATED = 20
 """What status.nominatedClusterNames may hold. A longer nomination is kept in full by asking the strategy again."""
@@ -39,11 +39,22 @@ class Reach(Enum):
     ISOLATED = "isolated"
 
 
+def is_lost(since: datetime | None, in_vain: datetime | None, now: datetime, timeout: timedelta) -> bool:
+    """Whether a worker is away for too long: not by the clock alone, but asked in vain after that time.
+
+    A process that was stopped for a while, with the machine it runs on perhaps, has to ask again first: a worker that
+    nobody asks is not lost. `in_vain` is None where nobody is to ask.
+    """
+    proven = now if in_vain is None else min(now, in_vain)
+    return since is not None and proven >= since + timeout
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remote:
     """One worker's side of a workload.
 
-    `since` is when the worker was last reachable (None while CONNECTED). `known` tells whether its objects have been
+    `since` is when the worker was last reachable (None while CONNECTED), `in_vain` when it was last asked in vain for a
+    sign of life (None where nobody asks). `known` tells whether its objects have been
     seen since this process began: before that, absence means nothing. While it is `silent`, having given no answer just
     now, it wins nothing more. `maybe_job` is the attempt whose job we asked for without learning the outcome, which may
     still be carried out until `maybe_until`. `conflict` says in words why the worker cannot take this workload (a foreign
@@ -54,6 +65,7 @@ class Remote:
     cluster: str
     reach: Reach = Reach.CONNECTED
     since: datetime | None = None
+    in_vain: datetime | None = None
     known: bool = True
     silent: bool = False
     workload: Workload | None = None
@@ -73,7 +85,7 @@ class Remote:
         return self.reach is Reach.CONNECTED
 
     def lost(self, now: datetime, timeout: timedelta) -> bool:
-        return self.since is not None and now >= self.since + timeout
+        return is_lost(self.since, self.in_vain, now, timeout)
 
     def condition(self, type_: str) -> Condition | None:
         return self.workload.condition(type_) if self.workload else None

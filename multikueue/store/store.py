@@ -242,6 +242,7 @@ class Store:
             cluster=name,
             reach=worker.reach,
             since=worker.since if worker.reach is not Reach.CONNECTED else None,
+            in_vain=worker.in_vain,
             known=worker.known,
             silent=worker.silent,
             workload=worker.workloads.get(key),

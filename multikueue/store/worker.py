@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from multikueue.api.job import Job, job_status
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import ADMITTED, DEACTIVATION_TARGET, EVICTED, FINISHED, PREBUILT_LABEL, Workload
-from multikueue.dispatch.group import Reach
+from multikueue.dispatch.group import Reach, is_lost
 from multikueue.store.cache import Cache
 
 CONFLICT_MEMORY = timedelta(minutes=5)
@@ -49,7 +49,7 @@ class WorkerView:
     having learned the outcome; `creating` the copies being made, whose coming is no news. The caches
     survive a lost connection: they are the last known state. `leaving` says, in words, why its name is about to be
     given to another cluster, so that it gets nothing new. `silent` turns True when it did not answer the last time it was
-    asked, and ends with its next sign of life.
+    asked, and ends with its next sign of life. `in_vain` is when that was, as long as somebody asks at all.
     """
 
     name: str
@@ -57,6 +57,7 @@ class WorkerView:
     touch_job: Callable[[ObjectKey], None]
     reach: Reach = Reach.SUSPECT
     since: datetime | None = None
+    in_vain: datetime | None = None
     why: str = "not connected yet"
     known: bool = False
     silent: bool = False
@@ -85,7 +86,7 @@ class WorkerView:
 
     def lost(self, now: datetime, timeout: timedelta) -> bool:
         """Whether it is out of reach for so long that nothing of it counts any more."""
-        return self.reach is not Reach.CONNECTED and self.since is not None and now >= self.since + timeout
+        return self.reach is not Reach.CONNECTED and is_lost(self.since, self.in_vain, now, timeout)
 
     def holds(self, key: ObjectKey) -> bool:
         """Whether anything of the workload is, or may be, there."""

@@ -282,3 +282,18 @@ async def test_the_first_trouble_of_a_connection_is_made_known(trouble: str) -> 
         line.world.queues.clusters = type(line.world.queues.clusters)()
         await line.until(lambda: line.connection.tried)
         assert len(line.world.queues.clusters) == 1
+
+
+@pytest.mark.parametrize("trouble", ["heartbeats", "watches"])
+async def test_a_worker_is_asked_in_vain_for_as_long_as_it_is_away(trouble: str) -> None:
+    async with worker_server("one") as server, connecting(server) as line:
+        if trouble == "watches":
+            server.lacks = {"workloads"}
+        else:
+            server.tokens.clear()
+        await line.until(lambda: line.worker.reach is Reach.ISOLATED)
+        line.worker.in_vain = None
+        await line.until(lambda: line.worker.in_vain is not None)
+        server.tokens, server.lacks = {"one"}, set()
+        await line.until(lambda: line.worker.reach is Reach.CONNECTED)
+        assert not line.worker.lost(NOW + timedelta(days=1), timedelta(minutes=1))

@@ -521,6 +521,15 @@ def test_a_workload_is_not_finished_before_its_job_is_final() -> None:
     assert decided(won("w1"), done, job_finished=False).status == won("w1").build().status
 
 
+def test_a_copy_that_is_seen_to_finish_before_its_job_is_seen_waits_for_it() -> None:
+    """The two are watched apart: a short job may have ended before the answer to its making is here."""
+    done = replace(worker("w1", admitted_copy().finished()), maybe_job=ATTEMPT)
+    assert decided(won("w1"), done, job_finished=False).status == won("w1").build().status
+    gone = decided(won("w1"), replace(done, maybe_job=""), job_finished=False)
+    assert gone.status is not None
+    assert gone.status.conditions[-1].type == "Finished"
+
+
 def test_a_nominated_worker_not_yet_seen_holds_the_job_back() -> None:
     """A predecessor may have made the job there just before it died."""
     unseen = away(replace(worker("w2"), known=False))
@@ -531,6 +540,15 @@ def test_a_nominated_worker_not_yet_seen_holds_the_job_back() -> None:
     assert told(decided(local, worker("w1", admitted_copy()), unseen, now=LATE)) == ["CreateJob w1"]
 
 
+def test_a_worker_out_of_reach_with_the_job_of_an_earlier_attempt_holds_the_job_back() -> None:
+    """Its copy may be admitted there once more, and the job would run twice."""
+    left = away(worker("w2", copy(EARLIER), remote_job(EARLIER)))
+    local = reserved().nominated("w1")
+    decision = decided(local, worker("w1", admitted_copy()), left)
+    assert (told(decision), decision.again_after) == ([], timedelta(minutes=15))
+    assert told(decided(local, worker("w1", admitted_copy()), left, now=LATE)) == ["CreateJob w1"]
+
+
 def test_a_worker_that_may_have_got_the_job_is_the_winner_though_it_is_away() -> None:
     asked = away(replace(worker("w1", admitted_copy()), maybe_job=ATTEMPT))
     local = reserved().nominated("w1", "w2")
@@ -538,6 +556,15 @@ def test_a_worker_that_may_have_got_the_job_is_the_winner_though_it_is_away() ->
     assert decision.phase is Phase.WINNER_UNREACHABLE
     assert not any(isinstance(action, CreateJob) for action in decision.actions)
     assert decided(local, asked, worker("w2"), now=LATE).phase is Phase.WINNER_LOST
+
+
+def test_a_worker_is_lost_only_if_it_was_asked_in_vain_after_its_time() -> None:
+    """A manager that was stopped for an hour must ask again first: the worker may be back since long."""
+    winner = away(worker("w1", admitted_copy(), remote_job()))
+    early = decided(won("w1"), replace(winner, in_vain=NOW + timedelta(minutes=1)), now=LATE)
+    assert (early.phase, early.again_after) == (Phase.WINNER_UNREACHABLE, timedelta(seconds=1))
+    assert decided(won("w1"), replace(winner, in_vain=LATE), now=LATE).phase is Phase.WINNER_LOST
+    assert decided(won("w1"), winner, now=LATE).phase is Phase.WINNER_LOST, "where nobody is to ask, time alone counts"
 
 
 def test_a_job_that_is_not_wanted_any_more_is_looked_for_once_it_cannot_come_any_more() -> None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from multikueue.api.workload import NOMINATED, Workload
-from multikueue.controllers import clusters, outbox, statuses, workloads
-from multikueue.dispatch import decide, phases
+from multikueue.controllers import clusters, jobs, outbox, statuses, workloads
+from multikueue.dispatch import decide, group, phases
 from multikueue.dispatch.actions import CreateJob
 from multikueue.dispatch.group import Group, Remote
 from multikueue.jobs import decide as jobs_decide
@@ -325,6 +325,52 @@ def a_status_names_no_version() -> Iterator[None]:
 @bug(caught_by=0, within=0)
 def results_are_not_brought_home() -> Iterator[None]:
     with replaced(jobs_decide._Case, "final_status", lambda _real: lambda self: ()):
+        yield
+
+
+# --- what simulation found, as it was before ------------------------------------------------------------------------------
+
+
+@bug(caught_by=0, within=0)
+def a_deleted_workload_does_not_wait_for_silent_workers() -> Iterator[None]:
+    with replaced(jobs.Jobs, "_may_run", lambda _real: lambda self, workload: False):
+        yield
+
+
+@bug(caught_by=0, within=0)
+def a_version_is_watched_from_that_nobody_knows() -> Iterator[None]:
+    """A server that comes back from a backup is not asked whether it has come as far."""
+
+    async def checked(self: Any) -> None:
+        self._away = False
+
+    with replaced(reflector.Reflector, "_check_version", lambda _real: checked):
+        yield
+
+
+@bug(caught_by=0, within=0)
+def a_job_out_of_reach_does_not_hold_back_the_next() -> Iterator[None]:
+    with replaced(decide, "_holds_out_of_reach", lambda _real: lambda _v, _remote: False):
+        yield
+
+
+@bug(caught_by=0, within=0)
+def a_worker_is_lost_by_the_clock_alone() -> Iterator[None]:
+    """Though nobody asked it since."""
+
+    def make(real: Any) -> Any:
+        return lambda since, _in_vain, now, timeout: real(since, None, now, timeout)
+
+    with replaced(group, "is_lost", make), replaced(worker, "is_lost", make):
+        yield
+
+
+@bug(caught_by=0, within=0)
+def a_job_not_seen_yet_is_taken_for_gone() -> Iterator[None]:
+    def make(real: Any) -> Any:
+        return lambda v: real(replace(v, winner=replace(v.won, maybe_job="")))
+
+    with replaced(decide, "_completing", make), _handlers():
         yield
 
 

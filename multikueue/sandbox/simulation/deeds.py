@@ -268,13 +268,11 @@ class Deeds:
         if len({*self._outside, event.worker}) == len(self.plan.workers):
             return None
         self._outside.append(event.worker)
-        trouble = self._trouble(EVERYBODY, event.worker)
         self._configure()
 
         def undo() -> None:
             self._outside.remove(event.worker)
             self._configure()
-            self._past(trouble)
 
         return undo
 

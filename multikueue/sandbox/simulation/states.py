@@ -147,14 +147,15 @@ class States:
             self.broken("rounds", now, f"{workload['metadata']['name']}: {text}")
 
     def _meddled_with_choice(self) -> bool:
-        return any(isinstance(event, (plans.StrategyChange, plans.Foreign)) for event in self.plan.events)
+        meddling = (plans.StrategyChange, plans.Foreign, plans.TakeOver, plans.LeaveConfig)
+        return any(isinstance(event, meddling) for event in self.plan.events)
 
     # --- in the end ---
 
     def unsettled(self, now: float) -> str:
         """What is not as it must be in the end; empty if all is well."""
         for job in self.world.manager.all(kinds.JOBS):
-            if not seen.result(job):
+            if not seen.result(job) and not self._given_up(job):
                 return f"job {job['metadata']['name']} has not ended"
         for workload in self.world.manager.all(kinds.WORKLOADS):
             if not seen.is_true(workload, FINISHED):
@@ -170,6 +171,11 @@ class States:
         if self._acting_since is None or now - self._acting_since < SETTLED:
             return "nobody leads for long enough"
         return ""
+
+    def _given_up(self, job: Object) -> bool:
+        """Whether the Kueue beside us will do no more for it: that is its own affair, and its own faults."""
+        workloads = [w for w in self.world.manager.all(kinds.WORKLOADS) if seen.owner_uid(w) == job["metadata"]["uid"]]
+        return self.plan.layout.core and bool(workloads) and all(seen.is_true(w, FINISHED) for w in workloads)
 
     def at_the_end(self, now: float) -> None:
         """Once all has settled."""
