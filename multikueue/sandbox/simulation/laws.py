@@ -220,7 +220,7 @@ class Laws:
         finished = seen.condition(write.new, FINISHED) or {}
         if finished.get("reason") not in (SUCCEEDED, FAILED):
             return
-        job = self.world.manager.find(kinds.JOBS, ObjectKey(NAMESPACE, seen.owner(write.new)))
+        job = self.world.manager.stored(kinds.JOBS, ObjectKey(NAMESPACE, seen.owner(write.new)))
         if job is None or job["metadata"]["uid"] != seen.owner_uid(write.new):
             return
         name = job["metadata"]["name"]
