@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import anyio
@@ -40,6 +40,9 @@ log = structlog.get_logger()
 
 RECHECK = timedelta(milliseconds=500)
 """Time between two signs of life asked from a worker that did not answer just now."""
+
+MARGIN = timedelta(milliseconds=10)
+"""We wait by another clock than the one that tells the time."""
 
 SPARE_CALLS = 3
 """Calls at a time besides those of the outbox, for which a sign of life and the two lists must never wait."""
@@ -210,14 +213,14 @@ class Connection:
         That one does not say that the worker is still away, though its watches do not stand yet; any later one does.
         """
         while True:
-            asked = self.world.now()  # its answer may be read much later, if we are stopped meanwhile
+            asked = self.world.now()
             try:
                 await client.probe(self.settings.heartbeat_timeout.total_seconds())
             except MultiKueueError as error:
                 outbox.hold()
                 if isinstance(error, Unauthorized):
                     self._refused()
-                self.worker.in_vain = asked
+                self._was_asked_in_vain(asked)
                 self._report("heartbeat", str(error))
             else:
                 outbox.trust()
@@ -225,9 +228,19 @@ class Connection:
                     for reflector in self._reflectors:
                         reflector.hurry()
                 else:
-                    self.worker.in_vain = asked
+                    self._was_asked_in_vain(asked)
                 self._report("heartbeat", "")
             await self._rest(in_doubt=self.worker.silent)
+
+    def _was_asked_in_vain(self, asked: datetime) -> None:
+        """If that settles that it is lost, those who wait for it need not wait any longer.
+
+        No answer is read in a time in which we are stopped ourselves: only what an answer may take counts.
+        """
+        was_lost = self._is_lost()
+        self.worker.in_vain = min(self.world.now(), asked + self.settings.heartbeat_timeout)
+        if self._is_lost() and not was_lost:
+            self.world.store.reach_changed(self.name)
 
     def _was_tried(self) -> None:
         """It came to nothing: make that known, be it the first time."""
@@ -241,10 +254,17 @@ class Connection:
         self._pause.cancel()
 
     async def _rest(self, *, in_doubt: bool) -> None:
-        """Until the next heartbeat; shorter as long as the worker may only have been away for a moment."""
+        """Until the next heartbeat.
+
+        It comes sooner as long as the worker may only have been away for a moment, and when its time is up: it counts as
+        lost once it was asked in vain after that.
+        """
         interval = self.settings.heartbeat_interval
-        if in_doubt and self.worker.reach is Reach.CONNECTED:
-            interval = min(interval, RECHECK)
+        if self.worker.reach is Reach.CONNECTED:
+            interval = min(interval, RECHECK) if in_doubt else interval
+        elif self.worker.since is not None and not self._is_lost():
+            left = self.worker.since + self.world.lost_after - self.world.now()
+            interval = min(interval, max(left, timedelta(0)) + MARGIN)
         with anyio.move_on_after(interval.total_seconds()):
             await self._alarm.wait()
         self._alarm = anyio.Event()

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 import anyio
 import pytest
@@ -80,17 +81,18 @@ class Line:
 
 
 @asynccontextmanager
-async def connected(server: WorkerServer, *, before: Access | None = None) -> AsyncIterator[Line]:
+async def connected(server: WorkerServer, *, before: Access | None = None, **dispatch: Any) -> AsyncIterator[Line]:
     """A connection to a server with the token "one", that has listed everything."""
-    async with connecting(server, before=before) as line:
+    async with connecting(server, before=before, **dispatch) as line:
         await line.until(lambda: line.worker.reach is Reach.CONNECTED)
         line.states.clear()
         yield line
 
 
 @asynccontextmanager
-async def connecting(server: WorkerServer, *, before: Access | None = None) -> AsyncIterator[Line]:
-    world = table()
+async def connecting(server: WorkerServer, *, before: Access | None = None, **dispatch: Any) -> AsyncIterator[Line]:
+    """`dispatch` are settings of that group."""
+    world = table(**dispatch)
     worker = world.store.worker("w1")
     worker.reach, worker.known = Reach.SUSPECT, False
     made = Connection(world.world, QUICK, worker, access(server, "one"), anyio.Event(), before=before)
@@ -297,3 +299,26 @@ async def test_a_worker_is_asked_in_vain_for_as_long_as_it_is_away(trouble: str)
         server.tokens, server.lacks = {"one"}, set()
         await line.until(lambda: line.worker.reach is Reach.CONNECTED)
         assert not line.worker.lost(NOW + timedelta(days=1), timedelta(minutes=1))
+
+
+async def test_who_waits_for_the_loss_of_a_worker_is_told_of_it() -> None:
+    async with worker_server("one") as server, connected(server) as line:
+        server.tokens.clear()
+        await line.until(lambda: line.worker.reach is Reach.ISOLATED)
+        line.states.clear()
+        line.world.time += line.world.world.lost_after + timedelta(minutes=1)
+        await line.until(lambda: line.states)
+        assert line.worker.lost(line.world.time, line.world.world.lost_after)
+
+
+async def test_a_worker_is_asked_as_soon_as_its_time_is_up() -> None:
+    async with (
+        worker_server("one") as server,
+        connected(server, worker_lost_timeout=timedelta(milliseconds=20)) as line,
+    ):
+        server.tokens.clear()
+        await line.until(lambda: line.worker.reach is Reach.ISOLATED)
+        line.connection.settings = QUICK.model_copy(update={"heartbeat_interval": timedelta(hours=1)})
+        await anyio.sleep(0.05)  # the last of the short intervals is over
+        line.worker.in_vain = None
+        await line.until(lambda: line.worker.in_vain is not None)

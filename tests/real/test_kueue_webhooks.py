@@ -25,7 +25,7 @@ class Disturbed(Exception):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.sentence)
 async def test_a_real_kueue_gives_the_same_verdict(bed: Testbed, case: Case) -> None:
     async with bed.workers[0].client() as client:
-        for _ in range(5):
+        for _ in range(50):  # a simulated Kueue is quick
             try:
                 assert await verdict(client, case) == case.refused
             except Disturbed:
@@ -58,7 +58,5 @@ async def _undisturbed(client: Client, kind: Kind, name: str, step: tuple[str, d
     """What the step before wrote must still be there."""
     part, patch = step
     found = (await client.get(kind, name, "default")).get(part, {})
-    if any(field not in found for field, value in patch.items() if value):
-        raise Disturbed
-    if "conditions" in patch and found["conditions"] != patch["conditions"]:
+    if any(found.get(field) != value for field, value in patch.items() if value):
         raise Disturbed

@@ -97,6 +97,7 @@ class Laws:
     _attempts: defaultdict[str, _Attempt] = field(default_factory=lambda: defaultdict(_Attempt))
     _leader: tuple[str, float] = "", 0.0
     _job_of: dict[str, str] = field(default_factory=dict)
+    _running: dict[tuple[str, str], float] = field(default_factory=dict)
     _ends: defaultdict[str, list[_End]] = field(default_factory=lambda: defaultdict(list))
 
     def broken(self, law: str, at: float, text: str) -> None:
@@ -123,7 +124,7 @@ class Laws:
         """A manager's write has arrived, of anything but a lease. Only who holds the lease may write."""
         holder, since = self._leader
         mine = self.world.managers[by].identity
-        if holder and holder != mine and now - since > 1.0 + 2 * self.plan.weather.latency[1]:
+        if holder and holder != mine and now - since > self._news:
             text = f"{request.method} {request.path} of {mine} arrives at {host} {now - since:.1f} s after {holder} took over"
             self.broken("leads", now, text)
 
@@ -167,10 +168,12 @@ class Laws:
             self.broken("I2", write.at, f"{name} won {_name(write)} and was not nominated")
 
     def _released(self, write: Write, attempt: str) -> None:
-        """Quota is given back once nothing runs on it any more."""
+        """Quota is given back once nothing runs on it any more, but for what a worker began to run again just now."""
         for worker in self.world.workers.values():
             job = worker.site.stored(kinds.JOBS, ObjectKey(NAMESPACE, seen.owner(write.new)))
             if job is None or seen.attempt(job) != attempt or not seen.is_running(job):
+                continue
+            if write.at - self._running[worker.name, job["metadata"]["name"]] < self._news:
                 continue
             if not self._excused(worker.name, write.at) and self._away_since(worker.name, write.at) is None:
                 self.broken("release", write.at, f"{_name(write)} gives its quota back and runs on {worker.name}")
@@ -253,9 +256,14 @@ class Laws:
             text = f"{_name(write)} was made on {write.host} {late:.1f} s after its reservation had ended"
             self.broken("I7", write.at, text)
 
+    @property
+    def _news(self) -> float:
+        """Seconds that news may take on a good day."""
+        return 1.0 + 2 * self.plan.weather.latency[1]
+
     def _unaware(self, since: float, now: float) -> bool:
         """Whether a manager need not have heard by now of what was so on the manager cluster since then."""
-        slack = self.plan.timing.call + 2 * self.plan.weather.latency[1] + 1.0
+        slack = self.plan.timing.call + self._news
         return since > now - slack or self.deeds.troubles.between(MANAGER, since - slack, now)
 
     # --- remote jobs ------------------------------------------------------------------------------------------------
@@ -274,6 +282,7 @@ class Laws:
                 self._single(write)
                 self._once(write)
         if seen.is_running(new) and not (old is not None and seen.is_running(old)):
+            self._running[write.host, new["metadata"]["name"]] = write.at
             self._alone(write)
         if seen.result(new) and not (old is not None and seen.result(old)):
             uid = self._local_job(new)

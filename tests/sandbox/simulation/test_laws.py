@@ -339,12 +339,16 @@ def test_a_deactivated_workload_counts_no_more() -> None:
     assert judge.broken == []
 
 
-@pytest.mark.parametrize(("active", "expected"), [(1, ["release"]), (0, [])], ids=["it runs", "it does not"])
-def test_quota_comes_back_when_nothing_runs(active: int, expected: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("active", "since", "expected"),
+    [(1, 5.0, ["release"]), (0, 5.0, []), (1, 8.5, [])],
+    ids=["it runs", "it does not", "it runs since a moment"],
+)
+def test_quota_comes_back_when_nothing_runs(active: int, since: float, expected: list[str]) -> None:
     with court() as judge:
         dispatched(judge)
-        judge.job("worker1", remote(active=active), by="")
-        judge.local(workload(condition("QuotaReserved", "False")))
+        judge.job("worker1", remote(active=active), by="", at=since)
+        judge.local(workload(condition("QuotaReserved", "False")), at=9.0)
     assert judge.broken == expected
 
 
