@@ -27,7 +27,7 @@ import anyio
 import msgspec
 
 from multikueue import telemetry
-from multikueue.sandbox.authority import Authority, Certificate
+from multikueue.sandbox.face.authority import Authority, Certificate
 from multikueue.sandbox.serve import DEFINITIONS, USERS, Plan, Sandbox, Served
 from multikueue.settings import Log
 

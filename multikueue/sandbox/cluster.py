@@ -8,20 +8,21 @@ from datetime import datetime
 
 import msgspec
 
-from multikueue.sandbox import builtins, reviews
-from multikueue.sandbox.admission import Admission
-from multikueue.sandbox.api import Api
-from multikueue.sandbox.bodies import parsed
+from multikueue.sandbox.builtins import kinds as builtins
+from multikueue.sandbox.face import reviews
+from multikueue.sandbox.face.rbac import Authorizer
+from multikueue.sandbox.face.users import Users
 from multikueue.sandbox.garbage import Caretaker
-from multikueue.sandbox.kinds import Definitions
-from multikueue.sandbox.rbac import Authorizer
-from multikueue.sandbox.reads import present
-from multikueue.sandbox.refusals import method_not_allowed
-from multikueue.sandbox.resources import Registry, Resource
-from multikueue.sandbox.routes import Route
-from multikueue.sandbox.server import Scheduler, Server
-from multikueue.sandbox.storage import Revisions, Storage, key_of
-from multikueue.sandbox.users import Users
+from multikueue.sandbox.model.bodies import parsed
+from multikueue.sandbox.model.refusals import method_not_allowed
+from multikueue.sandbox.model.resources import Registry, Resource
+from multikueue.sandbox.model.storage import Revisions, Storage, key_of
+from multikueue.sandbox.server.admission import Admission
+from multikueue.sandbox.server.api import Api
+from multikueue.sandbox.server.reads import present
+from multikueue.sandbox.server.routes import Route
+from multikueue.sandbox.server.served import Definitions
+from multikueue.sandbox.server.server import Scheduler, Server
 from multikueue.sandbox.wire import Object, Request, Response
 
 __all__ = ["Cluster"]

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from multikueue.sandbox.builtins import CRDS
-from multikueue.sandbox.deletion import deleted
-from multikueue.sandbox.metadata import FOREGROUND, ORPHAN
-from multikueue.sandbox.options import DeleteOptions
-from multikueue.sandbox.places import NAMESPACES
-from multikueue.sandbox.resources import Resource
-from multikueue.sandbox.server import Server, Timer
-from multikueue.sandbox.storage import DELETED, Change, Version, key_of
+from multikueue.sandbox.builtins.kinds import CRDS
+from multikueue.sandbox.model.metadata import FOREGROUND, ORPHAN
+from multikueue.sandbox.model.resources import Resource
+from multikueue.sandbox.model.storage import DELETED, Change, Version, key_of
+from multikueue.sandbox.server.deletion import deleted
+from multikueue.sandbox.server.options import DeleteOptions
+from multikueue.sandbox.server.places import NAMESPACES
+from multikueue.sandbox.server.server import Server, Timer
 from multikueue.sandbox.wire import Object, Refused
 
 __all__ = ["Caretaker"]

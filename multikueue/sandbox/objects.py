@@ -14,8 +14,8 @@ from multikueue.api.multikueue import CONTROLLER_NAME
 from multikueue.api.ocm import GROUP_INDEX_LABEL, PLACEMENT_LABEL
 from multikueue.api.workload import QUEUE_LABEL
 from multikueue.controllers.strategies import OPTIONS_ANNOTATION, STRATEGY_ANNOTATION
-from multikueue.sandbox.jobs import FAIL_ANNOTATION, RUN_SECONDS_ANNOTATION
 from multikueue.sandbox.wire import Object
+from multikueue.sandbox.workers.jobs import FAIL_ANNOTATION, RUN_SECONDS_ANNOTATION
 
 __all__ = [
     "CHECK",

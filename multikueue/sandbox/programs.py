@@ -17,12 +17,12 @@ from anyio.abc import TaskGroup, TaskStatus
 from multikueue.kube.client import Client
 from multikueue.kube.credentials import from_kubeconfig
 from multikueue.runtime.clock import Clock
-from multikueue.sandbox import kueue_webhooks
 from multikueue.sandbox.cluster import Cluster
-from multikueue.sandbox.jobs import JobRunner, annotated
-from multikueue.sandbox.kueue import SimulatedKueue
-from multikueue.sandbox.runs import Life
 from multikueue.sandbox.wire import Object, Request, Response
+from multikueue.sandbox.workers import kueue_webhooks
+from multikueue.sandbox.workers.jobs import JobRunner, annotated
+from multikueue.sandbox.workers.kueue import SimulatedKueue
+from multikueue.sandbox.workers.runs import Life
 
 __all__ = ["KueueProgram", "Program", "job_runner"]
 

@@ -24,14 +24,14 @@ from anyio.abc import TaskGroup
 
 from multikueue.runtime.clock import Clock, SystemClock
 from multikueue.sandbox import definitions
-from multikueue.sandbox.audit import Log
-from multikueue.sandbox.authority import Authority
 from multikueue.sandbox.cluster import Cluster
-from multikueue.sandbox.gate import Gate
-from multikueue.sandbox.http import Face
+from multikueue.sandbox.face.audit import Log
+from multikueue.sandbox.face.authority import Authority
+from multikueue.sandbox.face.gate import Gate
+from multikueue.sandbox.face.http import Face
+from multikueue.sandbox.face.rbac import MASTERS
+from multikueue.sandbox.model.storage import Revisions
 from multikueue.sandbox.programs import KueueProgram, Program, job_runner
-from multikueue.sandbox.rbac import MASTERS
-from multikueue.sandbox.storage import Revisions
 from multikueue.sandbox.wire import Object
 
 __all__ = ["DEFINITIONS", "MANAGER", "USERS", "Plan", "Sandbox", "Served"]

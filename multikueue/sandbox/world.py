@@ -32,13 +32,13 @@ from multikueue.kube.tokens import FixedToken
 from multikueue.manager import Surroundings, manage
 from multikueue.runtime import Clock, Mandate
 from multikueue.sandbox import definitions, objects
-from multikueue.sandbox.behaviour import PROMPT, Behaviour
 from multikueue.sandbox.cluster import Cluster
-from multikueue.sandbox.jobs import JobRunner, Lives
-from multikueue.sandbox.kueue import SimulatedKueue
+from multikueue.sandbox.network.transport import Network, Observer, on_the_spot
 from multikueue.sandbox.time import process
-from multikueue.sandbox.transport import Network, Observer, on_the_spot
 from multikueue.sandbox.wire import Object, Refused, Request, Response, User, Watch
+from multikueue.sandbox.workers.behaviour import PROMPT, Behaviour
+from multikueue.sandbox.workers.jobs import JobRunner, Lives
+from multikueue.sandbox.workers.kueue import SimulatedKueue
 from multikueue.settings import InForce
 
 __all__ = [

@@ -17,11 +17,11 @@ from multikueue.kube.client import Client
 from multikueue.kube.credentials import Credentials
 from multikueue.kube.tokens import FixedToken
 from multikueue.sandbox import definitions
-from multikueue.sandbox.authority import Authority
 from multikueue.sandbox.cluster import Cluster
-from multikueue.sandbox.gate import Gate
-from multikueue.sandbox.http import Face
-from multikueue.sandbox.transport import Network
+from multikueue.sandbox.face.authority import Authority
+from multikueue.sandbox.face.gate import Gate
+from multikueue.sandbox.face.http import Face
+from multikueue.sandbox.network.transport import Network
 from multikueue.sandbox.wire import Request, Response, User, Watch
 from tests.contract import builders
 from tests.contract.server import JSON, PATIENCE, Answer, OverHttp, Server, Stream, decoded, headers_of, payload

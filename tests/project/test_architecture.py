@@ -18,7 +18,7 @@ DOCUMENT = "docs/architecture.md"
 def layers() -> list[list[str]]:
     """import-linter's layers, from the top; rooms of one layer do not know each other."""
     contracts = pyproject()["tool"]["importlinter"]["contracts"]
-    (contract,) = [contract for contract in contracts if contract["type"] == "layers"]
+    (contract,) = [contract for contract in contracts if contract.get("containers") == ["multikueue"]]
     return [[room.strip() for room in layer.split("|")] for layer in contract["layers"]]
 
 

@@ -19,9 +19,9 @@ import anyio
 
 from multikueue.kube.client import Client as KubeClient
 from multikueue.kube.credentials import from_kubeconfig
-from multikueue.sandbox.behaviour import PROMPT, Behaviour
-from multikueue.sandbox.jobs import FAIL_ANNOTATION, RUN_SECONDS_ANNOTATION, JobRunner
-from multikueue.sandbox.kueue import SimulatedKueue
+from multikueue.sandbox.workers.behaviour import PROMPT, Behaviour
+from multikueue.sandbox.workers.jobs import FAIL_ANNOTATION, RUN_SECONDS_ANNOTATION, JobRunner
+from multikueue.sandbox.workers.kueue import SimulatedKueue
 from testbed import objects
 from testbed.client import ApiError, Client, Kind, eventually
 from testbed.kubeconfig import dump

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from multikueue.sandbox import definitions
-from multikueue.sandbox.builtin_schemas import schema_of
+from multikueue.sandbox.builtins.builtin_schemas import schema_of
 from testbed import crds
 from testbed.bed import Testbed, unique
 from testbed.client import ApiError, Client, Kind, eventually

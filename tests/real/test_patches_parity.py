@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from multikueue.sandbox import managed, patches
+from multikueue.sandbox.patching import managed, patches
 from multikueue.sandbox.wire import Refused
 from testbed.bed import Testbed, unique
 from testbed.client import ApiError, Client, Kind, eventually

@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 
 from multikueue.sandbox.cluster import Cluster
-from multikueue.sandbox.transport import on_the_spot
+from multikueue.sandbox.network.transport import on_the_spot
 from multikueue.sandbox.wire import JSON, Object, Request, Response, User, Watch
 
 MERGE = "application/merge-patch+json"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from multikueue.sandbox.resources import Column, Registry, Resource
-from multikueue.sandbox.storage import Storage, key_of
+from multikueue.sandbox.model.resources import Column, Registry, Resource
+from multikueue.sandbox.model.storage import Storage, key_of
 from multikueue.sandbox.wire import Object
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from multikueue.sandbox.builtins import DEFAULT_NAMESPACES
+from multikueue.sandbox.builtins.kinds import DEFAULT_NAMESPACES
 from multikueue.sandbox.wire import User
 from tests.sandbox.builders import MAPS, Bench, config_map, job
 

@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from multikueue.sandbox import crd, definitions
-from multikueue.sandbox.resources import Resource
-from multikueue.sandbox.schema import FieldProblem, Schema
+from multikueue.sandbox import definitions
+from multikueue.sandbox.model.resources import Resource
+from multikueue.sandbox.schemas import crd
+from multikueue.sandbox.schemas.schema import FieldProblem, Schema
 from tests.sandbox.verdicts import CASES, Case, admission, check, condition, workload
 
 RESOURCES: dict[tuple[str, str], Resource] = {

@@ -12,7 +12,7 @@ from multikueue.api.meta import decoder, encode
 from multikueue.jobs.batch_job import BATCH_JOB
 from multikueue.kube.kubeconfig import parse
 from multikueue.sandbox import objects
-from multikueue.sandbox.jobs import FAIL_ANNOTATION, RUN_SECONDS_ANNOTATION
+from multikueue.sandbox.workers.jobs import FAIL_ANNOTATION, RUN_SECONDS_ANNOTATION
 
 
 @pytest.mark.parametrize("managed", [True, False], ids=["managed", "not managed"])

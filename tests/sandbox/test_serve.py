@@ -18,7 +18,7 @@ from multikueue.kube.client import Client
 from multikueue.kube.credentials import from_kubeconfig
 from multikueue.sandbox import objects
 from multikueue.sandbox.__main__ import main
-from multikueue.sandbox.authority import Authority
+from multikueue.sandbox.face.authority import Authority
 from multikueue.sandbox.serve import MANAGER, USERS, Plan, Sandbox, Served
 from testbed.audit import Audit
 from testbed.client import Client as RealClient

@@ -8,7 +8,7 @@ that forbids a change begins with `unchanged(...)`. Kueue's webhooks refuse more
 from __future__ import annotations
 
 from multikueue.sandbox.definitions.notation import rule
-from multikueue.sandbox.expressions import unchanged
+from multikueue.sandbox.schemas.expressions import unchanged
 
 __all__ = [
     "CLUSTER_QUEUE", "CLUSTER_SOURCE", "DISTINCT", "FIXED", "FUNGIBILITY", "LEVELS", "OLD_CLUSTER_QUEUE",

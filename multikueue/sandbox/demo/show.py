@@ -25,14 +25,14 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.ocm import PLACEMENT_LABEL
 from multikueue.runtime import SystemClock
 from multikueue.sandbox import definitions, objects
-from multikueue.sandbox.authority import Authority
 from multikueue.sandbox.demo.board import Board
 from multikueue.sandbox.demo.script import Act, Script, Submission, layout, script
 from multikueue.sandbox.demo.view import picture, story, summary
-from multikueue.sandbox.gate import Gate
-from multikueue.sandbox.http import Face
-from multikueue.sandbox.link import State
-from multikueue.sandbox.storage import Change
+from multikueue.sandbox.face.authority import Authority
+from multikueue.sandbox.face.gate import Gate
+from multikueue.sandbox.face.http import Face
+from multikueue.sandbox.model.storage import Change
+from multikueue.sandbox.network.link import State
 from multikueue.sandbox.world import MANAGER, NAMESPACE, Layout, ManagerProcess, Site, World
 from multikueue.settings import Cluster, Dispatch, InForce, Quota, Settings, StrategyChoice, Webhook
 from multikueue.store.placements import PLACEMENT_ANNOTATION

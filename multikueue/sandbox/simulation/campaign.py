@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from multiprocessing.pool import Pool
 from time import process_time
 
 from multikueue.sandbox.simulation.draw import drawn
@@ -17,7 +18,7 @@ from multikueue.sandbox.simulation.shrink import law_broken_by, shrunk
 from multikueue.sandbox.simulation.story import story
 from multikueue.sandbox.simulation.witness import Changes
 
-__all__ = ["Result", "Tally", "campaign", "one", "told"]
+__all__ = ["Result", "Tally", "alike", "campaign", "one", "told"]
 
 CHUNK = 8
 """Seeds that a process gets at a time."""
@@ -56,10 +57,17 @@ class Tally:
 
 
 def campaign(seeds: Iterable[int], *, processes: int) -> Iterator[Result]:
-    """The results, as they come. Each process is one of its own, with a fixed PYTHONHASHSEED."""
-    context = multiprocessing.get_context("spawn")
-    with _fixed_hashes(), context.Pool(processes, maxtasksperchild=LIVES_OF_A_PROCESS // CHUNK) as pool:
+    """The results, as they come."""
+    with alike(processes, tasks=LIVES_OF_A_PROCESS // CHUNK) as pool:
         yield from pool.imap_unordered(one, seeds, chunksize=CHUNK)
+
+
+@contextmanager
+def alike(processes: int, *, tasks: int | None = None) -> Iterator[Pool]:
+    """Processes in which a seed lives the same life each time. Each takes that many tasks; then another takes its place."""
+    context = multiprocessing.get_context("spawn")
+    with _fixed_hashes(), context.Pool(processes, maxtasksperchild=tasks) as pool:
+        yield pool
 
 
 def one(seed: int) -> Result:
@@ -81,8 +89,7 @@ def one(seed: int) -> Result:
 
 def told(seed: int, *, everything: bool) -> tuple[list[str], bool]:
     """The story of a seed, and whether it breaks a law; with `everything` its smallest form, event by event."""
-    context = multiprocessing.get_context("spawn")
-    with _fixed_hashes(), context.Pool(1) as pool:
+    with alike(1) as pool:
         return pool.apply(_told, (seed, everything))
 
 

@@ -15,15 +15,15 @@ from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey, render_time
 from multikueue.api.workload import QUEUE_LABEL
 from multikueue.sandbox import objects
-from multikueue.sandbox.behaviour import PROMPT, Behaviour, always
-from multikueue.sandbox.link import State
+from multikueue.sandbox.model.storage import Backup
+from multikueue.sandbox.network.link import State
 from multikueue.sandbox.simulation import plan as plans
 from multikueue.sandbox.simulation import seen
 from multikueue.sandbox.simulation.plan import Event, JobPlan, Plan
 from multikueue.sandbox.simulation.troubles import EVERYBODY, Trouble, Troubles
-from multikueue.sandbox.storage import Backup
 from multikueue.sandbox.time import the_loop
 from multikueue.sandbox.wire import Object, Refused
+from multikueue.sandbox.workers.behaviour import PROMPT, Behaviour, always
 from multikueue.sandbox.world import MANAGER, NAMESPACE, Site, World, token
 
 __all__ = ["Deeds", "Undo", "attempted"]

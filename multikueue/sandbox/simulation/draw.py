@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from multikueue.sandbox.link import State, Weather
+from multikueue.sandbox.network.link import State, Weather
 from multikueue.sandbox.simulation import plan as plans
 from multikueue.sandbox.simulation.plan import Event, JobPlan, Plan, Replica, Timing
 from multikueue.sandbox.world import MANAGER, NAMESPACE, PLACEMENT, Layout, Share

@@ -19,11 +19,11 @@ from multikueue.api.workload import (
     QUOTA_RESERVED,
     SUCCEEDED,
 )
+from multikueue.sandbox.model.storage import ADDED, DELETED, Change
 from multikueue.sandbox.objects import CHECK
 from multikueue.sandbox.simulation import seen
 from multikueue.sandbox.simulation.deeds import Deeds
 from multikueue.sandbox.simulation.plan import Plan
-from multikueue.sandbox.storage import ADDED, DELETED, Change
 from multikueue.sandbox.wire import Object, Request
 from multikueue.sandbox.world import MANAGER, NAMESPACE, World
 

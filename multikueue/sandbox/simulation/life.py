@@ -12,6 +12,7 @@ from datetime import timedelta
 
 import anyio
 
+from multikueue.sandbox.network.transport import without_certificates
 from multikueue.sandbox.simulation.deeds import Deeds
 from multikueue.sandbox.simulation.laws import Breach, Laws
 from multikueue.sandbox.simulation.plan import Plan
@@ -19,7 +20,6 @@ from multikueue.sandbox.simulation.stage import Stage
 from multikueue.sandbox.simulation.states import States
 from multikueue.sandbox.simulation.witness import Changes, Tale, Witness, logs_heard, phases_watched
 from multikueue.sandbox.time import VirtualClock, run
-from multikueue.sandbox.transport import without_certificates
 from multikueue.sandbox.world import World
 from multikueue.settings import (
     BESIDE_KUEUE,

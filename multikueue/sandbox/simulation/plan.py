@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from multikueue.sandbox.link import CALM, State, Weather
+from multikueue.sandbox.network.link import CALM, State, Weather
 from multikueue.sandbox.world import Layout
 
 __all__ = [

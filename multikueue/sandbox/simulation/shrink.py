@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeVar
 
-from multikueue.sandbox.link import CALM
+from multikueue.sandbox.network.link import CALM
 from multikueue.sandbox.simulation.life import live
 from multikueue.sandbox.simulation.plan import Event, Plan, Replica
 

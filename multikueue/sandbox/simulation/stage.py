@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial, singledispatchmethod
 
+from multikueue.sandbox.network.transport import is_write
 from multikueue.sandbox.simulation import plan as plans
 from multikueue.sandbox.simulation.deeds import Deeds, Undo, attempted
 from multikueue.sandbox.simulation.plan import Event, JobPlan, Plan
 from multikueue.sandbox.time import the_loop
-from multikueue.sandbox.transport import is_write
 from multikueue.sandbox.wire import Request
 from multikueue.sandbox.world import ManagerProcess, World
 

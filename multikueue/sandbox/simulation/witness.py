@@ -16,10 +16,10 @@ import structlog
 from multikueue.controllers import workloads
 from multikueue.dispatch.decide import Decision
 from multikueue.dispatch.group import Group
+from multikueue.sandbox.model.storage import Change
+from multikueue.sandbox.network.transport import Line, is_write
 from multikueue.sandbox.simulation.laws import Laws, Write
 from multikueue.sandbox.simulation.stage import Stage
-from multikueue.sandbox.storage import Change
-from multikueue.sandbox.transport import Line, is_write
 from multikueue.sandbox.wire import Request, Response, Watch
 from multikueue.sandbox.world import World
 

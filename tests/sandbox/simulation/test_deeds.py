@@ -9,14 +9,14 @@ import anyio
 import pytest
 
 from multikueue.api import kinds
-from multikueue.sandbox.link import State, Weather
+from multikueue.sandbox.network.link import State, Weather
+from multikueue.sandbox.network.transport import without_certificates
 from multikueue.sandbox.simulation import plan as plans
 from multikueue.sandbox.simulation import seen
 from multikueue.sandbox.simulation.deeds import Deeds
 from multikueue.sandbox.simulation.life import settings_of
 from multikueue.sandbox.simulation.plan import Event, JobPlan, Plan
 from multikueue.sandbox.time import VirtualClock, run
-from multikueue.sandbox.transport import without_certificates
 from multikueue.sandbox.wire import Refused
 from multikueue.sandbox.world import MANAGER, NAMESPACE, Layout, Share, World
 from multikueue.settings import InForce

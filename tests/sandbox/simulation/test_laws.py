@@ -13,10 +13,10 @@ import pytest
 from multikueue.api import kinds
 from multikueue.api.kinds import Kind
 from multikueue.sandbox import objects
+from multikueue.sandbox.model.storage import Change, Version
 from multikueue.sandbox.simulation.deeds import Deeds
 from multikueue.sandbox.simulation.laws import Laws, Write
 from multikueue.sandbox.simulation.plan import JobPlan, Plan, Timing
-from multikueue.sandbox.storage import Change, Version
 from multikueue.sandbox.time import VirtualClock, run
 from multikueue.sandbox.wire import Object, Request
 from multikueue.sandbox.world import MANAGER, NAMESPACE, World

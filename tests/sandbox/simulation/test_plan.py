@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from multikueue.sandbox.link import State, Weather
+from multikueue.sandbox.network.link import State, Weather
 from multikueue.sandbox.simulation.draw import drawn
 from multikueue.sandbox.simulation.plan import Break, Crash, JobPlan, Plan, Storm
 

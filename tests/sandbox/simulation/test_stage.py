@@ -8,13 +8,13 @@ from typing import Any
 import anyio
 import pytest
 
-from multikueue.sandbox.link import State
+from multikueue.sandbox.network.link import State
+from multikueue.sandbox.network.transport import without_certificates
 from multikueue.sandbox.simulation.deeds import Deeds
 from multikueue.sandbox.simulation.life import settings_of
 from multikueue.sandbox.simulation.plan import Break, Crash, Cut, DeleteJob, Event, Freeze, JobPlan, Plan, Stop
 from multikueue.sandbox.simulation.stage import Stage
 from multikueue.sandbox.time import VirtualClock, run
-from multikueue.sandbox.transport import without_certificates
 from multikueue.sandbox.wire import Request
 from multikueue.sandbox.world import World
 from multikueue.settings import InForce

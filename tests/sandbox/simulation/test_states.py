@@ -13,12 +13,12 @@ from anyio.abc import TaskGroup
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.sandbox import objects
+from multikueue.sandbox.network.transport import without_certificates
 from multikueue.sandbox.simulation.deeds import Deeds
 from multikueue.sandbox.simulation.life import settings_of
 from multikueue.sandbox.simulation.plan import JobPlan, Plan, Timing
 from multikueue.sandbox.simulation.states import States
 from multikueue.sandbox.time import VirtualClock, run
-from multikueue.sandbox.transport import without_certificates
 from multikueue.sandbox.wire import Object
 from multikueue.sandbox.world import MANAGER, NAMESPACE, Layout, Share, World
 from multikueue.settings import InForce

@@ -1,0 +1,1 @@
+"""The kinds that every API server has: their schemas, rules and columns."""

@@ -1,0 +1,1 @@
+"""Links between managers and clusters, and everything that can go wrong on them."""

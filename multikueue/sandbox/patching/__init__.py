@@ -1,0 +1,1 @@
+"""Patches of all four sorts, and who owns which field."""

@@ -1,0 +1,1 @@
+"""How things are shown: tables, discovery, and OpenAPI documents."""
