@@ -19,7 +19,11 @@ from benchmarks.faults import as_text as as_table_of_faults
 from benchmarks.faults import measure_all as measure_faults
 from benchmarks.micro import measure_all
 from benchmarks.report import Report, as_json, as_markdown, as_text, into_readme
+from benchmarks.sharing import as_text as as_table_of_sharing
+from benchmarks.sharing import measure as measure_sharing
 from benchmarks.sides import Ceiling, Ours, Peer, Side
+from multikueue.sandbox.sharing.crowd import Crowd
+from multikueue.sandbox.sharing.play import POLICIES
 from testbed.bed import Testbed
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -111,6 +115,23 @@ def faults(
     chosen = [scenario for scenario in SCENARIOS if only in scenario.name]
     results = anyio.run(_run_faults, chosen, jobs, pairs, backend_options={"use_uvloop": True})
     print(as_table_of_faults(results))
+
+
+@app.command()
+def sharing(
+    users: Annotated[int, typer.Option(min=1, help="Users, each with a share of the quota.")] = 50,
+    gpus: Annotated[int, typer.Option(min=60, help="GPUs, on three clusters.")] = 100,
+    hours: Annotated[float, typer.Option(min=0.5, help="How long jobs are submitted.")] = 12.0,
+    demand: Annotated[float, typer.Option(min=0.1, help="GPUs asked for, as a share of all.")] = 0.9,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each, with other jobs; the figures are means.")] = 3,
+    policy: Annotated[list[str] | None, typer.Option(help="Only this one; may be repeated.")] = None,
+) -> None:
+    """Compare ways to share GPUs among users, on simulated clusters and virtual time."""
+    unknown = set(policy or ()) - set(POLICIES)
+    if unknown:
+        raise typer.BadParameter(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(POLICIES)}")
+    crowd = Crowd(users=users, gpus=gpus, hours=hours, demand=demand)
+    print(as_table_of_sharing(measure_sharing(crowd, range(1, seeds + 1), policy or list(POLICIES))))
 
 
 async def _run_faults(scenarios: Sequence[Scenario], jobs: int, pairs: int) -> list[tuple[Scenario, list[Pair]]]:

@@ -1,0 +1,68 @@
+"""What came of a run: waits, how busy the GPUs were, and how unequally users waited."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["Figures", "Record", "figures"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One job as it went, in seconds; `started` is its last start, `runs` how often it was started."""
+
+    user: str
+    gpus: int
+    submitted: float
+    started: float
+    ended: float
+    runs: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """`wait` is the mean time in queue in minutes, `late` that of the unluckiest twentieth of the jobs at least; `busy`
+    the share of all GPUs that did work which counted, and `rate` the jobs finished per hour, both until the last job
+    was submitted; `worst` the mean wait of the user who waited most, `small` that of jobs with one or two GPUs;
+    `restarts` how often jobs began anew; `makespan` the hours until all had finished."""
+
+    wait: float
+    late: float
+    small: float
+    worst: float
+    busy: float
+    rate: float
+    restarts: float
+    makespan: float
+
+
+def figures(records: Sequence[Record], *, gpus: int, seconds: float) -> Figures:
+    """Of all jobs that finished; `seconds` is how long jobs were submitted."""
+    waits = [_wait(each) for each in records]
+    by_user: defaultdict[str, list[float]] = defaultdict(list)
+    for each in records:
+        by_user[each.user].append(_wait(each))
+    used = sum(each.gpus * _within(each, seconds) for each in records)
+    return Figures(
+        wait=statistics.fmean(waits),
+        late=statistics.quantiles(waits, n=20)[-1],
+        small=statistics.fmean([_wait(each) for each in records if each.gpus <= 2]),
+        worst=max(map(statistics.fmean, by_user.values())),
+        busy=used / (gpus * seconds),
+        rate=sum(each.ended <= seconds for each in records) / (seconds / 3600),
+        restarts=sum(each.runs - 1 for each in records),
+        makespan=max(each.ended for each in records) / 3600,
+    )
+
+
+def _wait(record: Record) -> float:
+    """Kubernetes cuts times off to whole seconds: what is in the past by that was at once."""
+    return max(0.0, record.started - record.submitted) / 60
+
+
+def _within(record: Record, seconds: float) -> float:
+    """How many of the first `seconds` it ran."""
+    return max(0.0, min(record.ended, seconds) - min(record.started, seconds))

@@ -1,0 +1,159 @@
+"""Plays submissions under a policy: a manager, workers with a simulated Kueue, and what runs their jobs.
+
+Nothing is cut short: the manager is the one that runs in production, and its calls take time. Only the clock is virtual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import anyio
+
+from multikueue.api import kinds
+from multikueue.sandbox import objects
+from multikueue.sandbox.network.transport import without_certificates
+from multikueue.sandbox.sharing.crowd import Crowd, Submission
+from multikueue.sandbox.sharing.figures import Record
+from multikueue.sandbox.time import EPOCH, VirtualClock, run
+from multikueue.sandbox.wire import Object
+from multikueue.sandbox.world import NAMESPACE, Layout, Share, World
+from multikueue.settings import Cluster, Dispatch, InForce, Settings
+
+__all__ = ["POLICIES", "WORKERS", "Policy", "Stuck", "play"]
+
+WORKERS = (40, 32, 28)
+"""Of a hundred GPUs, how many each worker has."""
+
+LOOK = 60.0
+"""Seconds between two looks whether all jobs have finished."""
+
+PATIENCE = 14 * 24 * 3600.0
+"""Seconds that everything may take."""
+
+EVERYBODY = "everybody"
+
+
+class Stuck(Exception):
+    """Jobs are left that do not finish."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How the GPUs are shared: by all users in one ClusterQueue, or with one for each (`per_user`) in one cohort."""
+
+    title: str
+    queueing: str = "BestEffortFIFO"
+    per_user: bool = False
+    fair: bool = False
+    preemption: Object | None = None
+
+
+POLICIES = {
+    "fifo": Policy(title="one queue, first come first served", queueing="StrictFIFO"),
+    "best-effort": Policy(title="one queue, who does not fit is passed by"),
+    "quota": Policy(title="quota per user, what is idle is lent", per_user=True),
+}
+
+
+def play(submissions: Sequence[Submission], policy: Policy, *, crowd: Crowd, seed: int) -> list[Record]:
+    """What becomes of each submission, in their order. Raises Stuck."""
+    with without_certificates():
+        return run(lambda: _play(submissions, policy, crowd, seed))
+
+
+async def _play(submissions: Sequence[Submission], policy: Policy, crowd: Crowd, seed: int) -> list[Record]:
+    world = World(_layout(crowd), clock=VirtualClock(), seed=seed)
+    world.furnish()
+    _furnish(world, policy, crowd)
+    async with anyio.create_task_group() as tasks:
+        await world.start(tasks)
+        manager = world.add_manager("manager", InForce(_settings(world)))
+        await manager.begin(tasks).wait()
+        start = anyio.current_time()
+        await _submit(world, submissions, start)
+        await _until_finished(world, len(submissions), start)
+        records = [_record(world, each, start) for each in submissions]
+        tasks.cancel_scope.cancel()
+    return records
+
+
+def _layout(crowd: Crowd) -> Layout:
+    shares = [share * crowd.gpus // 100 for share in WORKERS[:-1]]
+    shares.append(crowd.gpus - sum(shares))
+    workers = tuple(Share(f"worker{number}", share) for number, share in enumerate(shares, 1))
+    return Layout(queues=(), workers=workers)
+
+
+def _furnish(world: World, policy: Policy, crowd: Crowd) -> None:
+    """The queues: everywhere a LocalQueue per user."""
+    users = crowd.names()
+    if not policy.per_user:
+        world.manager.create(kinds.CLUSTER_QUEUES, _cluster_queue(EVERYBODY, crowd.gpus, policy))
+    for number, user in enumerate(users):
+        if policy.per_user:
+            share = crowd.gpus // len(users) + (number < crowd.gpus % len(users))
+            world.manager.create(kinds.CLUSTER_QUEUES, _cluster_queue(user, share, policy, cohort=EVERYBODY))
+        queue = user if policy.per_user else EVERYBODY
+        world.manager.create(kinds.LOCAL_QUEUES, objects.local_queue(user, NAMESPACE, cluster_queue=queue))
+        for worker in world.workers.values():
+            worker.site.create(kinds.LOCAL_QUEUES, objects.local_queue(user, NAMESPACE, cluster_queue=worker.name))
+
+
+def _cluster_queue(name: str, gpus: int, policy: Policy, *, cohort: str = "") -> Object:
+    body = objects.cluster_queue(name, cpu=gpus, checks=(objects.CHECK,))
+    body["spec"]["queueingStrategy"] = policy.queueing
+    if cohort:
+        body["spec"]["cohortName"] = cohort
+    if policy.preemption is not None:
+        body["spec"]["preemption"] = policy.preemption
+    return body
+
+
+def _settings(world: World) -> Settings:
+    """Signs of life are rare: nothing goes wrong here."""
+    minute = timedelta(minutes=1)
+    dispatch = Dispatch(heartbeat_interval=minute, gc_interval=timedelta())
+    return Settings(cluster=Cluster(namespace=world.layout.secrets), dispatch=dispatch)
+
+
+async def _submit(world: World, submissions: Sequence[Submission], start: float) -> None:
+    for each in submissions:
+        await anyio.sleep(start + each.at - anyio.current_time())
+        job = objects.job(each.name, NAMESPACE, queue=each.user, cpu=1, parallelism=each.gpus, seconds=each.seconds)
+        world.manager.create(kinds.JOBS, job)
+
+
+async def _until_finished(world: World, jobs: int, start: float) -> None:
+    while True:
+        done = sum("completionTime" in body.get("status", ()) for body in world.manager.all(kinds.JOBS))
+        if done == jobs:
+            return
+        if anyio.current_time() - start > PATIENCE:
+            raise Stuck(f"{jobs - done} of {jobs} jobs did not finish within {PATIENCE / 3600:.0f} hours")
+        await anyio.sleep(LOOK)
+
+
+def _record(world: World, submission: Submission, start: float) -> Record:
+    """Of a finished job, with times counted from the start."""
+    job = next(body for body in world.manager.all(kinds.JOBS) if body["metadata"]["name"] == submission.name)
+    workload = next(body for body in world.manager.all(kinds.WORKLOADS) if _owner(body) == submission.name)
+    evictions = workload["status"].get("schedulingStats", {}).get("evictions", ())
+    return Record(
+        user=submission.user,
+        gpus=submission.gpus,
+        submitted=submission.at,
+        started=_seconds(job["status"]["startTime"]) - start,
+        ended=_seconds(job["status"]["completionTime"]) - start,
+        runs=1 + sum(each["count"] for each in evictions),
+    )
+
+
+def _owner(body: Object) -> str:
+    owners = body["metadata"].get("ownerReferences") or ({"name": ""},)
+    return str(owners[0]["name"])
+
+
+def _seconds(text: str) -> float:
+    return (datetime.fromisoformat(text) - EPOCH).total_seconds()

@@ -1,0 +1,34 @@
+"""The laws have teeth: bugs that are planted on purpose are caught, each within a stated number of seeds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import chain
+from multiprocessing.pool import AsyncResult
+
+import pytest
+
+from multikueue.sandbox.simulation.campaign import alike
+from tests.simulation.bugs import BUGS, Bug, Catch, caught
+
+
+@pytest.fixture(scope="module")
+def hunts() -> Iterator[dict[str, AsyncResult[Catch | None]]]:
+    """All at once, in several processes. A seed that is known to do it comes first: that is quick."""
+    with alike(os.cpu_count() or 1) as pool:
+        yield {
+            name: pool.apply_async(caught, (name, list(chain([bug.caught_by], range(bug.within)))))
+            for name, bug in BUGS.items()
+        }
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("bug", BUGS.values(), ids=lambda bug: bug.name.replace("_", " "))
+def test_a_planted_bug_is_caught(bug: Bug, hunts: dict[str, AsyncResult[Catch | None]]) -> None:
+    assert hunts[bug.name].get() is not None
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(BUGS) >= 15
+    assert all(bug.caught_by < bug.within for bug in BUGS.values())
