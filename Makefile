@@ -54,6 +54,10 @@ test-sandbox: $(READY) ## The scenarios of the real suite on simulated clusters:
 simulate: $(READY) ## Lives full of faults on virtual time: SEEDS of them, FROM a seed on
 	@$(BIN)/multikueue simulate-faults --seeds $(SEEDS) --from $(FROM)
 
+.PHONY: sharing
+sharing: $(READY) ## Ways to share GPUs among users, compared on virtual time (ARGS="..." for options)
+	@$(BIN)/python -m benchmarks sharing $(ARGS)
+
 .PHONY: demo
 demo: $(READY) ## A manager and three simulated workers in one process, with jobs and drama (ARGS="..." for options)
 	@$(BIN)/multikueue demo $(ARGS)

@@ -33,6 +33,9 @@ OLD = "the one in use"
 
 NEVER = datetime.min.replace(tzinfo=UTC)
 
+LOOK_AROUND = timedelta(seconds=5)
+"""How long we look for news of workers that we cannot ask before their absence counts: see `Clusters._look_around`."""
+
 RETRY_REFUSED = timedelta(seconds=30)
 """Time until a source that was refused is looked at again, should its news have been missed."""
 
@@ -57,7 +60,21 @@ class Clusters:
         """Holds the connections, and watches where their kubeconfigs come from, until cancelled."""
         async with anyio.create_task_group() as self._tasks:
             self._tasks.start_soon(self._kubeconfigs.watch, self.world.manager)
+            self._tasks.start_soon(self._look_around)
             await watch_files(self._files, self._file_changed)
+
+    async def _look_around(self) -> None:
+        """Nobody asks a worker whose kubeconfig or whose object is gone. It is away for as long as we look and no news
+        comes: a process that was stopped, with its machine perhaps, has to hear first of what happened meanwhile."""
+        while True:
+            began = self.world.now()
+            await anyio.sleep(LOOK_AROUND.total_seconds())
+            self._looked(began)
+
+    def _looked(self, began: datetime) -> None:
+        for name, worker in self.world.store.workers.items():
+            if name not in self._connections:
+                worker.in_vain = began
 
     def _files(self) -> Iterable[str]:
         sources = (source for cluster in self.world.store.clusters for source in source_of(cluster))
@@ -129,7 +146,7 @@ class Clusters:
     def _disconnect(self, name: str, why: str) -> None:
         connection = self._connections.pop(name, None)
         worker = self.world.store.worker(name)
-        worker.leaving, worker.in_vain = "", None
+        worker.leaving, worker.in_vain = "", worker.in_vain or NEVER
         if connection is not None:
             self._stop(connection)
         if worker.reach is not Reach.ISOLATED or worker.why != why:

@@ -230,7 +230,7 @@ class Connection:
                 else:
                     self._was_asked_in_vain(asked)
                 self._report("heartbeat", "")
-            await self._rest(in_doubt=self.worker.silent)
+            await self._rest()
 
     def _was_asked_in_vain(self, asked: datetime) -> None:
         """If that settles that it is lost, those who wait for it need not wait any longer.
@@ -253,17 +253,17 @@ class Connection:
         self.world.queues.clusters.add(self.name)
         self._pause.cancel()
 
-    async def _rest(self, *, in_doubt: bool) -> None:
+    async def _rest(self) -> None:
         """Until the next heartbeat.
 
-        It comes sooner as long as the worker may only have been away for a moment, and when its time is up: it counts as
-        lost once it was asked in vain after that.
+        It comes sooner as long as the worker may only have been away for a moment, and, if there was no answer, when its
+        time is up: it counts as lost once it was asked in vain after that.
         """
-        interval = self.settings.heartbeat_interval
-        if self.worker.reach is Reach.CONNECTED:
-            interval = min(interval, RECHECK) if in_doubt else interval
-        elif self.worker.since is not None and not self._is_lost():
-            left = self.worker.since + self.world.lost_after - self.world.now()
+        interval, worker = self.settings.heartbeat_interval, self.worker
+        if worker.reach is Reach.CONNECTED:
+            interval = min(interval, RECHECK) if worker.silent else interval
+        elif "heartbeat" in self._trouble and worker.since is not None and not self._is_lost():
+            left = worker.since + self.world.lost_after - self.world.now()
             interval = min(interval, max(left, timedelta(0)) + MARGIN)
         with anyio.move_on_after(interval.total_seconds()):
             await self._alarm.wait()

@@ -43,7 +43,7 @@ def is_lost(since: datetime | None, in_vain: datetime | None, now: datetime, tim
     """Whether a worker is away for too long: not by the clock alone, but asked in vain after that time.
 
     A process that was stopped for a while, with the machine it runs on perhaps, has to ask again first: a worker that
-    nobody asks is not lost. `in_vain` is None where nobody is to ask.
+    nobody asks is not lost. Where `in_vain` is None, the clock counts.
     """
     proven = now if in_vain is None else min(now, in_vain)
     return since is not None and proven >= since + timeout
@@ -53,13 +53,13 @@ def is_lost(since: datetime | None, in_vain: datetime | None, now: datetime, tim
 class Remote:
     """One worker's side of a workload.
 
-    `since` is when the worker was last reachable (None while CONNECTED), `in_vain` when it was last asked in vain for a
-    sign of life (None where nobody asks). `known` tells whether its objects have been
-    seen since this process began: before that, absence means nothing. While it is `silent`, having given no answer just
-    now, it wins nothing more. `maybe_job` is the attempt whose job we asked for without learning the outcome, which may
-    still be carried out until `maybe_until`. `conflict` says in words why the worker cannot take this workload (a foreign
-    object holds the name there, say), until `conflict_until`.
-    `configured` is False for a worker that is not (any more) in the workload's MultiKueueConfig.
+    `since` is when the worker was last reachable (None while CONNECTED), `in_vain` until when it was asked in vain for a
+    sign of life (None: until now). `known` tells whether its objects have been seen since this process began: before
+    that, absence means nothing. While it is `silent`, having given no answer just now, it wins nothing more. `maybe_job`
+    is the attempt whose job we asked for without learning the outcome, which may still be carried out until
+    `maybe_until`. `conflict` says in words why the worker cannot take this workload (a foreign object holds the name
+    there, say), until `conflict_until`. `configured` is False for a worker that is not (any more) in the workload's
+    MultiKueueConfig.
     """
 
     cluster: str

@@ -68,6 +68,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def stop_process(self, name: str) -> None:
         self._stopped.setdefault(name, deque())
 
+    def is_stopped(self, name: str) -> bool:
+        return name in self._stopped
+
     def continue_process(self, name: str) -> None:
         self._ready.extend(self._stopped.pop(name, ()))
 

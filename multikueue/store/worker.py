@@ -49,7 +49,7 @@ class WorkerView:
     having learned the outcome; `creating` the copies being made, whose coming is no news. The caches
     survive a lost connection: they are the last known state. `leaving` says, in words, why its name is about to be
     given to another cluster, so that it gets nothing new. `silent` turns True when it did not answer the last time it was
-    asked, and ends with its next sign of life. `in_vain` is when that was, as long as somebody asks at all.
+    asked, and ends with its next sign of life. `in_vain` is until when it was asked, or looked for, in vain.
     """
 
     name: str

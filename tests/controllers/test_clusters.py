@@ -299,6 +299,9 @@ async def test_what_runs_on_a_worker_that_is_taken_away_counts_until_it_is_lost(
     assert "w1" in clusters._before
     world.time += world.world.lost_after
     await clusters.reconcile("w1")
+    assert world.store.worker("w1").held(), "we may have been stopped all the time"
+    clusters._looked(world.time)
+    await clusters.reconcile("w1")
     assert not world.store.worker("w1").held()
     assert world.status()["clusterName"] == "w1", "it is still to be evicted for that"
     await world.settle()
@@ -314,3 +317,17 @@ async def test_a_worker_that_a_configuration_names_is_not_forgotten() -> None:
     world.manager.change(kinds.MULTIKUEUE_CONFIGS, ObjectKey("", "mk"), {"spec": {"clusters": ["w1"]}})
     await clusters.reconcile("w1")
     assert "w1" in world.store.workers
+
+
+async def test_workers_that_nobody_can_ask_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multikueue.controllers.clusters.LOOK_AROUND", timedelta(milliseconds=1))
+    world = table()
+    clusters = await taken_away(world)
+    before = world.store.worker("w1").in_vain
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(clusters._look_around)
+        with anyio.fail_after(5):
+            while world.store.worker("w1").in_vain != world.time:  # noqa: ASYNC110  # nobody tells when
+                await anyio.sleep(0.001)
+        tasks.cancel_scope.cancel()
+    assert before != world.time

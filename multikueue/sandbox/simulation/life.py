@@ -100,6 +100,7 @@ async def _live(plan: Plan, outcome: Outcome) -> None:
             outcome.settled = anyio.current_time()
             outcome.breach = laws.breaches[0] if laws.breaches else None
             outcome.digest, outcome.writes = witness.digest.hexdigest(), witness.writes
+            stage.thaw()
             tasks.cancel_scope.cancel()
 
 

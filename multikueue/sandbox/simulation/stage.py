@@ -65,6 +65,11 @@ class Stage:
             self._down.pop(replica.name, None)
             self._revive(replica.name)
 
+    def thaw(self) -> None:
+        """Nobody is frozen any more: who is can neither go on nor end."""
+        for replica in tuple(self._frozen):
+            self._go_on(replica)
+
     def _submit(self, job: JobPlan) -> None:
         self.tell(job.tell())
         self.deeds.submit(job)

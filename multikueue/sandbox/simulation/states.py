@@ -17,7 +17,7 @@ from multikueue.sandbox.simulation import plan as plans
 from multikueue.sandbox.simulation import seen
 from multikueue.sandbox.simulation.deeds import Deeds
 from multikueue.sandbox.simulation.plan import Plan
-from multikueue.sandbox.time import EPOCH
+from multikueue.sandbox.time import EPOCH, the_loop
 from multikueue.sandbox.wire import Object
 from multikueue.sandbox.world import MANAGER, NAMESPACE, World
 
@@ -49,7 +49,8 @@ class States:
 
     def look(self, now: float) -> None:
         """Judge what is there. To be called every few seconds."""
-        acting = any(manager.acts for manager in self.world.managers.values())
+        loop = the_loop()
+        acting = any(each.acts and not loop.is_stopped(each.name) for each in self.world.managers.values())
         self._acting_since = (self._acting_since if self._acting_since is not None else now) if acting else None
         workloads = self.world.manager.all(kinds.WORKLOADS)
         self._remember_ready(workloads, now)

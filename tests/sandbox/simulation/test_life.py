@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from multikueue.sandbox.simulation.campaign import campaign, one, told
 from multikueue.sandbox.simulation.life import live
-from multikueue.sandbox.simulation.plan import Crash, JobPlan, Plan
+from multikueue.sandbox.simulation.plan import Crash, Freeze, JobPlan, Plan
+from multikueue.sandbox.simulation.states import States
 from multikueue.sandbox.simulation.story import story
 
 CALM = Plan(seed=1, jobs=(JobPlan(name="a"), JobPlan(name="b", at=2.0, fails=True)))
@@ -25,6 +28,13 @@ def test_the_story_of_a_life_tells_what_was_planned_and_what_happened() -> None:
     assert any("manager-0 dies, for 2 s" in line for line in lines)
     assert lines.index("Planned:") < lines.index("What happened, by the seconds of the world:")
     assert lines[-1].startswith("No law was broken.")
+
+
+def test_a_life_ends_though_a_manager_is_frozen_when_a_law_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(States, "look", lambda self, at: self.broken("late", at, "it is late") if at > 3 else None)
+    outcome = live(replace(CALM, events=(Freeze(at=2.0, lasts=30.0, replica="manager-0"),)))
+    assert outcome.breach is not None
+    assert outcome.breach.law == "late"
 
 
 @pytest.mark.parametrize("seed", [3, 17, 40])
