@@ -284,24 +284,24 @@ class Deeds:
 
     @do.register
     def _forget_cluster(self, event: plans.ForgetCluster) -> Undo:
-        trouble = self._trouble(EVERYBODY, event.worker)
         self.world.manager.delete(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", event.worker))
+        trouble = self._trouble(EVERYBODY, event.worker)
 
         def undo() -> None:
-            self.world.manager.create(kinds.MULTIKUEUE_CLUSTERS, objects.multikueue_cluster(event.worker))
             self._past(trouble)
+            self.world.manager.create(kinds.MULTIKUEUE_CLUSTERS, objects.multikueue_cluster(event.worker))
 
         return undo
 
     @do.register
     def _lose_secret(self, event: plans.LoseSecret) -> Undo:
-        trouble = self._trouble(EVERYBODY, event.worker)
         key = ObjectKey(self.plan.layout.secrets, objects.secret_name(event.worker))
         self.world.manager.delete(kinds.SECRETS, key)
+        trouble = self._trouble(EVERYBODY, event.worker)
 
         def undo() -> None:
-            self.world.trust(event.worker, self._tokens.get(event.worker, token(event.worker)))
             self._past(trouble)
+            self.world.trust(event.worker, self._tokens.get(event.worker, token(event.worker)))
 
         return undo
 

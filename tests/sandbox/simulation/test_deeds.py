@@ -230,6 +230,21 @@ def test_what_cannot_be_done_is_refused_or_does_nothing() -> None:
     staged(body)
 
 
+@pytest.mark.parametrize(
+    "lost", [plans.ForgetCluster(worker="w1"), plans.LoseSecret(worker="w1")], ids=lambda event: type(event).__name__
+)
+def test_what_is_lost_twice_is_no_trouble_once_it_is_back(lost: Event) -> None:
+    async def body(scene: Scene) -> None:
+        undo = scene.happen(lost)
+        with pytest.raises(Refused, match="not found"):
+            scene.happen(lost)
+        assert undo is not None
+        undo()
+        assert all(trouble.end is not None for trouble in scene.deeds.troubles.all)
+
+    staged(body)
+
+
 def test_an_outage_goes_before_a_break_and_leaves_it_when_it_is_over() -> None:
     async def body(scene: Scene) -> None:
         link = scene.world.network.link("manager-0", "w1")
