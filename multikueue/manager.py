@@ -24,6 +24,7 @@ import structlog
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
 from multikueue import telemetry
+from multikueue.api import quantity
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.admission import Admission
 from multikueue.controllers.events import Recorder, tell_unreadable
@@ -41,11 +42,13 @@ from multikueue.kube.client import Client
 from multikueue.kube.credentials import Credentials, from_environment
 from multikueue.kube.reflector import Reflector
 from multikueue.kube.session import USER_AGENT, Transport, open_session
+from multikueue.quota.amounts import Accounting, Transformation
 from multikueue.quota.engine import Engine
+from multikueue.quota.fair import FairSharing
 from multikueue.roles import Deployment, compose
 from multikueue.runtime import Backoff, Clock, Mandate, SystemClock, WorkQueue, first
 from multikueue.runtime.clock import boot_time
-from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, STANDALONE, InForce, Loaded, Settings
+from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, STANDALONE, InForce, Loaded, Quota, Settings
 from multikueue.store.store import Store, Touched
 from multikueue.telemetry.metrics import KUEUE, KUEUES_MULTIKUEUE, Metrics
 from multikueue.web.server import Render, Server
@@ -83,6 +86,9 @@ class Touch:
         self.queues.cluster_queues.add_after(cluster_queue, STATUS_DELAY)
         if local_queue is not None:
             self.queues.local_queues.add_after(local_queue, STATUS_DELAY)
+
+    def cohort(self, name: str) -> None:
+        self.queues.cohorts.add_after(name, STATUS_DELAY)
 
     def check(self, name: str) -> None:
         self.queues.checks.add(name)
@@ -165,7 +171,11 @@ class Manager:
         dispatch = self.settings.dispatch
         retries = Backoff(first=dispatch.retry_first, cap=dispatch.retry_cap)
         queues = Queues(workloads=WorkQueue(retries=retries), jobs=WorkQueue(retries=retries))
-        engine = Engine(exclude_resource_prefixes=self.settings.quota.exclude_resource_prefixes)
+        quota = self.settings.quota
+        engine = Engine(
+            accounting=_accounting(quota),
+            fair_sharing=FairSharing(quota.preemption_strategies) if quota.fair_sharing else None,
+        )
         namespace = self.settings.cluster.namespace
         store = Store(engine, Bystander(queues.clusters), self.clock.now, namespace=namespace)
         return World(
@@ -415,6 +425,19 @@ async def _leadership(
             clock=surroundings.clock,
             boot=surroundings.boot,
         )
+
+
+def _accounting(quota: Quota) -> Accounting:
+    rules = (
+        Transformation(
+            input=each.input,
+            outputs={name: quantity.parse(text) for name, text in each.outputs.items()},
+            replaces=each.strategy == "Replace",
+            multiply_by=each.multiply_by,
+        )
+        for each in quota.transformations
+    )
+    return Accounting(excluded=quota.exclude_resource_prefixes, transformations=tuple(rules))
 
 
 def _user_agent(leadership: Leadership) -> str:

@@ -101,6 +101,8 @@ def standalone(world: World, settings: Settings, admission: Admission) -> Deploy
     return Deployment(
         watches=(
             Watch(kinds.NAMESPACES, store.namespaces),
+            Watch(kinds.LIMIT_RANGES, store.limit_ranges),
+            Watch(kinds.RUNTIME_CLASSES, store.runtime_classes),
             Watch(kinds.RESOURCE_FLAVORS, store.flavors),
             Watch(kinds.COHORTS, store.cohorts),
             Watch(kinds.WORKLOAD_PRIORITY_CLASSES, store.priority_classes),
@@ -120,6 +122,7 @@ def standalone(world: World, settings: Settings, admission: Admission) -> Deploy
             Loop("checks", queues.checks, Checks(world).reconcile),
             Loop("cluster queues", queues.cluster_queues, statuses.reconcile_cluster_queue, workers=2),
             Loop("local queues", queues.local_queues, statuses.reconcile_local_queue, workers=4),
+            Loop("cohorts", queues.cohorts, statuses.reconcile_cohort),
         ),
         tasks=(lambda: admission.run(world), lambda: _sweep(world)),
     )

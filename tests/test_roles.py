@@ -18,7 +18,8 @@ pytestmark = pytest.mark.anyio
 
 FLEET = {"multikueueclusters", "multikueueconfigs", "admissionchecks"}
 QUEUES = {"clusterqueues", "localqueues"}
-QUOTA = {"namespaces", "resourceflavors", "cohorts", "workloadpriorityclasses", "priorityclasses"}
+CLASSES = {"workloadpriorityclasses", "priorityclasses", "runtimeclasses"}
+QUOTA = {"namespaces", "limitranges", "resourceflavors", "cohorts"} | CLASSES
 EVERYBODY = FLEET | QUEUES | {"workloads"}
 
 
@@ -42,7 +43,9 @@ async def test_what_is_watched(roles: frozenset[Role], watched: set[str]) -> Non
     ("roles", "loops"),
     [
         pytest.param(
-            STANDALONE, {"jobs", "workloads", "checks", "cluster queues", "local queues"}, id="standalone: everything"
+            STANDALONE,
+            {"jobs", "workloads", "checks", "cluster queues", "local queues", "cohorts"},
+            id="standalone: everything",
         ),
         pytest.param(BESIDE_KUEUE, {"jobs", "workloads", "checks"}, id="beside Kueue: no statuses of queues"),
         pytest.param(EXTERNAL_DISPATCHER, {"workloads"}, id="external dispatcher: workloads alone"),

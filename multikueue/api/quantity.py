@@ -44,10 +44,10 @@ def amount(resource: str, nanos: int) -> int:
 
 
 def render(resource: str, value: int) -> str:
-    """An `amount` as the canonical text that Kueue writes for that resource."""
+    """An `amount` as the canonical text that Kueue's objects have for that resource."""
     if resource == "cpu":
         return _render_milli(value)
-    if resource in _BINARY_RESOURCES or resource.startswith("hugepages-"):
+    if value % 1024 == 0 and (resource in _BINARY_RESOURCES or resource.startswith("hugepages-")):
         return _render_scaled(value, 1024, ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))
     return _render_scaled(value, 1000, ("", "k", "M", "G", "T", "P", "E"))
 

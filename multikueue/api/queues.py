@@ -90,8 +90,14 @@ class FlavorUsage(Value):
     resources: tuple[ResourceUsage, ...] = ()
 
 
+class FairSharingStatus(Value):
+    """The API demands the share, 0 too."""
+
+    weighted_share: int
+
+
 class QueueStatus(Value):
-    """The part of the status that ClusterQueue and LocalQueue have in common."""
+    """The part of the status that ClusterQueue and LocalQueue have in common; `fair_sharing` is the ClusterQueue's."""
 
     conditions: tuple[Condition, ...] = ()
     flavors_reservation: tuple[FlavorUsage, ...] = ()
@@ -99,6 +105,7 @@ class QueueStatus(Value):
     pending_workloads: int = 0
     reserving_workloads: int = 0
     admitted_workloads: int = 0
+    fair_sharing: FairSharingStatus | None = None
 
 
 class ClusterQueue(Object):
@@ -123,8 +130,13 @@ class CohortSpec(Value):
     fair_sharing: FairSharing | None = None
 
 
+class CohortStatus(Value):
+    fair_sharing: FairSharingStatus | None = None
+
+
 class Cohort(Object):
     spec: CohortSpec = CohortSpec()
+    status: CohortStatus = CohortStatus()
 
 
 class Taint(Value):

@@ -83,10 +83,12 @@ class WorkloadSpec(Value):
 
 
 class PodSetAssignment(Value):
+    """`count`: so many pods were admitted, maybe none; None: whoever wrote it did not say, then all."""
+
     name: str = ""
     flavors: dict[str, str] = {}
     resource_usage: dict[str, str] = {}
-    count: int = 0
+    count: int | None = None
     topology_assignment: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     delayed_topology_request: str = ""
 

@@ -39,7 +39,11 @@ class Admission:
             result = "success" if cycle.reserved else "inadmissible"
             world.metrics.attempts(result).inc()
             world.metrics.attempt_seconds(result).observe(monotonic() - began)
-        for key in (*cycle.reserved, *cycle.pending):
+        for key in cycle.evicted:
+            eviction = world.store.engine.eviction(key)
+            assert eviction is not None, "nobody has seen it yet"
+            world.metrics.preempted(eviction.by, eviction.cause.value).inc()
+        for key in (*cycle.reserved, *cycle.evicted, *cycle.pending):
             world.queues.workloads.add(key)
 
     async def _rest(self, world: World) -> None:

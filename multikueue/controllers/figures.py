@@ -12,6 +12,7 @@ import platform
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from math import nan
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
@@ -21,6 +22,7 @@ from multikueue.api.multikueue import ACTIVE
 from multikueue.api.queues import ClusterQueue, LocalQueue
 from multikueue.controllers.world import Queues
 from multikueue.dispatch.group import Reach
+from multikueue.quota.shares import Share
 from multikueue.quota.tree import FlavorResource, quotas
 from multikueue.quota.usage import Tally
 from multikueue.runtime import WorkQueue
@@ -49,6 +51,7 @@ class Figures:
         families = [*self._workers(), *self._work(), _build()]
         if self.quota:
             families += self._cluster_queues()
+            families += self._shares()
             if self.local_queues:
                 families += self._local_queues()
         return tuple(families)
@@ -103,6 +106,7 @@ class Figures:
         yield "clusters", queues.clusters
         yield "cluster queues", queues.cluster_queues
         yield "local queues", queues.local_queues
+        yield "cohorts", queues.cohorts
         for cluster, queue in queues.outboxes.items():
             yield outbox_of(cluster), queue
 
@@ -132,6 +136,19 @@ class Figures:
         yield from (pending, finished, reserving, admitted, status)
         if self.resources:
             yield from self._resources()
+
+    def _shares(self) -> Families:
+        """Only where sharing is fair there are any."""
+        engine = self.store.engine
+        queues = _gauge("cluster_queue_weighted_share", "Weighted share; NaN without bound", "cluster_queue", "cohort")
+        cohorts = _gauge("cohort_weighted_share", "Weighted share; NaN without bound", "cohort")
+        for queue in self.store.cluster_queues:
+            if (share := engine.queue_share(queue.metadata.name)) is not None:
+                queues.add_metric((queue.metadata.name, queue.spec.cohort_name), _precise(share))
+        for cohort in self.store.cohorts:
+            if (share := engine.cohort_share(cohort.metadata.name)) is not None:
+                cohorts.add_metric((cohort.metadata.name,), _precise(share))
+        yield from (family for family in (queues, cohorts) if family.samples)
 
     def _finished_by_cluster_queue(self) -> Counter[str]:
         found: Counter[str] = Counter()
@@ -210,6 +227,10 @@ class Figures:
             for family, amounts in zip(families, (tally.reservation, tally.usage), strict=True):
                 where = (queue.metadata.name, queue.metadata.namespace, *fr)
                 family.add_metric(where, _amount(fr, amounts.get(fr, 0)))
+
+
+def _precise(share: Share) -> float:
+    return nan if share.unbounded else share.value
 
 
 def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:

@@ -1,10 +1,10 @@
-"""The statuses of ClusterQueues and LocalQueues. Changes are collected for a second, so a burst costs a write or two."""
+"""The statuses of queues and Cohorts. Changes are collected for a second, so a burst costs a write or two."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES
+from multikueue.api.kinds import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES
 from multikueue.api.meta import ObjectKey
 from multikueue.api.render import difference, status_patch
 from multikueue.controllers.world import World
@@ -28,6 +28,21 @@ class Queues:
             body = status_patch(queue, patch)
             answer = await self.world.manager.merge_patch(CLUSTER_QUEUES, queue.key, body, subresource="status")
             store.cluster_queues.upsert(answer)
+        for cohort in store.engine.cohorts_above(name):
+            self.world.queues.cohorts.add(cohort)
+        return DONE
+
+    async def reconcile_cohort(self, name: str) -> Result:
+        """Only where sharing is fair there is anything to tell."""
+        store = self.world.store
+        cohort = store.cohorts.get(ObjectKey("", name))
+        if cohort is None:
+            return DONE
+        patch = difference(cohort.status, store.engine.cohort_status(name))
+        if patch:
+            body = status_patch(cohort, patch)
+            answer = await self.world.manager.merge_patch(COHORTS, cohort.key, body, subresource="status")
+            store.cohorts.upsert(answer)
         return DONE
 
     async def reconcile_local_queue(self, key: ObjectKey) -> Result:

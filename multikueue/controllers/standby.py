@@ -31,6 +31,9 @@ class Bystander:
     def queue(self, cluster_queue: str, local_queue: ObjectKey | None) -> None:
         pass
 
+    def cohort(self, name: str) -> None:
+        pass
+
     def check(self, name: str) -> None:
         pass
 
@@ -57,4 +60,6 @@ def look_at_all(store: Store, touched: Touched) -> None:
         touched.queue(cluster_queue.metadata.name, None)
     for local_queue in store.local_queues:
         touched.queue(local_queue.spec.cluster_queue, local_queue.key)
+    for cohort in store.cohorts:
+        touched.cohort(cohort.metadata.name)
     touched.admission()

@@ -12,6 +12,7 @@ from datetime import timedelta
 
 import msgspec
 
+from multikueue.api import kinds
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import Workload, WorkloadStatus, workload_spec
@@ -52,6 +53,7 @@ class Workloads:
         _tell(self.world, local, (*step.events, *decision.events))
         _send(self.world, key, decision)
         await self._release(local)
+        await self._follow_class(local)
         return Result(again_after=_sooner(step.again_after, decision.again_after))
 
     def _step(self, local: Workload, group: Group) -> lifecycle.Step:
@@ -65,6 +67,7 @@ class Workloads:
         facts = lifecycle.Facts(
             now=now,
             reservation=reservation,
+            preemption=store.engine.eviction(local.key),
             verdict=store.engine.verdict(local.key),
             required_checks=store.engine.required_checks(admission.cluster_queue if admission else name, flavors),
             local_queue=local_queue,
@@ -102,6 +105,19 @@ class Workloads:
         leaving = job is None or job.metadata.deletion_timestamp is not None
         if local.metadata.deletion_timestamp is not None and leaving and not self._left_somewhere(local):
             await release(self.world, local.key)
+
+    async def _follow_class(self, local: Workload) -> None:
+        """A workload that no job of ours owns has the value of its class; for others their job's reconcile sees to it."""
+        store, spec = self.world.store, workload_spec(local)
+        ref = spec.priority_class_ref
+        if ref is None or ref.kind != kinds.WORKLOAD_PRIORITY_CLASSES.kind:
+            return
+        if store.owner(local) is not None or local.metadata.deletion_timestamp is not None:
+            return
+        found = store.priority_classes.get(ObjectKey("", ref.name))
+        if found is not None and found.value != spec.priority:
+            body = {"spec": {"priority": found.value}}
+            store.workloads.upsert(await self.world.manager.merge_patch(WORKLOADS, local.key, body))
 
     def _left_somewhere(self, local: Workload) -> bool:
         remotes = self.world.group(local.key, local).remotes

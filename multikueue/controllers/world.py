@@ -31,11 +31,13 @@ class Queues:
     clusters: WorkQueue[Name] = field(default_factory=WorkQueue)
     cluster_queues: WorkQueue[Name] = field(default_factory=WorkQueue)
     local_queues: WorkQueue[ObjectKey] = field(default_factory=WorkQueue)
+    cohorts: WorkQueue[Name] = field(default_factory=WorkQueue)
     outboxes: dict[Name, WorkQueue[ObjectKey]] = field(default_factory=dict)
 
     def all(self) -> tuple[WorkQueue[ObjectKey] | WorkQueue[Name], ...]:
-        fixed = (self.workloads, self.jobs, self.checks, self.clusters, self.cluster_queues, self.local_queues)
-        return (*fixed, *self.outboxes.values())
+        fixed = (self.workloads, self.jobs, self.checks, self.clusters)
+        statuses = (self.cluster_queues, self.local_queues, self.cohorts)
+        return (*fixed, *statuses, *self.outboxes.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

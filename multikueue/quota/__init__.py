@@ -1,7 +1,8 @@
 """The queue and quota engine: who may use how much of what, and who comes next. Kueue's scheduler, pure.
 
-Here belong the quota tree, the queues of waiting workloads, the choice of flavors, the scheduling cycle, the rules of
-a workload's life (reserve, admit, evict, release, requeue) and the figures in the queues' status. Not here: writing any
+Here belong the quota tree, the queues of waiting workloads, the choice of flavors, the scheduling cycle and whom it
+evicts for whom, fair shares, the rules of a workload's life (reserve, admit, evict, release, requeue) and the figures in
+the queues' status. Not here: writing any
 of it (controllers), dispatch to workers, and jobs. Controllers feed `Engine` with what they see and call `cycle`;
 `lifecycle` turns the outcome into one new status per workload. Time is always an argument.
 """

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import msgspec
 
@@ -41,6 +43,7 @@ class PodSpec(Value):
     init_containers: tuple[Container, ...] = ()
     resources: Resources | None = None
     overhead: Quantities = {}
+    runtime_class_name: str = ""
     node_selector: dict[str, str] = {}
     affinity: Affinity = Affinity()
     tolerations: tuple[Toleration, ...] = ()
@@ -80,26 +83,114 @@ class Demand:
     problem: str = ""
 
 
-def demand(spec: WorkloadSpec, reclaimed: Iterable[ReclaimablePod] = (), excluded: tuple[str, ...] = ()) -> Demand:
-    """The demand of a pending workload; resources whose name starts with one of `excluded` are left out.
+class PodRules(Protocol):
+    """What pods get and have to obey where they are created."""
+
+    def completed(self, pod: PodSpec) -> PodSpec: ...
+
+    def violations(self, pod: PodSpec, path: str) -> Iterable[str]: ...
+
+
+class _NoRules:
+    def completed(self, pod: PodSpec) -> PodSpec:
+        return pod
+
+    def violations(self, _pod: PodSpec, _path: str) -> Iterable[str]:
+        return ()
+
+
+_NO_RULES = _NoRules()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transformation:
+    """Each whole unit of the `input`, times those of another resource if that is requested, asks for so much of others.
+
+    `outputs` are nano-units by resource; unless it `replaces` the input, that counts too.
+    """
+
+    input: str
+    outputs: Mapping[str, int]
+    replaces: bool = False
+    multiply_by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accounting:
+    """How requests of pods are counted: resources whose name starts with one of `excluded` are not, others by way of
+    `transformations`."""
+
+    excluded: tuple[str, ...] = ()
+    transformations: tuple[Transformation, ...] = ()
+
+    def counted(self, nanos: Nanos) -> Nanos:
+        """What one pod's requests count as."""
+        left = {name: amount for name, amount in nanos.items() if not name.startswith(self.excluded)}
+        by_input = {each.input: each for each in self.transformations if each.input in left}
+        counted: Nanos = {}
+        for name, amount in left.items():
+            rule = by_input.get(name)
+            if rule is None:
+                _add(counted, {name: amount})
+                continue
+            amount *= _whole_units(left[rule.multiply_by]) if rule.multiply_by in left else 1
+            _add(counted, {output: factor * _whole_units(amount) for output, factor in rule.outputs.items()})
+            if not rule.replaces:
+                _add(counted, {name: amount})
+        return counted
+
+
+def _whole_units(nanos: int) -> int:
+    return -(-nanos // quantity.NANO)
+
+
+AS_IT_IS = Accounting()
+
+
+def demand(
+    spec: WorkloadSpec,
+    reclaimed: Iterable[ReclaimablePod] = (),
+    *,
+    accounting: Accounting = AS_IT_IS,
+    rules: PodRules = _NO_RULES,
+) -> Demand:
+    """The demand of a pending workload.
 
     A template that cannot be read is a `problem`, not an error: one bad workload must not stop the others.
     """
     gone = {pods.name: pods.count for pods in reclaimed}
     problems: list[str] = []
+    violations: list[str] = []
     pod_sets: list[PodSetDemand] = []
     for index, pod_set in enumerate(spec.pod_sets):
+        path = f"spec.podSets[{index}].template"
         try:
-            pod = decoder(PodTemplate)(pod_set.template).spec
-            problems += _above_limits(pod, f"spec.podSets[{index}].template")
-            pod_sets.append(_pod_set_demand(pod_set, pod, gone=gone.get(pod_set.name, 0), excluded=excluded))
+            pod = rules.completed(decoder(PodTemplate)(pod_set.template).spec)
+            problems += _above_limits(pod, path)
+            violations += rules.violations(pod, path)
+            pod_sets.append(_pod_set_demand(pod_set, pod, gone=gone.get(pod_set.name, 0), accounting=accounting))
         except (InvalidObject, msgspec.MsgspecError) as error:
-            problems.append(f"spec.podSets[{index}].template: {error}")
-    problem = f"resources validation failed: {', '.join(problems)}" if problems else ""
-    return Demand(tuple(pod_sets), problem)
+            problems.append(f"{path}: {error}")
+    return Demand(tuple(pod_sets), _problem(problems, violations))
 
 
-def _pod_set_demand(pod_set: PodSet, pod: PodSpec, *, gone: int, excluded: tuple[str, ...]) -> PodSetDemand:
+def _problem(problems: list[str], violations: list[str]) -> str:
+    """In Kueue's words, which checks the one before it looks at the other."""
+    if problems:
+        return f"resources validation failed: {_together(problems)}"
+    return f"resources didn't satisfy LimitRange constraints: {_together(violations)}" if violations else ""
+
+
+def _together(findings: list[str]) -> str:
+    return findings[0] if len(findings) == 1 else f"[{', '.join(findings)}]"
+
+
+def invalid(path: str, resources: Iterable[str], message: str) -> str:
+    """A finding about resources as Kubernetes words it."""
+    return f"{path}: Invalid value: {json.dumps(sorted(resources), separators=(',', ':'))}: {message}"
+
+
+def _pod_set_demand(pod_set: PodSet, pod: PodSpec, *, gone: int, accounting: Accounting) -> PodSetDemand:
     count = max(0, pod_set.count - gone)
     topology = (
         decoder(TopologyRequest)(pod_set.topology_request) if bytes(pod_set.topology_request) != b"null" else None
@@ -109,8 +200,7 @@ def _pod_set_demand(pod_set: PodSet, pod: PodSpec, *, gone: int, excluded: tuple
         count=count,
         requests={
             name: quantity.amount(name, nanos) * count
-            for name, nanos in sorted(pod_requests(pod).items())
-            if not name.startswith(excluded)
+            for name, nanos in sorted(accounting.counted(pod_requests(pod)).items())
         },
         group=topology.pod_set_group_name if topology else "",
         nodes=node_rules(pod.node_selector, pod.affinity.node_affinity, pod.tolerations),
@@ -177,12 +267,11 @@ def _above_limits(pod: PodSpec, path: str) -> Iterator[str]:
             limits = container.resources.limits
             above = [
                 name
-                for name, text in sorted(container.resources.requests.items())
+                for name, text in container.resources.requests.items()
                 if name in limits and quantity.parse(text) > quantity.parse(limits[name])
             ]
             if above:
-                where = f"{path}.spec.{kind}[{index}].resources.requests"
-                yield f"{where}: {', '.join(above)}: requests must not exceed its limits"
+                yield invalid(f"{path}.spec.{kind}[{index}]", above, "requests must not exceed its limits")
 
 
 def scaled(total: int, *, of: int, to: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from heapq import heappop, heappush
@@ -65,6 +65,8 @@ class Backlog:
     def _line_up(self, local_queue: ObjectKey, now: datetime) -> None:
         for waiting in self._members.get(local_queue, {}).values():
             self._push(waiting, now)
+            if waiting.was_stopped and (line := self._lines.get(self._routes[local_queue])):
+                line.unpark(waiting.key)
 
     # --- workloads ---
 
@@ -164,6 +166,10 @@ class Backlog:
     def lines(self) -> Mapping[str, PendingQueue]:
         """The line of each ClusterQueue."""
         return self._lines
+
+    def __iter__(self) -> Iterator[Waiting]:
+        """Everybody who waits, wherever."""
+        return iter(self._waiting.values())
 
     def members(self, local_queue: ObjectKey) -> int:
         """How many workloads wait in a LocalQueue."""

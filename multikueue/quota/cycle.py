@@ -6,17 +6,21 @@ other flavors. The cycle changes usage for its own arithmetic and rolls it back:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
+from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import Admission, PodSetRequest
-from multikueue.quota.amounts import resource_requests
-from multikueue.quota.flavors import Assignment, Grade, Mode, assign
-from multikueue.quota.ordering import EntryRank, entry_rank
+from multikueue.quota.amounts import Demand, resource_requests
+from multikueue.quota.candidates import Eviction, Target, eviction
+from multikueue.quota.flavors import Assignment, Mode, assign
+from multikueue.quota.ordering import EntryRank, Rank, entry_rank
+from multikueue.quota.partial import largest, reduced, reduction
 from multikueue.quota.pending import Reason, Waiting
-from multikueue.quota.preemption import find_targets
+from multikueue.quota.preemption import NO_PREEMPTION, Preemption, Searches
 from multikueue.quota.snapshot import QueueSnapshot
-from multikueue.quota.tree import Amounts, FlavorResource, Node, UndoLog, subtree_that_fits
+from multikueue.quota.tournament import tournament
+from multikueue.quota.tree import Amounts, FlavorResource, Node, UndoLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,69 +45,132 @@ class Reserve:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The head goes back to its queue."""
+    """The head goes back to its queue. `evictions` are new: they make room for it, once they are carried out.
+
+    `lost`: it would have had others evicted, had it not lost to another head.
+    """
 
     head: Head
     reason: Reason
     message: str
     resource_requests: tuple[PodSetRequest, ...]
+    evictions: tuple[Eviction, ...] = ()
+    lost: bool = False
 
 
 Decision = Reserve | Refuse
 
 
-def run(heads: Iterable[Head]) -> list[Decision]:
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A head that was judged: its flavors, and who would have to go. A contender of the tournament."""
+
+    head: Head
+    assignment: Assignment
+    targets: tuple[Target, ...] = ()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it fits, or will once its targets have gone."""
+        return self.assignment.mode is Mode.FIT or bool(self.targets)
+
+    @property
+    def node(self) -> Node:
+        return self.head.queue.node
+
+    @property
+    def usage(self) -> Amounts:
+        return self.assignment.usage
+
+    @property
+    def borrowing(self) -> int:
+        return self.assignment.borrowing
+
+    @property
+    def rank(self) -> Rank:
+        return self.head.waiting.rank
+
+
+def run(heads: Iterable[Head], preemption: Preemption = NO_PREEMPTION) -> list[Decision]:
     """Decide about all heads of a cycle; one decision each, in the order they were taken."""
     decisions: list[Decision] = []
-    entries: list[tuple[Head, Assignment]] = []
+    entries: list[_Entry] = []
     for head in heads:
         if head.problem:
             decisions.append(_refuse(head, head.problem, reason=head.reason))
         else:
-            entries.append((head, _nominate(head)))
-    log = UndoLog()
-    decisions += [_process(head, assignment, log) for head, assignment in sorted(entries, key=_entry_rank)]
-    log.roll_back()
+            entries.append(_nominate(head, preemption))
+    round_ = _Round()
+    fair = preemption.fair is not None
+    in_order: Iterator[_Entry] = tournament(entries) if fair else iter(sorted(entries, key=_entry_rank))
+    decisions += [round_.process(entry) for entry in in_order]
+    round_.log.roll_back()
     return decisions
 
 
-def _entry_rank(entry: tuple[Head, Assignment]) -> EntryRank:
-    head, assignment = entry
-    return entry_rank(borrowing=assignment.borrowing, rank=head.waiting.rank, queue=head.queue.name)
+def _entry_rank(entry: _Entry) -> EntryRank:
+    return entry_rank(borrowing=entry.borrowing, rank=entry.rank, queue=entry.head.queue.name)
 
 
-def _nominate(head: Head) -> Assignment:
-    def oracle(fr: FlavorResource, amount: int) -> Grade:
-        node = head.queue.node
-        borrowing, _ = subtree_that_fits(node.cell(fr), amount)
-        targets = find_targets(head.waiting, node, {fr: amount})
-        return Grade(Mode.PREEMPT if targets else Mode.NO_CANDIDATES, borrowing)
+def _nominate(head: Head, preemption: Preemption) -> _Entry:
+    """The judgement on a head: on all its pods, else on as many as there is room for, if it makes do with fewer."""
+    searches = Searches(head.waiting, head.queue, preemption)
 
-    return assign(
-        head.waiting.demand,
-        head.queue,
-        oracle=oracle,
-        generation=head.generation,
-        progress=head.waiting.progress,
+    def judge(counts: tuple[int, ...]) -> _Entry | None:
+        entry = _judged(head, reduced(head.waiting.demand, counts), searches)
+        return entry if entry.has_room else None
+
+    whole = _judged(head, head.waiting.demand, searches)
+    if whole.has_room:
+        return whole
+    return largest(reduction(head.waiting.spec.pod_sets), judge) or whole
+
+
+def _judged(head: Head, demand: Demand, searches: Searches) -> _Entry:
+    assignment = assign(
+        demand, head.queue, oracle=searches.oracle, generation=head.generation, progress=head.waiting.progress
     )
+    if assignment.mode in (Mode.NO_FIT, Mode.FIT):
+        return _Entry(head, assignment)
+    return _Entry(head, assignment, searches.targets(assignment.short, assignment.usage))
 
 
-def _process(head: Head, assignment: Assignment, log: UndoLog) -> Decision:
-    node = head.queue.node
-    if assignment.mode is Mode.NO_FIT:
-        head.waiting.progress = None
-        return _refuse(head, assignment.message())
-    if assignment.mode is not Mode.FIT:
-        head.waiting.progress = assignment.progress()
-        if head.queue.spec.preemption.reclaim_within_cohort != "Any":
-            node.add(_blocked(node, assignment), log)
-        return _refuse(head, assignment.message())
-    head.waiting.progress = None
-    if any(amount > node.available(fr) for fr, amount in assignment.usage.items()):
-        message = "Workload no longer fits after processing another workload"
-        return _refuse(head, message, reason=Reason.FAILED_AFTER_NOMINATION)
-    node.add(assignment.usage, log)
-    return Reserve(head, assignment.admission(head.queue.name), assignment.usage)
+@dataclass(slots=True)
+class _Round:
+    """What was given and taken so far in this cycle. Those who are to go still count as users for later heads: they
+    are left out only when it is looked whether a head fits."""
+
+    log: UndoLog = field(default_factory=UndoLog)
+    leaving: dict[ObjectKey, Target] = field(default_factory=dict)
+
+    def process(self, entry: _Entry) -> Decision:
+        head, assignment, waiting = entry.head, entry.assignment, entry.head.waiting
+        waiting.progress = None
+        if assignment.mode is Mode.NO_FIT:
+            waiting.progress = assignment.progress()  # other flavors for the pod sets before the one that got none
+            return _refuse(head, assignment.message())
+        if assignment.mode is not Mode.FIT and not entry.targets:
+            waiting.progress = assignment.progress()
+            if head.queue.spec.preemption.reclaim_within_cohort != "Any":
+                entry.node.add(_blocked(entry.node, assignment), self.log)
+            return _refuse(head, assignment.message())
+        if any(target.holding.key in self.leaving for target in entry.targets):
+            return _lose(entry, "Workload has overlapping preemption targets with another workload")
+        if not self._fits(entry):
+            return _lose(entry, "Workload no longer fits after processing another workload")
+        self.leaving |= {target.holding.key: target for target in entry.targets}
+        entry.node.add(entry.usage, self.log)
+        if entry.targets:
+            return _preempt(entry)
+        return Reserve(head, assignment.admission(head.queue.name), assignment.usage)
+
+    def _fits(self, entry: _Entry) -> bool:
+        mark = self.log.mark()
+        for target in (*self.leaving.values(), *entry.targets):
+            target.leave(self.log)
+        fits = all(amount <= entry.node.available(fr) for fr, amount in entry.usage.items())
+        self.log.roll_back(mark)
+        return fits
 
 
 def _blocked(node: Node, assignment: Assignment) -> Amounts:
@@ -121,6 +188,28 @@ def _blocked(node: Node, assignment: Assignment) -> Amounts:
     return blocked
 
 
-def _refuse(head: Head, message: str, *, reason: Reason = Reason.GENERIC) -> Refuse:
+def _preempt(entry: _Entry) -> Refuse:
+    """The head waits until its victims have gone. Who goes already is not told again."""
+    evictions = tuple(
+        eviction(target, entry.head.waiting.workload, entry.node)
+        for target in entry.targets
+        if not target.holding.evicted
+    )
+    message = f"{entry.assignment.message()}. Pending the preemption of {len(entry.targets)} workload(s)"
+    return _refuse(entry.head, message, reason=Reason.PENDING_PREEMPTION, evictions=evictions)
+
+
+def _lose(entry: _Entry, message: str) -> Refuse:
+    return _refuse(entry.head, message, reason=Reason.FAILED_AFTER_NOMINATION, lost=bool(entry.targets))
+
+
+def _refuse(
+    head: Head,
+    message: str,
+    *,
+    reason: Reason = Reason.GENERIC,
+    evictions: tuple[Eviction, ...] = (),
+    lost: bool = False,
+) -> Refuse:
     requests = resource_requests(head.waiting.demand.pod_sets, count_pods=head.queue.counts_pods)
-    return Refuse(head, reason, message, requests)
+    return Refuse(head, reason, message, requests, evictions, lost)

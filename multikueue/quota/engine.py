@@ -7,18 +7,27 @@ asked to do I/O, and what it assumes it can forget again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import msgspec
 
-from multikueue.api.core import Namespace
+from multikueue.api.core import LimitRange, Namespace, RuntimeClass
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue import AdmissionCheck
-from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, QueueStatus, ResourceFlavor
+from multikueue.api.queues import (
+    ClusterQueue,
+    Cohort,
+    CohortStatus,
+    FairSharingStatus,
+    LocalQueue,
+    QueueStatus,
+    ResourceFlavor,
+)
 from multikueue.api.workload import (
     ADMITTED,
+    EVICTED,
     FINISHED,
     QUOTA_RESERVED,
     Admission,
@@ -28,15 +37,20 @@ from multikueue.api.workload import (
     workload_spec,
 )
 from multikueue.quota import status
-from multikueue.quota.amounts import Demand, demand
+from multikueue.quota.amounts import AS_IT_IS, Accounting, Demand, demand
 from multikueue.quota.backlog import Backlog
+from multikueue.quota.candidates import Eviction
 from multikueue.quota.catalog import Catalog, is_leaving
 from multikueue.quota.cycle import Head, Refuse, Reserve, run
-from multikueue.quota.ordering import queue_rank
+from multikueue.quota.fair import FairSharing
+from multikueue.quota.limits import Surroundings
+from multikueue.quota.ordering import EPOCH, queue_rank, queue_time
 from multikueue.quota.pending import Reason, Waiting
+from multikueue.quota.preemption import Preemption
+from multikueue.quota.shares import NOTHING, Share, share
 from multikueue.quota.snapshot import QueueSnapshot, snapshot
 from multikueue.quota.status import Problem
-from multikueue.quota.tree import Forest, Member, quotas
+from multikueue.quota.tree import Forest, Member, Node, fair_weight, quotas
 from multikueue.quota.usage import Holding, Holdings, Tally, admission_amounts
 
 
@@ -50,14 +64,17 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cycle:
-    """What a cycle did: at how many heads it looked, who got quota, whose verdict is new.
+    """What a cycle did: at how many heads it looked, who got quota, who has to give it up, whose verdict is new.
 
-    Not `productive`: another one would do nothing now.
+    Not `productive`: another one would do nothing now. `skips` counts by ClusterQueue the heads that would have had
+    others evicted, but lost to another head.
     """
 
     reserved: tuple[ObjectKey, ...] = ()
+    evicted: tuple[ObjectKey, ...] = ()
     pending: tuple[ObjectKey, ...] = ()
     heads: int = 0
+    skips: Mapping[str, int] = field(default_factory=dict)
     productive: bool = False
 
 
@@ -68,16 +85,22 @@ class _Assumption:
 
 
 class Engine:
-    """Changed only by its methods. Every `now` is aware and never goes back."""
+    """Changed only by its methods. Every `now` is aware and never goes back.
 
-    def __init__(self, *, exclude_resource_prefixes: tuple[str, ...] = ()) -> None:
-        self._excluded = exclude_resource_prefixes
+    With `fair_sharing` heads are served, and workloads preempted, by dominant resource share.
+    """
+
+    def __init__(self, *, accounting: Accounting = AS_IT_IS, fair_sharing: FairSharing | None = None) -> None:
+        self._accounting = accounting
+        self._preemption = Preemption(self._holders, fair_sharing)
         self._catalog = Catalog()
+        self._surroundings = Surroundings()
         self._specs: dict[ObjectKey, tuple[msgspec.Raw, WorkloadSpec]] = {}
         self._forest = Forest()
         self._backlog = Backlog()
         self._holdings = Holdings()
         self._assumed: dict[ObjectKey, _Assumption] = {}
+        self._evictions: dict[ObjectKey, Eviction] = {}
         self._verdicts: dict[ObjectKey, Verdict] = {}
         self._snapshots: dict[str, QueueSnapshot] = {}
         self._generations: dict[str, int] = {}
@@ -90,7 +113,8 @@ class Engine:
         name = queue.metadata.name
         if not self._catalog.set_queue(queue):
             return
-        self._forest.declare_queue(name, Member(queue.spec.cohort_name, quotas(queue.spec.resource_groups)))
+        weight = fair_weight(queue.spec.fair_sharing)
+        self._forest.declare_queue(name, Member(queue.spec.cohort_name, quotas(queue.spec.resource_groups), weight))
         self._backlog.set_queue(name, strict=queue.spec.queueing_strategy == "StrictFIFO", now=now)
         self._settled.clear()
         self._refresh((name,), now)
@@ -108,7 +132,8 @@ class Engine:
 
     def set_cohort(self, cohort: Cohort, now: datetime) -> None:
         name = cohort.metadata.name
-        member = Member(cohort.spec.parent_name, quotas(cohort.spec.resource_groups))
+        weight = fair_weight(cohort.spec.fair_sharing)
+        member = Member(cohort.spec.parent_name, quotas(cohort.spec.resource_groups), weight)
         if self._forest.declare_cohort(name, member):
             self._settled.clear()
             self._backlog.request_flush(self._forest.root_of_cohort(name), now)
@@ -156,6 +181,24 @@ class Engine:
         self._catalog.remove_namespace(name)
         self._settled.clear()
 
+    def set_limit_range(self, key: ObjectKey, value: LimitRange | None, now: datetime) -> None:
+        """A LimitRange is there, or no more: those who wait in its namespace may ask for something else now."""
+        self._surroundings.set_range(key, value)
+        self._ask_again(now, namespace=key.namespace)
+
+    def set_runtime_class(self, name: str, value: RuntimeClass | None, now: datetime) -> None:
+        """The same for a RuntimeClass, everywhere."""
+        self._surroundings.set_class(name, value)
+        self._ask_again(now)
+
+    def _ask_again(self, now: datetime, *, namespace: str | None = None) -> None:
+        for waiting in tuple(self._backlog):
+            if namespace in (None, waiting.key.namespace):
+                asked = self._new_demand(waiting.workload, waiting.spec)
+                if asked != waiting.demand:
+                    self._leave_line(waiting.key)
+                    self._line_up(Waiting(waiting.workload, waiting.spec, asked, waiting.rank), now)
+
     def _refresh(self, names: Iterable[str], now: datetime) -> None:
         """ClusterQueues, or something they refer to, changed."""
         for name in names:
@@ -186,6 +229,7 @@ class Engine:
     def remove_workload(self, key: ObjectKey, now: datetime) -> None:
         self._specs.pop(key, None)
         self._assumed.pop(key, None)
+        self._evictions.pop(key, None)
         self._leave_line(key)
         self._release(key, now)
 
@@ -203,6 +247,9 @@ class Engine:
         self._assumed.pop(workload.key, None)
         self._leave_line(workload.key)
         counts = {pod_set.name: pod_set.count for pod_set in spec.pod_sets}
+        if workload.has(EVICTED):
+            self._evictions.pop(workload.key, None)
+        reserved = workload.condition(QUOTA_RESERVED)
         new = Holding(
             key=workload.key,
             cluster_queue=admission.cluster_queue,
@@ -210,6 +257,10 @@ class Engine:
             amounts=admission_amounts(admission, counts, workload.status.reclaimable_pods),
             priority=spec.priority,
             admitted=workload.has(ADMITTED),
+            uid=workload.metadata.uid,
+            since=queue_time(workload),
+            reserved_at=_whole_second((reserved and reserved.last_transition_time) or now),
+            evicted=workload.has(EVICTED) or workload.key in self._evictions,
         )
         old = self._holdings.get(workload.key)
         if old == new:
@@ -228,11 +279,14 @@ class Engine:
             assumption.waiting.workload = workload  # an older state: the reservation is still on its way
             return
         self._assumed.pop(workload.key, None)
+        self._evictions.pop(workload.key, None)
         self._release(workload.key, now)
         if workload.metadata.deletion_timestamp is not None:
             self._leave_line(workload.key)
             return
-        waiting = Waiting(workload, spec, self._demand(workload, spec), queue_rank(workload, spec.priority))
+        self._line_up(Waiting(workload, spec, self._demand(workload, spec), queue_rank(workload, spec.priority)), now)
+
+    def _line_up(self, waiting: Waiting, now: datetime) -> None:
         if self._backlog.put(waiting, now):
             self._stir(waiting)
 
@@ -241,7 +295,11 @@ class Engine:
         known = self._backlog.get(workload.key)
         if known and known.spec is spec and known.workload.status.reclaimable_pods == reclaimed:
             return known.demand
-        return demand(spec, reclaimed, self._excluded)
+        return self._new_demand(workload, spec)
+
+    def _new_demand(self, workload: Workload, spec: WorkloadSpec) -> Demand:
+        limits = self._surroundings.of(workload.metadata.namespace)
+        return demand(spec, workload.status.reclaimable_pods, accounting=self._accounting, rules=limits)
 
     def _leave_line(self, key: ObjectKey) -> None:
         self._verdicts.pop(key, None)
@@ -257,6 +315,10 @@ class Engine:
             self._settled.discard(self._forest.root_name(local_queue.spec.cluster_queue))
 
     # --- holding quota ---
+
+    def _holders(self, name: str) -> Iterable[Holding]:
+        """Who may be evicted from a ClusterQueue; nobody from one that admits nothing: it has no heads either."""
+        return self._holdings.in_queue(name) if self.is_active(name) else ()
 
     def _take(self, holding: Holding) -> None:
         self._holdings.add(holding)
@@ -289,11 +351,16 @@ class Engine:
         assumption = self._assumed.get(key)
         return assumption.admission if assumption else None
 
+    def eviction(self, key: ObjectKey) -> Eviction | None:
+        """What a cycle wants to go, as long as its status does not show it."""
+        return self._evictions.get(key)
+
     def forget(self, key: ObjectKey, now: datetime) -> None:
         """The reservation could not be written: take it back and give the head another chance."""
         assumption = self._assumed.pop(key, None)
         if assumption is None:
             return
+        self._evictions.pop(key, None)
         self._release(key, now)
         self._backlog.give_back(assumption.waiting, Reason.FAILED_AFTER_NOMINATION, now)
         self._stir(assumption.waiting)
@@ -314,16 +381,32 @@ class Engine:
         self._wake_parked(now)
         heads = list(self._take_heads())
         reserved: list[ObjectKey] = []
+        evicted: list[ObjectKey] = []
         changed: list[ObjectKey] = []
-        for decision in run(heads):
-            key = decision.head.waiting.key
+        skips: Counter[str] = Counter()
+        restless: set[str] = set()
+        for decision in run(heads, self._preemption):
+            queue = decision.head.queue.name
             if isinstance(decision, Reserve):
-                self._assume(decision)
-                reserved.append(key)
-            else:
-                changed += self._refuse(decision, now)
-        self._settle(heads, reserved)
-        return Cycle(reserved=tuple(reserved), pending=tuple(changed), heads=len(heads), productive=bool(reserved))
+                self._assume(decision, now)
+                reserved.append(decision.head.waiting.key)
+                restless.add(queue)
+                continue
+            changed += self._refuse(decision, now)
+            skips[queue] += decision.lost
+            for eviction in decision.evictions:
+                self._evict(eviction)
+                evicted.append(eviction.key)
+                restless.add(queue)
+        self._settle(heads, restless)
+        return Cycle(
+            reserved=tuple(reserved),
+            evicted=tuple(evicted),
+            pending=tuple(changed),
+            heads=len(heads),
+            skips=+skips,
+            productive=bool(reserved or evicted),
+        )
 
     def _prepare(self) -> None:
         if self._forest.stale:
@@ -374,10 +457,12 @@ class Engine:
         if known is None:
             node = self._forest.queue(name)
             assert node is not None, f"{name} is declared, so it has a node after a build"
-            known = self._snapshots[name] = snapshot(self._catalog.queues[name], node, self._catalog.flavors)
+            fair = self._preemption.fair is not None
+            queue = self._catalog.queues[name]
+            known = self._snapshots[name] = snapshot(queue, node, self._catalog.flavors, fair_sharing=fair)
         return known
 
-    def _assume(self, decision: Reserve) -> None:
+    def _assume(self, decision: Reserve, now: datetime) -> None:
         waiting = decision.head.waiting
         self._backlog.remove(waiting.key)
         self._verdicts.pop(waiting.key, None)
@@ -389,8 +474,20 @@ class Engine:
                 local_queue=waiting.local_queue,
                 amounts=decision.usage,
                 priority=waiting.spec.priority,
+                uid=waiting.workload.metadata.uid,
+                since=waiting.workload.metadata.creation_timestamp
+                or EPOCH,  # its eviction is over with the reservation
+                reserved_at=_whole_second(now),
             )
         )
+
+    def _evict(self, eviction: Eviction) -> None:
+        """Take note of what is to be written. It goes on using its quota; only its place among those to go is new."""
+        holding = self._holdings.remove(eviction.key)
+        assert holding is not None, "only who holds quota is evicted"
+        self._holdings.add(replace(holding, evicted=True))
+        self._evictions[eviction.key] = eviction
+        self._generations[holding.cluster_queue] = self._generation(holding.cluster_queue) + 1
 
     def _refuse(self, decision: Refuse, now: datetime) -> Iterator[ObjectKey]:
         """Give the head back, and with it those behind it that ask for the same: they would hear the same.
@@ -412,14 +509,12 @@ class Engine:
             self._backlog.give_back(follower, decision.reason, now)
             waiting = follower
 
-    def _settle(self, heads: list[Head], reserved: list[ObjectKey]) -> None:
-        """Note the trees where another look would only repeat this one."""
-        winners = set(reserved)
-        restless = set()
+    def _settle(self, heads: list[Head], changed: set[str]) -> None:
+        """Note the trees where another look would only repeat this one: nothing `changed` in any of its queues."""
+        restless = {self._forest.root_name(name) for name in changed}
         for head in heads:
             top = self._backlog.lines[head.queue.name].top()
-            fresh = top is not None and (top is not head.waiting or top.progress is not None)
-            if head.waiting.key in winners or fresh:
+            if top is not None and (top is not head.waiting or top.progress is not None):
                 restless.add(self._forest.root_name(head.queue.name))
         self._settled |= {self._forest.root_name(head.queue.name) for head in heads} - restless
 
@@ -451,13 +546,40 @@ class Engine:
 
     def cluster_queue_status(self, name: str, now: datetime) -> QueueStatus:
         """The status the ClusterQueue should have. Raises KeyError if it is unknown."""
+        share = self.queue_share(name)
         return status.cluster_queue_status(
             self._catalog.queues[name],
             self._holdings.queue(name),
             pending=self._backlog.lines[name].size,
             problems=self._catalog.problems(name),
             now=now,
+            share=None if share is None else share.figure,
         )
+
+    def cohort_status(self, name: str) -> CohortStatus:
+        """The status the Cohort should have."""
+        share = self.cohort_share(name)
+        return CohortStatus(fair_sharing=None if share is None else FairSharingStatus(weighted_share=share.figure))
+
+    def queue_share(self, cluster_queue: str) -> Share | None:
+        """The weighted share of a ClusterQueue; None: sharing is not fair."""
+        return self._share(self._forest.queue, cluster_queue)
+
+    def cohort_share(self, cohort: str) -> Share | None:
+        """The same of a cohort."""
+        return self._share(self._forest.cohort, cohort)
+
+    def _share(self, node_of: Callable[[str], Node | None], name: str) -> Share | None:
+        if self._preemption.fair is None:
+            return None
+        self._prepare()
+        node = node_of(name)
+        return NOTHING if node is None else share(node)
+
+    def cohorts_above(self, cluster_queue: str) -> tuple[str, ...]:
+        """The cohorts that share what a ClusterQueue uses, the nearest first."""
+        node = None if self._forest.stale else self._forest.queue(cluster_queue)
+        return tuple(cohort.name for cohort in node.ancestors()) if node is not None else ()
 
     def local_queue_status(self, key: ObjectKey, now: datetime) -> QueueStatus:
         """The status the LocalQueue should have. Raises KeyError if it is unknown."""
@@ -510,3 +632,8 @@ class Engine:
         """Who waits in a ClusterQueue, in queue order."""
         line = self._backlog.lines.get(cluster_queue)
         return tuple(waiting.key for waiting in line.in_order()) if line else ()
+
+
+def _whole_second(time: datetime) -> datetime:
+    """As it will be read back from the API."""
+    return time.replace(microsecond=0)

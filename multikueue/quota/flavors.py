@@ -76,6 +76,16 @@ class Assignment:
         return min((each.mode for each in self.pod_sets), default=Mode.FIT)
 
     @property
+    def short(self) -> frozenset[FlavorResource]:
+        """Where somebody would have to go first."""
+        return frozenset(
+            (choice.flavor, resource)
+            for each in self.pod_sets
+            for resource, choice in each.choices.items()
+            if Mode.NO_FIT < choice.grade.mode < Mode.FIT
+        )
+
+    @property
     def borrowing(self) -> int:
         return max((c.grade.borrowing for each in self.pod_sets for c in each.choices.values()), default=0)
 
@@ -238,12 +248,9 @@ class _Search:
             return Grade(Mode.FIT, borrowing), ""
         missing = quantity.render(resource, total - available)
         why = f"insufficient unused quota for {resource} in flavor {flavor}, {missing} more needed"
-        if total <= cell.quota.nominal or may_reclaim or self._may_preempt_while_borrowing():
+        if total <= cell.quota.nominal or may_reclaim or self._queue.preempts_while_borrowing:
             return self._oracle(fr, total), why
         return Grade(Mode.NO_FIT, borrowing), why
-
-    def _may_preempt_while_borrowing(self) -> bool:
-        return self._queue.spec.preemption.borrow_within_cohort.policy != "Never"
 
     def _worth_going_on(self, grade: Grade) -> bool:
         rule = self._queue.spec.flavor_fungibility

@@ -21,6 +21,7 @@ from multikueue.api.workload import (
     EVICTED,
     FINISHED,
     OUT_OF_TIME,
+    PREEMPTED,
     QUOTA_RESERVED,
     REQUEUED,
     Admission,
@@ -31,6 +32,7 @@ from multikueue.api.workload import (
     workload_spec,
 )
 from multikueue.quota import transitions
+from multikueue.quota.candidates import Eviction
 from multikueue.quota.engine import Verdict
 from multikueue.quota.transitions import evict, put_condition, synchronise_admitted
 
@@ -48,11 +50,12 @@ class Facts:
     `required_checks` are those of the reservation or admission at hand, or those for all flavors while there is none.
     `holding`: something of the workload runs, or may; an evicted workload keeps its quota as long.
     `job_finished`: the local job's status is final. `retry_backoff`: how long a workload waits after an eviction by a
-    check that asked for another try; None: not at all.
+    check that asked for another try; None: not at all. `preemption`: another workload is to have its quota.
     """
 
     now: datetime
     reservation: Admission | None = None
+    preemption: Eviction | None = None
     verdict: Verdict | None = None
     required_checks: tuple[str, ...] = ()
     local_queue: LocalQueue | None = None
@@ -113,6 +116,7 @@ class _Step:
         elif not self.spec.active:
             self.end_deactivation()
             self.release()
+            self.blame_queue()
         elif self.has(DEACTIVATION_TARGET):
             self.deactivate = True
         else:
@@ -126,8 +130,10 @@ class _Step:
         if self.has(QUOTA_RESERVED) and not self.has(EVICTED):
             self.look_for_trouble()
         self.release()
-        if not self.has(QUOTA_RESERVED) and not self.deactivate:
-            self.requeue()
+        if self.deactivate:
+            return
+        self.requeue()
+        if not self.has(QUOTA_RESERVED):
             self.explain()
             self.list_checks()
 
@@ -210,9 +216,27 @@ class _Step:
 
     def look_for_trouble(self) -> None:
         """A reserved workload may have to go; the first rule that bites decides."""
-        rules = (self.heed_rejection, self.heed_retry, self.heed_local_queue, self.heed_cluster_queue)
+        rules = (
+            self.heed_preemption,
+            self.heed_rejection,
+            self.heed_retry,
+            self.heed_local_queue,
+            self.heed_cluster_queue,
+        )
         if not any(rule() for rule in rules) and self.has(ADMITTED):
             self.limit_execution_time()
+
+    def heed_preemption(self) -> bool:
+        eviction = self.facts.preemption
+        if eviction is None:
+            return False
+        if not self.workload.has(QUOTA_RESERVED):
+            self.due.append(self.now)  # let the reservation be seen first, else it would be taken for yet to come
+            return False
+        self.status = transitions.preempt(self.status, eviction, generation=self.generation, now=self.now)
+        self.tell("Normal", "EvictedDueToPreempted", eviction.message)
+        self.tell("Normal", PREEMPTED, eviction.message)
+        return True
 
     def heed_rejection(self) -> bool:
         rejected = sorted(check.name for check in self.status.admission_checks if check.state == "Rejected")
@@ -274,9 +298,9 @@ class _Step:
             self.status = transitions.release(self.status, generation=self.generation, now=self.now)
 
     def requeue(self) -> None:
-        """A workload without quota may queue again when what held it back is over."""
+        """A workload may queue again when what held it back is over; one of a queue that runs again may have quota by then."""
         backing_off = self.waits_for(self.requeue_at)
-        if not backing_off and self.status.requeue_state and self.requeue_at:
+        if not self.has(QUOTA_RESERVED) and not backing_off and self.status.requeue_state and self.requeue_at:
             self.status = replace(self.status, requeue_state=replace(self.status.requeue_state, requeue_at=None))
         requeued = find_condition(self.status.conditions, REQUEUED)
         if requeued is None or requeued.status != "False":
@@ -293,15 +317,20 @@ class _Step:
     def explain(self) -> None:
         """Say why a workload without quota has none."""
         verdict = self.facts.verdict
-        if problem := self.queue_problem():
-            self.put(QUOTA_RESERVED, "False", reason="Inadmissible", message=problem)
-        elif verdict is not None:
+        if not self.blame_queue() and verdict is not None:
             before = self.status
             self.put(QUOTA_RESERVED, "False", reason="Pending", message=verdict.message)
             if self.status.resource_requests != verdict.resource_requests:
                 self.status = replace(self.status, resource_requests=verdict.resource_requests)
             if self.status is not before:
                 self.tell("Warning", "Pending", verdict.message)
+
+    def blame_queue(self) -> bool:
+        """A workload without quota cannot get any where its queue gives none, switched off or not."""
+        problem = "" if self.has(QUOTA_RESERVED) else self.queue_problem()
+        if problem:
+            self.put(QUOTA_RESERVED, "False", reason="Inadmissible", message=problem)
+        return bool(problem)
 
     def queue_problem(self) -> str:
         local_queue, queue = self.facts.local_queue, self.facts.cluster_queue

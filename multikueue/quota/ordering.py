@@ -15,7 +15,7 @@ Rank = tuple[int, datetime, str]
 EntryRank = tuple[int, int, datetime, str]
 """Sorts ascending: height of the borrowing, priority (negated), queue time, name of the queue."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TO_THE_BACK = ("PodsReadyTimeout", "AdmissionCheck")
 
 
@@ -24,7 +24,7 @@ def queue_time(workload: Workload) -> datetime:
     eviction = workload.condition(EVICTED)
     if eviction and eviction.status == "True" and eviction.reason in _TO_THE_BACK and eviction.last_transition_time:
         return eviction.last_transition_time
-    return workload.metadata.creation_timestamp or _EPOCH
+    return workload.metadata.creation_timestamp or EPOCH
 
 
 def queue_rank(workload: Workload, priority: int) -> Rank:

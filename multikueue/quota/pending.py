@@ -24,6 +24,10 @@ class Reason(Enum):
     GENERIC = "does not fit"
     FAILED_AFTER_NOMINATION = "lost within the cycle, or its reservation could not be written"
     NAMESPACE_MISMATCH = "its namespace is not selected"
+    PENDING_PREEMPTION = "others are on their way out for it"
+
+
+_TRIED_AGAIN = (Reason.FAILED_AFTER_NOMINATION, Reason.PENDING_PREEMPTION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,18 @@ class Waiting:
             return False
         return self.requeue_at is None or now >= self.requeue_at
 
+    @property
+    def was_stopped(self) -> bool:
+        """Whether it was evicted because its LocalQueue was stopped. Once that runs again its place is by its rank: to
+        wait until its status says so too would let younger work pass."""
+        requeued = self.workload.condition(REQUEUED)
+        return requeued is not None and requeued.status == "False" and requeued.reason == "LocalQueueStopped"
+
+    @property
+    def fewest_pods(self) -> tuple[int | None, ...]:
+        """With how many pods of each pod set it would make do; None: only with all."""
+        return tuple(pod_set.min_count for pod_set in self.spec.pod_sets)
+
     def asks_the_same(self, other: Waiting) -> bool:
         """Whether a cycle that refused the other would refuse this one for the same reasons."""
         mine, its = self.workload, other.workload
@@ -75,6 +91,7 @@ class Waiting:
             and self.key.namespace == other.key.namespace
             and self.progress == other.progress
             and self.demand == other.demand
+            and self.fewest_pods == other.fewest_pods
             and mine.status.admission_checks == its.status.admission_checks
         )
 
@@ -91,13 +108,19 @@ class Waiting:
 
 
 class PendingQueue:
-    """Everything that waits in one ClusterQueue. Owned and changed by the engine only."""
+    """Everything that waits in one ClusterQueue. Owned and changed by the engine only.
+
+    The workload for which others are being evicted stays the head until it leaves, whatever comes: else those would
+    have gone for nothing. With StrictFIFO that needs no rule.
+    """
 
     def __init__(self, *, strict: bool = False) -> None:
         self.strict = strict
         self._ready: dict[ObjectKey, Waiting] = {}
         self._parked: dict[ObjectKey, Waiting] = {}
         self._heap: list[tuple[Rank, ObjectKey]] = []
+        self._in_heap: set[tuple[Rank, ObjectKey]] = set()
+        self._favoured: ObjectKey | None = None
 
     @property
     def size(self) -> int:
@@ -130,6 +153,8 @@ class PendingQueue:
 
     def give_back(self, waiting: Waiting, reason: Reason, now: datetime) -> None:
         """A head returns from a cycle: to the heap to be looked at again, or parked."""
+        if reason is Reason.PENDING_PREEMPTION and not self.strict:
+            self._favoured = waiting.key
         if waiting.may_queue(now) and self._at_once(waiting, reason):
             self._push(waiting)
         elif waiting.key not in self._ready:
@@ -138,7 +163,7 @@ class PendingQueue:
     def _at_once(self, waiting: Waiting, reason: Reason) -> bool:
         if self.strict:
             return reason is not Reason.NAMESPACE_MISMATCH
-        return waiting.progress is not None or reason is Reason.FAILED_AFTER_NOMINATION
+        return waiting.progress is not None or reason in _TRIED_AGAIN
 
     def unpark(self, key: ObjectKey) -> None:
         """Look at one parked workload again: its back-off is over."""
@@ -151,27 +176,32 @@ class PendingQueue:
         for waiting in moved:
             del self._parked[waiting.key]
             self._ready[waiting.key] = waiting
-        self._heap += [(waiting.rank, waiting.key) for waiting in moved]
+        new = {(waiting.rank, waiting.key) for waiting in moved} - self._in_heap
+        self._in_heap |= new
+        self._heap += new
         heapify(self._heap)
 
     def remove(self, key: ObjectKey) -> None:
         self._ready.pop(key, None)
         self._parked.pop(key, None)
+        if self._favoured == key:
+            self._favoured = None
 
     def top(self) -> Waiting | None:
         """The head, left in place."""
+        if self._favoured is not None and (favoured := self._ready.get(self._favoured)):
+            return favoured
         while self._heap:
             rank, key = self._heap[0]
             waiting = self._ready.get(key)
             if waiting is not None and waiting.rank == rank:
                 return waiting
-            heappop(self._heap)  # left behind by a removal or a change of rank
+            self._in_heap.discard(heappop(self._heap))  # left behind by a removal, a favour or a change of rank
         return None
 
     def pop(self) -> Waiting | None:
         head = self.top()
         if head is not None:
-            heappop(self._heap)
             del self._ready[head.key]
         return head
 
@@ -180,7 +210,10 @@ class PendingQueue:
         yield from self._parked.values()
 
     def in_order(self) -> Iterator[Waiting]:
-        return iter(sorted((*self._ready.values(), *self._parked.values()), key=lambda waiting: waiting.rank))
+        return iter(sorted((*self._ready.values(), *self._parked.values()), key=self._place))
+
+    def _place(self, waiting: Waiting) -> tuple[bool, Rank]:
+        return waiting.key != self._favoured, waiting.rank
 
     def sleeping(self) -> Iterator[Waiting]:
         """Those parked until something changes, in no order."""
@@ -191,4 +224,7 @@ class PendingQueue:
 
     def _push(self, waiting: Waiting) -> None:
         self._ready[waiting.key] = waiting
-        heappush(self._heap, (waiting.rank, waiting.key))
+        entry = waiting.rank, waiting.key
+        if entry not in self._in_heap:
+            self._in_heap.add(entry)
+            heappush(self._heap, entry)

@@ -27,7 +27,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class QueueSnapshot:
-    """One ClusterQueue, ready for a cycle. `node` is live: its usage is the usage of now."""
+    """One ClusterQueue, ready for a cycle. `node` is live: its usage is the usage of now.
+
+    `preempts_while_borrowing`: its heads may have others evicted even to borrow.
+    """
 
     name: str
     spec: ClusterQueueSpec
@@ -35,13 +38,17 @@ class QueueSnapshot:
     groups: tuple[Group, ...]
     group_of: Mapping[str, Group]
     flavors: Mapping[str, ResourceFlavor]
+    preempts_while_borrowing: bool = False
 
     @property
     def counts_pods(self) -> bool:
         return PODS in self.group_of
 
 
-def snapshot(queue: ClusterQueue, node: Node, flavors: Mapping[str, ResourceFlavor]) -> QueueSnapshot:
+def snapshot(
+    queue: ClusterQueue, node: Node, flavors: Mapping[str, ResourceFlavor], *, fair_sharing: bool = False
+) -> QueueSnapshot:
+    rules = queue.spec.preemption
     groups = tuple(
         Group(
             frozenset(group.covered_resources),
@@ -62,4 +69,6 @@ def snapshot(queue: ClusterQueue, node: Node, flavors: Mapping[str, ResourceFlav
         groups=groups,
         group_of={resource: group for group in groups for resource in group.resources},
         flavors=flavors,
+        preempts_while_borrowing=rules.borrow_within_cohort.policy != "Never"
+        or (fair_sharing and rules.reclaim_within_cohort != "Never"),
     )

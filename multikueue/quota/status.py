@@ -9,7 +9,15 @@ from datetime import datetime
 from multikueue.api import quantity
 from multikueue.api.meta import Condition, is_true, with_condition
 from multikueue.api.multikueue import ACTIVE, CONTROLLER_NAME, AdmissionCheck
-from multikueue.api.queues import ClusterQueue, FlavorUsage, LocalQueue, QueueStatus, ResourceFlavor, ResourceUsage
+from multikueue.api.queues import (
+    ClusterQueue,
+    FairSharingStatus,
+    FlavorUsage,
+    LocalQueue,
+    QueueStatus,
+    ResourceFlavor,
+    ResourceUsage,
+)
 from multikueue.quota.tree import Amounts, quotas
 from multikueue.quota.usage import Tally
 
@@ -75,9 +83,16 @@ def check_names(queue: ClusterQueue) -> set[str]:
 
 
 def cluster_queue_status(
-    queue: ClusterQueue, tally: Tally, *, pending: int, problems: tuple[Problem, ...], now: datetime
+    queue: ClusterQueue,
+    tally: Tally,
+    *,
+    pending: int,
+    problems: tuple[Problem, ...],
+    now: datetime,
+    share: int | None = None,
 ) -> QueueStatus:
-    """The status after `queue.status`, whose transition times live on; equal to it when nothing changed."""
+    """The status after `queue.status`, whose transition times live on; equal to it when nothing changed. `share` is the
+    weighted share, where sharing is fair."""
     borrowable = quotas(queue.spec.resource_groups) if queue.spec.cohort_name else {}
     nominal = {fr: quota.nominal for fr, quota in borrowable.items()}
     return QueueStatus(
@@ -87,6 +102,7 @@ def cluster_queue_status(
         pending_workloads=pending,
         reserving_workloads=tally.reserving,
         admitted_workloads=tally.admitted,
+        fair_sharing=None if share is None else FairSharingStatus(weighted_share=share),
     )
 
 

@@ -27,6 +27,7 @@ from multikueue.api.workload import (
     WorkloadStatus,
     without_nomination,
 )
+from multikueue.quota.candidates import Eviction
 
 _REQUEUED_AT_ONCE = ("Preempted", "NodeFailures")
 _SECOND = timedelta(seconds=1)
@@ -128,6 +129,15 @@ def evict(
     return replace(
         without_nomination(reset_checks(status, now=now)),
         scheduling_stats=_counted(status.scheduling_stats, reason=reason, cause=cause),
+    )
+
+
+def preempt(status: WorkloadStatus, eviction: Eviction, *, generation: int, now: datetime) -> WorkloadStatus:
+    """Ask for the end of a workload because another needs its quota."""
+    message = eviction.message
+    status = evict(status, reason=PREEMPTED, message=message, generation=generation, now=now)
+    return put_condition(
+        status, PREEMPTED, "True", reason=eviction.cause.value, message=message, generation=generation, now=now
     )
 
 

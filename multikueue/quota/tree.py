@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from multikueue.api import quantity
-from multikueue.api.queues import ResourceGroup
+from multikueue.api.queues import FairSharing, ResourceGroup
 from multikueue.api.queues import ResourceQuota as QuotaSpec
 
 FlavorResource = tuple[str, str]
@@ -41,6 +41,11 @@ def quotas(groups: Iterable[ResourceGroup]) -> dict[FlavorResource, Quota]:
     }
 
 
+def fair_weight(spec: FairSharing | None) -> float:
+    """The weight of a queue or cohort: 1 unless said otherwise; rounded once, from the exact decimal."""
+    return 1.0 if spec is None else quantity.parse(spec.weight) / quantity.NANO
+
+
 def _quota(spec: QuotaSpec) -> Quota:
     def counted(text: str | int | float | None) -> int | None:
         return None if text is None else quantity.amount(spec.name, quantity.parse(text))
@@ -49,7 +54,7 @@ def _quota(spec: QuotaSpec) -> Quota:
 
 
 class UndoLog:
-    """Changes of usage in order, to be rolled back exactly."""
+    """Changes of usage in order, to be rolled back exactly: all of them, or those since a `mark`."""
 
     __slots__ = ("_entries",)
 
@@ -59,10 +64,13 @@ class UndoLog:
     def note(self, cell: Cell) -> None:
         self._entries.append((cell, cell.usage))
 
-    def roll_back(self) -> None:
-        for cell, usage in reversed(self._entries):
+    def mark(self) -> int:
+        return len(self._entries)
+
+    def roll_back(self, mark: int = 0) -> None:
+        for cell, usage in reversed(self._entries[mark:]):
             cell.usage = usage
-        self._entries.clear()
+        del self._entries[mark:]
 
 
 class Cell:
@@ -122,12 +130,31 @@ class Cell:
 
 
 class Node:
-    """A ClusterQueue or Cohort in the tree; `height` is 0 for a ClusterQueue, 1 for a cohort of ClusterQueues only."""
+    """A ClusterQueue or Cohort in the tree; `height` is 0 for a ClusterQueue, 1 for a cohort of ClusterQueues only.
 
-    __slots__ = ("cells", "children", "height", "in_cycle", "is_queue", "name", "parent", "quotas")
+    `declared` is what it or anything below it has a quota of; `weight` its claim to a fair share.
+    """
 
-    def __init__(self, name: str, *, is_queue: bool, quotas: Mapping[FlavorResource, Quota]) -> None:
-        self.name, self.is_queue, self.quotas = name, is_queue, quotas
+    __slots__ = (
+        "_potential",
+        "cells",
+        "children",
+        "declared",
+        "height",
+        "in_cycle",
+        "is_queue",
+        "name",
+        "parent",
+        "quotas",
+        "weight",
+    )
+
+    def __init__(
+        self, name: str, *, is_queue: bool, quotas: Mapping[FlavorResource, Quota], weight: float = 1.0
+    ) -> None:
+        self.name, self.is_queue, self.quotas, self.weight = name, is_queue, quotas, weight
+        self.declared: tuple[FlavorResource, ...] = ()
+        self._potential: dict[str, int] | None = None
         self.parent: Node | None = None
         self.children: list[Node] = []
         self.cells: dict[FlavorResource, Cell] = {}
@@ -145,6 +172,38 @@ class Node:
     def available(self, fr: FlavorResource) -> int:
         """What a ClusterQueue can still use; never negative."""
         return max(0, self.cell(fr).available())
+
+    def ancestors(self) -> Iterator[Node]:
+        """The cohorts above, the nearest first."""
+        node = self.parent
+        while node is not None:
+            yield node
+            node = node.parent
+
+    @property
+    def path(self) -> str:
+        """The way here from the root, as Kueue writes it: `/root/cohort/queue`."""
+        names = [self.name, *(node.name for node in self.ancestors())]
+        return f"/{'/'.join(reversed(names))}"
+
+    def is_within_nominal(self, frs: Iterable[FlavorResource]) -> bool:
+        """Whether nothing of these is borrowed."""
+        return not any(self.cell(fr).borrows_with(0) for fr in frs)
+
+    def fit(self, amounts: Amounts) -> tuple[bool, dict[FlavorResource, int]]:
+        """Whether its own quota holds that much more, and what remains of it for the parent to find."""
+        rest = {fr: max(0, amount - self.cell(fr).local_available()) for fr, amount in amounts.items()}
+        return not any(self.cell(fr).borrows_with(amount) for fr, amount in amounts.items()), rest
+
+    def potential(self) -> dict[str, int]:
+        """What could be used here if nobody used anything, by resource: all flavors that the tree has, together."""
+        if self._potential is None:
+            *_, root = self, *self.ancestors()
+            self._potential = {}
+            for fr in root.declared:
+                _, resource = fr
+                self._potential[resource] = self._potential.get(resource, 0) + self.cell(fr).potential()
+        return self._potential
 
     def add(self, amounts: Amounts, log: UndoLog | None = None) -> None:
         for fr, amount in amounts.items():
@@ -171,10 +230,11 @@ def subtree_that_fits(cell: Cell, amount: int) -> tuple[int, bool]:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A ClusterQueue or Cohort as declared: its parent cohort (empty: none) and its quotas."""
+    """A ClusterQueue or Cohort as declared: its parent cohort (empty: none), its quotas and its fair weight."""
 
     parent: str = ""
     quotas: Mapping[FlavorResource, Quota] = field(default_factory=dict)
+    weight: float = 1.0
 
 
 class Forest:
@@ -235,7 +295,8 @@ class Forest:
         """Shape the trees as declared and fill in the usage of each ClusterQueue."""
         self._cohorts = {name: self._cohort_node(name) for name in self._cohort_names()}
         self._queues = {
-            name: Node(name, is_queue=True, quotas=spec.quotas) for name, spec in sorted(self._queue_specs.items())
+            name: Node(name, is_queue=True, quotas=spec.quotas, weight=spec.weight)
+            for name, spec in sorted(self._queue_specs.items())
         }
         for name, node in self._cohorts.items():
             self._link(node, self._cohort_specs.get(name, Member()).parent)
@@ -246,6 +307,8 @@ class Forest:
             node.height = _height(node)
             for fr in node.quotas:
                 node.cell(fr)
+        for node in nodes:
+            node.declared = tuple(node.cells)  # cells made later are of what nobody has a quota of
         for node in sorted(nodes, key=lambda node: node.height):
             _sum_up(node)
         for name, amounts in usages.items():
@@ -258,7 +321,8 @@ class Forest:
         return sorted(named | self._cohort_specs.keys())
 
     def _cohort_node(self, name: str) -> Node:
-        return Node(name, is_queue=False, quotas=self._cohort_specs.get(name, Member()).quotas)
+        spec = self._cohort_specs.get(name, Member())
+        return Node(name, is_queue=False, quotas=spec.quotas, weight=spec.weight)
 
     def _link(self, node: Node, parent: str) -> None:
         """Hang a node below its parent, unless the way up never ends."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from multikueue.api import quantity
 from multikueue.api.meta import ObjectKey
@@ -11,10 +13,15 @@ from multikueue.api.workload import Admission, ReclaimablePod
 from multikueue.quota.amounts import scaled
 from multikueue.quota.tree import Amounts, FlavorResource
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
-    """One workload's reservation. It counts from the moment a cycle assumes it until quota is released."""
+    """One workload's reservation. It counts from the moment a cycle assumes it until quota is released.
+
+    `since` is its place by time in its queue, `reserved_at` when it got the quota; once `evicted` it is about to go.
+    """
 
     key: ObjectKey
     cluster_queue: str
@@ -22,6 +29,18 @@ class Holding:
     amounts: Amounts
     priority: int = 0
     admitted: bool = False
+    uid: str = ""
+    since: datetime = _EPOCH
+    reserved_at: datetime = _EPOCH
+    evicted: bool = False
+
+
+Rank = tuple[bool, int, float, str]
+
+
+def departure_rank(holding: Holding) -> Rank:
+    """Who of one queue goes first: who goes anyhow, then the low priority, then the late, then by UID."""
+    return not holding.evicted, holding.priority, -holding.reserved_at.timestamp(), holding.uid
 
 
 @dataclass(slots=True)
@@ -49,6 +68,7 @@ class Holdings:
 
     def __init__(self) -> None:
         self._by_key: dict[ObjectKey, Holding] = {}
+        self._by_departure: dict[str, list[tuple[Rank, ObjectKey, Holding]]] = {}
         self._queues: dict[str, Tally] = {}
         self._local_queues: dict[ObjectKey, Tally] = {}
 
@@ -57,13 +77,21 @@ class Holdings:
 
     def add(self, holding: Holding) -> None:
         self._by_key[holding.key] = holding
+        entry = departure_rank(holding), holding.key
+        insort(self._by_departure.setdefault(holding.cluster_queue, []), (*entry, holding), key=_place)
         self._count(holding, 1)
 
     def remove(self, key: ObjectKey) -> Holding | None:
         holding = self._by_key.pop(key, None)
         if holding is not None:
+            line = self._by_departure[holding.cluster_queue]
+            del line[bisect_left(line, (departure_rank(holding), key), key=_place)]
             self._count(holding, -1)
         return holding
+
+    def in_queue(self, name: str) -> Iterator[Holding]:
+        """The holdings of a ClusterQueue, first the one that would go first."""
+        return (holding for _, _, holding in self._by_departure.get(name, ()))
 
     def queue(self, name: str) -> Tally:
         return self._queues.get(name, _EMPTY)
@@ -82,6 +110,10 @@ class Holdings:
         self._local_queues.setdefault(holding.local_queue, Tally()).count(holding, sign)
 
 
+def _place(entry: tuple[Rank, ObjectKey, Holding]) -> tuple[Rank, ObjectKey]:
+    return entry[0], entry[1]
+
+
 def _count(total: dict[FlavorResource, int], amounts: Amounts, sign: int) -> None:
     for fr, amount in amounts.items():
         left = total.get(fr, 0) + sign * amount
@@ -98,10 +130,11 @@ def admission_amounts(
     gone = {pods.name: pods.count for pods in reclaimed}
     total: dict[FlavorResource, int] = {}
     for pod_set in admission.pod_set_assignments:
-        left = counts.get(pod_set.name, pod_set.count) - gone.get(pod_set.name, 0)
-        to = max(0, min(pod_set.count, left))
+        count = counts.get(pod_set.name, 0) if pod_set.count is None else pod_set.count
+        left = counts.get(pod_set.name, count) - gone.get(pod_set.name, 0)
+        to = max(0, min(count, left))
         for resource, flavor in pod_set.flavors.items():
             used = quantity.amount(resource, quantity.parse(pod_set.resource_usage.get(resource, "0")))
             fr = (flavor, resource)
-            total[fr] = total.get(fr, 0) + scaled(used, of=pod_set.count, to=to)
+            total[fr] = total.get(fr, 0) + scaled(used, of=count, to=to)
     return total

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from multikueue.errors import ConfigurationError
 from multikueue.settings.problems import shown, spelled
+from multikueue.settings.tree import FAIR_STRATEGIES
 
 __all__ = ["FIELDS", "FRAMEWORKS", "GROUP", "VERSIONS", "Field", "Ignored", "Translation", "is_kueues", "translate"]
 
@@ -103,7 +104,8 @@ class Field:
     raises ValueError "expected ...". `unheeded` is what of its value has no effect, if anything, and `why` the reason;
     a value that is `fine` asks for what is done anyhow. `off` tells why it has no effect in a given file, if so.
     `default` is what it stands for when it is left out, in the words of `left_out`; without it our own default holds.
-    `versions` are those that have it; `newer` is for what Kueue got after 0.16.
+    `versions` are those that have it; `newer` is for what Kueue got after 0.16. A `group` that means something by being
+    there has fields of its own.
     """
 
     path: Parts
@@ -116,6 +118,7 @@ class Field:
     default: Callable[[], Any] | None = None
     left_out: str = ""
     versions: Literal["both", "v1beta1", "v1beta2", "newer"] = "both"
+    group: bool = False
 
     @property
     def name(self) -> str:
@@ -167,6 +170,8 @@ class _Reading:
                 continue
             if known is not None and known.versions in ("both", "newer", self.version):
                 self.field(where, known, value)
+                if known.group and isinstance(value, Mapping):
+                    self.group(value, where)
             elif where not in _GROUPS:
                 self.ignore(where, value, f"there is no such field in {self.version}")
             elif isinstance(value, Mapping):
@@ -224,6 +229,12 @@ def _address(value: Any) -> tuple[Any, ...]:
     return (host.strip("[]") or EVERYWHERE, int(port))
 
 
+def _by_being_there(value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, Mapping):
+        raise ValueError("expected a mapping")
+    return (True,)
+
+
 def _dispatcher(value: Any) -> tuple[Any, ...]:
     if not isinstance(value, str) or not value:
         raise ValueError("expected the name of a dispatcher")
@@ -255,6 +266,11 @@ def _command(value: Any) -> Any:
     if not isinstance(renamed, dict):
         return renamed
     return {name: each for name, each in renamed.items() if name not in without and each is not None}
+
+
+def _transformations(value: Any) -> tuple[Any, ...]:
+    """What is no list of mappings is left for the settings to refuse."""
+    return ([_renamed(each, {"multiplyBy": "multiply_by"}) for each in value] if isinstance(value, list) else value,)
 
 
 def _renamed(value: Any, names: Mapping[str, str], **inner: Callable[[Any], Any]) -> Any:
@@ -459,13 +475,19 @@ FIELDS: tuple[Field, ...] = (
         convert=_providers,
         versions="newer",
     ),
-    _ignored("fairSharing.enable", _LATER, fine=(False,), versions="v1beta1"),
-    _ignored("fairSharing.preemptionStrategies", _LATER, off=_switched_off("fairSharing")),
+    _means("fairSharing", "quota.fair_sharing", convert=_by_being_there, group=True, versions="v1beta2"),
+    _means("fairSharing.enable", "quota.fair_sharing", versions="v1beta1"),
+    _means(
+        "fairSharing.preemptionStrategies",
+        "quota.preemption_strategies",
+        convert=lambda value: (list(FAIR_STRATEGIES) if value == [] else value,),
+        off=_switched_off("fairSharing"),
+    ),
     _ignored("admissionFairSharing.usageHalfLifeTime", _LATER),
     _ignored("admissionFairSharing.usageSamplingInterval", _LATER),
     _ignored("admissionFairSharing.resourceWeights", _LATER),
     _means("resources.excludeResourcePrefixes", "quota.exclude_resource_prefixes"),
-    _ignored("resources.transformations", _LATER, fine=([],)),
+    _means("resources.transformations", "quota.transformations", convert=_transformations),
     _ignored("resources.deviceClassMappings", _LATER, fine=([],)),
     *(_ignored(f"featureGates.{gate}", "it is always on", fine=(True,)) for gate in GATES),
     _means(

@@ -13,11 +13,21 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.fields import FieldInfo
 from pydantic_settings import NoDecode
 
-from multikueue.settings.values import Span, Wait, from_commas, https, label_value, object_name
+from multikueue.settings.values import (
+    Span,
+    Wait,
+    from_commas,
+    https,
+    label_value,
+    number_as_text,
+    object_name,
+    quantity,
+)
 
 __all__ = [
     "BESIDE_KUEUE",
     "EXTERNAL_DISPATCHER",
+    "FAIR_STRATEGIES",
     "LIVE",
     "STANDALONE",
     "AccessProvider",
@@ -36,6 +46,7 @@ __all__ = [
     "Settings",
     "Shutdown",
     "StrategyChoice",
+    "Transformation",
     "Variable",
     "VisibilityApi",
     "Webhook",
@@ -48,12 +59,21 @@ STANDALONE: Final[frozenset[Role]] = frozenset(("jobs", "quota", "dispatch"))
 BESIDE_KUEUE: Final[frozenset[Role]] = frozenset(("dispatch",))
 EXTERNAL_DISPATCHER: Final[frozenset[Role]] = frozenset(("nominate",))
 
+FairStrategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
+FAIR_STRATEGIES: Final[tuple[FairStrategy, ...]] = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
+
 T = TypeVar("T")
 
 LIVE: Final = "live"
 
 Live = Annotated[T, LIVE]
 """Marks a setting whose new value a running manager takes from a changed file; any other needs a restart."""
+
+
+def _known_order(strategies: tuple[FairStrategy, ...]) -> tuple[FairStrategy, ...]:
+    if strategies not in ((FAIR_STRATEGIES[0],), (FAIR_STRATEGIES[1],), FAIR_STRATEGIES):
+        raise ValueError(f"expected {FAIR_STRATEGIES[0]}, {FAIR_STRATEGIES[1]}, or both in this order")
+    return strategies
 
 
 def _require_order(group: BaseModel, shorter: str, longer: str) -> None:
@@ -235,11 +255,43 @@ class Dispatch(_Group):
         return self
 
 
+class Transformation(_Group):
+    """What a request counts as: for each whole unit of the input so much of the outputs."""
+
+    input: Annotated[str, Field(min_length=1)]
+    """The resource that pods request."""
+
+    outputs: dict[str, Annotated[str, BeforeValidator(number_as_text), AfterValidator(quantity)]] = Field(
+        default_factory=dict
+    )
+    """What is counted, by resource, for one of the input."""
+
+    strategy: Literal["Retain", "Replace"] = "Retain"
+    """Whether the input counts too."""
+
+    multiply_by: str = ""
+    """A resource: where it is requested, the input counts that many times."""
+
+
 class Quota(_Group):
     """Who gets quota, and when those that lost it try again."""
 
     exclude_resource_prefixes: Annotated[tuple[str, ...], NoDecode, BeforeValidator(from_commas)] = ()
     """Resources whose name starts with one of these are not counted at all."""
+
+    transformations: tuple[Transformation, ...] = ()
+    """Resources that count by way of others, each by one rule. What is excluded is not looked at."""
+
+    fair_sharing: bool = False
+    """Whether quota that queues lend each other goes to who has the smallest share of it, and is taken from who has the
+    largest. Without it priority and age decide."""
+
+    preemption_strategies: Annotated[
+        tuple[FairStrategy, ...], NoDecode, BeforeValidator(from_commas), AfterValidator(_known_order)
+    ] = FAIR_STRATEGIES
+    """With fair sharing, which workloads may be taken: those whose queue keeps as large a share as ours gets
+    (LessThanOrEqualToFinalShare), those whose queue had a larger one (LessThanInitialShare), or the latter if the former
+    do not suffice."""
 
     requeue_first: Live[Span] = timedelta(minutes=1)
     """Wait of an evicted workload before its first new attempt; doubles with each further one."""
@@ -250,6 +302,13 @@ class Quota(_Group):
     @model_validator(mode="after")
     def _in_order(self) -> Quota:
         _require_order(self, "requeue_first", "requeue_cap")
+        return self
+
+    @model_validator(mode="after")
+    def _one_rule_each(self) -> Quota:
+        inputs = [rule.input for rule in self.transformations]
+        if len(set(inputs)) < len(inputs):
+            raise ValueError("expected transformations of different inputs")
         return self
 
 

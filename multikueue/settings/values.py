@@ -8,8 +8,19 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
 
-__all__ = ["Span", "Wait", "duration", "from_commas", "https", "label_value", "object_name"]
+__all__ = [
+    "Span",
+    "Wait",
+    "duration",
+    "from_commas",
+    "https",
+    "label_value",
+    "number_as_text",
+    "object_name",
+    "quantity",
+]
 
+_QUANTITY = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+|[KMGTPE]i|[numkMGTPE]?)")
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _OBJECT_NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 _NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)"
@@ -32,6 +43,17 @@ def duration(value: object) -> object:
 def from_commas(value: object) -> object:
     """A list as one types it into an environment variable."""
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def number_as_text(value: object) -> object:
+    """A quantity that YAML takes for a number."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def quantity(value: str) -> str:
+    if _QUANTITY.fullmatch(value) is None:
+        raise ValueError("expected a quantity such as 500m, 2 or 1Gi")
+    return value
 
 
 def label_value(value: str) -> str:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
 from multikueue import strategy as contract
-from multikueue.api.core import Namespace, PriorityClass, Secret
+from multikueue.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass, Secret
 from multikueue.api.job import Job
 from multikueue.api.meta import Object, ObjectKey, controller_of
 from multikueue.api.multikueue import (
@@ -46,6 +46,7 @@ class Touched(Protocol):
     def workload(self, key: ObjectKey) -> None: ...
     def job(self, key: ObjectKey) -> None: ...
     def queue(self, cluster_queue: str, local_queue: ObjectKey | None) -> None: ...
+    def cohort(self, name: str) -> None: ...
     def check(self, name: str) -> None: ...
     def cluster(self, name: str) -> None: ...
     def admission(self) -> None: ...
@@ -60,10 +61,12 @@ def _check_names(workload: Workload) -> Iterable[str]:
     return () if workload.has(FINISHED) else (c.name for c in workload.status.admission_checks)
 
 
+def _queue_of(workload: Workload) -> ObjectKey:
+    return ObjectKey(workload.metadata.namespace, workload_spec(workload).queue_name)
+
+
 def _queue(workload: Workload) -> Iterable[ObjectKey]:
-    if workload.has(FINISHED):
-        return ()
-    return (ObjectKey(workload.metadata.namespace, workload_spec(workload).queue_name),)
+    return () if workload.has(FINISHED) else (_queue_of(workload),)
 
 
 class Observer(Protocol):
@@ -110,6 +113,8 @@ class Store:
         self.namespaces: Cache[Namespace] = Cache(self._namespace_changed)
         self.priority_classes: Cache[WorkloadPriorityClass] = Cache(self._priority_class_changed)
         self.pod_priority_classes: Cache[PriorityClass] = Cache()
+        self.limit_ranges: Cache[LimitRange] = Cache(self._limit_range_changed)
+        self.runtime_classes: Cache[RuntimeClass] = Cache(self._runtime_class_changed)
 
     # Questions.
 
@@ -310,13 +315,17 @@ class Store:
         owner = self.owner(touched)
         if owner is not None and (old is None or new is None or _traits(old) != _traits(new)):
             self.touched.job(owner)
-        self._touch_queue_of(touched)
+        for queue in dict.fromkeys(self._place_of(seen) for seen in (old, new) if seen is not None):
+            if queue is not None:
+                self.touched.queue(*queue)
 
-    def _touch_queue_of(self, workload: Workload) -> None:
-        key = ObjectKey(workload.metadata.namespace, workload_spec(workload).queue_name)
-        local = self.local_queues.get(key)
+    def _place_of(self, workload: Workload) -> tuple[str, ObjectKey | None] | None:
+        """The queues in which a workload waits or counts; it counts where it was admitted, even without a LocalQueue."""
+        key = _queue_of(workload)
+        local, admission = self.local_queues.get(key), workload.status.admission
         if local is not None:
-            self.touched.queue(local.spec.cluster_queue, key)
+            return local.spec.cluster_queue, key
+        return (admission.cluster_queue, None) if admission else None
 
     def _job_changed(self, old: Job | None, new: Job | None) -> None:
         touched = new or old
@@ -392,6 +401,9 @@ class Store:
             self.engine.remove_cohort(_name(old), self.now())
         else:
             self.engine.set_cohort(new, self.now())
+        if old is not None and new is not None and not _spec_changed(old, new):
+            return
+        self.touched.cohort(_name(new or old))
         self._all_queues_touched()
 
     def _namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
@@ -399,6 +411,16 @@ class Store:
             self.engine.remove_namespace(_name(old), self.now())
         else:
             self.engine.set_namespace(new, self.now())
+        self.touched.admission()
+
+    def _limit_range_changed(self, old: LimitRange | None, new: LimitRange | None) -> None:
+        touched = new or old
+        assert touched is not None
+        self.engine.set_limit_range(touched.key, new, self.now())
+        self.touched.admission()
+
+    def _runtime_class_changed(self, old: RuntimeClass | None, new: RuntimeClass | None) -> None:
+        self.engine.set_runtime_class(_name(new or old), new, self.now())
         self.touched.admission()
 
     def _all_queues_touched(self) -> None:
@@ -456,8 +478,12 @@ class Store:
         for workload in self.workloads:
             ref = workload_spec(workload).priority_class_ref
             owner = self.owner(workload)
-            if ref is not None and ref.name == name and owner is not None:
+            if ref is None or ref.name != name:
+                continue
+            if owner is not None:
                 self.touched.job(owner)
+            else:
+                self.touched.workload(workload.key)
 
 
 def _of_attempt(found: tuple[str, T] | None, local: Workload | None) -> T | None:

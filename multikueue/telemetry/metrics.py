@@ -176,6 +176,14 @@ class Metrics:
                 registry=registry,
             )
         )
+        self.preempted = Kept(
+            Counter(
+                "kueue_preempted_workloads",
+                "Workloads that were told to go for another one, by its ClusterQueue",
+                ("preempting_cluster_queue", "reason"),
+                registry=registry,
+            )
+        )
         self.attempts = Kept(
             Counter(
                 "kueue_admission_attempts", "Quota cycles that had a head to look at", ("result",), registry=registry

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from multikueue.api.meta import encode
-from multikueue.api.workload import EvictionCount, ReclaimablePod, SchedulingStats, WorkloadStatus
+from multikueue.api.workload import (
+    EvictionCount,
+    PodSetAssignment,
+    ReclaimablePod,
+    SchedulingStats,
+    WorkloadStatus,
+)
 
 
 def test_what_the_api_demands_is_written_even_when_empty() -> None:
@@ -14,3 +20,7 @@ def test_what_the_api_demands_is_written_even_when_empty() -> None:
     written = encode(status)
     assert b'"reclaimablePods":[{"name":"main","count":0}]' in written
     assert b'"evictions":[{"reason":"Preempted","underlyingCause":"","count":1}]' in written
+
+
+def test_that_no_pod_of_a_pod_set_was_admitted_is_written() -> None:
+    assert encode(PodSetAssignment(name="main", count=0)) == b'{"name":"main","count":0}'

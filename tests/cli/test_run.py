@@ -91,7 +91,7 @@ KUEUES = """
 apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
 multiKueue: {origin: prod}
-fairSharing: {preemptionStrategies: []}
+integrations: {externalFrameworks: [other]}
 """
 
 
@@ -119,7 +119,9 @@ def test_a_dry_run_names_what_of_kueues_file_has_no_effect(cli: Run, tmp_path: P
 
     result = cli("run", "--dry-run", "--config", str(config), "-o", "wide")
 
-    assert result.err == (f"warning: {config}: fairSharing.preemptionStrategies: [] is ignored: not supported yet\n")
+    assert result.err == (
+        f"warning: {config}: integrations.externalFrameworks: ['other'] is ignored: not supported yet\n"
+    )
     (origin,) = [line for line in result.lines if line.startswith("dispatch.origin ")]
     assert origin.split() == ["dispatch.origin", "prod", f"{config}:", "multiKueue.origin", "multikueue", "no"]
 
@@ -141,7 +143,7 @@ def test_a_dry_run_for_programs(cli: Run, tmp_path: Path, form: str) -> None:
         "live": False,
     }
     assert found["ignored"] == [
-        {"field": "fairSharing.preemptionStrategies", "value": "[]", "why": "not supported yet"}
+        {"field": "integrations.externalFrameworks", "value": "['other']", "why": "not supported yet"}
     ]
 
 

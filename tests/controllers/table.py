@@ -155,7 +155,7 @@ class Table:
         if due is None or due > self.now():
             return False
         cycle = self.engine.cycle(self.now())
-        for key in (*cycle.reserved, *cycle.pending):
+        for key in (*cycle.reserved, *cycle.evicted, *cycle.pending):
             self.queues.workloads.add(key)
         return True
 

@@ -29,6 +29,9 @@ class Notes:
     def queue(self, cluster_queue: str, local_queue: ObjectKey | None) -> None:
         self.taken.add(("queue", (cluster_queue, str(local_queue))))
 
+    def cohort(self, name: str) -> None:
+        self.taken.add(("cohort", name))
+
     def check(self, name: str) -> None:
         self.taken.add(("check", name))
 
@@ -45,6 +48,7 @@ async def test_a_bystander_looks_after_its_connections_and_notes_nothing_else() 
     bystander.workload(ObjectKey("ns", "w"))
     bystander.job(ObjectKey("ns", "j"))
     bystander.queue("main", ObjectKey("ns", "q"))
+    bystander.cohort("all")
     bystander.check("mk")
     bystander.admission()
     assert len(clusters) == 0

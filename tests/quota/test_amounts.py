@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 
 from multikueue.api.meta import encode
+from multikueue.api.quantity import NANO
 from multikueue.api.workload import PodSetRequest, WorkloadSpec, workload_spec
-from multikueue.quota.amounts import Demand, demand, resource_requests, scaled
+from multikueue.quota.amounts import Accounting, Demand, Transformation, demand, resource_requests, scaled
 from multikueue.testing import WorkloadBuilder, pod_set, workload
 
 
@@ -29,7 +31,7 @@ def requests(builder: WorkloadBuilder, *, excluded: tuple[str, ...] = ()) -> dic
 
 def found(builder: WorkloadBuilder, *, excluded: tuple[str, ...] = ()) -> Demand:
     value = builder.build()
-    return demand(workload_spec(value), value.status.reclaimable_pods, excluded)
+    return demand(workload_spec(value), value.status.reclaimable_pods, accounting=Accounting(excluded=excluded))
 
 
 ARITHMETIC = {
@@ -109,12 +111,75 @@ def test_excluded_resources_are_left_out_by_prefix_exactly() -> None:
     assert requests(pod, excluded=("example.com/",)) == {"cpu": 1000, "example.community/b": 1}
 
 
+GPU_SLICES = Transformation(input="gpu", outputs={"credits": 80 * NANO, "memory": 5 * NANO})
+
+TRANSFORMATIONS: dict[str, tuple[list[Transformation], dict[str, Any], dict[str, int]]] = {
+    "what is put out is added to what is asked for": (
+        [GPU_SLICES],
+        {"gpu": "2", "memory": "7"},
+        {"gpu": 2, "credits": 160, "memory": 17},
+    ),
+    "the input can be replaced": (
+        [replace(GPU_SLICES, replaces=True)],
+        {"gpu": "2"},
+        {"credits": 160, "memory": 10},
+    ),
+    "several inputs add up in one output": (
+        [
+            Transformation(input="small", outputs={"credits": 10 * NANO}, replaces=True),
+            Transformation(input="large", outputs={"credits": 15 * NANO}, replaces=True),
+        ],
+        {"small": "2", "large": "1"},
+        {"credits": 35},
+    ),
+    "cpu counts in whole cores, rounded up": (
+        [Transformation(input="cpu", outputs={"credits": NANO})],
+        {"cpu": "1500m"},
+        {"cpu": 1500, "credits": 2},
+    ),
+    "an input can be multiplied by another resource": (
+        [Transformation(input="gpu-memory", outputs={"credits": NANO}, replaces=True, multiply_by="gpu")],
+        {"gpu-memory": "20", "gpu": "2"},
+        {"gpu": 2, "credits": 40},
+    ),
+    "without that resource it counts once": (
+        [Transformation(input="gpu-memory", outputs={"credits": NANO}, replaces=True, multiply_by="gpu")],
+        {"gpu-memory": "20"},
+        {"credits": 20},
+    ),
+    "who asks for no input is left alone": ([GPU_SLICES], {"cpu": "1"}, {"cpu": 1000}),
+    "what is put out is not put in again": (
+        [GPU_SLICES, Transformation(input="credits", outputs={"money": NANO})],
+        {"gpu": "1"},
+        {"gpu": 1, "credits": 80, "memory": 5},
+    ),
+}
+
+
+@pytest.mark.parametrize(("rules", "asked", "counted"), TRANSFORMATIONS.values(), ids=TRANSFORMATIONS)
+def test_qe_345_requests_count_by_way_of_transformations(
+    rules: list[Transformation], asked: dict[str, Any], counted: dict[str, int]
+) -> None:
+    spec = workload_spec(of_pod(containers=[container(**asked)]).build())
+
+    (each,) = demand(spec, accounting=Accounting(transformations=tuple(rules))).pod_sets
+    assert each.requests == counted
+
+
+def test_qe_346_what_is_excluded_is_put_into_no_transformation() -> None:
+    rules = Accounting(excluded=("gp",), transformations=(GPU_SLICES,))
+    spec = workload_spec(of_pod(count=2, containers=[container(gpu="1", cpu="1")]).build())
+
+    (each,) = demand(spec, accounting=rules).pod_sets
+    assert each.requests == {"cpu": 2000}
+
+
 def test_a_request_above_its_limit_is_a_problem_that_names_the_place() -> None:
     pod = of_pod(containers=[container(cpu="1")], initContainers=[container(limits={"cpu": "1"}, cpu="2")])
 
     assert found(pod).problem == (
-        "resources validation failed: spec.podSets[0].template.spec.initContainers[0].resources.requests: "
-        "cpu: requests must not exceed its limits"
+        'resources validation failed: spec.podSets[0].template.spec.initContainers[0]: Invalid value: ["cpu"]: '
+        "requests must not exceed its limits"
     )
 
 

@@ -55,6 +55,29 @@ def test_opening_a_route_offers_even_what_was_parked() -> None:
     assert whole.busy() == ["cq"]
 
 
+def test_opening_a_route_offers_what_was_evicted_when_it_closed_in_its_place() -> None:
+    whole = backlog("young")
+    stopped = wants("old", age=9).condition("Requeued", "False", reason="LocalQueueStopped")
+    punished = wants("other", age=99).condition("Requeued", "False", reason="AdmissionCheck")
+    whole.set_route(key_of("lq"), None, NOW)
+    for builder in (stopped, punished):
+        whole.put(waiting(builder), NOW)
+
+    whole.set_route(key_of("lq"), "cq", NOW)
+    heads = [head.key.name for head in iter(whole.lines["cq"].pop, None)]
+    assert heads == ["old", "young"]
+
+
+def test_a_route_to_a_queue_that_is_yet_to_come_offers_nothing() -> None:
+    whole = Backlog()
+    whole.put(waiting(wants("old").condition("Requeued", "False", reason="LocalQueueStopped")), NOW)
+    whole.set_route(key_of("lq"), "cq", NOW)
+    assert whole.busy() == []
+
+    whole.set_queue("cq", strict=False, now=NOW)
+    assert whole.busy() == ["cq"]
+
+
 def test_a_head_whose_route_closed_meanwhile_stays_a_member_only() -> None:
     whole = backlog("a")
     head = whole.lines["cq"].pop()

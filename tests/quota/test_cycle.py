@@ -11,7 +11,7 @@ from multikueue.quota.ordering import queue_rank
 from multikueue.quota.pending import Progress, Reason, Waiting
 from multikueue.quota.snapshot import QueueSnapshot, snapshot
 from multikueue.quota.tree import Forest, Member, quotas
-from multikueue.testing import ClusterQueueBuilder, WorkloadBuilder, cluster_queue, flavor, limits
+from multikueue.testing import ClusterQueueBuilder, WorkloadBuilder, cluster_queue, flavor, limits, pod_set
 from tests.quota.builders import wants
 
 CPU = ("default", "cpu")
@@ -125,3 +125,20 @@ def test_an_interrupted_search_is_kept_by_a_head_that_waits_and_lost_by_one_that
 
     assert waits.waiting.progress == Progress(1, ({"cpu": 0, "memory": -1},))
     assert cannot.waiting.progress is None
+
+
+def test_a_head_that_can_do_with_less_gets_what_there_is() -> None:
+    views = tree(shared(), a=1)
+    pods = wants("w").pod_sets(pod_set(count=5).min_count(2).request(cpu=1))
+    (decision,) = run([head(views["a"], pods)])
+    assert isinstance(decision, Reserve)
+    (assignment,) = decision.admission.pod_set_assignments
+    assert (assignment.count, assignment.resource_usage, decision.usage) == (3, {"cpu": "3"}, {CPU: 3000})
+
+
+def test_a_head_that_cannot_do_with_so_little_hears_of_what_it_asked_for() -> None:
+    views = tree(shared(), a=3)
+    pods = wants("w").pod_sets(pod_set(count=5).min_count(2).request(cpu=1))
+    (decision,) = run([head(views["a"], pods)])
+    assert isinstance(decision, Refuse)
+    assert "current podset request (5)" in decision.message

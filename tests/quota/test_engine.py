@@ -15,6 +15,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue import AdmissionCheck
 from multikueue.api.queues import ClusterQueue, LabelSelector
 from multikueue.api.workload import Admission, Workload, workload_spec
+from multikueue.quota.amounts import Accounting
 from multikueue.quota.engine import Cycle, Engine
 from multikueue.testing import (
     NOW,
@@ -164,7 +165,7 @@ def test_excluded_resources_do_not_count() -> None:
     play.submit(wants("a", cpu=1).request({"example.com/gpu": 1}))
     assert play.run() == []
 
-    play = Play.with_queue(Engine(exclude_resource_prefixes=("example.com/",)), cpu=4)
+    play = Play.with_queue(Engine(accounting=Accounting(excluded=("example.com/",))), cpu=4)
     play.submit(wants("a", cpu=1).request({"example.com/gpu": 1}))
     assert play.run() == ["a"]
 
@@ -452,6 +453,20 @@ def test_qe_048_the_second_flavor_serves_where_the_first_is_too_small() -> None:
 
 
 # --- who may enter ---------------------------------------------------------------------------------------------------
+
+
+def test_where_one_pod_set_finds_no_flavor_those_before_it_try_others() -> None:
+    queue = cluster_queue("cq").quota("default", cpu=4).quota("spot", cpu=4)
+    play = Play(flavor("spot").taint("special").build(), queue.build(), local_queue("lq").build())
+    pods = pod_set("first").request(cpu=3).tolerate("special"), pod_set("second").request(cpu=2)
+    play.submit(wants("w").pod_sets(*pods))
+
+    assert play.cycle() == ()
+    assert play.verdict("w").startswith("couldn't assign flavors to pod set second: insufficient quota for cpu")
+    assert play.cycle() == ("w",)
+    reservation = play.engine.reservation(key_of("w"))
+    assert reservation
+    assert [each.flavors for each in reservation.pod_set_assignments] == [{"cpu": "spot"}, {"cpu": "default"}]
 
 
 def test_qe_006_a_namespace_that_is_not_selected_waits_until_its_labels_match() -> None:

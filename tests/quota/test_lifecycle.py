@@ -340,6 +340,24 @@ def test_section_12_5_a_workload_born_inactive_is_evicted_and_not_requeued() -> 
     assert told(found, "QuotaReserved") is None
 
 
+def test_a_workload_that_is_switched_off_says_too_that_its_queue_is_stopped() -> None:
+    held, stopped = cluster_queue("cq").stopped("Hold"), "ClusterQueue cq is inactive"
+
+    waiting = taken(workload().unreserved().inactive(), facts(queue=held, active=False))
+    assert told(waiting, "QuotaReserved") == ("False", "Inadmissible", stopped)
+    running = taken(workload().admitted().inactive(), facts(queue=held, active=False, holding=True))
+    assert told(running, "QuotaReserved") == ("True", "QuotaReserved", "Quota reserved in ClusterQueue cq")
+
+
+def test_a_workload_that_gets_quota_as_soon_as_its_queue_runs_again_says_that_it_does() -> None:
+    reason = "LocalQueueStopped"
+    drained = workload().unreserved().evicted(reason).condition("Requeued", "False", reason=reason)
+
+    found = taken(drained, facts(reservation=ADMISSION))
+    assert told(found, "QuotaReserved") == ("True", "QuotaReserved", "Quota reserved in ClusterQueue cq")
+    assert told(found, "Requeued") == ("True", "LocalQueueRestarted", "The LocalQueue runs again")
+
+
 def test_qe_335_an_earlier_reason_of_eviction_survives_deactivation() -> None:
     found = taken(workload().admitted().evicted("Preempted", message="first").inactive(), facts(holding=True))
 

@@ -10,7 +10,7 @@ from multikueue.api.workload import workload_spec
 from multikueue.quota.amounts import demand
 from multikueue.quota.ordering import queue_rank
 from multikueue.quota.pending import PendingQueue, Progress, Reason, Waiting
-from multikueue.testing import NOW, WorkloadBuilder
+from multikueue.testing import NOW, WorkloadBuilder, pod_set
 from tests.quota.builders import after, wants
 
 EVERYBODY = lambda waiting: True  # noqa: E731
@@ -48,11 +48,23 @@ def test_an_update_moves_a_workload_to_its_new_place_and_keeps_one_copy() -> Non
     assert (queue.size, popped(queue)) == (3, ["c", "a", "b"])
 
 
+def test_two_ask_the_same_only_if_they_make_do_with_the_same() -> None:
+    many = pod_set(count=4).request(cpu=1)
+    first, same, modest = (
+        waiting(wants(name).pod_sets(pods)) for name, pods in {"a": many, "b": many, "c": many.min_count(2)}.items()
+    )
+
+    assert same.asks_the_same(first)
+    assert not modest.asks_the_same(first)
+
+
 REQUEUES = {
     "best effort, failed after nomination": (False, Reason.FAILED_AFTER_NOMINATION, None, True),
     "best effort, another namespace": (False, Reason.NAMESPACE_MISMATCH, None, False),
     "best effort, no fit": (False, Reason.GENERIC, None, False),
     "best effort, no fit with a flavor left to try": (False, Reason.GENERIC, Progress(1, ({"cpu": 0},)), True),
+    "best effort, others are leaving for it": (False, Reason.PENDING_PREEMPTION, None, True),
+    "strict, others are leaving for it": (True, Reason.PENDING_PREEMPTION, None, True),
     "strict, no fit": (True, Reason.GENERIC, None, True),
     "strict, failed after nomination": (True, Reason.FAILED_AFTER_NOMINATION, None, True),
     "strict, another namespace": (True, Reason.NAMESPACE_MISMATCH, None, False),
@@ -72,6 +84,53 @@ def test_qe_293_qe_294_where_a_head_goes_that_comes_back(
 
     assert queue.size == 1
     assert (queue.top() is head) is again
+
+
+def favoured(*, strict: bool = False) -> PendingQueue:
+    """Others leave for the old one; an important one comes."""
+    queue = line(wants("old", age=9), wants("young"), strict=strict)
+    old = queue.pop()
+    assert old
+    queue.give_back(old, Reason.PENDING_PREEMPTION, NOW)
+    queue.push_or_update(waiting(wants("important").priority(1)), NOW)
+    return queue
+
+
+def test_qe_312_who_others_leave_for_stays_the_head() -> None:
+    queue = favoured()
+    assert [each.key.name for each in queue.in_order()] == ["old", "important", "young"]
+    assert popped(queue) == ["old", "important", "young"]
+    assert popped(favoured(strict=True)) == ["important", "old", "young"]
+
+
+def test_qe_312_it_does_not_stand_in_the_way_while_parked_and_is_first_again_once_awake() -> None:
+    queue = favoured()
+    old = queue.pop()
+    assert old
+    queue.give_back(old, Reason.GENERIC, NOW)
+    important = queue.top()
+    assert important
+    assert important.key.name == "important"
+
+    queue.flush(NOW, EVERYBODY)
+    assert popped(queue) == ["old", "important", "young"]
+
+
+def test_qe_313_until_it_is_gone() -> None:
+    queue = favoured()
+    queue.remove(waiting(wants("old")).key)
+    queue.push_or_update(waiting(wants("old", age=9)), NOW)
+    assert popped(queue) == ["important", "old", "young"]
+
+
+def test_a_head_that_is_taken_and_given_back_again_and_again_leaves_nothing_behind() -> None:
+    queue = favoured()
+    for _ in range(9):
+        head = queue.pop()
+        assert head
+        queue.give_back(head, Reason.PENDING_PREEMPTION, NOW)
+    assert popped(queue) == ["old", "important", "young"]
+    assert queue.size == 0
 
 
 def test_qe_287_a_workload_in_back_off_is_not_offered() -> None:

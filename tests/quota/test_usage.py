@@ -50,7 +50,7 @@ def test_what_is_removed_leaves_no_trace(moves: list[tuple[str, int, bool]]) -> 
     assert list(holdings) == []
 
 
-def assignment(count: int, cpu: str) -> Admission:
+def assignment(count: int | None, cpu: str) -> Admission:
     pods = PodSetAssignment(name="main", flavors={"cpu": "f"}, resource_usage={"cpu": cpu, "gpu": "7"}, count=count)
     return Admission(cluster_queue="cq", pod_set_assignments=(pods,))
 
@@ -61,6 +61,7 @@ AMOUNTS = {
     "a partial admission uses what it got": (assignment(3, "3"), 5, 0, 3000),
     "reclaiming counts from the spec": (assignment(3, "3"), 5, 3, 2000),
     "more than all is nothing": (assignment(3, "3"), 3, 9, 0),
+    "without a count all were admitted": (assignment(None, "5"), 5, 2, 3000),
     "a remainder is lost in scaling": (assignment(3, "1m"), 3, 1, 0),
 }
 

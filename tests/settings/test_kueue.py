@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.table import ADAPTERS
 from multikueue.settings import Loaded, Settings, kueue, read
-from multikueue.settings.tree import leaves
+from multikueue.settings.tree import Transformation, leaves
 
 BOTH = pytest.mark.parametrize("version", kueue.VERSIONS)
 
@@ -66,6 +66,17 @@ def nested(path: str, value: Any) -> dict[str, Any]:
         ("multiKueue.dispatcherName", kueue.INCREMENTAL, "dispatch.strategy.name", "incremental"),
         ("multiKueue.dispatcherName", "example.com/mine", "dispatch.strategy.name", "external"),
         ("resources.excludeResourcePrefixes", ["example.com/"], "quota.exclude_resource_prefixes", ("example.com/",)),
+        ("resources.transformations", [], "quota.transformations", ()),
+        (
+            "resources.transformations",
+            [{"input": "gpu", "strategy": "Replace", "outputs": {"credits": 80, "mem": "5Gi"}, "multiplyBy": "x"}],
+            "quota.transformations",
+            (
+                Transformation(
+                    input="gpu", strategy="Replace", outputs={"credits": "80", "mem": "5Gi"}, multiply_by="x"
+                ),
+            ),
+        ),
         ("health.healthProbeBindAddress", ":8090", "probes.port", 8090),
         ("health.healthProbeBindAddress", "127.0.0.1:8090", "probes.host", "127.0.0.1"),
         ("health.healthProbeBindAddress", "[::1]:8090", "probes.host", "::1"),
@@ -133,6 +144,59 @@ def test_in_v1beta1_a_group_that_is_not_switched_on_is_off(tmp_path: Path, switc
         "waitForPodsReady.enable is not true",
         "fairSharing.enable is not true",
     }
+
+
+STRATEGIES = {
+    "both, if none is named": (None, ("LessThanOrEqualToFinalShare", "LessThanInitialShare")),
+    "both, if the list is empty": ([], ("LessThanOrEqualToFinalShare", "LessThanInitialShare")),
+    "the one that is named": (["LessThanInitialShare"], ("LessThanInitialShare",)),
+}
+
+
+@BOTH
+@pytest.mark.parametrize(("given", "expected"), STRATEGIES.values(), ids=STRATEGIES.keys())
+def test_fair_sharing_is_on_with_its_strategies(
+    tmp_path: Path, version: str, given: list[str] | None, expected: tuple[str, ...]
+) -> None:
+    switch = {"enable": True} if version == "v1beta1" else {}
+    found = loaded(tmp_path, {"fairSharing": {**switch, "preemptionStrategies": given}}, version)
+    assert (found.settings.quota.fair_sharing, found.settings.quota.preemption_strategies) == (True, expected)
+    assert found.ignored == ()
+
+
+def test_in_v1beta2_the_group_alone_turns_fair_sharing_on(tmp_path: Path) -> None:
+    assert loaded(tmp_path, {"fairSharing": {}}).settings.quota.fair_sharing
+    assert not loaded(tmp_path, {}).settings.quota.fair_sharing
+    assert not loaded(tmp_path, {"fairSharing": {"enable": False}}, "v1beta1").settings.quota.fair_sharing
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (True, "fairSharing: expected a mapping"),
+        (
+            {"preemptionStrategies": ["LessThanInitialShare", "LessThanOrEqualToFinalShare"]},
+            "fairSharing.preemptionStrategies: expected LessThanOrEqualToFinalShare, LessThanInitialShare, or both",
+        ),
+    ],
+    ids=["no group", "the wrong way round"],
+)
+def test_fair_sharing_that_makes_no_sense_stops_the_start(tmp_path: Path, value: Any, problem: str) -> None:
+    with pytest.raises(ConfigurationError, match=problem):
+        loaded(tmp_path, {"fairSharing": value})
+
+
+@pytest.mark.parametrize(
+    ("rules", "problem"),
+    [
+        ([{"input": "gpu"}, {"input": "gpu"}], "expected transformations of different inputs"),
+        ([{"input": "gpu", "outputs": {"credits": "many"}}], "expected a quantity such as 500m, 2 or 1Gi, got 'many'"),
+        ([{"outputs": {}}], "resources.transformations[0].input"),
+        ({}, "resources.transformations"),
+    ],
+)
+def test_transformations_that_are_none_are_refused(tmp_path: Path, rules: Any, problem: str) -> None:
+    assert problem in refusal(tmp_path, {"resources": {"transformations": rules}})
 
 
 def test_the_step_of_the_incremental_dispatcher(tmp_path: Path) -> None:

@@ -7,10 +7,12 @@ from datetime import timedelta
 
 import pytest
 
+from multikueue.api.core import LimitRange, LimitRangeItem, LimitRangeSpec, Overhead, RuntimeClass
 from multikueue.api.job import Job
 from multikueue.api.meta import ObjectKey, ObjectMeta
 from multikueue.api.multikueue import CONTROLLER_NAME, ClusterProfile, MultiKueueCluster
 from multikueue.api.ocm import Placement
+from multikueue.api.queues import WorkloadPriorityClass
 from multikueue.dispatch.group import Group, Reach
 from multikueue.quota.engine import Engine
 from multikueue.store.store import CLUSTERS_ANNOTATION, CORDON_ANNOTATION, Store, clusters_of
@@ -22,6 +24,7 @@ from multikueue.testing import (
     local_queue,
     multikueue_cluster,
     multikueue_config,
+    pod_set,
     secret,
     workload,
 )
@@ -44,6 +47,9 @@ class Noted:
 
     def queue(self, cluster_queue: str, local_queue: ObjectKey | None) -> None:
         self.keys.append(f"queue {cluster_queue}")
+
+    def cohort(self, name: str) -> None:
+        self.keys.append(f"cohort {name}")
 
     def check(self, name: str) -> None:
         self.keys.append(f"check {name}")
@@ -274,6 +280,35 @@ def test_a_change_of_the_configuration_wakes_check_and_workloads() -> None:
     assert noted.keys == ["check mk", "workload wl"]
 
 
+def test_a_workload_that_moves_to_another_queue_concerns_both() -> None:
+    store, noted = stored()
+    store.cluster_queues.upsert(cluster_queue("elsewhere").build())
+    store.local_queues.upsert(local_queue("other", "elsewhere").build())
+    noted.keys.clear()
+    store.workloads.upsert(local().queue("other").version(9).build())
+    assert sorted(key for key in noted.keys if key.startswith("queue")) == ["queue cq", "queue elsewhere"]
+
+
+def test_a_workload_counts_where_it_was_admitted_even_if_its_local_queue_is_gone() -> None:
+    store, noted = stored()
+    queue = store.local_queues.get(ObjectKey("default", "main"))
+    assert queue is not None
+    store.local_queues.remove(queue)
+    noted.keys.clear()
+    store.workloads.upsert(local().finished().version(9).build())
+    assert "queue cq" in noted.keys
+
+
+def test_a_priority_class_wakes_the_jobs_of_its_workloads_and_workloads_without_a_job() -> None:
+    store, noted = stored()
+    store.workloads.upsert(local().priority(5, workload_class="high").version(9).build())
+    store.workloads.upsert(workload("own").queue("main").priority(5, workload_class="high").build())
+    store.workloads.upsert(workload("other").queue("main").priority(5, workload_class="low").build())
+    noted.keys.clear()
+    store.priority_classes.upsert(WorkloadPriorityClass(metadata=ObjectMeta(name="high"), value=9))
+    assert sorted(noted.keys) == ["job job", "workload own"]
+
+
 def test_a_later_job_of_the_same_name_is_not_the_owner() -> None:
     store, _ = stored()
     store.jobs.upsert(job("job").uid("another").version(9).build())
@@ -297,3 +332,33 @@ def test_more_clusters_than_a_configuration_may_hold_come_from_its_annotation() 
 
 def test_the_controller_name_is_the_contract_s() -> None:
     assert CONTROLLER_NAME == "kueue.x-k8s.io/multikueue"
+
+
+def test_limits_of_a_namespace_reach_the_engine_and_wake_the_admission() -> None:
+    store, noted = stored()
+    woken: list[str] = []
+    noted.admission = lambda: woken.append("admission")  # type: ignore[method-assign]
+    store.workloads.upsert(workload("small").queue("main").request(cpu=1).build())
+    bounds = LimitRangeItem(type="Container", min={"cpu": "2"})
+    limits = LimitRange(metadata=ObjectMeta(name="limits", namespace="default"), spec=LimitRangeSpec(limits=(bounds,)))
+    woken.clear()
+
+    store.limit_ranges.upsert(limits)
+    (waiting,) = store.engine.waiting_in("cq")
+    assert "LimitRange" in waiting.demand.problem
+    store.limit_ranges.remove(limits)
+    (waiting,) = store.engine.waiting_in("cq")
+    assert waiting.demand.problem == ""
+    assert woken == ["admission", "admission"]
+
+
+def test_the_overhead_of_a_runtime_class_reaches_the_engine() -> None:
+    store, _ = stored()
+    template = b'{"spec": {"runtimeClassName": "heavy", "containers": [{"name": "c"}]}}'
+    store.workloads.upsert(workload("w").queue("main").pod_sets(pod_set().template(template)).build())
+    heavy = RuntimeClass(metadata=ObjectMeta(name="heavy"), overhead=Overhead(pod_fixed={"cpu": "1"}))
+
+    store.runtime_classes.upsert(heavy)
+    assert [each.requests for each in store.engine.waiting_in("cq")[0].demand.pod_sets] == [{"cpu": 1000}]
+    store.runtime_classes.remove(heavy)
+    assert [each.requests for each in store.engine.waiting_in("cq")[0].demand.pod_sets] == [{}]

@@ -25,7 +25,7 @@ def waiting(name: str, *, namespace: str = "team", queue: str = "lq", priority: 
     builder = workload(name, namespace=namespace).queue(queue).priority(priority).created(NOW - timedelta(seconds=3))
     built = builder.request(cpu="1").build()
     spec = workload_spec(built)
-    return Waiting(built, spec, demand(spec, (), ()), queue_rank(built, spec.priority))
+    return Waiting(built, spec, demand(spec), queue_rank(built, spec.priority))
 
 
 LINE = (

@@ -153,7 +153,7 @@ class SimulatedKueue:
             if due > self._now():
                 return Result(due - self._now())
             cycle = engine.cycle(self._now())
-            for key in (*cycle.reserved, *cycle.pending):
+            for key in (*cycle.reserved, *cycle.evicted, *cycle.pending):
                 self._queue.add(Look("workload", key))
         return DONE
 
@@ -203,6 +203,7 @@ class SimulatedKueue:
         return lifecycle.Facts(
             now=self._now(),
             reservation=reservation,
+            preemption=engine.eviction(workload.key),
             verdict=Verdict(refusal) if refusal else engine.verdict(workload.key),
             required_checks=engine.required_checks(admission.cluster_queue if admission else name, flavors),
             local_queue=local_queue,

@@ -1,0 +1,131 @@
+"""Whom a head may ask to go, and what those who go are told (quota-engine 3.5, 3.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+from multikueue.api.meta import ObjectKey
+from multikueue.api.workload import JOB_UID_LABEL, Workload
+from multikueue.quota.snapshot import QueueSnapshot
+from multikueue.quota.tree import Amounts, FlavorResource, Node, UndoLog
+from multikueue.quota.usage import Holding
+
+Holders = Callable[[str], Iterable[Holding]]
+"""The workloads of a ClusterQueue that may be evicted, first the one that would go first (`usage.departure_rank`)."""
+
+
+class Cause(Enum):
+    """Why a workload is preempted: the reason of its condition Preempted."""
+
+    IN_QUEUE = "InClusterQueue"
+    RECLAIM = "InCohortReclamation"
+    RECLAIM_WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
+    FAIR_SHARING = "InCohortFairSharing"
+
+
+_IN_WORDS = {
+    Cause.IN_QUEUE: "prioritization in the ClusterQueue",
+    Cause.RECLAIM: "reclamation within the cohort",
+    Cause.RECLAIM_WHILE_BORROWING: "reclamation within the cohort while borrowing",
+    Cause.FAIR_SHARING: "Fair Sharing within the cohort",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a head needs in its queue, and of what there is not enough: `short`, some of `needs`."""
+
+    priority: int
+    since: datetime
+    queue: QueueSnapshot
+    short: frozenset[FlavorResource]
+    needs: Amounts
+
+    @property
+    def node(self) -> Node:
+        return self.queue.node
+
+    def fits(self, *, borrowing: bool) -> bool:
+        """Whether the needs are met as things stand now; without `borrowing`, out of the queue's own quota."""
+        node = self.node
+        return all(
+            (borrowing or not node.cell(fr).borrows_with(amount)) and amount <= node.available(fr)
+            for fr, amount in self.needs.items()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A workload that is to go, and its queue."""
+
+    holding: Holding
+    node: Node
+    cause: Cause
+
+    def leave(self, log: UndoLog) -> None:
+        self.node.remove(self.holding.amounts, log)
+
+    def come_back(self, log: UndoLog) -> None:
+        self.node.add(self.holding.amounts, log)
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """What a workload that has to go is told: why, in a word for its condition Preempted, and in a sentence. It goes for
+    a workload of the ClusterQueue `by`."""
+
+    key: ObjectKey
+    cause: Cause
+    message: str
+    by: str
+
+
+def of_queue(node: Node, policy: str, claim: Claim, holders: Holders) -> Iterator[Holding]:
+    """Those with quota in a queue that use something the claim is short of, and that the policy gives up to it."""
+    if policy == "Never":
+        return
+    for holding in holders(node.name):
+        if policy != "Any" and not holding.evicted and holding.priority > claim.priority:
+            return  # as are all that follow
+        if _gives_way(holding, policy, claim) and not claim.short.isdisjoint(holding.amounts):
+            yield holding
+
+
+def _gives_way(holding: Holding, policy: str, claim: Claim) -> bool:
+    if policy == "Any" or holding.priority < claim.priority:
+        return True
+    newer_equal = policy == "LowerOrNewerEqualPriority" and holding.priority == claim.priority
+    return newer_equal and holding.since > claim.since
+
+
+def going_order(holding: Holding, *, own: bool) -> tuple[bool, bool, int, float, str]:
+    """Who goes first, over all queues: who goes anyhow, then others before the head's own queue (quota-engine 3.5)."""
+    return not holding.evicted, own, holding.priority, -holding.reserved_at.timestamp(), holding.uid
+
+
+def fill_back(targets: list[Target], fits: Callable[[], bool], log: UndoLog) -> None:
+    """Let those stay after all without whom it fits too, the last chosen first; the very last one is needed.
+
+    The place of one who stays is taken by the last, as in Kueue: which set remains depends on it.
+    """
+    for index in range(len(targets) - 2, -1, -1):
+        mark = log.mark()
+        targets[index].come_back(log)
+        if fits():
+            targets[index] = targets[-1]
+            targets.pop()
+        else:
+            log.roll_back(mark)
+
+
+def eviction(target: Target, preemptor: Workload, queue: Node) -> Eviction:
+    """What the target is told for the sake of a preemptor in that queue."""
+    job = preemptor.metadata.labels.get(JOB_UID_LABEL)
+    message = (
+        f"Preempted to accommodate a workload (UID: {preemptor.metadata.uid or 'UNKNOWN'}, JobUID: {job or 'UNKNOWN'}) "
+        f"due to {_IN_WORDS[target.cause]}; preemptor path: {queue.path}; preemptee path: {target.node.path}"
+    )
+    return Eviction(target.holding.key, target.cause, message, by=queue.name)

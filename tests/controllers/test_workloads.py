@@ -1,0 +1,61 @@
+"""Workloads that no job of ours owns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from multikueue.api import kinds
+from multikueue.api.meta import ObjectKey
+from tests.controllers.table import NAMESPACE, QUEUE, Table, table
+
+pytestmark = pytest.mark.anyio
+
+KEY = ObjectKey(NAMESPACE, "own")
+
+
+def of_class(name: str, **metadata: Any) -> dict[str, Any]:
+    """A workload without a job that is too large for the quota, so that it stays as it is."""
+    ref = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": name}
+    container = {"name": "c", "resources": {"requests": {"cpu": "1000"}}}
+    pod_set = {"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}
+    spec = {"queueName": QUEUE, "podSets": [pod_set], "priority": 5, "priorityClassRef": ref}
+    return {"metadata": {"name": KEY.name, "namespace": KEY.namespace, **metadata}, "spec": spec}
+
+
+def put_class(world: Table, value: int) -> None:
+    world.manager.put(kinds.WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": value})
+
+
+async def priority(world: Table) -> int:
+    await world.settle()
+    found: int = (world.manager.find(kinds.WORKLOADS, KEY) or {})["spec"]["priority"]
+    return found
+
+
+async def test_a_workload_without_a_job_follows_the_value_of_its_class() -> None:
+    world = table()
+    put_class(world, 5)
+    world.manager.put(kinds.WORKLOADS, of_class("high"))
+    assert await priority(world) == 5
+    put_class(world, 50)
+    assert await priority(world) == 50
+    writes = len(world.manager.calls)
+    assert await priority(world) == 50
+    assert len(world.manager.calls) == writes
+
+
+async def test_a_class_that_is_not_there_changes_nothing() -> None:
+    world = table()
+    put_class(world, 50)
+    world.manager.put(kinds.WORKLOADS, of_class("unknown"))
+    assert await priority(world) == 5
+
+
+async def test_a_workload_of_a_job_is_left_to_its_job() -> None:
+    world = table()
+    put_class(world, 50)
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": "1", "controller": True}
+    world.manager.put(kinds.WORKLOADS, of_class("high", ownerReferences=[owner]))
+    assert await priority(world) == 5
