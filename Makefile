@@ -58,6 +58,10 @@ simulate: $(READY) ## Lives full of faults on virtual time: SEEDS of them, FROM 
 sharing: $(READY) ## Ways to share GPUs among users, compared on virtual time (ARGS="..." for options)
 	@$(BIN)/python -m benchmarks sharing $(ARGS)
 
+.PHONY: parity
+parity: $(READY) ## Stories recorded from real Kueue, replayed: DIR has them (ARGS="--summary", or names of stories)
+	@$(BIN)/python -m tests.parity $(DIR) $(ARGS)
+
 .PHONY: demo
 demo: $(READY) ## A manager and three simulated workers in one process, with jobs and drama (ARGS="..." for options)
 	@$(BIN)/multikueue demo $(ARGS)
