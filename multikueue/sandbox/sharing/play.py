@@ -19,7 +19,7 @@ from multikueue.sandbox.sharing.figures import Record
 from multikueue.sandbox.time import EPOCH, VirtualClock, run
 from multikueue.sandbox.wire import Object
 from multikueue.sandbox.world import NAMESPACE, Layout, Share, World
-from multikueue.settings import Cluster, Dispatch, InForce, Settings
+from multikueue.settings import Cluster, Dispatch, InForce, Quota, Settings
 
 __all__ = ["POLICIES", "WORKERS", "Policy", "Stuck", "play"]
 
@@ -54,6 +54,13 @@ POLICIES = {
     "fifo": Policy(title="one queue, first come first served", queueing="StrictFIFO"),
     "best-effort": Policy(title="one queue, who does not fit is passed by"),
     "quota": Policy(title="quota per user, what is idle is lent", per_user=True),
+    "fair": Policy(title="the same, and who uses least comes first (fair sharing)", per_user=True, fair=True),
+    "reclaim": Policy(
+        title="the same, and running jobs give way for a fair share (preemption)",
+        per_user=True,
+        fair=True,
+        preemption={"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
+    ),
 }
 
 
@@ -69,7 +76,7 @@ async def _play(submissions: Sequence[Submission], policy: Policy, crowd: Crowd,
     _furnish(world, policy, crowd)
     async with anyio.create_task_group() as tasks:
         await world.start(tasks)
-        manager = world.add_manager("manager", InForce(_settings(world)))
+        manager = world.add_manager("manager", InForce(_settings(world, policy)))
         await manager.begin(tasks).wait()
         start = anyio.current_time()
         await _submit(world, submissions, start)
@@ -111,11 +118,13 @@ def _cluster_queue(name: str, gpus: int, policy: Policy, *, cohort: str = "") ->
     return body
 
 
-def _settings(world: World) -> Settings:
+def _settings(world: World, policy: Policy) -> Settings:
     """Signs of life are rare: nothing goes wrong here."""
     minute = timedelta(minutes=1)
     dispatch = Dispatch(heartbeat_interval=minute, gc_interval=timedelta())
-    return Settings(cluster=Cluster(namespace=world.layout.secrets), dispatch=dispatch)
+    return Settings(
+        cluster=Cluster(namespace=world.layout.secrets), dispatch=dispatch, quota=Quota(fair_sharing=policy.fair)
+    )
 
 
 async def _submit(world: World, submissions: Sequence[Submission], start: float) -> None:
