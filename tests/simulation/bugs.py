@@ -14,16 +14,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from multikueue.api.workload import NOMINATED, Workload
-from multikueue.controllers import clusters, jobs, outbox, statuses, workloads
-from multikueue.dispatch import decide, group, phases
+from multikueue.api.workload import NOMINATED
+from multikueue.controllers import workloads
+from multikueue.dispatch import decide, phases
 from multikueue.dispatch.actions import CreateJob
 from multikueue.dispatch.group import Group, Remote
 from multikueue.jobs import decide as jobs_decide
-from multikueue.kube import client, reflector
 from multikueue.quota import engine
 from multikueue.runtime import DONE
-from multikueue.runtime.mandate import Mandate
 from multikueue.sandbox.simulation.campaign import alike
 from multikueue.sandbox.simulation.draw import drawn
 from multikueue.sandbox.simulation.life import live
@@ -32,7 +30,7 @@ from multikueue.store import worker
 Plant = Callable[[], Iterator[None]]
 
 
-FAR = 60
+FAR = 200
 """Seeds that a hunt goes through at most."""
 
 
@@ -86,7 +84,7 @@ def replaced(target: Any, name: str, make: Callable[[Any], Any]) -> Iterator[Non
 # --- dispatch --------------------------------------------------------------------------------------------------------
 
 
-@bug(caught_by=0, within=0)
+@bug(caught_by=0, within=5)
 def losers_are_not_deleted() -> Iterator[None]:
     def make(real: Any) -> Any:
         return lambda keep, remotes: () if keep else real(keep, remotes)
@@ -95,7 +93,7 @@ def losers_are_not_deleted() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=0, within=0)
+@bug(caught_by=2, within=20)
 def the_winner_is_not_sticky() -> Iterator[None]:
     """Whoever admitted first wins, whatever was recorded."""
 
@@ -110,7 +108,7 @@ def the_winner_is_not_sticky() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=0, within=0)
+@bug(caught_by=18, within=38)
 def the_attempt_is_ignored() -> Iterator[None]:
     """A copy of an earlier attempt counts as one of this."""
 
@@ -121,7 +119,7 @@ def the_attempt_is_ignored() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=0, within=0)
+@bug(caught_by=18, within=38)
 def the_round_is_kept_in_memory() -> Iterator[None]:
     """The condition with the time of the newest nomination is not written."""
 
@@ -132,7 +130,7 @@ def the_round_is_kept_in_memory() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=0, within=0)
+@bug(caught_by=0, within=5)
 def the_check_is_ready_before_the_job_is_there() -> Iterator[None]:
     def make(real: Any) -> Any:
         def admitted(v: phases.View) -> Any:
@@ -147,24 +145,7 @@ def the_check_is_ready_before_the_job_is_there() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=0, within=0)
-def a_job_is_made_beside_that_of_an_earlier_attempt() -> Iterator[None]:
-    def make(real: Any) -> Any:
-        def admitted(v: phases.View) -> Any:
-            decision = real(v)
-            holds = [r for r in v.group.remotes if r.job is not None and r.reachable and r is not v.won]
-            if v.ready or v.won.job is not None or not holds:
-                return decision
-            create = CreateJob(cluster=v.won.cluster, why="first to admit", attempt=v.group.attempt)
-            return replace(decision, actions=(create, *decision.actions))
-
-        return admitted
-
-    with replaced(decide, "_admitted", make), _handlers():
-        yield
-
-
-@bug(caught_by=0, within=0)
+@bug(caught_by=0, within=5)
 def the_workload_finishes_before_its_job() -> Iterator[None]:
     def make(real: Any) -> Any:
         return lambda v: real(replace(v, group=replace(v.group, job_finished=True)))
@@ -173,13 +154,7 @@ def the_workload_finishes_before_its_job() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=0, within=0)
-def an_eviction_does_not_reach_the_worker() -> Iterator[None]:
-    with replaced(decide, "_stops", lambda _real: lambda _v: iter(())):
-        yield
-
-
-@bug(caught_by=0, within=0)
+@bug(caught_by=29, within=60)
 def an_eviction_by_the_worker_is_ignored() -> Iterator[None]:
     def make(_real: Any) -> Any:
         return lambda v: decide._same(v)
@@ -188,7 +163,7 @@ def an_eviction_by_the_worker_is_ignored() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=0, within=0)
+@bug(caught_by=14, within=30)
 def a_worker_counts_as_lost_at_once() -> Iterator[None]:
     def make(_real: Any) -> Any:
         return lambda self, now, timeout: self.since is not None
@@ -197,10 +172,20 @@ def a_worker_counts_as_lost_at_once() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=0, within=0)
-def who_was_not_nominated_may_win() -> Iterator[None]:
-    with replaced(phases, "_is_nominated", lambda _real: lambda _group, _remote: True):
+@bug(caught_by=18, within=38)
+def a_lost_worker_is_waited_for_for_ever() -> Iterator[None]:
+    with replaced(Remote, "lost", lambda _real: lambda self, now, timeout: False):
         yield
+
+
+@bug(caught_by=0, within=5)
+def copies_of_finished_workloads_stay() -> Iterator[None]:
+    real = decide.HANDLERS[phases.Phase.FINISHED]
+    decide.HANDLERS[phases.Phase.FINISHED] = decide._same
+    try:
+        yield
+    finally:
+        decide.HANDLERS[phases.Phase.FINISHED] = real
 
 
 @contextmanager
@@ -218,55 +203,7 @@ def _handlers() -> Iterator[None]:
 # --- what is done on workers -------------------------------------------------------------------------------------------
 
 
-@bug(caught_by=0, within=0)
-def deletes_name_no_uid() -> Iterator[None]:
-    def make(real: Any) -> Any:
-        async def delete(self: Any, kind: Any, key: Any, *, uid: str = "", **given: Any) -> Any:
-            return await real(self, kind, key, **given)
-
-        return delete
-
-    with replaced(client.Client, "delete", make):
-        yield
-
-
-@bug(caught_by=0, within=0)
-def what_is_in_the_way_is_taken_for_ours() -> Iterator[None]:
-    with replaced(outbox.Outbox, "_is_ours", lambda _real: lambda self, found: True):
-        yield
-
-
-@bug(caught_by=0, within=0)
-def a_lost_answer_counts_as_a_failure() -> Iterator[None]:
-    """The job that was asked for is taken for not made, and the workload goes to another worker."""
-    with replaced(outbox, "_is_unsure", lambda _real: lambda _error: False):
-        yield
-
-
-@bug(caught_by=0, within=0)
-def what_was_asked_for_is_forgotten() -> Iterator[None]:
-    """That a worker may hold a job whose making was never confirmed."""
-
-    def make(real: Any) -> Any:
-        def remote(self: Any, key: Any, name: str, *, configured: bool) -> Remote:
-            found: Remote = real(self, key, name, configured=configured)
-            return replace(found, maybe_job="")
-
-        return remote
-
-    from multikueue.store.store import Store
-
-    with replaced(Store, "_remote", make):
-        yield
-
-
-@bug(caught_by=0, within=0)
-def a_restart_trusts_workers_it_has_not_seen() -> Iterator[None]:
-    with replaced(decide, "_may_hold_unseen", lambda _real: lambda _v, _remote: False):
-        yield
-
-
-@bug(caught_by=0, within=0)
+@bug(caught_by=18, within=38)
 def deleted_workloads_are_not_cleaned_up() -> Iterator[None]:
     def make(_real: Any) -> Any:
         def gone(world: Any, key: Any) -> Any:
@@ -279,125 +216,38 @@ def deleted_workloads_are_not_cleaned_up() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=0, within=0)
+@bug(caught_by=18, within=38)
 def nobody_looks_at_what_workers_hold() -> Iterator[None]:
     """Neither a new leader nor the sweep asks for copies of workloads that are no more."""
     with replaced(worker.WorkerView, "held", lambda _real: lambda self: set()):
         yield
 
 
-# --- processes and time --------------------------------------------------------------------------------------------------
+# --- jobs ----------------------------------------------------------------------------------------------------------------
 
 
-@bug(caught_by=0, within=0)
-def the_time_of_a_loss_is_kept_in_memory() -> Iterator[None]:
-    with replaced(clusters.Clusters, "_remember", lambda _real: lambda self, worker, cluster: None):
-        yield
-
-
-@bug(caught_by=0, within=0)
-def nobody_asks_the_mandate() -> Iterator[None]:
-    with replaced(Mandate, "valid", lambda real: lambda self: real(self) or self.lapsed()):
-        yield
-
-
-@bug(caught_by=0, within=0)
-def a_forgotten_version_is_not_listed_anew() -> Iterator[None]:
-    def make(real: Any) -> Any:
-        def listed(self: Any) -> Any:
-            return real(self) if not self._known else _nothing()
-
-        return listed
-
-    with replaced(reflector.Reflector, "_list", make):
-        yield
-
-
-async def _nothing() -> None:
-    pass
-
-
-# --- writes --------------------------------------------------------------------------------------------------------------
-
-
-@bug(caught_by=0, within=0)
-def a_status_is_written_though_nothing_changed() -> Iterator[None]:
-    def make(_real: Any) -> Any:
-        return lambda old, new: {"clusterName": new.cluster_name} | _real(old, new)
-
-    with replaced(statuses, "difference", make):
-        yield
-
-
-@bug(caught_by=0, within=0)
-def a_status_names_no_version() -> Iterator[None]:
-    def make(real: Any) -> Any:
-        def status_patch(local: Workload, patch: Any) -> Any:
-            body = real(local, patch)
-            return {**body, "metadata": {k: v for k, v in body["metadata"].items() if k != "resourceVersion"}}
-
-        return status_patch
-
-    with replaced(statuses, "status_patch", make):
-        yield
-
-
-@bug(caught_by=0, within=0)
+@bug(caught_by=0, within=5)
 def results_are_not_brought_home() -> Iterator[None]:
-    with replaced(jobs_decide._Case, "final_status", lambda _real: lambda self: ()):
+    def make(real: Any) -> Any:
+        return lambda self, remote: () if self.adapter.finished(remote) is not None else real(self, remote)
+
+    with replaced(jobs_decide._Case, "copied_status", make):
         yield
 
 
 # --- what simulation found, as it was before ------------------------------------------------------------------------------
 
 
-@bug(caught_by=0, within=0)
-def a_deleted_workload_does_not_wait_for_silent_workers() -> Iterator[None]:
-    with replaced(jobs.Jobs, "_may_run", lambda _real: lambda self, workload: False):
-        yield
-
-
-@bug(caught_by=0, within=0)
-def a_version_is_watched_from_that_nobody_knows() -> Iterator[None]:
-    """A server that comes back from a backup is not asked whether it has come as far."""
-
-    async def checked(self: Any) -> None:
-        self._away = False
-
-    with replaced(reflector.Reflector, "_check_version", lambda _real: checked):
-        yield
-
-
-@bug(caught_by=0, within=0)
+@bug(caught_by=100, within=120)
 def a_job_out_of_reach_does_not_hold_back_the_next() -> Iterator[None]:
     with replaced(decide, "_holds_out_of_reach", lambda _real: lambda _v, _remote: False):
-        yield
-
-
-@bug(caught_by=0, within=0)
-def a_worker_is_lost_by_the_clock_alone() -> Iterator[None]:
-    """Though nobody asked it since."""
-
-    def make(real: Any) -> Any:
-        return lambda since, _in_vain, now, timeout: real(since, None, now, timeout)
-
-    with replaced(group, "is_lost", make), replaced(worker, "is_lost", make):
-        yield
-
-
-@bug(caught_by=0, within=0)
-def a_job_not_seen_yet_is_taken_for_gone() -> Iterator[None]:
-    def make(real: Any) -> Any:
-        return lambda v: real(replace(v, winner=replace(v.won, maybe_job="")))
-
-    with replaced(decide, "_completing", make), _handlers():
         yield
 
 
 # --- quota ---------------------------------------------------------------------------------------------------------------
 
 
-@bug(caught_by=0, within=0)
+@bug(caught_by=12, within=26)
 def quota_is_given_back_twice() -> Iterator[None]:
     def make(real: Any) -> Any:
         def release(self: Any, key: Any, now: Any) -> None:
@@ -413,7 +263,13 @@ def quota_is_given_back_twice() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=0, within=0)
+@bug(caught_by=0, within=5)
+def quota_is_never_given_back() -> Iterator[None]:
+    with replaced(engine.Engine, "_release", lambda _real: lambda self, key, now: None):
+        yield
+
+
+@bug(caught_by=6, within=20)
 def quota_is_free_as_soon_as_a_workload_is_evicted() -> Iterator[None]:
     """Though its job may still run."""
     with replaced(workloads, "is_holding", lambda _real: lambda _group, _now: False):
