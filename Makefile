@@ -44,7 +44,7 @@ docs: $(READY) ## Write the tables of docs/settings.md anew
 
 .PHONY: test
 test: $(READY) ## The fast tests: Python only, no cluster
-	@$(BIN)/pytest
+	@$(BIN)/pytest -n auto --dist worksteal
 
 .PHONY: test-sandbox
 test-sandbox: $(READY) ## The scenarios of the real suite on simulated clusters: Python only

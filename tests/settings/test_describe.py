@@ -48,7 +48,7 @@ def test_every_setting_has_its_line() -> None:
         (None, None),
         (True, True),
     ],
-    ids=str,
+    ids=lambda part: "a set" if isinstance(part, frozenset) else str(part),
 )
 def test_values_are_written_as_a_file_has_them(value: object, text: object) -> None:
     assert written(value) == text

@@ -181,7 +181,9 @@ async def test_a_server_that_is_gone_shows_as_a_reset(tmp_path: Path) -> None:
     proxy = Proxy(tmp_path)
     await proxy.start()
     link = proxy.link("http://127.0.0.1:9")
-    connection = socket.create_connection(("127.0.0.1", link.port), timeout=PATIENCE)
-    with connection, pytest.raises(ConnectionResetError):
+    with (
+        pytest.raises(ConnectionResetError),
+        socket.create_connection(("127.0.0.1", link.port), PATIENCE) as connection,
+    ):  # at once, or when something is read
         connection.recv(1)
     await proxy.stop()

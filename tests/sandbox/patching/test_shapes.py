@@ -60,7 +60,7 @@ WORDS = Shape(SPEC["words"])
         (WORDS, {"a": 1}, None),
         (listed(**{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}), {"name": "x"}, None),
     ],
-    ids=str,
+    ids=lambda part: "list" if isinstance(part, Shape) else str(part),
 )
 def test_an_item_is_known_by_its_keys_or_its_value(shape: Shape, item: Any, step: str | None) -> None:
     assert shape.step(item) == step
