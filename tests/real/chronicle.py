@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from testbed.audit import Mark
+from testbed.audit import Event, Mark
 from testbed.client import Client, Kind, eventually
 from testbed.contexts import Unsupported
 from testbed.objects import JOB, WORKLOAD, Object, condition
@@ -29,6 +29,7 @@ HOME = "manager"
 """How the manager cluster is called among the workers' names."""
 
 CHANGES = frozenset({"update", "patch", "delete"})
+KINDS = {"jobs": JOB.kind, "workloads": WORKLOAD.kind}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,22 +151,26 @@ class Chronicle:
         await eventually(holds, timeout=30)
 
     async def nothing_foreign_was_touched(self) -> None:
-        """I6: whatever the manager changed or deleted on a worker bore our label there."""
-        ours = {c.key for c in self.story() if c.body is not None and _is_ours(c.body)}
-        kinds = {"jobs": JOB.kind, "workloads": WORKLOAD.kind}
-        for worker, mark in self.marks.items():
-            for event in self.team.bed.planes[worker].audit.events(
-                mark, await self.team.bed.planes[worker].audit.settled()
-            ):
-                kind = kinds.get(event.resource.partition("/")[0])
-                if (
-                    event.call.agent != AGENT
-                    or event.namespace != self.team.namespace
-                    or event.call.verb not in CHANGES
-                ):
-                    continue
-                if event.code < 400:
-                    assert (worker, kind, event.name) in ours, f"{event.verb} of {event.resource} {event.name}"
+        """I6: whatever the manager changed or deleted on a worker bore our label there. What came and went just now may be
+        in the audit log before it is in the story."""
+
+        async def holds() -> bool:
+            ours = {c.key for c in self.story() if c.body is not None and _is_ours(c.body)}
+            for worker, mark in self.marks.items():
+                audit = self.team.bed.planes[worker].audit
+                for event in audit.events(mark, await audit.settled()):
+                    touched = worker, KINDS.get(event.resource.partition("/")[0]), event.name
+                    assert not self._is_a_change(event) or touched in ours, (
+                        f"{event.verb} of {event.resource} {event.name}"
+                    )
+            return True
+
+        await eventually(holds)
+
+    def _is_a_change(self, event: Event) -> bool:
+        """Whether the manager changed something of this team."""
+        by_us = event.call.agent == AGENT and event.namespace == self.team.namespace
+        return by_us and event.call.verb in CHANGES and event.code < 400
 
 
 @dataclass(slots=True)
