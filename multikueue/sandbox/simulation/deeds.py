@@ -455,12 +455,11 @@ class Deeds:
         if found is None:
             return None
         self.disturbed.add(event.job)
-        self.world.manager.patch(kinds.WORKLOADS, seen.key(found), {"spec": {"active": False}})
+        key = seen.key(found)  # this one's, though the job may have another one by the end
+        self.world.manager.patch(kinds.WORKLOADS, key, {"spec": {"active": False}})
 
         def undo() -> None:
-            now = self._workload(event.job)
-            if now is not None:
-                self.world.manager.patch(kinds.WORKLOADS, seen.key(now), {"spec": {"active": True}})
+            self.world.manager.patch(kinds.WORKLOADS, key, {"spec": {"active": True}})
 
         return undo
 

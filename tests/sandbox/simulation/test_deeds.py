@@ -245,6 +245,20 @@ def test_what_is_lost_twice_is_no_trouble_once_it_is_back(lost: Event) -> None:
     staged(body)
 
 
+def test_who_was_deactivated_is_activated_though_the_job_has_another_workload_by_then() -> None:
+    async def body(scene: Scene) -> None:
+        (first,) = scene.world.manager.all(kinds.WORKLOADS)
+        undo = scene.happen(plans.Deactivate(job=seen.owner(first)))
+        assert undo is not None
+        names = {"name": "another", "ownerReferences": first["metadata"]["ownerReferences"]}
+        scene.world.manager.create(kinds.WORKLOADS, {**first, "metadata": {"namespace": NAMESPACE} | names})
+        undo()
+        (now,) = (body for body in scene.world.manager.all(kinds.WORKLOADS) if seen.key(body) == seen.key(first))
+        assert now["spec"]["active"]
+
+    staged(body)
+
+
 def test_an_outage_goes_before_a_break_and_leaves_it_when_it_is_over() -> None:
     async def body(scene: Scene) -> None:
         link = scene.world.network.link("manager-0", "w1")
