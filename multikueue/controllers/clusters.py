@@ -33,8 +33,8 @@ OLD = "the one in use"
 
 NEVER = datetime.min.replace(tzinfo=UTC)
 
-LOOK_AROUND = timedelta(seconds=5)
-"""How long we look for news of workers that we cannot ask before their absence counts: see `Clusters._look_around`."""
+LOOK, LOOKS = timedelta(seconds=1), 5
+"""We look for news of workers that we cannot ask so often, and so many times before their absence counts."""
 
 RETRY_REFUSED = timedelta(seconds=30)
 """Time until a source that was refused is looked at again, should its news have been missed."""
@@ -66,10 +66,13 @@ class Clusters:
     async def _look_around(self) -> None:
         """Nobody asks a worker whose kubeconfig or whose object is gone. It is away for as long as we look and no news
         comes: a process that was stopped, with its machine perhaps, has to hear first of what happened meanwhile."""
+        looks = 0
         while True:
             began = self.world.now()
-            await anyio.sleep(LOOK_AROUND.total_seconds())
-            self._looked(began)
+            await anyio.sleep(LOOK.total_seconds())
+            looks = looks + 1 if self.world.now() - began < 2 * LOOK else 0
+            if looks >= LOOKS:
+                self._looked(began)
 
     def _looked(self, began: datetime) -> None:
         for name, worker in self.world.store.workers.items():
