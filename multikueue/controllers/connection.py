@@ -210,8 +210,10 @@ class Connection:
     async def _heartbeat(self, client: Client, outbox: Outbox) -> None:
         """Asks for a sign of life, with our credentials, for ever. The first one after trouble hurries the watches.
 
-        That one does not say that the worker is still away, though its watches do not stand yet; any later one does.
+        That one does not say that the worker is still away, though its watches do not stand yet; any later one does, of
+        the time up to the one before: since then they could have stood up.
         """
+        answered = self.world.now()
         while True:
             asked = self.world.now()
             try:
@@ -228,7 +230,8 @@ class Connection:
                     for reflector in self._reflectors:
                         reflector.hurry()
                 else:
-                    self._was_asked_in_vain(asked)
+                    self._was_asked_in_vain(answered)
+                answered = asked
                 self._report("heartbeat", "")
             await self._rest()
 

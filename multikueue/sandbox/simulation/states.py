@@ -111,6 +111,8 @@ class States:
         away = self.deeds.troubles.deaf_since(winner, now)
         if away is None or any(away <= begun <= away + PROMPT for begun in self._begun()):
             return
+        if self.world.manager.stored(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", winner)) is None:
+            away = max(away, *self._begun())  # there was nowhere to write down since when
         if now - away > self.plan.timing.lost + PROMPT:
             self.broken("overdue", now, f"{winner} is away for {now - away:.0f} s, and nobody gave it up")
 

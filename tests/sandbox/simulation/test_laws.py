@@ -320,6 +320,17 @@ def test_no_job_runs_twice_at_a_time() -> None:
     assert judge.broken == ["twice"]
 
 
+@pytest.mark.parametrize(("away", "expected"), [(5.0, ["twice"]), (20.0, [])], ids=["away for a while", "lost"])
+def test_a_lost_worker_may_begin_again_what_runs_elsewhere(away: float, expected: list[str]) -> None:
+    with court() as judge:
+        dispatched(judge)
+        judge.job("worker1", remote(), by="")
+        judge.job("worker2", remote(active=1), by="")
+        judge.deeds.troubles.begin("*", "worker1", 10.0)
+        judge.job("worker1", remote(active=1), by="", at=10.0 + away)
+    assert judge.broken == expected
+
+
 # --- quota, loss, leadership ---------------------------------------------------------------------------------------------
 
 
