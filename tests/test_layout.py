@@ -19,10 +19,8 @@ ELSEWHERE: dict[str, str] = {
     "multikueue/cli/fleet.py": "cli/test_clusters.py",
     "multikueue/controllers/conditions.py": "controllers/test_checks.py",
     "multikueue/controllers/jobs.py": "controllers/test_main_job.py",
-    "multikueue/controllers/outbox.py": "controllers/test_main_job.py",
     "multikueue/controllers/queues.py": "controllers/test_main_job.py",
     "multikueue/controllers/statuses.py": "controllers/test_beside_kueue.py",
-    "multikueue/controllers/workloads.py": "controllers/test_main_job.py",
     "multikueue/dispatch/group.py": "dispatch/test_decide.py",
     "multikueue/dispatch/phases.py": "dispatch/test_decide.py",
     "multikueue/dispatch/remote.py": "dispatch/test_decide.py",
@@ -36,14 +34,6 @@ ELSEWHERE: dict[str, str] = {
     "multikueue/sandbox/server/selection.py": "sandbox/server/test_reads.py",
     "multikueue/sandbox/server/server.py": "sandbox/test_cluster.py",
     "multikueue/sandbox/server/subresources.py": "sandbox/server/test_api.py",
-    "multikueue/sandbox/objects.py": "sandbox/test_world.py",
-    "multikueue/sandbox/simulation/campaign.py": "sandbox/simulation/test_life.py",
-    "multikueue/sandbox/simulation/deeds.py": "sandbox/simulation/test_life.py",
-    "multikueue/sandbox/simulation/laws.py": "sandbox/simulation/test_life.py",
-    "multikueue/sandbox/simulation/stage.py": "sandbox/simulation/test_life.py",
-    "multikueue/sandbox/simulation/states.py": "sandbox/simulation/test_life.py",
-    "multikueue/sandbox/simulation/story.py": "sandbox/simulation/test_life.py",
-    "multikueue/sandbox/simulation/witness.py": "sandbox/simulation/test_life.py",
 }
 """Modules that are tested through another one, on purpose: module to the file that tests it."""
 

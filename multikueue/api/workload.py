@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from multikueue.api.meta import Condition, Object, Value, decoder, find_condition, is_true, without_condition
+from multikueue.api.meta import Condition, Object, ObjectKey, Value, decoder, find_condition, is_true, without_condition
 
 ORIGIN_LABEL = "kueue.x-k8s.io/multikueue-origin"
 PREBUILT_LABEL = "kueue.x-k8s.io/prebuilt-workload-name"
@@ -177,3 +177,8 @@ def without_nomination(status: WorkloadStatus) -> WorkloadStatus:
 def workload_spec(workload: Workload) -> WorkloadSpec:
     """The typed view of the raw spec."""
     return decoder(WorkloadSpec)(workload.spec)
+
+
+def queue_of(workload: Workload) -> ObjectKey:
+    """The key of the LocalQueue a workload asks for."""
+    return ObjectKey(workload.metadata.namespace, workload_spec(workload).queue_name)

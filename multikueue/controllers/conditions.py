@@ -1,4 +1,4 @@
-"""Keeps the Active condition of an object true: written only when it differs."""
+"""Keeps the status of an object true, or its Active condition: written only where it differs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from multikueue.api.kinds import Kind
-from multikueue.api.meta import Condition, with_condition
+from multikueue.api.meta import Condition, Value, with_condition
 from multikueue.api.multikueue import ACTIVE, AdmissionCheck, MultiKueueCluster
+from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue
 from multikueue.api.render import difference, status_patch
 from multikueue.kube.client import Client
 from multikueue.store.cache import Cache
@@ -18,6 +19,7 @@ LONGEST = 32768
 """Characters of a message; the API takes no more, and some of the words are those of servers."""
 
 T = TypeVar("T", AdmissionCheck, MultiKueueCluster)
+S = TypeVar("S", AdmissionCheck, ClusterQueue, Cohort, LocalQueue, MultiKueueCluster)
 
 
 def active(*, status: bool, reason: str, message: str, generation: int) -> Condition:
@@ -36,7 +38,11 @@ async def write_condition(
 ) -> None:
     """Bring one condition of an object in place, with a precondition, and remember the answer."""
     conditions = with_condition(obj.status.conditions, condition, now)
-    status = msgspec.structs.replace(obj.status, conditions=conditions)
+    await write_status(client, kind, cache, obj, msgspec.structs.replace(obj.status, conditions=conditions))
+
+
+async def write_status(client: Client, kind: Kind[Any], cache: Cache[S], obj: S, status: Value) -> None:
+    """Bring the status of an object in place, with a precondition, and remember the answer."""
     patch = difference(obj.status, status)
     if patch:
         cache.upsert(await client.merge_patch(kind, obj.key, status_patch(obj, patch), subresource="status"))

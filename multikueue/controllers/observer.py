@@ -29,6 +29,7 @@ from multikueue.api.workload import (
     REQUEUED,
     AdmissionCheckState,
     Workload,
+    queue_of,
     workload_spec,
 )
 from multikueue.dispatch.group import attempt_of
@@ -172,7 +173,7 @@ class Observer:
         if was != is_:
             changed = new or old
             assert changed is not None
-            self.finished[ObjectKey(changed.metadata.namespace, workload_spec(changed).queue_name)] += is_ - was
+            self.finished[queue_of(changed)] += is_ - was
 
     def _created(self, new: Workload) -> None:
         story, owner = self._story(new), self.store.owner(new)

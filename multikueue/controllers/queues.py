@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from multikueue.api.kinds import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES
 from multikueue.api.meta import ObjectKey
-from multikueue.api.render import difference, status_patch
+from multikueue.controllers.conditions import write_status
 from multikueue.controllers.world import World
 from multikueue.runtime import DONE, Result
 
@@ -23,11 +23,7 @@ class Queues:
         if queue is None:
             return DONE
         status = store.engine.cluster_queue_status(name, self.world.now())
-        patch = difference(queue.status, status)
-        if patch:
-            body = status_patch(queue, patch)
-            answer = await self.world.manager.merge_patch(CLUSTER_QUEUES, queue.key, body, subresource="status")
-            store.cluster_queues.upsert(answer)
+        await write_status(self.world.manager, CLUSTER_QUEUES, store.cluster_queues, queue, status)
         for cohort in store.engine.cohorts_above(name):
             self.world.queues.cohorts.add(cohort)
         return DONE
@@ -38,11 +34,7 @@ class Queues:
         cohort = store.cohorts.get(ObjectKey("", name))
         if cohort is None:
             return DONE
-        patch = difference(cohort.status, store.engine.cohort_status(name))
-        if patch:
-            body = status_patch(cohort, patch)
-            answer = await self.world.manager.merge_patch(COHORTS, cohort.key, body, subresource="status")
-            store.cohorts.upsert(answer)
+        await write_status(self.world.manager, COHORTS, store.cohorts, cohort, store.engine.cohort_status(name))
         return DONE
 
     async def reconcile_local_queue(self, key: ObjectKey) -> Result:
@@ -51,9 +43,5 @@ class Queues:
         if queue is None:
             return DONE
         status = store.engine.local_queue_status(key, self.world.now())
-        patch = difference(queue.status, status)
-        if patch:
-            body = status_patch(queue, patch)
-            answer = await self.world.manager.merge_patch(LOCAL_QUEUES, key, body, subresource="status")
-            store.local_queues.upsert(answer)
+        await write_status(self.world.manager, LOCAL_QUEUES, store.local_queues, queue, status)
         return DONE

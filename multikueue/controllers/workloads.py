@@ -15,7 +15,7 @@ import msgspec
 from multikueue.api import kinds
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import Workload, WorkloadStatus, workload_spec
+from multikueue.api.workload import Workload, WorkloadStatus, queue_of, workload_spec
 from multikueue.controllers import statuses
 from multikueue.controllers.jobs import release
 from multikueue.controllers.world import World
@@ -58,7 +58,7 @@ class Workloads:
 
     def _step(self, local: Workload, group: Group) -> lifecycle.Step:
         store, now = self.world.store, self.world.now()
-        local_queue = store.local_queues.get(ObjectKey(local.metadata.namespace, workload_spec(local).queue_name))
+        local_queue = store.local_queues.get(queue_of(local))
         name = local_queue.spec.cluster_queue if local_queue else ""
         job = store.local_job(local)
         reservation = store.engine.reservation(local.key)
@@ -108,11 +108,12 @@ class Workloads:
 
     async def _follow_class(self, local: Workload) -> None:
         """A workload that no job of ours owns has the value of its class; for others their job's reconcile sees to it."""
-        store, spec = self.world.store, workload_spec(local)
+        store = self.world.store
+        if store.owner(local) is not None or local.metadata.deletion_timestamp is not None:
+            return
+        spec = workload_spec(local)
         ref = spec.priority_class_ref
         if ref is None or ref.kind != kinds.WORKLOAD_PRIORITY_CLASSES.kind:
-            return
-        if store.owner(local) is not None or local.metadata.deletion_timestamp is not None:
             return
         found = store.priority_classes.get(ObjectKey("", ref.name))
         if found is not None and found.value != spec.priority:

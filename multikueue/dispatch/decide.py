@@ -514,8 +514,8 @@ def _job_removal(remote: Remote, why: str) -> Iterator[Action]:
 
 def _until_lost(v: View, remotes_: tuple[Remote, ...] | list[Remote]) -> timedelta | None:
     """How long until the first of these workers, now out of reach, may count as lost."""
-    away = (r for r in remotes_ if r.since is not None and not r.lost(v.now, v.group.lost_after))
-    due = (r.since + v.group.lost_after - v.now for r in away if r.since is not None)
+    timeout = v.group.lost_after
+    due = (r.since + timeout - v.now for r in remotes_ if r.since is not None and not r.lost(v.now, timeout))
     return min((max(d, ASKED_AGAIN) for d in due), default=None)
 
 

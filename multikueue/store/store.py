@@ -19,7 +19,7 @@ from multikueue.api.multikueue import (
     MultiKueueConfig,
 )
 from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
-from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, Workload, workload_spec
+from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, Workload, queue_of, workload_spec
 from multikueue.dispatch.consult import Answer
 from multikueue.dispatch.group import Group, Reach, Remote, attempt_of
 from multikueue.jobs.table import adapter_for, adapter_of
@@ -61,12 +61,8 @@ def _check_names(workload: Workload) -> Iterable[str]:
     return () if workload.has(FINISHED) else (c.name for c in workload.status.admission_checks)
 
 
-def _queue_of(workload: Workload) -> ObjectKey:
-    return ObjectKey(workload.metadata.namespace, workload_spec(workload).queue_name)
-
-
 def _queue(workload: Workload) -> Iterable[ObjectKey]:
-    return () if workload.has(FINISHED) else (_queue_of(workload),)
+    return () if workload.has(FINISHED) else (queue_of(workload),)
 
 
 class Observer(Protocol):
@@ -188,7 +184,7 @@ class Store:
         The most specific name counts: workload, job, LocalQueue, ClusterQueue, AdmissionCheck, the strategy's option.
         """
         check = self.multikueue_check(local)
-        queue = self.local_queues.get(ObjectKey(local.metadata.namespace, workload_spec(local).queue_name))
+        queue = self.local_queues.get(queue_of(local))
         cluster_queue = self.cluster_queues.get(ObjectKey("", queue.spec.cluster_queue)) if queue else None
         givers = (local, self.local_job(local), queue, cluster_queue, check)
         wanted = named(givers, option=option, namespace=self.namespace)
@@ -321,7 +317,7 @@ class Store:
 
     def _place_of(self, workload: Workload) -> tuple[str, ObjectKey | None] | None:
         """The queues in which a workload waits or counts; it counts where it was admitted, even without a LocalQueue."""
-        key = _queue_of(workload)
+        key = queue_of(workload)
         local, admission = self.local_queues.get(key), workload.status.admission
         if local is not None:
             return local.spec.cluster_queue, key

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 from multikueue.api.workload import NOMINATED
 from multikueue.controllers import workloads
@@ -180,24 +181,16 @@ def a_lost_worker_is_waited_for_for_ever() -> Iterator[None]:
 
 @bug(caught_by=0, within=5)
 def copies_of_finished_workloads_stay() -> Iterator[None]:
-    real = decide.HANDLERS[phases.Phase.FINISHED]
-    decide.HANDLERS[phases.Phase.FINISHED] = decide._same
-    try:
+    with patch.dict(decide.HANDLERS, {phases.Phase.FINISHED: decide._same}):
         yield
-    finally:
-        decide.HANDLERS[phases.Phase.FINISHED] = real
 
 
 @contextmanager
 def _handlers() -> Iterator[None]:
     """The table of handlers refers to them by value: have it look them up anew."""
-    real = dict(decide.HANDLERS)
-    for phase, handler in real.items():
-        decide.HANDLERS[phase] = getattr(decide, handler.__name__, handler)
-    try:
+    anew = {phase: getattr(decide, handler.__name__, handler) for phase, handler in decide.HANDLERS.items()}
+    with patch.dict(decide.HANDLERS, anew):
         yield
-    finally:
-        decide.HANDLERS.update(real)
 
 
 # --- what is done on workers -------------------------------------------------------------------------------------------

@@ -5,13 +5,14 @@ Nothing is cut short: the manager is the one that runs in production, and its ca
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import anyio
 
 from multikueue.api import kinds
+from multikueue.api.workload import JOB_UID_LABEL
 from multikueue.sandbox import objects
 from multikueue.sandbox.network.transport import without_certificates
 from multikueue.sandbox.sharing.crowd import Crowd, Submission
@@ -81,7 +82,7 @@ async def _play(submissions: Sequence[Submission], policy: Policy, crowd: Crowd,
         start = anyio.current_time()
         await _submit(world, submissions, start)
         await _until_finished(world, len(submissions), start)
-        records = [_record(world, each, start) for each in submissions]
+        records = _records(world, submissions, start)
         tasks.cancel_scope.cancel()
     return records
 
@@ -144,11 +145,16 @@ async def _until_finished(world: World, jobs: int, start: float) -> None:
         await anyio.sleep(LOOK)
 
 
-def _record(world: World, submission: Submission, start: float) -> Record:
-    """Of a finished job, with times counted from the start."""
-    job = next(body for body in world.manager.all(kinds.JOBS) if body["metadata"]["name"] == submission.name)
-    workload = next(body for body in world.manager.all(kinds.WORKLOADS) if _owner(body) == submission.name)
-    evictions = workload["status"].get("schedulingStats", {}).get("evictions", ())
+def _records(world: World, submissions: Sequence[Submission], start: float) -> list[Record]:
+    """Of finished jobs, with times counted from the start."""
+    jobs = {body["metadata"]["name"]: body for body in world.manager.all(kinds.JOBS)}
+    workloads = {body["metadata"]["labels"][JOB_UID_LABEL]: body for body in world.manager.all(kinds.WORKLOADS)}
+    return [_record(each, jobs[each.name], workloads, start) for each in submissions]
+
+
+def _record(submission: Submission, job: Object, workloads: Mapping[str, Object], start: float) -> Record:
+    """`workloads` are by the UID of their job."""
+    evictions = workloads[job["metadata"]["uid"]]["status"].get("schedulingStats", {}).get("evictions", ())
     return Record(
         user=submission.user,
         gpus=submission.gpus,
@@ -157,11 +163,6 @@ def _record(world: World, submission: Submission, start: float) -> Record:
         ended=_seconds(job["status"]["completionTime"]) - start,
         runs=1 + sum(each["count"] for each in evictions),
     )
-
-
-def _owner(body: Object) -> str:
-    owners = body["metadata"].get("ownerReferences") or ({"name": ""},)
-    return str(owners[0]["name"])
 
 
 def _seconds(text: str) -> float:

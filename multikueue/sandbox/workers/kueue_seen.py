@@ -15,7 +15,7 @@ from multikueue.api.kinds import Kind
 from multikueue.api.meta import Object, ObjectKey, controller_of
 from multikueue.api.multikueue import AdmissionCheck
 from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
-from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED, Workload, WorkloadStatus, workload_spec
+from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED, Workload, WorkloadStatus, queue_of
 from multikueue.jobs.batch_job import BATCH_JOB
 from multikueue.jobs.decide import resolve_priority
 from multikueue.jobs.priority import Priority
@@ -262,11 +262,6 @@ class Seen:
         if queue is not None and self._figures is not None:
             self._queue.add_after(Look("local_queue", key), self._figures)
             self._queue.add_after(Look("cluster_queue", ObjectKey("", queue.spec.cluster_queue)), self._figures)
-
-
-def queue_of(workload: Workload) -> ObjectKey:
-    """The key of the LocalQueue a workload asks for."""
-    return ObjectKey(workload.metadata.namespace, workload_spec(workload).queue_name)
 
 
 def _either(old: T | None, new: T | None) -> T:
