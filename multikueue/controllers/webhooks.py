@@ -20,7 +20,16 @@ from multikueue.api.kinds import JOBS, MUTATING_WEBHOOKS
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import MAX_EXEC_TIME_LABEL, PREBUILT_LABEL, PRIORITY_CLASS_LABEL, QUEUE_LABEL
 from multikueue.controllers.certificate import MANAGED_BY, keep_certificate
-from multikueue.errors import AlreadyExists, Conflict, MultiKueueError, NotFound, NotLeading
+from multikueue.errors import (
+    AlreadyExists,
+    ClusterUnreachable,
+    Conflict,
+    MultiKueueError,
+    NotFound,
+    NotLeading,
+    ServerError,
+    Throttled,
+)
 from multikueue.jobs.batch_job import MIN_PARALLELISM_ANNOTATION
 from multikueue.jobs.defaulting import COMPLETIONS_ANNOTATION
 from multikueue.kube.client import Client
@@ -118,8 +127,8 @@ class Webhooks:
 async def keep_webhook(webhook: Webhooks, *, clock: Clock, started: Callable[[int], None]) -> None:
     """Starts the webhook, calls `started` with its port, and keeps it in place for ever.
 
-    Errors of the first start are raised: without its webhook a manager is not ready. Later ones are logged and
-    retried. A standby writes nothing: it serves with what the leader has put in place, as soon as that is there.
+    What goes by itself is logged and tried again. Other errors of the first start are raised: without its webhook a
+    manager is never ready. A standby writes nothing: it serves with what the leader has put in place, as soon as that is there.
     """
     port = await _started(webhook, clock)
     started(port)
@@ -143,6 +152,9 @@ async def _started(webhook: Webhooks, clock: Clock) -> int:
             return await webhook.start()
         except NotLeading:
             await clock.sleep(LEADER_IS_NEW.total_seconds())
+        except (ClusterUnreachable, Throttled, ServerError) as error:
+            log.warning("webhook.not_kept", error=str(error))
+            await clock.sleep(RETRY_AFTER.total_seconds())
 
 
 def names_of(address: Service | str) -> Sequence[str]:

@@ -137,11 +137,16 @@ async def running(reload: Reload) -> AsyncIterator[None]:
         tasks.cancel_scope.cancel()
 
 
+def rewrite(path: Path, text: str) -> None:
+    """In one step of the loop: whoever waits for the change afterwards has not missed it."""
+    path.write_text(text)
+
+
 async def test_a_change_of_the_file_is_seen(path: Path) -> None:
     reload = reload_of(path)
     with anyio.fail_after(20):
         async with running(reload):
-            await anyio.Path(path).write_text("dispatch: {worker_lost_timeout: 7s}")
+            rewrite(path, "dispatch: {worker_lost_timeout: 7s}")
             await reload.in_force.changed()
     assert reload.in_force.dispatch.worker_lost_timeout == timedelta(seconds=7)
 

@@ -24,7 +24,17 @@ from multikueue.controllers.webhooks import (
     names_of,
     webhooks,
 )
-from multikueue.errors import AlreadyExists, ApiError, Conflict, NotFound, NotLeading, ServerError
+from multikueue.errors import (
+    AlreadyExists,
+    ApiError,
+    ClusterUnreachable,
+    Conflict,
+    MultiKueueError,
+    NotFound,
+    NotLeading,
+    ServerError,
+    Throttled,
+)
 from multikueue.kube.client import Client
 from multikueue.web.certificates import LIFETIME, Serving
 from multikueue.web.server import WEBHOOK_PATH, Server
@@ -367,6 +377,27 @@ async def test_a_standby_waits_for_the_leader_to_put_the_webhook_in_place_and_th
             await keep_webhook(standby, clock=clock, started=lambda _port: began.append(clock.now() - NOW))
     assert began == [timedelta(seconds=4)]
     assert clock.slept[:4] == [1.0] * 4
+
+
+@pytest.mark.parametrize(
+    "passing",
+    [ClusterUnreachable("", "no answer in time"), Throttled(429, "TooManyRequests", "no"), ServerError(500, "", "no")],
+    ids=["no answer", "too many requests", "an error of the server"],
+)
+async def test_what_goes_by_itself_does_not_end_a_manager_that_starts(passing: MultiKueueError) -> None:
+    api, began = Api(), list[timedelta]()
+    clock = VirtualClock(NOW, NOW + timedelta(seconds=30))
+
+    def fail_at_first(_call: str) -> None:
+        if clock.at == NOW:
+            raise passing
+
+    api.interfere = fail_at_first
+    async with serving() as server:
+        with pytest.raises(TimeoutError):
+            starting = webhook(api, server, now=clock.now)
+            await keep_webhook(starting, clock=clock, started=lambda _port: began.append(clock.now() - NOW))
+    assert began == [timedelta(seconds=5)]
 
 
 async def test_a_secret_that_never_stands_still_is_an_error() -> None:
