@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from multikueue.api.kinds import Kind
-from multikueue.api.meta import Object
+from multikueue.api.meta import Condition, Object
 from multikueue.api.multikueue import CONTROLLER_NAME
 from multikueue.api.workload import Finish, Workload
 from multikueue.jobs.priority import Priority
@@ -68,6 +68,11 @@ class Adapter(Protocol[J]):
 
     def status_to_copy(self, local: J, remote: J) -> msgspec.Raw | None:
         """The whole status to give the local job now; None if there is nothing to write, or not yet."""
+        ...
+
+    def status_of_end(self, local: J, end: Condition) -> msgspec.Raw | None:
+        """The whole status to give a local job whose copy is gone, and of which only its Workload's Finished condition
+        tells how it ended; None as for `status_to_copy`."""
         ...
 
     def status_patch(self, local: J, status: msgspec.Raw) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import msgspec
 
 from multikueue.api.job import Job, job_spec, job_status
 from multikueue.api.kinds import JOBS, Kind
-from multikueue.api.meta import controller_of, decoder, encode
+from multikueue.api.meta import Condition, controller_of, decoder, encode
 from multikueue.api.workload import (
     ATTEMPT_ANNOTATION,
     FAILED,
@@ -155,10 +155,15 @@ class BatchJob:
             never_started = not ours.get("startTime") and not theirs.get("startTime")
             if never_started or (suspended and not self.is_active(local)):
                 return None
-        status = batch_status.writable(ours, theirs, suspended=suspended, succeeded_may_shrink=_is_elastic_index(local))
-        if status is None or batch_status.comparable(status) == batch_status.comparable(ours):
+        return _news(local, theirs)
+
+    def status_of_end(self, local: Job, end: Condition) -> msgspec.Raw | None:
+        """With the counters as they were last seen: nobody knows the last ones."""
+        if self.unmanaged_reason(local) or self.finished(local):
             return None
-        return msgspec.Raw(encode(status))
+        type_ = batch_status.COMPLETE if end.reason == SUCCEEDED else batch_status.FAILED
+        said = msgspec.structs.replace(end, type=type_, observed_generation=0)
+        return _news(local, _tree(local.status) | {"conditions": [_tree(msgspec.Raw(encode(said)))]})
 
     def status_patch(self, local: Job, status: msgspec.Raw) -> Tree:
         return _precisely(local) | {"status": merge_patch(_tree(local.status), _tree(status))}
@@ -273,6 +278,15 @@ def _without_generated_labels(raw: msgspec.Raw, job: Job) -> Tree | msgspec.Raw:
     generated = dict.fromkeys(_NAME_LABELS, job.metadata.name) | dict.fromkeys(_UID_LABELS, job.metadata.uid)
     kept = {name: value for name, value in labels.items() if generated.get(name) != value}
     return raw if kept == labels else _with_labels(template, kept)
+
+
+def _news(local: Job, theirs: Tree) -> msgspec.Raw | None:
+    """That status as far as the local job may have it; None if it may not, or says nothing new."""
+    ours, suspended = _tree(local.status), job_spec(local).suspend
+    status = batch_status.writable(ours, theirs, suspended=suspended, succeeded_may_shrink=_is_elastic_index(local))
+    if status is None or batch_status.comparable(status) == batch_status.comparable(ours):
+        return None
+    return msgspec.Raw(encode(status))
 
 
 def _is_elastic_index(job: Job) -> bool:

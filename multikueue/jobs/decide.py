@@ -12,11 +12,22 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
+
 from multikueue.api.core import PriorityClass
 from multikueue.api.job import Job
 from multikueue.api.meta import Condition, controller_of, with_condition
 from multikueue.api.queues import WorkloadPriorityClass
-from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED, Workload, workload_spec
+from multikueue.api.workload import (
+    ADMITTED,
+    EVICTED,
+    FAILED,
+    FINISHED,
+    QUOTA_RESERVED,
+    SUCCEEDED,
+    Workload,
+    workload_spec,
+)
 from multikueue.jobs import priority as priorities
 from multikueue.jobs.actions import (
     Action,
@@ -81,8 +92,8 @@ def decide(view: JobView, now: datetime, *, adapter: Adapter[Job] = BATCH_JOB) -
     final = case.final_status()
     if final:
         return JobDecision(actions=final)
-    if any(w.has(FINISHED) and adapter.matches(view.job, w) for w in view.workloads):
-        return _NOTHING
+    if case.end() is not None:
+        return JobDecision(actions=case.told_end())
     if prebuilt_name(view.job):
         return _decide_prebuilt(case)
     if case.undispatchable():
@@ -102,6 +113,9 @@ def mirror(view: JobView, _now: datetime, *, adapter: Adapter[Job] = BATCH_JOB) 
     remote = view.remote if not view.remote_lost else None
     if remote is not None and (adapter.finished(remote) or adapter.is_active(remote) or not adapter.is_suspended(job)):
         return JobDecision(actions=case.copied_status(remote))
+    told = case.told_end()
+    if told:
+        return JobDecision(actions=told)
     patch = adapter.reset_status_patch(job)
     return JobDecision(actions=(PatchJobStatus(patch),) if patch is not None else ())
 
@@ -153,8 +167,23 @@ class _Case:
             return ()
         return self.copied_status(remote)
 
+    def end(self) -> Condition | None:
+        """That the job's Workload is finished."""
+        matching = (w for w in self.view.workloads if self.adapter.matches(self.view.job, w))
+        return next((w.condition(FINISHED) for w in matching if w.has(FINISHED)), None)
+
+    def told_end(self) -> tuple[Action, ...]:
+        """The job's end as its Workload tells it, if nothing is left that could tell more: whoever deletes the copy
+        before its last status came home must not leave a job that never ends."""
+        end = self.end()
+        if end is None or end.reason not in (SUCCEEDED, FAILED) or self.view.remote is not None:
+            return ()
+        return self._written(self.adapter.status_of_end(self.view.job, end))
+
     def copied_status(self, remote: Job) -> tuple[Action, ...]:
-        status = self.adapter.status_to_copy(self.view.job, remote)
+        return self._written(self.adapter.status_to_copy(self.view.job, remote))
+
+    def _written(self, status: msgspec.Raw | None) -> tuple[Action, ...]:
         return (PatchJobStatus(self.adapter.status_patch(self.view.job, status)),) if status is not None else ()
 
     def stop(self, why: str) -> JobDecision:

@@ -394,8 +394,8 @@ async def test_what_goes_by_itself_does_not_end_a_manager_that_starts(passing: M
 
     api.interfere = fail_at_first
     async with serving() as server:
+        starting = webhook(api, server, now=clock.now)
         with pytest.raises(TimeoutError):
-            starting = webhook(api, server, now=clock.now)
             await keep_webhook(starting, clock=clock, started=lambda _port: began.append(clock.now() - NOW))
     assert began == [timedelta(seconds=5)]
 

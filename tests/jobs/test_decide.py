@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -17,6 +17,7 @@ from multikueue.jobs.actions import (
     Action,
     CreateWorkload,
     DeleteWorkload,
+    JobDecision,
     JobEvent,
     PatchJob,
     PatchJobStatus,
@@ -38,6 +39,8 @@ PENDING = workload_of(HELD)
 RESERVED = become(PENDING, lambda w: w.reserved().cluster_name("w1"))
 ADMITTED = become(RESERVED, lambda w: w.admitted())
 EVICTED = become(ADMITTED, lambda w: w.evicted(message="Preempted to accommodate a workload"))
+SUCCEEDED = become(ADMITTED, lambda w: w.finished(message="Job finished successfully"))
+FAILED = become(ADMITTED, lambda w: w.finished("Failed", message="Job has reached the specified backoff limit"))
 RELEASED = become(EVICTED, lambda w: w.unreserved())
 START = PatchJob({"metadata": {"uid": UID}, "spec": {"suspend": False}})
 STOP = PatchJob({"metadata": {"uid": UID}, "spec": {"suspend": True}})
@@ -71,8 +74,12 @@ def status_written(view: JobView) -> Tree:
         pytest.param(JobView(job=ours().deleted().build(), workloads=(PENDING,)), id="a job being deleted"),
         pytest.param(JobView(job=ours().running().complete().build()), id="a finished job"),
         pytest.param(
-            JobView(job=HELD, workloads=(become(ADMITTED, lambda w: w.finished()),)),
-            id="a job whose Workload is finished",
+            JobView(job=FREE, workloads=(SUCCEEDED,), remote=REMOTE_RUNNING),
+            id="a job whose Workload is finished and whose copy may still tell how it ends",
+        ),
+        pytest.param(
+            JobView(job=HELD, workloads=(become(ADMITTED, lambda w: w.finished("OutOfSync")),)),
+            id="a job whose Workload is finished, but not because it ended",
         ),
         pytest.param(JobView(job=HELD, workloads=(PENDING,)), id="a job that waits for quota"),
         pytest.param(JobView(job=HELD, workloads=(RESERVED,)), id="a job that waits for a worker"),
@@ -278,6 +285,34 @@ def test_a_lost_worker_says_nothing_new() -> None:
 def test_the_result_goes_first(local: Job, workload: Workload) -> None:
     written = status_written(JobView(job=local, workloads=(workload,), remote=REMOTE_COMPLETE))
     assert [c["type"] for c in written["conditions"]] == ["SuccessCriteriaMet", "Complete"]
+
+
+@pytest.mark.parametrize(
+    ("local", "workload", "types"),
+    [
+        pytest.param(
+            FREE, SUCCEEDED, ["SuccessCriteriaMet", "Complete"], id="a success, before the job was seen to run"
+        ),
+        pytest.param(HELD, SUCCEEDED, ["SuccessCriteriaMet", "Complete"], id="a success, before the job was started"),
+        pytest.param(
+            ours().running(active=1).build(), FAILED, ["FailureTarget", "Failed"], id="a failure while it ran"
+        ),
+    ],
+)
+@pytest.mark.parametrize("way", [decide, mirror], ids=["by ourselves", "beside Kueue"])
+def test_a_job_whose_copy_vanished_ends_as_its_workload_says(
+    way: Callable[[JobView, datetime], JobDecision], local: Job, workload: Workload, types: list[str]
+) -> None:
+    (action,) = way(JobView(job=local, workloads=(workload,)), NOW).actions
+    assert isinstance(action, PatchJobStatus)
+    written = plain(action.patch["status"])
+    end = workload.condition("Finished")
+    assert end is not None
+    assert [(c["type"], c["message"]) for c in written["conditions"]] == [(type_, end.message) for type_ in types]
+    assert not written.get("active")
+    ended = with_status(local, written)
+    assert BATCH_JOB.finished(ended) is not None
+    assert way(JobView(job=ended, workloads=(workload,)), NOW).actions == ()
 
 
 STOPPED = ours().running(active=2).build()
