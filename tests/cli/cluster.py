@@ -32,6 +32,7 @@ Answer = tuple[int, Tree]
 
 ADMIN_TOKEN = "admin"
 NOW = datetime.now(UTC).replace(microsecond=0)
+"""When the tests began, which may be a quarter of an hour ago: what they expect must not be told in minutes."""
 LOCATION = re.compile(
     r"(?P<root>/api/v1|/apis/[^/]+/[^/]+)(?:/namespaces/(?P<namespace>[^/]+)(?=/))?/(?P<plural>[^/]+)"
     r"(?:/(?P<name>[^/]+))?(?:/(?P<subresource>[^/]+))?"

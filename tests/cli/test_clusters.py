@@ -186,7 +186,7 @@ def members(world: World) -> World:
     manager.add(MULTIKUEUE_CLUSTERS, broken.build())
     manager.add(MULTIKUEUE_CLUSTERS, multikueue_cluster("w3").path("/etc/kubeconfigs/w3").build())
     manager.add(MULTIKUEUE_CONFIGS, multikueue_config("all", "w1", "w2").build())
-    good = secret("multikueue-w1", namespace="kueue-system").kubeconfig(token_until(timedelta(days=10, minutes=1)))
+    good = secret("multikueue-w1", namespace="kueue-system").kubeconfig(token_until(timedelta(days=10, hours=12)))
     manager.add(SECRETS, good.build())
     return world
 
@@ -255,7 +255,7 @@ def test_a_file_that_a_cluster_names_is_not_read(
     world: World, cli: Run, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     local = tmp_path / "local"
-    local.write_bytes(token_until(timedelta(days=10)))
+    local.write_bytes(token_until(timedelta(days=10, hours=12)))
     world.manager.add(MULTIKUEUE_CLUSTERS, multikueue_cluster("w1").path(str(local)).build())
 
     result = cli("clusters", *words)
@@ -370,7 +370,7 @@ def test_check_of_an_unreachable_worker_ends_with_3_and_says_why(joined: World, 
 @pytest.mark.parametrize(
     ("kubeconfig", "words"),
     [
-        (token_until(timedelta(hours=-1)), "ended 60m ago"),
+        (token_until(timedelta(days=-9, hours=-12)), "ended 9d ago"),
         (b"users: [{name: a, user: {tokenFile: /x}}]\nclusters: [{name: c}]", "tokenFile is not allowed"),
         (b"clusters: [{name: c, cluster: {server: 'https://x'}}]", "no current context"),
     ],
