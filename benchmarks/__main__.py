@@ -13,6 +13,7 @@ from typing import Annotated, NamedTuple
 import anyio
 import typer
 
+from benchmarks import engine as engine_alone
 from benchmarks.bench import Load, measure
 from benchmarks.faults import SCENARIOS, Pair, Scenario
 from benchmarks.faults import as_text as as_table_of_faults
@@ -41,6 +42,7 @@ class Form(StrEnum):
 
 
 README = Path(__file__).parent.parent / "README.md"
+DOCS = README.parent / "docs"
 FORMS = {Form.TABLE: as_text, Form.JSON: as_json, Form.MARKDOWN: as_markdown}
 
 
@@ -132,6 +134,20 @@ def sharing(
         raise typer.BadParameter(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(POLICIES)}")
     crowd = Crowd(users=users, gpus=gpus, hours=hours, demand=demand)
     print(as_table_of_sharing(measure_sharing(crowd, range(1, seeds + 1), policy or list(POLICIES))))
+
+
+@app.command()
+def engine(
+    check: Annotated[bool, typer.Option("--check", help="Exit with 1 when a target is missed.")] = False,
+    docs: Annotated[bool, typer.Option("--docs", help="Put the tables and the chart into docs/speed.md.")] = False,
+) -> None:
+    """Replay Kueue's scheduler workloads through the quota engine alone, on virtual time and one core."""
+    published, crowds = engine_alone.measure(_say)
+    print(engine_alone.as_text(published, crowds))
+    if docs:
+        engine_alone.into_docs(published, crowds, DOCS / "speed.md")
+    if check and not all(each.met for each in published):
+        raise typer.Exit(1)
 
 
 async def _run_faults(scenarios: Sequence[Scenario], jobs: int, pairs: int) -> list[tuple[Scenario, list[Pair]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -70,6 +70,14 @@ class PodSetDemand:
     group: str = ""
     nodes: NodeRules = field(default_factory=NodeRules)
 
+    @property
+    def shape(self) -> Hashable:
+        """Equal for equal demands."""
+        nodes = self.nodes
+        selector = tuple(sorted(nodes.selector.items())) if nodes.selector else ()
+        amounts = tuple(sorted(self.requests.items()))
+        return self.name, self.count, amounts, self.group, selector, nodes.terms, nodes.tolerations
+
     def with_pods(self) -> Mapping[str, int]:
         """The requests where `pods` are counted too."""
         return {**self.requests, PODS: self.count}
@@ -81,6 +89,11 @@ class Demand:
 
     pod_sets: tuple[PodSetDemand, ...] = ()
     problem: str = ""
+
+    @property
+    def shape(self) -> Hashable:
+        """Equal for equal demands."""
+        return self.problem, tuple(each.shape for each in self.pod_sets)
 
 
 class PodRules(Protocol):

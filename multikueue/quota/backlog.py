@@ -8,7 +8,8 @@ from functools import partial
 from heapq import heappop, heappush
 
 from multikueue.api.meta import ObjectKey
-from multikueue.quota.pending import PendingQueue, Reason, Waiting
+from multikueue.quota.pending import PendingQueue
+from multikueue.quota.waiting import Reason, Verdict, Waiting
 
 FLUSH_DELAY = timedelta(seconds=1)
 """Freed or changed quota wakes parked workloads this much later, once per tree: changes come in bursts."""
@@ -76,8 +77,10 @@ class Backlog:
     def put(self, waiting: Waiting, now: datetime) -> bool:
         """A workload waits. Answers whether there is something new to look at."""
         old = self._waiting.get(waiting.key)
-        if old is not None and old.local_queue != waiting.local_queue:
-            self.remove(waiting.key)
+        if old is not None:
+            waiting.verdict = self.verdict(old)
+            if old.local_queue != waiting.local_queue:
+                self.remove(waiting.key)
         self._join(waiting)
         return self._push(waiting, now)
 
@@ -89,6 +92,11 @@ class Backlog:
             line.give_back(waiting, reason, now)
             self._busy.add(queue)
             self._remember_backoff(waiting, now)
+
+    def verdict(self, waiting: Waiting) -> Verdict | None:
+        """What it was told last."""
+        line = self._lines.get(self._routes.get(waiting.local_queue, ""))
+        return waiting.verdict if line is None else line.verdict(waiting)
 
     def remove(self, key: ObjectKey) -> None:
         waiting = self._waiting.pop(key, None)
@@ -131,8 +139,8 @@ class Backlog:
             del self._flushes[root]
         return due
 
-    def flush(self, names: Iterable[str], now: datetime, selected: Callable[[str, Waiting], bool]) -> None:
-        """Look again at what is parked in these ClusterQueues."""
+    def flush(self, names: Iterable[str], now: datetime, selected: Callable[[str, str], bool]) -> None:
+        """Look again at what is parked in these ClusterQueues, but for namespaces that they do not select."""
         for name in names:
             self._lines[name].flush(now, partial(selected, name))
             self._busy.add(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -13,8 +13,8 @@ from multikueue.quota.snapshot import QueueSnapshot
 from multikueue.quota.tree import Amounts, FlavorResource, Node, UndoLog
 from multikueue.quota.usage import Holding
 
-Holders = Callable[[str], Iterable[Holding]]
-"""The workloads of a ClusterQueue that may be evicted, first the one that would go first (`usage.departure_rank`)."""
+Holders = Callable[[str], Sequence[Holding]]
+"""The workloads of a ClusterQueue that may be evicted, first the one that would go first (`Holding.departure`)."""
 
 
 class Cause(Enum):
@@ -50,11 +50,11 @@ class Claim:
 
     def fits(self, *, borrowing: bool) -> bool:
         """Whether the needs are met as things stand now; without `borrowing`, out of the queue's own quota."""
-        node = self.node
-        return all(
-            (borrowing or not node.cell(fr).borrows_with(amount)) and amount <= node.available(fr)
-            for fr, amount in self.needs.items()
-        )
+        for fr, amount in self.needs.items():
+            cell = self.node.cell(fr)
+            if amount > max(0, cell.available()) or not (borrowing or not cell.borrows_with(amount)):
+                return False
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +101,10 @@ def _gives_way(holding: Holding, policy: str, claim: Claim) -> bool:
     return newer_equal and holding.since > claim.since
 
 
-def going_order(holding: Holding, *, own: bool) -> tuple[bool, bool, int, float, str]:
+def going_order(holding: Holding, *, own: bool) -> tuple[bool, bool, int, float, str, ObjectKey]:
     """Who goes first, over all queues: who goes anyhow, then others before the head's own queue (quota-engine 3.5)."""
-    return not holding.evicted, own, holding.priority, -holding.reserved_at.timestamp(), holding.uid
+    stays, priority, late, uid, key = holding.departure
+    return stays, own, priority, late, uid, key
 
 
 def fill_back(targets: list[Target], fits: Callable[[], bool], log: UndoLog) -> None:

@@ -16,11 +16,11 @@ from multikueue.quota.candidates import Eviction, Target, eviction
 from multikueue.quota.flavors import Assignment, Mode, assign
 from multikueue.quota.ordering import EntryRank, Rank, entry_rank
 from multikueue.quota.partial import largest, reduced, reduction
-from multikueue.quota.pending import Reason, Waiting
 from multikueue.quota.preemption import NO_PREEMPTION, Preemption, Searches
 from multikueue.quota.snapshot import QueueSnapshot
 from multikueue.quota.tournament import tournament
 from multikueue.quota.tree import Amounts, FlavorResource, Node, UndoLog
+from multikueue.quota.waiting import Reason, Waiting
 
 
 @dataclass(frozen=True, slots=True)

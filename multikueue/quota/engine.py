@@ -7,7 +7,7 @@ asked to do I/O, and what it assumes it can forget again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -31,7 +31,6 @@ from multikueue.api.workload import (
     FINISHED,
     QUOTA_RESERVED,
     Admission,
-    PodSetRequest,
     Workload,
     WorkloadSpec,
     workload_spec,
@@ -45,21 +44,13 @@ from multikueue.quota.cycle import Head, Refuse, Reserve, run
 from multikueue.quota.fair import FairSharing
 from multikueue.quota.limits import Surroundings
 from multikueue.quota.ordering import EPOCH, queue_rank, queue_time
-from multikueue.quota.pending import Reason, Waiting
 from multikueue.quota.preemption import Preemption
 from multikueue.quota.shares import NOTHING, Share, share
 from multikueue.quota.snapshot import QueueSnapshot, snapshot
 from multikueue.quota.status import Problem
 from multikueue.quota.tree import Forest, Member, Node, fair_weight, quotas
 from multikueue.quota.usage import Holding, Holdings, Tally, admission_amounts
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Why a pending workload has no quota, and what it asked for: the text and figures of its status."""
-
-    message: str
-    resource_requests: tuple[PodSetRequest, ...] = ()
+from multikueue.quota.waiting import Reason, Verdict, Waiting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +92,6 @@ class Engine:
         self._holdings = Holdings()
         self._assumed: dict[ObjectKey, _Assumption] = {}
         self._evictions: dict[ObjectKey, Eviction] = {}
-        self._verdicts: dict[ObjectKey, Verdict] = {}
         self._snapshots: dict[str, QueueSnapshot] = {}
         self._generations: dict[str, int] = {}
         self._settled: set[str] = set()
@@ -302,7 +292,6 @@ class Engine:
         return demand(spec, workload.status.reclaimable_pods, accounting=self._accounting, rules=limits)
 
     def _leave_line(self, key: ObjectKey) -> None:
-        self._verdicts.pop(key, None)
         waiting = self._backlog.get(key)
         if waiting is not None:
             self._backlog.remove(key)
@@ -316,7 +305,7 @@ class Engine:
 
     # --- holding quota ---
 
-    def _holders(self, name: str) -> Iterable[Holding]:
+    def _holders(self, name: str) -> Sequence[Holding]:
         """Who may be evicted from a ClusterQueue; nobody from one that admits nothing: it has no heads either."""
         return self._holdings.in_queue(name) if self.is_active(name) else ()
 
@@ -418,13 +407,9 @@ class Engine:
         roots = self._backlog.take_due_flushes(now)
         if roots:
             self._settled -= roots
-            names = [name for name in self._catalog.queues if self._forest.root_name(name) in roots]
-            self._backlog.flush(names, now, self._is_selected)
+            self._backlog.flush(self._forest.queues_of(roots), now, self._catalog.selects)
         for name in self._backlog.end_backoffs(now):
             self._settled.discard(self._forest.root_name(name))
-
-    def _is_selected(self, queue: str, waiting: Waiting) -> bool:
-        return self._catalog.selects(queue, waiting.key.namespace)
 
     def _take_heads(self) -> Iterator[Head]:
         for name in self._backlog.busy():
@@ -440,7 +425,7 @@ class Engine:
     def _head(self, waiting: Waiting, name: str) -> Head:
         queue = self._snapshot(name)
         generation = self._generation(name)
-        if any(check.state in ("Retry", "Rejected") for check in waiting.workload.status.admission_checks):
+        if waiting.has_failed_checks:
             return Head(waiting, queue, generation, "The workload has failed admission checks")
         if queue.node.in_cycle:
             return Head(waiting, queue, generation, f"ClusterQueue {name} is inactive")
@@ -465,7 +450,7 @@ class Engine:
     def _assume(self, decision: Reserve, now: datetime) -> None:
         waiting = decision.head.waiting
         self._backlog.remove(waiting.key)
-        self._verdicts.pop(waiting.key, None)
+        waiting.verdict = None
         self._assumed[waiting.key] = _Assumption(decision.admission, waiting)
         self._take(
             Holding(
@@ -489,25 +474,17 @@ class Engine:
         self._evictions[eviction.key] = eviction
         self._generations[holding.cluster_queue] = self._generation(holding.cluster_queue) + 1
 
-    def _refuse(self, decision: Refuse, now: datetime) -> Iterator[ObjectKey]:
+    def _refuse(self, decision: Refuse, now: datetime) -> list[ObjectKey]:
         """Give the head back, and with it those behind it that ask for the same: they would hear the same.
 
         Answers those for whose status there is news.
         """
         waiting = decision.head.waiting
         verdict = Verdict(decision.message, decision.resource_requests)
-        line = self._backlog.lines[decision.head.queue.name]
+        news = [waiting.key] if waiting.verdict != verdict else []
+        waiting.verdict = verdict
         self._backlog.give_back(waiting, decision.reason, now)
-        while True:
-            if self._verdicts.get(waiting.key) != verdict:
-                self._verdicts[waiting.key] = verdict
-                yield waiting.key
-            follower = line.top()
-            if follower is None or line.parked(waiting.key) is None or not follower.asks_the_same(waiting):
-                return
-            line.pop()
-            self._backlog.give_back(follower, decision.reason, now)
-            waiting = follower
+        return news + self._backlog.lines[decision.head.queue.name].hush(waiting, verdict)
 
     def _settle(self, heads: list[Head], changed: set[str]) -> None:
         """Note the trees where another look would only repeat this one: nothing `changed` in any of its queues."""
@@ -528,7 +505,8 @@ class Engine:
 
     def verdict(self, key: ObjectKey) -> Verdict | None:
         """Why a pending workload has no quota, if a cycle looked at it."""
-        return self._verdicts.get(key)
+        waiting = self._backlog.get(key)
+        return None if waiting is None else self._backlog.verdict(waiting)
 
     def cluster_queue(self, name: str) -> ClusterQueue | None:
         return self._catalog.queues.get(name)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from multikueue.api.meta import ObjectKey
 from multikueue.quota.candidates import Cause, Claim, Holders, Target, fill_back, going_order, of_queue
 from multikueue.quota.shares import Share, share
 from multikueue.quota.tree import Node, UndoLog
@@ -207,5 +208,5 @@ class _Order:
                 best, best_share = inner, its
         return best, best_share
 
-    def _going_order(self, queue: Node) -> tuple[bool, bool, int, float, str]:
+    def _going_order(self, queue: Node) -> tuple[bool, bool, int, float, str, ObjectKey]:
         return going_order(self._offers[queue][0], own=queue is self._own)

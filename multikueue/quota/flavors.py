@@ -12,9 +12,9 @@ from multikueue.api.queues import FlavorFungibility
 from multikueue.api.workload import Admission, PodSetAssignment
 from multikueue.quota.amounts import Demand, PodSetDemand, rendered
 from multikueue.quota.matching import unsuitable
-from multikueue.quota.pending import Progress
 from multikueue.quota.snapshot import Group, QueueSnapshot
 from multikueue.quota.tree import FlavorResource, subtree_that_fits
+from multikueue.quota.waiting import Progress
 
 
 class Mode(IntEnum):

@@ -33,8 +33,8 @@ from multikueue.api.workload import (
 )
 from multikueue.quota import transitions
 from multikueue.quota.candidates import Eviction
-from multikueue.quota.engine import Verdict
 from multikueue.quota.transitions import evict, put_condition, synchronise_admitted
+from multikueue.quota.waiting import Verdict
 
 __all__ = ["Event", "Facts", "Step", "evict", "step", "synchronise_admitted"]
 

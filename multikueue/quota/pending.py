@@ -1,4 +1,4 @@
-"""The queue of one ClusterQueue: a heap of those to be looked at, and those parked until something changes (2.2, 2.3).
+"""The queue of one ClusterQueue: those to be looked at, and those parked until something changes (2.2, 2.3).
 
 A cycle is one synchronous step, so nothing can happen between taking a head and giving it back: Kueue's in-flight slot
 and its race rule have no counterpart here.
@@ -6,109 +6,24 @@ and its race rule have no counterpart here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterator
 from datetime import datetime
-from enum import Enum
 from heapq import heapify, heappop, heappush
 
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import EVICTED, REQUEUED, Workload, WorkloadSpec
-from multikueue.quota.amounts import Demand
+from multikueue.quota.crowd import Crowd
 from multikueue.quota.ordering import Rank
-
-
-class Reason(Enum):
-    """Why a head comes back from a cycle."""
-
-    GENERIC = "does not fit"
-    FAILED_AFTER_NOMINATION = "lost within the cycle, or its reservation could not be written"
-    NAMESPACE_MISMATCH = "its namespace is not selected"
-    PENDING_PREEMPTION = "others are on their way out for it"
-
+from multikueue.quota.waiting import Reason, Verdict, Waiting
 
 _TRIED_AGAIN = (Reason.FAILED_AFTER_NOMINATION, Reason.PENDING_PREEMPTION)
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """A search for flavors that was interrupted: the last one tried, per pod set and resource; -1: all were.
-
-    Void once the quota changed, which `generation` tells.
-    """
-
-    generation: int
-    tried: tuple[dict[str, int], ...]
-
-
-@dataclass(slots=True)
-class Waiting:
-    """A workload without quota, as last seen. Only `progress` changes, by the cycle."""
-
-    workload: Workload
-    spec: WorkloadSpec
-    demand: Demand
-    rank: Rank
-    progress: Progress | None = None
-    key: ObjectKey = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.key = self.workload.key
-
-    @property
-    def local_queue(self) -> ObjectKey:
-        return ObjectKey(self.key.namespace, self.spec.queue_name)
-
-    @property
-    def requeue_at(self) -> datetime | None:
-        state = self.workload.status.requeue_state
-        return state.requeue_at if state else None
-
-    def may_queue(self, now: datetime) -> bool:
-        """Whether its back-off is over. Requeued=False holds it back whatever the time."""
-        requeued = self.workload.condition(REQUEUED)
-        if requeued is not None and requeued.status == "False":
-            return False
-        return self.requeue_at is None or now >= self.requeue_at
-
-    @property
-    def was_stopped(self) -> bool:
-        """Whether it was evicted because its LocalQueue was stopped. Once that runs again its place is by its rank: to
-        wait until its status says so too would let younger work pass."""
-        requeued = self.workload.condition(REQUEUED)
-        return requeued is not None and requeued.status == "False" and requeued.reason == "LocalQueueStopped"
-
-    @property
-    def fewest_pods(self) -> tuple[int | None, ...]:
-        """With how many pods of each pod set it would make do; None: only with all."""
-        return tuple(pod_set.min_count for pod_set in self.spec.pod_sets)
-
-    def asks_the_same(self, other: Waiting) -> bool:
-        """Whether a cycle that refused the other would refuse this one for the same reasons."""
-        mine, its = self.workload, other.workload
-        return (
-            self.rank[0] == other.rank[0]
-            and self.key.namespace == other.key.namespace
-            and self.progress == other.progress
-            and self.demand == other.demand
-            and self.fewest_pods == other.fewest_pods
-            and mine.status.admission_checks == its.status.admission_checks
-        )
-
-    def same_for_queue(self, other: Waiting) -> bool:
-        """Whether an update changes nothing that could make a parked workload worth another look."""
-        mine, its = self.workload, other.workload
-        return (
-            mine.spec == its.spec
-            and mine.status.reclaimable_pods == its.status.reclaimable_pods
-            and mine.condition(EVICTED) == its.condition(EVICTED)
-            and mine.condition(REQUEUED) == its.condition(REQUEUED)
-            and self.requeue_at == other.requeue_at
-        )
+_SLACK = 16
 
 
 class PendingQueue:
     """Everything that waits in one ClusterQueue. Owned and changed by the engine only.
+
+    Those that ask for the same stand together in a `Crowd`: those awake are to be looked at, those asleep are parked.
+    Parked one by one are those in back-off.
 
     The workload for which others are being evicted stays the head until it leaves, whatever comes: else those would
     have gone for nothing. With StrictFIFO that needs no rule.
@@ -116,115 +31,209 @@ class PendingQueue:
 
     def __init__(self, *, strict: bool = False) -> None:
         self.strict = strict
-        self._ready: dict[ObjectKey, Waiting] = {}
-        self._parked: dict[ObjectKey, Waiting] = {}
-        self._heap: list[tuple[Rank, ObjectKey]] = []
-        self._in_heap: set[tuple[Rank, ObjectKey]] = set()
+        self._held: dict[ObjectKey, Waiting] = {}
+        self._crowds: dict[Hashable, Crowd] = {}
+        self._crowd_of: dict[ObjectKey, Crowd] = {}
+        self._heads: list[tuple[Rank, ObjectKey, int, Crowd]] = []
+        self._offers = 0
         self._favoured: ObjectKey | None = None
 
     @property
     def size(self) -> int:
-        return len(self._ready) + len(self._parked)
+        return len(self._crowd_of) + len(self._held)
 
     @property
     def asleep(self) -> int:
         """How many are parked until something changes."""
-        return len(self._parked)
+        return len(self._held) + sum(len(crowd.asleep.members) for crowd in self._crowds.values())
 
     def push_or_update(self, waiting: Waiting, now: datetime) -> bool:
         """A pending workload was seen. Answers whether there is something new to look at."""
-        parked = self._parked.get(waiting.key)
-        if parked is not None:
-            if parked.same_for_queue(waiting):
-                waiting.progress = parked.progress
-                self._parked[waiting.key] = waiting
-                return False
-            del self._parked[waiting.key]
-        known = self._ready.get(waiting.key)
-        if known is None and not waiting.may_queue(now):
-            self._parked[waiting.key] = waiting
+        known = self._get(waiting.key)
+        if known is None:
+            return self._place(waiting, awake=waiting.may_queue(now))
+        is_awake = self._is_awake(waiting.key)
+        waiting.verdict = self.verdict(known)
+        if known.same_for_queue(waiting) and not (is_awake and known.rank != waiting.rank):
+            self._replace(known, waiting, awake=is_awake)
             return False
-        if known is not None and known.same_for_queue(waiting) and known.rank == waiting.rank:
-            waiting.progress = known.progress
-            self._ready[waiting.key] = waiting
-            return False
-        self._push(waiting)
-        return True
+        self._take(waiting.key)
+        return self._place(waiting, awake=is_awake or waiting.may_queue(now))
 
     def give_back(self, waiting: Waiting, reason: Reason, now: datetime) -> None:
-        """A head returns from a cycle: to the heap to be looked at again, or parked."""
+        """A head returns from a cycle: to be looked at again, or parked."""
         if reason is Reason.PENDING_PREEMPTION and not self.strict:
             self._favoured = waiting.key
-        if waiting.may_queue(now) and self._at_once(waiting, reason):
-            self._push(waiting)
-        elif waiting.key not in self._ready:
-            self._parked[waiting.key] = waiting
+        if self._is_awake(waiting.key):
+            return
+        self._take(waiting.key)
+        if not waiting.may_queue(now):
+            self._held[waiting.key] = waiting
+        else:
+            self._join(waiting, awake=self._at_once(waiting, reason))
 
     def _at_once(self, waiting: Waiting, reason: Reason) -> bool:
         if self.strict:
             return reason is not Reason.NAMESPACE_MISMATCH
         return waiting.progress is not None or reason in _TRIED_AGAIN
 
+    def hush(self, waiting: Waiting, verdict: Verdict) -> list[ObjectKey]:
+        """Those right behind a head that was just parked hear the same, if they ask for the same: they are parked too.
+
+        Answers to whom that is new.
+        """
+        crowd = self._crowd_of.get(waiting.key)
+        follower = self.top()
+        if crowd is None or self._is_awake(waiting.key) or follower is None:
+            return []
+        if self._crowd_of[follower.key] is not crowd:
+            return []
+        until = self._next_to(crowd)
+        if until is None or until[0] > waiting.rank[0]:
+            return crowd.hush(verdict)
+        news = []
+        while (each := crowd.awake.top()) and each.rank < until:
+            if crowd.hush_one(each, verdict):
+                news.append(each.key)
+        self._offer(crowd)
+        return news
+
+    def _next_to(self, crowd: Crowd) -> Rank | None:
+        """The rank of the first head of another crowd. This one's offer is taken back meanwhile."""
+        crowd.offered = None
+        while self._heads:
+            rank, key, _, other = self._heads[0]
+            if other is not crowd and self._is_head(other, rank, key):
+                return rank
+            self._drop_offer()
+        return None
+
     def unpark(self, key: ObjectKey) -> None:
         """Look at one parked workload again: its back-off is over."""
-        if waiting := self._parked.pop(key, None):
-            self._push(waiting)
+        if not self._is_awake(key) and (waiting := self._take(key)):
+            self._join(waiting, awake=True)
 
-    def flush(self, now: datetime, selected: Callable[[Waiting], bool]) -> None:
+    def flush(self, now: datetime, selected: Callable[[str], bool]) -> None:
         """Look again at all parked workloads, but those in back-off or of namespaces that are not selected."""
-        moved = [each for each in self._parked.values() if each.may_queue(now) and selected(each)]
-        for waiting in moved:
-            del self._parked[waiting.key]
-            self._ready[waiting.key] = waiting
-        new = {(waiting.rank, waiting.key) for waiting in moved} - self._in_heap
-        self._in_heap |= new
-        self._heap += new
-        heapify(self._heap)
+        for waiting in [each for each in self._held.values() if each.may_queue(now) and selected(each.key.namespace)]:
+            del self._held[waiting.key]
+            self._join(waiting, awake=True)
+        for crowd in self._crowds.values():
+            if crowd.asleep.members and selected(crowd.namespace):
+                crowd.rouse()
+                self._offer(crowd)
 
     def remove(self, key: ObjectKey) -> None:
-        self._ready.pop(key, None)
-        self._parked.pop(key, None)
+        self._take(key)
         if self._favoured == key:
             self._favoured = None
 
     def top(self) -> Waiting | None:
         """The head, left in place."""
-        if self._favoured is not None and (favoured := self._ready.get(self._favoured)):
-            return favoured
-        while self._heap:
-            rank, key = self._heap[0]
-            waiting = self._ready.get(key)
-            if waiting is not None and waiting.rank == rank:
-                return waiting
-            self._in_heap.discard(heappop(self._heap))  # left behind by a removal, a favour or a change of rank
+        if self._favoured is not None and self._is_awake(self._favoured):
+            return self._get(self._favoured)
+        while self._heads:
+            rank, key, _, crowd = self._heads[0]
+            if self._is_head(crowd, rank, key):
+                return crowd.awake.top()
+            self._drop_offer()  # left behind by a removal, a favour or a change of rank
         return None
 
     def pop(self) -> Waiting | None:
         head = self.top()
-        if head is not None:
-            del self._ready[head.key]
-        return head
+        return self._take(head.key) if head is not None else None
+
+    def verdict(self, waiting: Waiting) -> Verdict | None:
+        """What it was told last."""
+        crowd = self._crowd_of.get(waiting.key)
+        return crowd.verdict(waiting) if crowd is not None else waiting.verdict
 
     def __iter__(self) -> Iterator[Waiting]:
-        yield from self._ready.values()
-        yield from self._parked.values()
+        for crowd in self._crowds.values():
+            yield from crowd
+        yield from self._held.values()
 
     def in_order(self) -> Iterator[Waiting]:
-        return iter(sorted((*self._ready.values(), *self._parked.values()), key=self._place))
+        return iter(sorted(self, key=self._order))
 
-    def _place(self, waiting: Waiting) -> tuple[bool, Rank]:
+    def _order(self, waiting: Waiting) -> tuple[bool, Rank]:
         return waiting.key != self._favoured, waiting.rank
 
     def sleeping(self) -> Iterator[Waiting]:
         """Those parked until something changes, in no order."""
-        return iter(self._parked.values())
+        for crowd in self._crowds.values():
+            yield from crowd.asleep.members.values()
+        yield from self._held.values()
 
-    def parked(self, key: ObjectKey) -> Waiting | None:
-        return self._parked.get(key)
+    # --- places ---
 
-    def _push(self, waiting: Waiting) -> None:
-        self._ready[waiting.key] = waiting
-        entry = waiting.rank, waiting.key
-        if entry not in self._in_heap:
-            self._in_heap.add(entry)
-            heappush(self._heap, entry)
+    def _get(self, key: ObjectKey) -> Waiting | None:
+        crowd = self._crowd_of.get(key)
+        return crowd.get(key) if crowd is not None else self._held.get(key)
+
+    def _is_awake(self, key: ObjectKey) -> bool:
+        crowd = self._crowd_of.get(key)
+        return crowd is not None and key in crowd.awake.members
+
+    def _place(self, waiting: Waiting, *, awake: bool) -> bool:
+        if awake:
+            self._join(waiting, awake=True)
+        else:
+            self._held[waiting.key] = waiting
+        return awake
+
+    def _replace(self, known: Waiting, waiting: Waiting, *, awake: bool) -> None:
+        """An update of no consequence."""
+        waiting.progress = known.progress
+        crowd = self._crowd_of.get(waiting.key)
+        if crowd is None:
+            self._held[waiting.key] = waiting
+        elif known.rank == waiting.rank and crowd is self._crowds.get(waiting.ask()):
+            crowd.replace(waiting)
+        else:
+            self._take(waiting.key)
+            self._join(waiting, awake=awake)
+
+    def _join(self, waiting: Waiting, *, awake: bool) -> None:
+        ask = waiting.ask()
+        crowd = self._crowds.get(ask)
+        if crowd is None:
+            crowd = self._crowds[ask] = Crowd(ask, waiting.key.namespace)
+        self._crowd_of[waiting.key] = crowd
+        crowd.join(waiting, awake=awake)
+        if awake:
+            self._offer(crowd)
+
+    def _take(self, key: ObjectKey) -> Waiting | None:
+        crowd = self._crowd_of.pop(key, None)
+        if crowd is None:
+            return self._held.pop(key, None)
+        waiting = crowd.leave(key)
+        if crowd.is_empty:
+            del self._crowds[crowd.ask]
+        else:
+            self._offer(crowd)
+        return waiting
+
+    # --- the heads of all crowds ---
+
+    def _offer(self, crowd: Crowd) -> None:
+        """See to it that its head is among the heads."""
+        head = crowd.awake.top()
+        if head is None or crowd.offered == (head.rank, head.key):
+            return
+        crowd.offered = head.rank, head.key
+        self._offers += 1
+        heappush(self._heads, (head.rank, head.key, self._offers, crowd))
+        if len(self._heads) > 2 * len(self._crowds) + _SLACK:
+            self._heads = [(*each.offered, n, each) for n, each in enumerate(self._crowds.values()) if each.offered]
+            heapify(self._heads)
+
+    def _is_head(self, crowd: Crowd, rank: Rank, key: ObjectKey) -> bool:
+        head = crowd.awake.top()
+        return crowd.offered == (rank, key) and head is not None and head.key == key and head.rank == rank
+
+    def _drop_offer(self) -> None:
+        rank, key, _, crowd = heappop(self._heads)
+        if crowd.offered == (rank, key):
+            crowd.offered = None

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from multikueue.quota.candidates import Claim, Holders, Target
 from multikueue.quota.classical import classical_targets
 from multikueue.quota.fair import FairSharing, fair_targets
 from multikueue.quota.flavors import Grade, Mode
-from multikueue.quota.pending import Waiting
 from multikueue.quota.snapshot import QueueSnapshot
 from multikueue.quota.tree import Amounts, FlavorResource, UndoLog, subtree_that_fits
 from multikueue.quota.usage import Holding
+from multikueue.quota.waiting import Waiting
 
 
-def _nobody(_queue: str) -> Iterable[Holding]:
+def _nobody(_queue: str) -> Sequence[Holding]:
     return ()
 
 

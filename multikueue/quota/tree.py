@@ -7,7 +7,7 @@ an `UndoLog` and rolls it back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from multikueue.api import quantity
@@ -188,7 +188,11 @@ class Node:
 
     def is_within_nominal(self, frs: Iterable[FlavorResource]) -> bool:
         """Whether nothing of these is borrowed."""
-        return not any(self.cell(fr).borrows_with(0) for fr in frs)
+        for fr in frs:  # asked of each queue of a tree for each head that has no room
+            cell = self.cells.get(fr)
+            if cell is not None and cell.usage > cell.subtree:
+                return False
+        return True
 
     def fit(self, amounts: Amounts) -> tuple[bool, dict[FlavorResource, int]]:
         """Whether its own quota holds that much more, and what remains of it for the parent to find."""
@@ -245,6 +249,7 @@ class Forest:
         self._cohort_specs: dict[str, Member] = {}
         self._queues: dict[str, Node] = {}
         self._cohorts: dict[str, Node] = {}
+        self._roots: dict[str, str] = {}
         self.stale = False
 
     def declare_queue(self, name: str, member: Member | None) -> bool:
@@ -262,6 +267,7 @@ class Forest:
             del specs[name]
         else:
             specs[name] = member
+        self._roots.clear()
         self.stale = True
         return True
 
@@ -276,9 +282,15 @@ class Forest:
 
         Read from the declarations, so it is right before a build too. The two kinds of names cannot clash.
         """
-        member = self._queue_specs.get(queue, Member())
-        lineage = list(self._lineage(member.parent))
-        return f"cohort/{lineage[-1]}" if lineage else f"queue/{queue}"
+        root = self._roots.get(queue)
+        if root is None:
+            parent = self._queue_specs.get(queue, Member()).parent
+            root = self._roots[queue] = self.root_of_cohort(parent) if parent else f"queue/{queue}"
+        return root
+
+    def queues_of(self, roots: Container[str]) -> list[str]:
+        """The ClusterQueues in these trees, as declared."""
+        return [name for name in self._queue_specs if self.root_name(name) in roots]
 
     def root_of_cohort(self, cohort: str) -> str:
         return f"cohort/{list(self._lineage(cohort))[-1]}"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from operator import attrgetter
 
 from multikueue.api import quantity
 from multikueue.api.meta import ObjectKey
@@ -14,6 +15,9 @@ from multikueue.quota.amounts import scaled
 from multikueue.quota.tree import Amounts, FlavorResource
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+Rank = tuple[bool, int, float, str, ObjectKey]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,14 +37,12 @@ class Holding:
     since: datetime = _EPOCH
     reserved_at: datetime = _EPOCH
     evicted: bool = False
+    departure: Rank = field(init=False, compare=False, repr=False)
+    """Who of one queue goes first: who goes anyhow, then the low priority, then the late, then by UID, then by name."""
 
-
-Rank = tuple[bool, int, float, str]
-
-
-def departure_rank(holding: Holding) -> Rank:
-    """Who of one queue goes first: who goes anyhow, then the low priority, then the late, then by UID."""
-    return not holding.evicted, holding.priority, -holding.reserved_at.timestamp(), holding.uid
+    def __post_init__(self) -> None:
+        late = -self.reserved_at.timestamp()
+        object.__setattr__(self, "departure", (not self.evicted, self.priority, late, self.uid, self.key))
 
 
 @dataclass(slots=True)
@@ -61,6 +63,7 @@ class Tally:
 
 
 _EMPTY = Tally()
+_departure = attrgetter("departure")
 
 
 class Holdings:
@@ -68,7 +71,7 @@ class Holdings:
 
     def __init__(self) -> None:
         self._by_key: dict[ObjectKey, Holding] = {}
-        self._by_departure: dict[str, list[tuple[Rank, ObjectKey, Holding]]] = {}
+        self._by_departure: dict[str, list[Holding]] = {}
         self._queues: dict[str, Tally] = {}
         self._local_queues: dict[ObjectKey, Tally] = {}
 
@@ -77,21 +80,20 @@ class Holdings:
 
     def add(self, holding: Holding) -> None:
         self._by_key[holding.key] = holding
-        entry = departure_rank(holding), holding.key
-        insort(self._by_departure.setdefault(holding.cluster_queue, []), (*entry, holding), key=_place)
+        insort(self._by_departure.setdefault(holding.cluster_queue, []), holding, key=_departure)
         self._count(holding, 1)
 
     def remove(self, key: ObjectKey) -> Holding | None:
         holding = self._by_key.pop(key, None)
         if holding is not None:
             line = self._by_departure[holding.cluster_queue]
-            del line[bisect_left(line, (departure_rank(holding), key), key=_place)]
+            del line[bisect_left(line, holding.departure, key=_departure)]
             self._count(holding, -1)
         return holding
 
-    def in_queue(self, name: str) -> Iterator[Holding]:
-        """The holdings of a ClusterQueue, first the one that would go first."""
-        return (holding for _, _, holding in self._by_departure.get(name, ()))
+    def in_queue(self, name: str) -> Sequence[Holding]:
+        """The holdings of a ClusterQueue, first the one that would go first. To be read, and not kept."""
+        return self._by_departure.get(name, ())
 
     def queue(self, name: str) -> Tally:
         return self._queues.get(name, _EMPTY)
@@ -108,10 +110,6 @@ class Holdings:
     def _count(self, holding: Holding, sign: int) -> None:
         self._queues.setdefault(holding.cluster_queue, Tally()).count(holding, sign)
         self._local_queues.setdefault(holding.local_queue, Tally()).count(holding, sign)
-
-
-def _place(entry: tuple[Rank, ObjectKey, Holding]) -> tuple[Rank, ObjectKey]:
-    return entry[0], entry[1]
 
 
 def _count(total: dict[FlavorResource, int], amounts: Amounts, sign: int) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from multikueue.api.meta import ObjectKey, OwnerReference, render_time
-from multikueue.quota.pending import Waiting
+from multikueue.quota.waiting import Waiting
 
 GROUP = "visibility.kueue.x-k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")

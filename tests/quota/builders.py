@@ -23,9 +23,11 @@ def after(seconds: float) -> datetime:
     return NOW + timedelta(seconds=seconds)
 
 
-def wants(name: str, *, queue: str = "lq", age: int = 0, **resources: Any) -> WorkloadBuilder:
+def wants(
+    name: str, *, queue: str = "lq", namespace: str = "default", age: int = 0, **resources: Any
+) -> WorkloadBuilder:
     """A pending workload; a higher `age` makes it older by so many seconds."""
-    return workload(name).queue(queue).request(**resources).created(NOW - timedelta(seconds=age))
+    return workload(name, namespace=namespace).queue(queue).request(**resources).created(NOW - timedelta(seconds=age))
 
 
 class Play:

@@ -12,7 +12,7 @@ from multikueue.quota.fair import FairSharing
 from multikueue.quota.preemption import Preemption, find_targets
 from multikueue.quota.snapshot import QueueSnapshot, snapshot
 from multikueue.quota.tree import FlavorResource, Forest, Member, Node, fair_weight, quotas
-from multikueue.quota.usage import Holding, departure_rank
+from multikueue.quota.usage import Holding
 from multikueue.testing import NOW, ClusterQueueBuilder, CohortBuilder, flavor
 from tests.quota.builders import key_of
 
@@ -85,7 +85,8 @@ class Scene:
         self.forest.build(used)
         built = [each.build() for each in self.holders]
         self.holdings = {
-            name: sorted((h for h in built if h.cluster_queue == name), key=departure_rank) for name in self.queues
+            name: sorted((h for h in built if h.cluster_queue == name), key=lambda holding: holding.departure)
+            for name in self.queues
         }
 
     def _declare(self, value: ClusterQueue | Cohort) -> None:

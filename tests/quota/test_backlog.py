@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from multikueue.api.workload import workload_spec
-from multikueue.quota.amounts import demand
+from multikueue.api.meta import ObjectKey
 from multikueue.quota.backlog import FLUSH_DELAY, Backlog
-from multikueue.quota.ordering import queue_rank
-from multikueue.quota.pending import Reason, Waiting
-from multikueue.testing import NOW, WorkloadBuilder
+from multikueue.quota.waiting import Reason
+from multikueue.testing import NOW
 from tests.quota.builders import after, key_of, wants
-
-
-def waiting(builder: WorkloadBuilder) -> Waiting:
-    value = builder.build()
-    spec = workload_spec(value)
-    return Waiting(value, spec, demand(spec), queue_rank(value, spec.priority))
+from tests.quota.test_waiting import waiting
 
 
 def backlog(*names: str) -> Backlog:
@@ -121,10 +114,12 @@ def test_flushes_of_one_tree_are_collected_from_the_first_on() -> None:
 
 
 def test_a_flush_offers_what_is_selected() -> None:
-    whole = backlog("a", "b")
+    whole = backlog("a")
+    whole.set_route(ObjectKey("team", "lq"), "cq", NOW)
+    whole.put(waiting(wants("b", namespace="team")), NOW)
     park(whole)
 
-    whole.flush(["cq"], NOW, lambda queue, each: (queue, each.key.name) == ("cq", "b"))
+    whole.flush(["cq"], NOW, lambda queue, namespace: (queue, namespace) == ("cq", "team"))
 
     head = whole.lines["cq"].pop()
     assert head

@@ -10,7 +10,7 @@ import pytest
 from multikueue.api.queues import BorrowWithinCohort
 from multikueue.quota.cycle import Decision, Refuse, Reserve, run
 from multikueue.quota.fair import FairSharing
-from multikueue.quota.pending import Reason
+from multikueue.quota.waiting import Reason
 from multikueue.testing import ClusterQueueBuilder, CohortBuilder, WorkloadBuilder, cluster_queue, cohort, limits
 from tests.quota.builders import wants
 from tests.quota.scenes import Held, Scene, held, needs, units

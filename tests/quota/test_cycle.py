@@ -8,9 +8,9 @@ from multikueue.api.workload import workload_spec
 from multikueue.quota.amounts import demand
 from multikueue.quota.cycle import Decision, Head, Refuse, Reserve, run
 from multikueue.quota.ordering import queue_rank
-from multikueue.quota.pending import Progress, Reason, Waiting
 from multikueue.quota.snapshot import QueueSnapshot, snapshot
 from multikueue.quota.tree import Forest, Member, quotas
+from multikueue.quota.waiting import Progress, Reason, Waiting
 from multikueue.testing import ClusterQueueBuilder, WorkloadBuilder, cluster_queue, flavor, limits, pod_set
 from tests.quota.builders import wants
 

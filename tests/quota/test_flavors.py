@@ -12,9 +12,9 @@ from multikueue.api.workload import workload_spec
 from multikueue.quota.amounts import Demand, PodSetDemand, demand
 from multikueue.quota.flavors import Assignment, Grade, Mode, Oracle, assign, preferred
 from multikueue.quota.matching import NodeRules
-from multikueue.quota.pending import Progress
 from multikueue.quota.snapshot import QueueSnapshot, snapshot
 from multikueue.quota.tree import Forest, Member, quotas
+from multikueue.quota.waiting import Progress
 from multikueue.testing import (
     ClusterQueueBuilder,
     WorkloadBuilder,

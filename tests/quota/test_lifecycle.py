@@ -22,8 +22,8 @@ from multikueue.api.workload import (
     Workload,
     WorkloadStatus,
 )
-from multikueue.quota.engine import Verdict
 from multikueue.quota.lifecycle import Event, Facts, Step, step
+from multikueue.quota.waiting import Verdict
 from multikueue.testing import NOW, ClusterQueueBuilder, LocalQueueBuilder, WorkloadBuilder, cluster_queue, local_queue
 from multikueue.testing import workload as new_workload
 from tests.quota.builders import SECOND, after

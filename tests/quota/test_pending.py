@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from multikueue.api.workload import workload_spec
-from multikueue.quota.amounts import demand
-from multikueue.quota.ordering import queue_rank
-from multikueue.quota.pending import PendingQueue, Progress, Reason, Waiting
-from multikueue.testing import NOW, WorkloadBuilder, pod_set
+from multikueue.api.meta import ObjectKey
+from multikueue.quota.pending import PendingQueue
+from multikueue.quota.waiting import Progress, Reason, Verdict, Waiting
+from multikueue.testing import NOW, WorkloadBuilder
 from tests.quota.builders import after, wants
+from tests.quota.test_waiting import waiting
 
-EVERYBODY = lambda waiting: True  # noqa: E731
-
-
-def waiting(builder: WorkloadBuilder) -> Waiting:
-    value = builder.build()
-    spec = workload_spec(value)
-    return Waiting(value, spec, demand(spec), queue_rank(value, spec.priority))
+EVERYBODY = lambda namespace: True  # noqa: E731
 
 
 def line(*builders: WorkloadBuilder, strict: bool = False, now: datetime = NOW) -> PendingQueue:
@@ -46,16 +43,6 @@ def test_an_update_moves_a_workload_to_its_new_place_and_keeps_one_copy() -> Non
     queue = line(wants("a", age=3), wants("b", age=2), wants("c", age=1), wants("c", age=1).priority(5))
 
     assert (queue.size, popped(queue)) == (3, ["c", "a", "b"])
-
-
-def test_two_ask_the_same_only_if_they_make_do_with_the_same() -> None:
-    many = pod_set(count=4).request(cpu=1)
-    first, same, modest = (
-        waiting(wants(name).pod_sets(pods)) for name, pods in {"a": many, "b": many, "c": many.min_count(2)}.items()
-    )
-
-    assert same.asks_the_same(first)
-    assert not modest.asks_the_same(first)
 
 
 REQUEUES = {
@@ -188,12 +175,12 @@ def test_qe_296_only_an_update_that_may_matter_unparks(change: object, unparked:
 
 
 def test_qe_297_a_flush_leaves_those_whose_namespace_is_not_selected() -> None:
-    queue = line(wants("a", age=1), wants("b"))
+    queue = line(wants("a", age=1), wants("b", namespace="team"))
     for head in (queue.pop(), queue.pop()):
         assert head
         queue.give_back(head, Reason.GENERIC, NOW)
 
-    queue.flush(NOW, lambda each: each.key.name == "b")
+    queue.flush(NOW, lambda namespace: namespace == "team")
 
     assert popped(queue) == ["b"]
     assert queue.size == 1
@@ -251,3 +238,75 @@ def test_all_that_wait_are_shown_in_order_parked_or_not() -> None:
     queue.push_or_update(waiting(wants("young")), NOW)
 
     assert [each.key.name for each in queue.in_order()] == ["old", "young"]
+
+
+# --- beside a slow and obvious queue -----------------------------------------------------------------------------------
+
+PEOPLE = [
+    waiting(wants(f"{name}{kind}", age=9 - age, cpu=kind).priority(kind // 2))
+    for age, name in enumerate("abc")
+    for kind in (1, 2, 3)
+]
+"""Three of each of three kinds, of which two have the same priority."""
+
+NO, NEVER = Verdict("no"), Verdict("never")
+
+
+class Obvious:
+    """The queue as a list: who waits, whether awake, and what they heard."""
+
+    def __init__(self) -> None:
+        self.people: dict[ObjectKey, tuple[Waiting, bool, Verdict | None]] = {}
+
+    def head(self) -> Waiting | None:
+        awake = [each for each, is_awake, _ in self.people.values() if is_awake]
+        return min(awake, key=lambda each: each.rank, default=None)
+
+    def refuse(self, verdict: Verdict, *, again: bool) -> list[ObjectKey]:
+        head = follower = self.head()
+        news = []
+        while head and follower and follower.ask() == head.ask():
+            if self.people[follower.key][2] != verdict:
+                news.append(follower.key)
+            self.people[follower.key] = follower, again, verdict
+            follower = None if again else self.head()
+        return news
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("push"), st.sampled_from(PEOPLE)),
+        st.tuples(st.just("remove"), st.sampled_from(PEOPLE)),
+        st.tuples(st.just("refuse"), st.sampled_from([NO, NEVER]), st.booleans()),
+        st.tuples(st.just("flush")),
+    ),
+    max_size=40,
+)
+
+
+@given(STEPS)
+def test_it_is_as_fast_as_it_likes_but_does_the_obvious(steps: list[tuple[Any, ...]]) -> None:
+    queue, obvious = PendingQueue(), Obvious()
+    for step in steps:
+        match step:
+            case "push", who if who.key not in obvious.people:
+                who.verdict = None
+                queue.push_or_update(who, NOW)
+                obvious.people[who.key] = who, True, None
+            case "remove", who:
+                queue.remove(who.key)
+                obvious.people.pop(who.key, None)
+            case "refuse", verdict, again if head := queue.pop():
+                news = [head.key] if head.verdict != verdict else []
+                head.verdict = verdict
+                queue.give_back(head, Reason.FAILED_AFTER_NOMINATION if again else Reason.GENERIC, NOW)
+                news += queue.hush(head, verdict)
+                assert sorted(news) == sorted(obvious.refuse(verdict, again=again))
+            case ("flush",):
+                queue.flush(NOW, EVERYBODY)
+                obvious.people = {key: (who, True, heard) for key, (who, _, heard) in obvious.people.items()}
+        assert queue.top() is obvious.head()
+        assert {each.key: queue.verdict(each) for each in queue} == {
+            key: heard for key, (_, _, heard) in obvious.people.items()
+        }
+        assert queue.asleep == sum(not is_awake for _, is_awake, _ in obvious.people.values())

@@ -12,7 +12,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import workload_spec
 from multikueue.quota.amounts import demand
 from multikueue.quota.ordering import queue_rank
-from multikueue.quota.pending import Waiting
+from multikueue.quota.waiting import Waiting
 from multikueue.testing import NOW, workload
 from multikueue.web.visibility import GROUP, MOST, Discovery, Pending, Refused, answer, question, status
 

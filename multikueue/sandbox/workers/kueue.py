@@ -58,7 +58,7 @@ from multikueue.jobs.actions import (
 )
 from multikueue.kube.client import Client
 from multikueue.quota import lifecycle
-from multikueue.quota.engine import Verdict
+from multikueue.quota.waiting import Verdict
 from multikueue.runtime import DONE, Result, WorkQueue, run_controller
 from multikueue.sandbox.workers import kueue_jobs
 from multikueue.sandbox.workers.behaviour import PROMPT, Behaviour, Scripted, held_until, scripted
