@@ -13,6 +13,7 @@ from typing import Annotated, NamedTuple
 import anyio
 import typer
 
+from benchmarks import admission as one_cluster
 from benchmarks import engine as engine_alone
 from benchmarks.bench import Load, measure
 from benchmarks.faults import SCENARIOS, Pair, Scenario
@@ -137,6 +138,15 @@ def sharing(
 
 
 @app.command()
+def admission(
+    jobs: Annotated[int, typer.Option(min=1, help="Jobs submitted at once.")] = 1000,
+    queues: Annotated[int, typer.Option(min=1, help="Queues they are spread over.")] = 10,
+) -> None:
+    """Measure how fast jobs get quota on one cluster without workers, beside Kueue there. Nothing else should run."""
+    print(one_cluster.as_text(anyio.run(_run_admission, jobs, queues, backend_options={"use_uvloop": True})))
+
+
+@app.command()
 def engine(
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 when a target is missed.")] = False,
     docs: Annotated[bool, typer.Option("--docs", help="Put the tables and the chart into docs/speed.md.")] = False,
@@ -148,6 +158,12 @@ def engine(
         engine_alone.into_docs(published, crowds, DOCS / "speed.md")
     if check and not all(each.met for each in published):
         raise typer.Exit(1)
+
+
+async def _run_admission(jobs: int, queues: int) -> list[one_cluster.Rate]:
+    _say("starting the testbed")
+    async with Testbed.start(workers=0) as bed:
+        return await one_cluster.measure_all(bed, jobs=jobs, lines=queues, say=_say)
 
 
 async def _run_faults(scenarios: Sequence[Scenario], jobs: int, pairs: int) -> list[tuple[Scenario, list[Pair]]]:

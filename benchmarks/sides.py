@@ -65,7 +65,7 @@ class Side(ABC):
         configs = {plane.name: plane.kubeconfig(WORKER_USER, server=servers[plane.name]) for plane in self.bed.workers}
         await queues.manager_setup(self.bed.manager, configs, namespace=self.namespace, queue=QUEUE, quota=QUOTA)
         async with self.bed.manager.client() as client:
-            await eventually(lambda: self._is_active(client), timeout=START_SECONDS, interval=0.5)
+            await eventually(lambda: self.is_active(client), timeout=START_SECONDS, interval=0.5)
 
     async def take_down(self) -> None:
         """Stop it and remove what it worked with from the manager cluster, so that the next side finds nothing."""
@@ -87,7 +87,8 @@ class Side(ABC):
             return False
         return True
 
-    async def _is_active(self, client: Client) -> bool:
+    async def is_active(self, client: Client) -> bool:
+        """True once all queues, clusters and checks are active; else an AssertionError says which are not."""
         found = [*await client.list(objects.MULTIKUEUE_CLUSTER), *await client.list(objects.ADMISSION_CHECK)]
         found += await client.list(objects.CLUSTER_QUEUE)
         inactive = [body["metadata"]["name"] for body in found if not _says_active(body)]
@@ -172,7 +173,7 @@ class Ceiling(Side):
     async def stop(self) -> None:
         await self._process.stop()
 
-    async def _is_active(self, client: Client) -> bool:  # noqa: ARG002
+    async def is_active(self, client: Client) -> bool:  # noqa: ARG002
         return ceiling.READY in self._process.tail()
 
 
