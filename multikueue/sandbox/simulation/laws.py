@@ -68,8 +68,9 @@ class Breach:
 
 @dataclass(slots=True)
 class _Attempt:
-    """A reservation of a local workload: until when it was in force, and what came of it where."""
+    """A reservation of a local workload: from when to when it was in force, and what came of it where."""
 
+    began: float = 0.0
     ended: float | None = None
     admitted: set[str] = field(default_factory=set)
     jobs: set[str] = field(default_factory=set)
@@ -143,7 +144,8 @@ class Laws:
         if before and before != after:
             self._attempts[before].ended = write.at
         if after:
-            self._attempts[after].ended = None
+            known = self._attempts.setdefault(after, _Attempt(began=write.at))
+            known.ended = None
         if write.change.type == DELETED:
             return
         if before and not after:
@@ -316,13 +318,21 @@ class Laws:
                 self.broken("twice", write.at, text)
 
     def _once(self, write: Write) -> None:
-        """A job that came to its end is not made again: its result could be read."""
+        """A job that came to its end is not made again: its result could be read. Of a reservation that another one had
+        followed by then nothing is believed any more."""
         name = write.new["metadata"]["name"]
         if name in self.deeds.disturbed:
             return
         for end in self._ends[self._local_job(write.new)]:
-            if not self._excused(end.worker, write.at):
+            if not self._excused(end.worker, write.at) and not self._is_of_the_past(end):
                 self.broken("twice", write.at, f"job {name} is made on {write.host}, and had ended on {end.worker}")
+
+    def _is_of_the_past(self, end: _End) -> bool:
+        """Whether what ended was made for a reservation before the one in force then."""
+        _, _, workload = end.attempt.partition("/")
+        began = self._attempts[end.attempt].began
+        same = (known for mark, known in self._attempts.items() if mark.partition("/")[2] == workload)
+        return any(began < known.began <= end.at for known in same)
 
     def _excused(self, worker: str, now: float) -> bool:
         """Whether what is on a worker need not be known: it is away for too long, or came back as it was long ago."""

@@ -311,6 +311,19 @@ def test_a_job_that_ended_is_not_made_again() -> None:
     assert judge.broken == ["twice"]
 
 
+def test_what_a_reservation_of_the_past_comes_to_is_not_believed() -> None:
+    newer = "2030-01-01T00:00:09Z"
+    with court() as judge:
+        dispatched(judge)
+        judge.local(workload(condition("QuotaReserved", "False")), at=8.0)
+        admission = reserved()["status"]["admission"]
+        judge.local(workload(condition("QuotaReserved", since=newer), admission=admission), at=9.0)
+        judge.job("worker1", remote(**done()), by="", at=10.0)
+        judge.write("worker1", kinds.JOBS, remote(), by="manager-0", type_="DELETED")
+        judge.job("worker2", remote(attempt=f"{newer}/wl-uid"), at=11.0)
+    assert "twice" not in judge.broken
+
+
 def test_no_job_runs_twice_at_a_time() -> None:
     with court() as judge:
         dispatched(judge)
