@@ -196,6 +196,27 @@ async def test_a_restart_while_a_nominated_worker_is_away_makes_no_second_job(
     assert list((await started.settled()).runs["job"].values()) == [worker]
 
 
+async def test_a_job_whose_copy_is_deleted_before_its_last_status_came_home_ends(crew: Team, manager: Manager) -> None:
+    """Somebody cleans up on the worker while nobody looks; the workload's copy still says how the job ended."""
+    await crew.submit()
+    worker = await crew.runs_on()
+    await eventually(lambda: crew.is_true("Admitted"))
+    manager.kill()
+    await crew.complete(worker)
+    await eventually(lambda: _copy_is_finished(crew, worker))
+    await crew.clients[worker].delete(objects.JOB, "job", crew.namespace)
+    manager.start()
+    await manager.ready()
+    done = await crew.finished()
+    assert objects.condition(done, "Complete") is not None
+    assert await crew.is_true("Finished")
+
+
+async def _copy_is_finished(crew: Team, worker: str) -> bool:
+    copy = (await crew.copies()).get(worker)
+    return copy is not None and objects.condition(copy, "Finished") is not None
+
+
 # The API server itself ends.
 
 
