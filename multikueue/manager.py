@@ -175,6 +175,8 @@ class Manager:
         engine = Engine(
             accounting=_accounting(quota),
             fair_sharing=FairSharing(quota.preemption_strategies) if quota.fair_sharing else None,
+            block_admission=quota.pods_ready.enabled and quota.pods_ready.block_admission,
+            keep_place=quota.pods_ready.requeuing_timestamp == "Creation",
         )
         namespace = self.settings.cluster.namespace
         store = Store(engine, Bystander(queues.clusters), self.clock.now, namespace=namespace)

@@ -29,6 +29,7 @@ from multikueue.api.workload import (
     ADMITTED,
     EVICTED,
     FINISHED,
+    PODS_READY,
     QUOTA_RESERVED,
     Admission,
     PodSetRequest,
@@ -41,8 +42,9 @@ from multikueue.quota.amounts import AS_IT_IS, Accounting, Demand, demand
 from multikueue.quota.backlog import Backlog
 from multikueue.quota.candidates import Eviction
 from multikueue.quota.catalog import Catalog, is_leaving
-from multikueue.quota.cycle import Head, Refuse, Reserve, run
+from multikueue.quota.cycle import Decision, Head, Refuse, Reserve, run
 from multikueue.quota.fair import FairSharing
+from multikueue.quota.gate import WAITING, WAITING_MESSAGE, Gate
 from multikueue.quota.limits import Surroundings
 from multikueue.quota.ordering import EPOCH, queue_rank, queue_time
 from multikueue.quota.pending import Reason, Waiting
@@ -53,6 +55,8 @@ from multikueue.quota.status import Problem
 from multikueue.quota.tree import Forest, Member, Node, fair_weight, quotas
 from multikueue.quota.usage import Holding, Holdings, Tally, admission_amounts
 
+PENDING = "Pending"
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -60,6 +64,7 @@ class Verdict:
 
     message: str
     resource_requests: tuple[PodSetRequest, ...] = ()
+    reason: str = PENDING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,12 +92,23 @@ class _Assumption:
 class Engine:
     """Changed only by its methods. Every `now` is aware and never goes back.
 
-    With `fair_sharing` heads are served, and workloads preempted, by dominant resource share.
+    With `fair_sharing` heads are served, and workloads preempted, by dominant resource share. With `block_admission`
+    nobody gets quota while pods of those who have some are not ready. With `keep_place` a workload evicted because its
+    pods were late queues by its creation again.
     """
 
-    def __init__(self, *, accounting: Accounting = AS_IT_IS, fair_sharing: FairSharing | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        accounting: Accounting = AS_IT_IS,
+        fair_sharing: FairSharing | None = None,
+        block_admission: bool = False,
+        keep_place: bool = False,
+    ) -> None:
         self._accounting = accounting
         self._preemption = Preemption(self._holders, fair_sharing)
+        self._gate = Gate(closes=block_admission)
+        self._keep_place = keep_place
         self._catalog = Catalog()
         self._surroundings = Surroundings()
         self._specs: dict[ObjectKey, tuple[msgspec.Raw, WorkloadSpec]] = {}
@@ -247,6 +263,7 @@ class Engine:
         self._assumed.pop(workload.key, None)
         self._leave_line(workload.key)
         counts = {pod_set.name: pod_set.count for pod_set in spec.pod_sets}
+        self._gate.holds_quota(workload.key, ready=workload.has(PODS_READY))
         if workload.has(EVICTED):
             self._evictions.pop(workload.key, None)
         reserved = workload.condition(QUOTA_RESERVED)
@@ -258,7 +275,7 @@ class Engine:
             priority=spec.priority,
             admitted=workload.has(ADMITTED),
             uid=workload.metadata.uid,
-            since=queue_time(workload),
+            since=queue_time(workload, keeping_place=self._keep_place),
             reserved_at=_whole_second((reserved and reserved.last_transition_time) or now),
             evicted=workload.has(EVICTED) or workload.key in self._evictions,
         )
@@ -284,7 +301,8 @@ class Engine:
         if workload.metadata.deletion_timestamp is not None:
             self._leave_line(workload.key)
             return
-        self._line_up(Waiting(workload, spec, self._demand(workload, spec), queue_rank(workload, spec.priority)), now)
+        rank = queue_rank(workload, spec.priority, keeping_place=self._keep_place)
+        self._line_up(Waiting(workload, spec, self._demand(workload, spec), rank), now)
 
     def _line_up(self, waiting: Waiting, now: datetime) -> None:
         if self._backlog.put(waiting, now):
@@ -336,6 +354,7 @@ class Engine:
             node.remove(holding.amounts)
 
     def _release(self, key: ObjectKey, now: datetime) -> None:
+        self._gate.lost_quota(key)
         holding = self._holdings.get(key)
         if holding is not None:
             self._give_up(holding)
@@ -378,6 +397,10 @@ class Engine:
     def cycle(self, now: datetime) -> Cycle:
         """One scheduling cycle. Call again at once while it is productive, else at `next_look`."""
         self._prepare()
+        if self._gate.blocks:
+            return Cycle()
+        if let_in := self._let_in(now):
+            return Cycle(reserved=(let_in,), heads=1, productive=True)
         self._wake_parked(now)
         heads = list(self._take_heads())
         reserved: list[ObjectKey] = []
@@ -387,6 +410,10 @@ class Engine:
         restless: set[str] = set()
         for decision in run(heads, self._preemption):
             queue = decision.head.queue.name
+            if self._gate.held is not None or (isinstance(decision, Reserve) and not self._gate.is_open):
+                changed += self._hold_back(decision, now)
+                restless.add(queue)
+                continue
             if isinstance(decision, Reserve):
                 self._assume(decision, now)
                 reserved.append(decision.head.waiting.key)
@@ -462,8 +489,45 @@ class Engine:
             known = self._snapshots[name] = snapshot(queue, node, self._catalog.flavors, fair_sharing=fair)
         return known
 
+    def _hold_back(self, decision: Decision, now: datetime) -> Iterator[ObjectKey]:
+        """The first to whom the gate is closed waits there; for those after it, it is as if they had not been looked at.
+
+        Answers those for whose status there is news.
+        """
+        waiting = decision.head.waiting
+        self._backlog.give_back(waiting, Reason.FAILED_AFTER_NOMINATION, now)
+        if self._gate.held is None and isinstance(decision, Reserve):
+            self._gate.held = decision
+            self._verdicts[waiting.key] = Verdict(WAITING_MESSAGE, reason=WAITING)
+            yield waiting.key
+
+    def _let_in(self, now: datetime) -> ObjectKey | None:
+        """The gate is open: who was held gets its quota, if it still asks for the same and there is still room.
+
+        The latter Kueue does not look at again, and may give more than there is.
+        """
+        held = self._gate.release()
+        waiting = self._backlog.get(held.head.waiting.key) if held else None
+        if held is None or waiting is None or not self._is_led_to(waiting, held.head.queue.name):
+            return None
+        if waiting.demand != held.head.waiting.demand or waiting.spec != held.head.waiting.spec:
+            return None
+        node = self._forest.queue(held.head.queue.name)
+        if node is None or any(amount > node.available(fr) for fr, amount in held.usage.items()):
+            return None
+        self._assume(replace(held, head=replace(held.head, waiting=waiting)), now)
+        return waiting.key
+
+    def _is_led_to(self, waiting: Waiting, name: str) -> bool:
+        """Whether a workload stands in the line of an active ClusterQueue."""
+        local_queue = self._catalog.local_queues.get(waiting.local_queue)
+        if local_queue is None or local_queue.spec.stop_policy != "None":
+            return False
+        return local_queue.spec.cluster_queue == name and self.is_active(name)
+
     def _assume(self, decision: Reserve, now: datetime) -> None:
         waiting = decision.head.waiting
+        self._gate.holds_quota(waiting.key, ready=False)
         self._backlog.remove(waiting.key)
         self._verdicts.pop(waiting.key, None)
         self._assumed[waiting.key] = _Assumption(decision.admission, waiting)
@@ -519,7 +583,12 @@ class Engine:
         self._settled |= {self._forest.root_name(head.queue.name) for head in heads} - restless
 
     def next_look(self, now: datetime) -> datetime | None:
-        """When a cycle is worth running: now if a head waits, else when the next flush or back-off is due."""
+        """When a cycle is worth running: now if a head waits, else when the next flush or back-off is due.
+
+        While somebody is held at the gate, never: whatever opens it is told.
+        """
+        if self._gate.held is not None:
+            return None if self._gate.blocks else now
         if any(self._is_worth_a_look(name) for name in self._backlog.busy()):
             return now
         return self._backlog.next_due()
