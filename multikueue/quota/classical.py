@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -127,10 +128,19 @@ class _Search:
         return []
 
 
-def _in_going_order(*lists: Iterable[_Candidate]) -> list[_Candidate]:
+def _in_going_order(*lists: Sequence[_Candidate]) -> list[_Candidate]:
     """The lists one after the other, each in its order; but those who go anyhow before all."""
-    ordered = [each for found in lists for each in sorted(found, key=_going_order)]
+    ordered = [each for found in lists for each in _by_turns(found)]
     return sorted(ordered, key=lambda each: not each.target.holding.evicted)
+
+
+def _by_turns(found: Sequence[_Candidate]) -> Iterator[_Candidate]:
+    """In going order; but those of one queue in the order in which it offers them, which may be another."""
+    offers: dict[Node, deque[_Candidate]] = {}
+    for each in found:
+        offers.setdefault(each.target.node, deque()).append(each)
+    for each in sorted(found, key=_going_order):
+        yield offers[each.target.node].popleft()
 
 
 def _going_order(candidate: _Candidate) -> tuple[bool, bool, int, float, str]:

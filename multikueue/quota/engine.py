@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -45,6 +45,7 @@ from multikueue.quota.catalog import Catalog, is_leaving
 from multikueue.quota.cycle import Decision, Head, Refuse, Reserve, run
 from multikueue.quota.fair import FairSharing
 from multikueue.quota.gate import WAITING, WAITING_MESSAGE, Gate
+from multikueue.quota.history import USAGE_BASED, Fading, History
 from multikueue.quota.limits import Surroundings
 from multikueue.quota.ordering import EPOCH, queue_rank, queue_time
 from multikueue.quota.pending import Reason, Waiting
@@ -53,7 +54,7 @@ from multikueue.quota.shares import NOTHING, Share, share
 from multikueue.quota.snapshot import QueueSnapshot, snapshot
 from multikueue.quota.status import Problem
 from multikueue.quota.tree import Forest, Member, Node, fair_weight, quotas
-from multikueue.quota.usage import Holding, Holdings, Tally, admission_amounts
+from multikueue.quota.usage import Holding, Holdings, Reordered, Tally, admission_amounts
 
 PENDING = "Pending"
 
@@ -92,9 +93,10 @@ class _Assumption:
 class Engine:
     """Changed only by its methods. Every `now` is aware and never goes back.
 
-    With `fair_sharing` heads are served, and workloads preempted, by dominant resource share. With `block_admission`
-    nobody gets quota while pods of those who have some are not ready. With `keep_place` a workload evicted because its
-    pods were late queues by its creation again.
+    With `fair_sharing` heads are served, and workloads preempted, by dominant resource share. With `admission_sharing`
+    the LocalQueues of ClusterQueues that ask for it take turns. With `block_admission` nobody gets quota while pods of
+    those who have some are not ready. With `keep_place` a workload evicted because its pods were late queues by its
+    creation again.
     """
 
     def __init__(
@@ -102,11 +104,13 @@ class Engine:
         *,
         accounting: Accounting = AS_IT_IS,
         fair_sharing: FairSharing | None = None,
+        admission_sharing: Fading | None = None,
         block_admission: bool = False,
         keep_place: bool = False,
     ) -> None:
         self._accounting = accounting
         self._preemption = Preemption(self._holders, fair_sharing)
+        self._history = History(admission_sharing) if admission_sharing else None
         self._gate = Gate(closes=block_admission)
         self._keep_place = keep_place
         self._catalog = Catalog()
@@ -131,7 +135,8 @@ class Engine:
             return
         weight = fair_weight(queue.spec.fair_sharing)
         self._forest.declare_queue(name, Member(queue.spec.cohort_name, quotas(queue.spec.resource_groups), weight))
-        self._backlog.set_queue(name, strict=queue.spec.queueing_strategy == "StrictFIFO", now=now)
+        usage = self._history.usage if self._history and self._take_turns(name) else None
+        self._backlog.set_queue(name, strict=queue.spec.queueing_strategy == "StrictFIFO", now=now, usage=usage)
         self._settled.clear()
         self._refresh((name,), now)
         if is_leaving(queue) or queue.spec.stop_policy != "None":
@@ -160,11 +165,15 @@ class Engine:
 
     def set_local_queue(self, queue: LocalQueue, now: datetime) -> None:
         self._catalog.set_local_queue(queue)
+        if self._history is not None and self._history.set_queue(queue):
+            self._settled.discard(self._forest.root_name(queue.spec.cluster_queue))
         is_open = queue.spec.stop_policy == "None" and not is_leaving(queue)
         self._route(queue.key, queue.spec.cluster_queue if is_open else None, now)
 
     def remove_local_queue(self, key: ObjectKey, now: datetime) -> None:
         if self._catalog.remove_local_queue(key):
+            if self._history is not None:
+                self._history.remove_queue(key)
             self._route(key, None, now)
 
     def _route(self, key: ObjectKey, queue: str | None, now: datetime) -> None:
@@ -287,6 +296,8 @@ class Engine:
             return
         self._give_up(old)
         self._take(new)
+        if new.admitted and not old.admitted:
+            self._record(new, now)
         if (old.amounts, old.priority, old.cluster_queue) != (new.amounts, new.priority, new.cluster_queue):
             self._wake(old.cluster_queue, now)
 
@@ -336,7 +347,13 @@ class Engine:
 
     def _holders(self, name: str) -> Iterable[Holding]:
         """Who may be evicted from a ClusterQueue; nobody from one that admits nothing: it has no heads either."""
-        return self._holdings.in_queue(name) if self.is_active(name) else ()
+        if not self.is_active(name):
+            return ()
+        holdings = self._holdings.in_queue(name)
+        if self._history is None or not self._take_turns(name):
+            return holdings
+        usage = self._history.usage
+        return Reordered(sorted(holdings, key=lambda each: (not each.evicted, -usage(each.local_queue))))
 
     def _take(self, holding: Holding) -> None:
         self._holdings.add(holding)
@@ -357,8 +374,36 @@ class Engine:
         self._gate.lost_quota(key)
         holding = self._holdings.get(key)
         if holding is not None:
+            if self._history is not None:
+                self._history.discharge(holding.local_queue, key)
             self._give_up(holding)
             self._wake(holding.cluster_queue, now)
+
+    def _take_turns(self, name: str) -> bool:
+        """Whether the LocalQueues of a ClusterQueue are served by what they used of late."""
+        scope = self._catalog.queues[name].spec.admission_scope
+        return self._history is not None and scope is not None and scope.admission_mode == USAGE_BASED
+
+    def _record(self, holding: Holding, now: datetime) -> None:
+        """A workload was admitted: what it uses is history from now on."""
+        if self._history is None:
+            return
+        if holding.cluster_queue not in self._catalog.queues or not self._take_turns(holding.cluster_queue):
+            self._history.discharge(holding.local_queue, holding.key)
+            return
+        used = self._holdings.local_queue(holding.local_queue).usage
+        self._history.admitted(holding.local_queue, holding.key, takes=holding.amounts, used=used, now=now)
+
+    def sample(self, key: ObjectKey, now: datetime) -> timedelta | None:
+        """Bring what a LocalQueue used of late up to date, if it is time to; answers when it will be again. None where
+        it does not matter, or will not as long as nothing else changes."""
+        queue = self._catalog.local_queues.get(key)
+        if self._history is None or queue is None or queue.spec.stop_policy != "None":
+            return None
+        if not self.is_active(queue.spec.cluster_queue):
+            return None
+        self._settled.discard(self._forest.root_name(queue.spec.cluster_queue))
+        return self._history.sample(queue, self._holdings.local_queue(key).usage, now)
 
     def _generation(self, name: str) -> int:
         return self._generations.get(name, 1)
@@ -531,6 +576,8 @@ class Engine:
         self._backlog.remove(waiting.key)
         self._verdicts.pop(waiting.key, None)
         self._assumed[waiting.key] = _Assumption(decision.admission, waiting)
+        if self._history is not None:
+            self._history.charge(waiting.local_queue, waiting.key, waiting.demand)
         self._take(
             Holding(
                 key=waiting.key,
@@ -661,6 +708,7 @@ class Engine:
             pending=self._backlog.members(key),
             active=self.is_active(name),
             now=now,
+            history=self._history.status(key) if self._history else None,
         )
 
     def required_checks(self, cluster_queue: str, flavors: Iterable[str]) -> tuple[str, ...]:

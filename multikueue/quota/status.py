@@ -10,6 +10,7 @@ from multikueue.api import quantity
 from multikueue.api.meta import Condition, is_true, with_condition
 from multikueue.api.multikueue import ACTIVE, CONTROLLER_NAME, AdmissionCheck
 from multikueue.api.queues import (
+    AdmissionFairSharingStatus,
     ClusterQueue,
     FairSharingStatus,
     FlavorUsage,
@@ -124,8 +125,9 @@ def local_queue_status(
     pending: int,
     active: bool,
     now: datetime,
+    history: AdmissionFairSharingStatus | None = None,
 ) -> QueueStatus:
-    """As for a ClusterQueue; `active` says whether that one is."""
+    """As for a ClusterQueue; `active` says whether that one is, `history` what was used of late, where that counts."""
     condition = _local_queue_condition(local_queue, exists=queue is not None, active=active)
     return QueueStatus(
         conditions=with_condition(local_queue.status.conditions, condition, now),
@@ -134,6 +136,7 @@ def local_queue_status(
         pending_workloads=pending,
         reserving_workloads=tally.reserving,
         admitted_workloads=tally.admitted,
+        fair_sharing=None if history is None else FairSharingStatus(0, history),
     )
 
 

@@ -38,6 +38,10 @@ class Holding:
 Rank = tuple[bool, int, float, str]
 
 
+class Reordered(tuple[Holding, ...]):
+    """Holdings of a queue from which others go first than those of the lowest priority."""
+
+
 def departure_rank(holding: Holding) -> Rank:
     """Who of one queue goes first: who goes anyhow, then the low priority, then the late, then by UID."""
     return not holding.evicted, holding.priority, -holding.reserved_at.timestamp(), holding.uid

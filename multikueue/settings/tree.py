@@ -31,6 +31,7 @@ __all__ = [
     "LIVE",
     "STANDALONE",
     "AccessProvider",
+    "AdmissionSharing",
     "Cluster",
     "ClusterProfiles",
     "Dispatch",
@@ -274,6 +275,24 @@ class Transformation(_Group):
     """A resource: where it is requested, the input counts that many times."""
 
 
+class AdmissionSharing(_Group):
+    """Whether the LocalQueues of a ClusterQueue take turns by what they used of late. It is for those with
+    `admissionScope.admissionMode: UsageBasedAdmissionFairSharing`; elsewhere priority and age decide."""
+
+    enabled: bool = False
+    """Whether what LocalQueues use is recorded, and such ClusterQueues go by it."""
+
+    usage_half_life_time: Span = timedelta()
+    """After which time half of what was used is forgotten. Longer evens out more of the past. 0: all is forgotten each
+    time it is sampled."""
+
+    usage_sampling_interval: Wait = timedelta(minutes=5)
+    """How often the history in the status of a LocalQueue is brought up to date, which is a write for each."""
+
+    resource_weights: dict[str, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
+    """How much a unit of a resource counts, a core or a byte for example; 1 where nothing is said."""
+
+
 class PodsReady(_Group):
     """All or nothing: a workload whose pods are not all ready in time makes room for others, and queues again."""
 
@@ -316,6 +335,9 @@ class Quota(_Group):
     """With fair sharing, which workloads may be taken: those whose queue keeps as large a share as ours gets
     (LessThanOrEqualToFinalShare), those whose queue had a larger one (LessThanInitialShare), or the latter if the former
     do not suffice."""
+
+    admission_fair_sharing: AdmissionSharing = AdmissionSharing()
+    """Turns of LocalQueues."""
 
     pods_ready: PodsReady = PodsReady()
     """What happens while pods are not ready."""

@@ -12,6 +12,7 @@ import msgspec
 from multikueue.api.queues import (
     AdmissionCheckRule,
     AdmissionChecksStrategy,
+    AdmissionScope,
     BorrowWithinCohort,
     ClusterQueue,
     Cohort,
@@ -130,6 +131,10 @@ class ClusterQueueBuilder(Builder[ClusterQueue]):
 
     def fair_weight(self, weight: Quantity) -> Self:
         return self._with_spec(fair_sharing=FairSharing(weight=weight))
+
+    def taking_turns(self, mode: str = "UsageBasedAdmissionFairSharing") -> Self:
+        """Its LocalQueues are served by what they used of late."""
+        return self._with_spec(admission_scope=AdmissionScope(admission_mode=mode))
 
     def active(self, yes: bool = True, *, reason: str = "Ready", message: str = "", at: datetime = NOW) -> Self:
         """Sets the condition Active."""
