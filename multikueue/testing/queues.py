@@ -185,6 +185,10 @@ class CohortBuilder(Builder[Cohort]):
 class FlavorBuilder(Builder[ResourceFlavor]):
     """A ResourceFlavor that fits every node."""
 
+    def topology(self, name: str = "racks") -> Self:
+        """Its pods are placed by that topology."""
+        return self.node_labels(topology=name)._with_spec(topology_name=name)
+
     def node_labels(self, labels: Mapping[str, str] | None = None, **more: str) -> Self:
         return self._with_spec(node_labels={**self.value.spec.node_labels, **(labels or {}), **more})
 
