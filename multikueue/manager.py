@@ -45,10 +45,20 @@ from multikueue.kube.session import USER_AGENT, Transport, open_session
 from multikueue.quota.amounts import Accounting, Transformation
 from multikueue.quota.engine import Engine
 from multikueue.quota.fair import FairSharing
+from multikueue.quota.history import Fading
 from multikueue.roles import Deployment, compose
 from multikueue.runtime import Backoff, Clock, Mandate, SystemClock, WorkQueue, first
 from multikueue.runtime.clock import boot_time
-from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, STANDALONE, InForce, Loaded, Quota, Settings
+from multikueue.settings import (
+    BESIDE_KUEUE,
+    EXTERNAL_DISPATCHER,
+    STANDALONE,
+    AdmissionSharing,
+    InForce,
+    Loaded,
+    Quota,
+    Settings,
+)
 from multikueue.store.store import Store, Touched
 from multikueue.telemetry.metrics import KUEUE, KUEUES_MULTIKUEUE, Metrics
 from multikueue.web.server import Render, Server
@@ -175,6 +185,9 @@ class Manager:
         engine = Engine(
             accounting=_accounting(quota),
             fair_sharing=FairSharing(quota.preemption_strategies) if quota.fair_sharing else None,
+            admission_sharing=_fading(quota.admission_fair_sharing),
+            block_admission=quota.pods_ready.enabled and quota.pods_ready.block_admission,
+            keep_place=quota.pods_ready.requeuing_timestamp == "Creation",
         )
         namespace = self.settings.cluster.namespace
         store = Store(engine, Bystander(queues.clusters), self.clock.now, namespace=namespace)
@@ -425,6 +438,16 @@ async def _leadership(
             clock=surroundings.clock,
             boot=surroundings.boot,
         )
+
+
+def _fading(sharing: AdmissionSharing) -> Fading | None:
+    if not sharing.enabled:
+        return None
+    return Fading(
+        half_life=sharing.usage_half_life_time,
+        interval=sharing.usage_sampling_interval,
+        weights=sharing.resource_weights,
+    )
 
 
 def _accounting(quota: Quota) -> Accounting:

@@ -26,6 +26,12 @@ class JobCondition(Value):
     message: str = ""
 
 
+class UncountedPods(Value):
+    """Pods that ended and are not in the counts yet, by UID."""
+
+    succeeded: tuple[str, ...] = ()
+
+
 class JobStatus(Value):
     conditions: tuple[JobCondition, ...] = ()
     start_time: datetime | None = None
@@ -35,6 +41,7 @@ class JobStatus(Value):
     terminating: int = 0
     succeeded: int = 0
     failed: int = 0
+    uncounted_terminated_pods: UncountedPods = UncountedPods()
 
 
 class Job(Object):

@@ -52,6 +52,11 @@ def render(resource: str, value: int) -> str:
     return _render_scaled(value, 1000, ("", "k", "M", "G", "T", "P", "E"))
 
 
+def thousandths(value: int) -> str:
+    """That many thousandths as canonical text, of whatever resource."""
+    return _render_milli(value)
+
+
 def _render_milli(value: int) -> str:
     return f"{value}m" if value % 1000 else _render_scaled(value // 1000, 1000, ("", "k", "M", "G", "T", "P", "E"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Literal
 
 from multikueue.api.meta import Condition, Object, Value
@@ -67,6 +68,10 @@ class FairSharing(Value):
     weight: str | int | float = "1"
 
 
+class AdmissionScope(Value):
+    admission_mode: str = ""
+
+
 class ClusterQueueSpec(Value):
     resource_groups: tuple[ResourceGroup, ...] = ()
     cohort_name: str = ""
@@ -77,6 +82,7 @@ class ClusterQueueSpec(Value):
     admission_checks_strategy: AdmissionChecksStrategy = AdmissionChecksStrategy()
     stop_policy: StopPolicy = "None"
     fair_sharing: FairSharing | None = None
+    admission_scope: AdmissionScope | None = None
 
 
 class ResourceUsage(Value):
@@ -90,14 +96,22 @@ class FlavorUsage(Value):
     resources: tuple[ResourceUsage, ...] = ()
 
 
+class AdmissionFairSharingStatus(Value):
+    """What a LocalQueue used of late. The API demands all of it, no resources too."""
+
+    consumed_resources: dict[str, str | int | float]
+    last_update: datetime
+
+
 class FairSharingStatus(Value):
-    """The API demands the share, 0 too."""
+    """The API demands the share, 0 too. What was used of late is a LocalQueue's."""
 
     weighted_share: int
+    admission_fair_sharing_status: AdmissionFairSharingStatus | None = None
 
 
 class QueueStatus(Value):
-    """The part of the status that ClusterQueue and LocalQueue have in common; `fair_sharing` is the ClusterQueue's."""
+    """The part of the status that ClusterQueue and LocalQueue have in common."""
 
     conditions: tuple[Condition, ...] = ()
     flavors_reservation: tuple[FlavorUsage, ...] = ()

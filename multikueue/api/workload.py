@@ -48,6 +48,7 @@ OUT_OF_SYNC = "OutOfSync"
 EVICTED_ON_MANAGER = "EvictedOnManagerCluster"
 DEACTIVATED = "Deactivated"
 OUT_OF_TIME = "MaximumExecutionTimeExceeded"
+PODS_READY_TIMEOUT = "PodsReadyTimeout"
 
 CheckState = Literal["Pending", "Ready", "Retry", "Rejected"]
 

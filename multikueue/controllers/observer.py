@@ -25,6 +25,7 @@ from multikueue.api.workload import (
     ADMITTED,
     EVICTED,
     FINISHED,
+    PODS_READY,
     QUOTA_RESERVED,
     REQUEUED,
     AdmissionCheckState,
@@ -186,21 +187,23 @@ class Observer:
     def _status_changed(self, old: Workload, new: Workload) -> None:
         before, after = _true(old), _true(new)
         if after != before:
-            self._conditions_changed(new, before, after)
+            self._conditions_changed(old, new, before, after)
         named = new.status.nominated_cluster_names
         if named and named != old.status.nominated_cluster_names and not (after - before):
             self._tell("workload.nominated", new, clusters=named)
         if new.status.admission_checks != old.status.admission_checks:
             self._checks_changed(old, new)
 
-    def _conditions_changed(self, new: Workload, before: frozenset[str], after: frozenset[str]) -> None:
+    def _conditions_changed(self, old: Workload, new: Workload, before: frozenset[str], after: frozenset[str]) -> None:
         gained = after - before
         if QUOTA_RESERVED in gained:
             self._reserved(new)
         if ADMITTED in gained:
             self._admitted(new)
+        if PODS_READY in gained:
+            self._ready(new)
         if EVICTED in gained:
-            self._evicted(new)
+            self._evicted(old, new)
         if QUOTA_RESERVED in before - after and FINISHED not in after:
             self._requeued(new)
         if FINISHED in gained:
@@ -230,10 +233,22 @@ class Observer:
         self._reach(story, Milestone.READY)
         self._tell("workload.admitted", new, cluster=new.status.cluster_name)
 
-    def _evicted(self, new: Workload) -> None:
+    def _ready(self, new: Workload) -> None:
+        story, wait, admitted = self._story(new), self._waited(new), new.condition(ADMITTED)
+        for instruments, labels in self._instruments(story, _cluster_queue(new)):
+            instruments.ready_wait(*labels, story.priority_class).observe(wait)
+            if admitted is not None:
+                since = self._since(admitted.last_transition_time)
+                instruments.ready_since_admitted(*labels, story.priority_class).observe(since)
+        self._tell("workload.ready", new, cluster=new.status.cluster_name)
+
+    def _evicted(self, old: Workload, new: Workload) -> None:
         story, queue, condition = self._story(new), _cluster_queue(new), new.condition(EVICTED)
         assert condition is not None
-        reason, _, cause = condition.reason.partition("DueTo")
+        reason, cause = condition.reason.partition("DueTo")[0], _underlying_cause(old, new)
+        ready = new.condition(PODS_READY)
+        if ready is not None and ready.status == "True":
+            self.metrics.ready_until_evicted(queue, reason, cause).observe(self._since(ready.last_transition_time))
         for instruments, labels in self._instruments(story, queue):
             instruments.evicted(*labels, reason, cause, story.priority_class).inc()
         stats = new.status.scheduling_stats
@@ -346,6 +361,14 @@ def _check(workload: Workload, name: str) -> AdmissionCheckState | None:
 
 def _cluster_queue(workload: Workload) -> str:
     return workload.status.admission.cluster_queue if workload.status.admission else ""
+
+
+def _underlying_cause(old: Workload, new: Workload) -> str:
+    """Of the latest eviction: its count is the one that grew."""
+    before, after = (each.status.scheduling_stats for each in (old, new))
+    known = before.evictions if before else ()
+    grown = (each for each in (after.evictions if after else ()) if each not in known)
+    return next((each.underlying_cause for each in grown), "")
 
 
 def _is_leaving(item: Workload | None) -> bool:

@@ -42,6 +42,10 @@ class Queues:
         queue = store.local_queues.get(key)
         if queue is None:
             return DONE
+        again_after = store.engine.sample(key, self.world.now())
         status = store.engine.local_queue_status(key, self.world.now())
         await write_status(self.world.manager, LOCAL_QUEUES, store.local_queues, queue, status)
-        return DONE
+        if again_after is None:
+            return DONE
+        store.touched.admission()  # who comes next may be another one now
+        return Result(again_after=again_after)

@@ -25,6 +25,8 @@ from multikueue.dispatch.phases import Phase, choose
 from multikueue.errors import Forbidden, Invalid, NotFound
 from multikueue.jobs.table import adapter_for
 from multikueue.quota import lifecycle
+from multikueue.quota.backoff import backoff
+from multikueue.quota.readiness import Patience
 from multikueue.runtime import DONE, Result
 
 ROUTINE = frozenset({"QuotaReserved", "Admitted", "Pending"})
@@ -76,6 +78,8 @@ class Workloads:
             holding=is_holding(group, now),
             job_finished=adapter_for(job).finished(job) if job else None,
             retry_backoff=self._backoff(local),
+            patience=self._patience(),
+            ready_pods=adapter_for(job).ready_pods(job) if job else None,
         )
         return lifecycle.step(local, facts)
 
@@ -84,8 +88,15 @@ class Workloads:
         state = local.status.requeue_state
         tried = (state.count or 0) if state else 0
         quota = self.world.settings.quota
-        doubled: timedelta = quota.requeue_first * 2 ** min(tried, 20)
-        return min(doubled, quota.requeue_cap)
+        return backoff(quota.requeue_first, quota.requeue_cap, tried=tried, uid=local.metadata.uid)
+
+    def _patience(self) -> Patience | None:
+        """How long pods are waited for, if they are looked at at all."""
+        settings = self.world.settings.quota.pods_ready
+        if not settings.enabled:
+            return None
+        recovery = settings.timeout if settings.recovery_timeout is None else settings.recovery_timeout
+        return Patience(timeout=settings.timeout, recovery_timeout=recovery or None, limit=settings.backoff_limit_count)
 
     async def _write(self, local: Workload, status: WorkloadStatus, *, deactivate: bool) -> None:
         store = self.world.store

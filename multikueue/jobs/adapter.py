@@ -66,6 +66,10 @@ class Adapter(Protocol[J]):
         """Whether its status tells of pods that run or still terminate."""
         ...
 
+    def ready_pods(self, job: J) -> int:
+        """How many of its pods are ready or have succeeded; 0 while they are fewer than it can do with."""
+        ...
+
     def status_to_copy(self, local: J, remote: J) -> msgspec.Raw | None:
         """The whole status to give the local job now; None if there is nothing to write, or not yet."""
         ...

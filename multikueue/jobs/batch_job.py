@@ -140,6 +140,12 @@ class BatchJob:
         status = job_status(job)
         return status.active > 0 or status.terminating > 0
 
+    def ready_pods(self, job: Job) -> int:
+        status, wanted = job_status(job), pods_count(job)
+        ready = min(wanted, status.ready + status.succeeded + len(status.uncounted_terminated_pods.succeeded))
+        fewest = _min_count(job)
+        return ready if ready >= (wanted if fewest is None else fewest) else 0
+
     def status_to_copy(self, local: Job, remote: Job) -> msgspec.Raw | None:
         """The status for the local job, if it says something new and may be written now (contract 5.3).
 

@@ -15,6 +15,7 @@ from multikueue.api.queues import Toleration
 from multikueue.api.workload import PodSet, PodSetRequest, ReclaimablePod, WorkloadSpec
 from multikueue.errors import InvalidObject
 from multikueue.quota.matching import NodeAffinity, NodeRules, node_rules
+from multikueue.quota.topology import TopologyRequest
 
 PODS = "pods"
 """The resource that counts pods; requested implicitly where a ClusterQueue covers it."""
@@ -53,21 +54,19 @@ class PodTemplate(Value):
     spec: PodSpec = PodSpec()
 
 
-class TopologyRequest(Value):
-    pod_set_group_name: str = ""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSetDemand:
     """What one pod set needs: amounts for all its pods together, and which nodes will do.
 
-    `requests` counts milli-units of cpu and whole units of all else. Pod sets of one `group` share their flavors.
+    `requests` counts milli-units of cpu and whole units of all else. Pod sets of one `group` share their flavors. Those
+    with `topology` ask where to be placed.
     """
 
     name: str
     count: int
     requests: Mapping[str, int]
     group: str = ""
+    topology: bool = False
     nodes: NodeRules = field(default_factory=NodeRules)
 
     @property
@@ -216,6 +215,7 @@ def _pod_set_demand(pod_set: PodSet, pod: PodSpec, *, gone: int, accounting: Acc
             for name, nanos in sorted(accounting.counted(pod_requests(pod)).items())
         },
         group=topology.pod_set_group_name if topology else "",
+        topology=topology is not None and topology.is_explicit,
         nodes=node_rules(pod.node_selector, pod.affinity.node_affinity, pod.tolerations),
     )
 

@@ -9,7 +9,10 @@ from heapq import heappop, heappush
 
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.pending import PendingQueue
+from multikueue.quota.turns import Turns, Usage
 from multikueue.quota.waiting import Reason, Verdict, Waiting
+
+Line = PendingQueue | Turns
 
 FLUSH_DELAY = timedelta(seconds=1)
 """Freed or changed quota wakes parked workloads this much later, once per tree: changes come in bursts."""
@@ -23,7 +26,7 @@ class Backlog:
     """
 
     def __init__(self) -> None:
-        self._lines: dict[str, PendingQueue] = {}
+        self._lines: dict[str, Line] = {}
         self._routes: dict[ObjectKey, str] = {}
         self._members: dict[ObjectKey, dict[ObjectKey, Waiting]] = {}
         self._waiting: dict[ObjectKey, Waiting] = {}
@@ -33,13 +36,13 @@ class Backlog:
 
     # --- queues ---
 
-    def set_queue(self, name: str, *, strict: bool, now: datetime) -> None:
-        """A ClusterQueue exists, with this strategy."""
+    def set_queue(self, name: str, *, strict: bool, now: datetime, usage: Usage | None = None) -> None:
+        """A ClusterQueue exists, with this strategy; with `usage` its LocalQueues take turns."""
         line = self._lines.get(name)
-        if line is not None:
+        if line is not None and isinstance(line, Turns) == (usage is not None):
             line.strict = strict
             return
-        self._lines[name] = PendingQueue(strict=strict)
+        self._lines[name] = PendingQueue(strict=strict) if usage is None else Turns(usage, strict=strict)
         for local_queue, queue in self._routes.items():
             if queue == name:
                 self._line_up(local_queue, now)
@@ -171,7 +174,7 @@ class Backlog:
         return sorted(self._busy)
 
     @property
-    def lines(self) -> Mapping[str, PendingQueue]:
+    def lines(self) -> Mapping[str, Line]:
         """The line of each ClusterQueue."""
         return self._lines
 

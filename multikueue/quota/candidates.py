@@ -11,7 +11,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import JOB_UID_LABEL, Workload
 from multikueue.quota.snapshot import QueueSnapshot
 from multikueue.quota.tree import Amounts, FlavorResource, Node, UndoLog
-from multikueue.quota.usage import Holding
+from multikueue.quota.usage import Holding, Reordered
 
 Holders = Callable[[str], Sequence[Holding]]
 """The workloads of a ClusterQueue that may be evicted, first the one that would go first (`Holding.departure`)."""
@@ -87,8 +87,10 @@ def of_queue(node: Node, policy: str, claim: Claim, holders: Holders) -> Iterato
     """Those with quota in a queue that use something the claim is short of, and that the policy gives up to it."""
     if policy == "Never":
         return
-    for holding in holders(node.name):
-        if policy != "Any" and not holding.evicted and holding.priority > claim.priority:
+    all_ = holders(node.name)
+    by_priority = not isinstance(all_, Reordered)
+    for holding in all_:
+        if by_priority and policy != "Any" and not holding.evicted and holding.priority > claim.priority:
             return  # as are all that follow
         if _gives_way(holding, policy, claim) and not claim.short.isdisjoint(holding.amounts):
             yield holding

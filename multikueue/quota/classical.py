@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from heapq import merge
+from itertools import repeat
+from operator import itemgetter
 
 from multikueue.quota.candidates import Cause, Claim, Holders, Target, fill_back, of_queue
 from multikueue.quota.tree import FlavorResource, Node, UndoLog
@@ -155,19 +157,15 @@ class _Search:
 
 
 def _in_going_order(lists: Iterable[list[_Lot]]) -> Iterator[tuple[Holding, _Lot]]:
-    """The lists one after the other, each in going order; but those who go anyhow before all.
-
-    One at a time: few are ever asked.
-    """
+    """The lists one after the other, each in going order; but those who go anyhow before all. One at a time: few are
+    ever asked."""
     for goes_anyhow in (True, False):
         for lots in lists:
             parts = [_part(lot, goes_anyhow=goes_anyhow) for lot in lots]
-            yield from merge(*parts, key=_going_order)
+            yield from ((holding, lot) for _, holding, lot in merge(*parts, key=itemgetter(0)))
 
 
-def _part(lot: _Lot, *, goes_anyhow: bool) -> Iterator[tuple[Holding, _Lot]]:
-    return ((holding, lot) for holding in lot.holdings if holding.evicted is goes_anyhow)
-
-
-def _going_order(entry: tuple[Holding, _Lot]) -> Rank:
-    return entry[0].departure
+def _part(lot: _Lot, *, goes_anyhow: bool) -> Iterator[tuple[Rank, Holding, _Lot]]:
+    """In going order; but those of one queue in the order in which it offers them, which may be another."""
+    going = [holding for holding in lot.holdings if holding.evicted is goes_anyhow]
+    return zip(sorted(holding.departure for holding in going), going, repeat(lot))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -29,6 +29,7 @@ from multikueue.api.workload import (
     ADMITTED,
     EVICTED,
     FINISHED,
+    PODS_READY,
     QUOTA_RESERVED,
     Admission,
     Workload,
@@ -40,8 +41,10 @@ from multikueue.quota.amounts import AS_IT_IS, Accounting, Demand, demand
 from multikueue.quota.backlog import Backlog
 from multikueue.quota.candidates import Eviction
 from multikueue.quota.catalog import Catalog, is_leaving
-from multikueue.quota.cycle import Head, Refuse, Reserve, run
+from multikueue.quota.cycle import Decision, Head, Refuse, Reserve, run
 from multikueue.quota.fair import FairSharing
+from multikueue.quota.gate import WAITING, WAITING_MESSAGE, Gate
+from multikueue.quota.history import USAGE_BASED, Fading, History
 from multikueue.quota.limits import Surroundings
 from multikueue.quota.ordering import EPOCH, queue_rank, queue_time
 from multikueue.quota.preemption import Preemption
@@ -49,7 +52,7 @@ from multikueue.quota.shares import NOTHING, Share, share
 from multikueue.quota.snapshot import QueueSnapshot, snapshot
 from multikueue.quota.status import Problem
 from multikueue.quota.tree import Forest, Member, Node, fair_weight, quotas
-from multikueue.quota.usage import Holding, Holdings, Tally, admission_amounts
+from multikueue.quota.usage import Holding, Holdings, Reordered, Tally, admission_amounts
 from multikueue.quota.waiting import Reason, Verdict, Waiting
 
 
@@ -78,12 +81,26 @@ class _Assumption:
 class Engine:
     """Changed only by its methods. Every `now` is aware and never goes back.
 
-    With `fair_sharing` heads are served, and workloads preempted, by dominant resource share.
+    With `fair_sharing` heads are served, and workloads preempted, by dominant resource share. With `admission_sharing`
+    the LocalQueues of ClusterQueues that ask for it take turns. With `block_admission` nobody gets quota while pods of
+    those who have some are not ready. With `keep_place` a workload evicted because its pods were late queues by its
+    creation again.
     """
 
-    def __init__(self, *, accounting: Accounting = AS_IT_IS, fair_sharing: FairSharing | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        accounting: Accounting = AS_IT_IS,
+        fair_sharing: FairSharing | None = None,
+        admission_sharing: Fading | None = None,
+        block_admission: bool = False,
+        keep_place: bool = False,
+    ) -> None:
         self._accounting = accounting
         self._preemption = Preemption(self._holders, fair_sharing)
+        self._history = History(admission_sharing) if admission_sharing else None
+        self._gate = Gate(closes=block_admission)
+        self._keep_place = keep_place
         self._catalog = Catalog()
         self._surroundings = Surroundings()
         self._specs: dict[ObjectKey, tuple[msgspec.Raw, WorkloadSpec]] = {}
@@ -105,7 +122,8 @@ class Engine:
             return
         weight = fair_weight(queue.spec.fair_sharing)
         self._forest.declare_queue(name, Member(queue.spec.cohort_name, quotas(queue.spec.resource_groups), weight))
-        self._backlog.set_queue(name, strict=queue.spec.queueing_strategy == "StrictFIFO", now=now)
+        usage = self._history.usage if self._history and self._take_turns(name) else None
+        self._backlog.set_queue(name, strict=queue.spec.queueing_strategy == "StrictFIFO", now=now, usage=usage)
         self._settled.clear()
         self._refresh((name,), now)
         if is_leaving(queue) or queue.spec.stop_policy != "None":
@@ -134,11 +152,15 @@ class Engine:
 
     def set_local_queue(self, queue: LocalQueue, now: datetime) -> None:
         self._catalog.set_local_queue(queue)
+        if self._history is not None and self._history.set_queue(queue):
+            self._settled.discard(self._forest.root_name(queue.spec.cluster_queue))
         is_open = queue.spec.stop_policy == "None" and not is_leaving(queue)
         self._route(queue.key, queue.spec.cluster_queue if is_open else None, now)
 
     def remove_local_queue(self, key: ObjectKey, now: datetime) -> None:
         if self._catalog.remove_local_queue(key):
+            if self._history is not None:
+                self._history.remove_queue(key)
             self._route(key, None, now)
 
     def _route(self, key: ObjectKey, queue: str | None, now: datetime) -> None:
@@ -237,6 +259,7 @@ class Engine:
         self._assumed.pop(workload.key, None)
         self._leave_line(workload.key)
         counts = {pod_set.name: pod_set.count for pod_set in spec.pod_sets}
+        self._gate.holds_quota(workload.key, ready=workload.has(PODS_READY))
         if workload.has(EVICTED):
             self._evictions.pop(workload.key, None)
         reserved = workload.condition(QUOTA_RESERVED)
@@ -248,7 +271,7 @@ class Engine:
             priority=spec.priority,
             admitted=workload.has(ADMITTED),
             uid=workload.metadata.uid,
-            since=queue_time(workload),
+            since=queue_time(workload, keeping_place=self._keep_place),
             reserved_at=_whole_second((reserved and reserved.last_transition_time) or now),
             evicted=workload.has(EVICTED) or workload.key in self._evictions,
         )
@@ -260,6 +283,8 @@ class Engine:
             return
         self._give_up(old)
         self._take(new)
+        if new.admitted and not old.admitted:
+            self._record(new, now)
         if (old.amounts, old.priority, old.cluster_queue) != (new.amounts, new.priority, new.cluster_queue):
             self._wake(old.cluster_queue, now)
 
@@ -274,7 +299,8 @@ class Engine:
         if workload.metadata.deletion_timestamp is not None:
             self._leave_line(workload.key)
             return
-        self._line_up(Waiting(workload, spec, self._demand(workload, spec), queue_rank(workload, spec.priority)), now)
+        rank = queue_rank(workload, spec.priority, keeping_place=self._keep_place)
+        self._line_up(Waiting(workload, spec, self._demand(workload, spec), rank), now)
 
     def _line_up(self, waiting: Waiting, now: datetime) -> None:
         if self._backlog.put(waiting, now):
@@ -307,7 +333,13 @@ class Engine:
 
     def _holders(self, name: str) -> Sequence[Holding]:
         """Who may be evicted from a ClusterQueue; nobody from one that admits nothing: it has no heads either."""
-        return self._holdings.in_queue(name) if self.is_active(name) else ()
+        if not self.is_active(name):
+            return ()
+        holdings = self._holdings.in_queue(name)
+        if self._history is None or not self._take_turns(name):
+            return holdings
+        usage = self._history.usage
+        return Reordered(sorted(holdings, key=lambda each: (not each.evicted, -usage(each.local_queue))))
 
     def _take(self, holding: Holding) -> None:
         self._holdings.add(holding)
@@ -325,10 +357,39 @@ class Engine:
             node.remove(holding.amounts)
 
     def _release(self, key: ObjectKey, now: datetime) -> None:
+        self._gate.lost_quota(key)
         holding = self._holdings.get(key)
         if holding is not None:
+            if self._history is not None:
+                self._history.discharge(holding.local_queue, key)
             self._give_up(holding)
             self._wake(holding.cluster_queue, now)
+
+    def _take_turns(self, name: str) -> bool:
+        """Whether the LocalQueues of a ClusterQueue are served by what they used of late."""
+        scope = self._catalog.queues[name].spec.admission_scope
+        return self._history is not None and scope is not None and scope.admission_mode == USAGE_BASED
+
+    def _record(self, holding: Holding, now: datetime) -> None:
+        """A workload was admitted: what it uses is history from now on."""
+        if self._history is None:
+            return
+        if holding.cluster_queue not in self._catalog.queues or not self._take_turns(holding.cluster_queue):
+            self._history.discharge(holding.local_queue, holding.key)
+            return
+        used = self._holdings.local_queue(holding.local_queue).usage
+        self._history.admitted(holding.local_queue, holding.key, takes=holding.amounts, used=used, now=now)
+
+    def sample(self, key: ObjectKey, now: datetime) -> timedelta | None:
+        """Bring what a LocalQueue used of late up to date, if it is time to; answers when it will be again. None where
+        it does not matter, or will not as long as nothing else changes."""
+        queue = self._catalog.local_queues.get(key)
+        if self._history is None or queue is None or queue.spec.stop_policy != "None":
+            return None
+        if not self.is_active(queue.spec.cluster_queue):
+            return None
+        self._settled.discard(self._forest.root_name(queue.spec.cluster_queue))
+        return self._history.sample(queue, self._holdings.local_queue(key).usage, now)
 
     def _generation(self, name: str) -> int:
         return self._generations.get(name, 1)
@@ -367,6 +428,10 @@ class Engine:
     def cycle(self, now: datetime) -> Cycle:
         """One scheduling cycle. Call again at once while it is productive, else at `next_look`."""
         self._prepare()
+        if self._gate.blocks:
+            return Cycle()
+        if let_in := self._let_in(now):
+            return Cycle(reserved=(let_in,), heads=1, productive=True)
         self._wake_parked(now)
         heads = list(self._take_heads())
         reserved: list[ObjectKey] = []
@@ -376,6 +441,10 @@ class Engine:
         restless: set[str] = set()
         for decision in run(heads, self._preemption):
             queue = decision.head.queue.name
+            if self._gate.held is not None or (isinstance(decision, Reserve) and not self._gate.is_open):
+                changed += self._hold_back(decision, now)
+                restless.add(queue)
+                continue
             if isinstance(decision, Reserve):
                 self._assume(decision, now)
                 reserved.append(decision.head.waiting.key)
@@ -447,11 +516,51 @@ class Engine:
             known = self._snapshots[name] = snapshot(queue, node, self._catalog.flavors, fair_sharing=fair)
         return known
 
+    def _hold_back(self, decision: Decision, now: datetime) -> Iterator[ObjectKey]:
+        """The first to whom the gate is closed waits there; for those after it, it is as if they had not been looked at.
+
+        Answers those for whose status there is news.
+        """
+        waiting, is_first = decision.head.waiting, self._gate.held is None and isinstance(decision, Reserve)
+        if is_first:
+            waiting.verdict = Verdict(WAITING_MESSAGE, reason=WAITING)
+        self._backlog.give_back(waiting, Reason.FAILED_AFTER_NOMINATION, now)
+        if is_first and isinstance(decision, Reserve):
+            self._gate.held = decision
+            yield waiting.key
+
+    def _let_in(self, now: datetime) -> ObjectKey | None:
+        """The gate is open: who was held gets its quota, if it still asks for the same and there is still room.
+
+        The latter Kueue does not look at again, and may give more than there is.
+        """
+        held = self._gate.release()
+        waiting = self._backlog.get(held.head.waiting.key) if held else None
+        if held is None or waiting is None or not self._is_led_to(waiting, held.head.queue.name):
+            return None
+        if waiting.demand != held.head.waiting.demand or waiting.spec != held.head.waiting.spec:
+            return None
+        node = self._forest.queue(held.head.queue.name)
+        if node is None or any(amount > node.available(fr) for fr, amount in held.usage.items()):
+            return None
+        self._assume(replace(held, head=replace(held.head, waiting=waiting)), now)
+        return waiting.key
+
+    def _is_led_to(self, waiting: Waiting, name: str) -> bool:
+        """Whether a workload stands in the line of an active ClusterQueue."""
+        local_queue = self._catalog.local_queues.get(waiting.local_queue)
+        if local_queue is None or local_queue.spec.stop_policy != "None":
+            return False
+        return local_queue.spec.cluster_queue == name and self.is_active(name)
+
     def _assume(self, decision: Reserve, now: datetime) -> None:
         waiting = decision.head.waiting
+        self._gate.holds_quota(waiting.key, ready=False)
         self._backlog.remove(waiting.key)
         waiting.verdict = None
         self._assumed[waiting.key] = _Assumption(decision.admission, waiting)
+        if self._history is not None:
+            self._history.charge(waiting.local_queue, waiting.key, waiting.demand)
         self._take(
             Holding(
                 key=waiting.key,
@@ -496,7 +605,12 @@ class Engine:
         self._settled |= {self._forest.root_name(head.queue.name) for head in heads} - restless
 
     def next_look(self, now: datetime) -> datetime | None:
-        """When a cycle is worth running: now if a head waits, else when the next flush or back-off is due."""
+        """When a cycle is worth running: now if a head waits, else when the next flush or back-off is due.
+
+        While somebody is held at the gate, never: whatever opens it is told.
+        """
+        if self._gate.held is not None:
+            return None if self._gate.blocks else now
         if any(self._is_worth_a_look(name) for name in self._backlog.busy()):
             return now
         return self._backlog.next_due()
@@ -570,6 +684,7 @@ class Engine:
             pending=self._backlog.members(key),
             active=self.is_active(name),
             now=now,
+            history=self._history.status(key) if self._history else None,
         )
 
     def required_checks(self, cluster_queue: str, flavors: Iterable[str]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from multikueue.api import quantity
 from multikueue.api.queues import FlavorFungibility
 from multikueue.api.workload import Admission, PodSetAssignment
+from multikueue.quota import topology
 from multikueue.quota.amounts import Demand, PodSetDemand, rendered
 from multikueue.quota.matching import unsuitable
 from multikueue.quota.snapshot import Group, QueueSnapshot
@@ -49,12 +50,13 @@ class Choice:
 
 @dataclass(slots=True)
 class PodSetFlavors:
-    """What one pod set got, and every reason why it is not better."""
+    """What one pod set got, and every reason why it is not better. `placed`: its flavor is to place it, on the worker."""
 
     pod_set: PodSetDemand
     requests: Mapping[str, int]
     choices: dict[str, Choice] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
+    placed: bool = False
 
     @property
     def mode(self) -> Mode:
@@ -111,6 +113,7 @@ class Assignment:
                     flavors={resource: choice.flavor for resource, choice in each.choices.items()},
                     resource_usage=rendered(each.requests),
                     count=each.pod_set.count,
+                    delayed_topology_request=topology.PENDING if each.placed else "",
                 )
                 for each in self.pod_sets
             ),
@@ -179,9 +182,17 @@ class _Search:
             choices |= found
             reasons += why
         return [
-            PodSetFlavors(pod_set, requests, {r: choices[r] for r in requests if r in choices}, tuple(reasons))
+            self._outcome(pod_set, requests, {r: choices[r] for r in requests if r in choices}, tuple(reasons))
             for pod_set, requests in zip(self._pod_sets, self._requests, strict=True)
         ]
+
+    def _outcome(
+        self, pod_set: PodSetDemand, requests: Mapping[str, int], choices: dict[str, Choice], reasons: tuple[str, ...]
+    ) -> PodSetFlavors:
+        """Only one flavor can place a pod set; with several nobody does."""
+        wanted = pod_set.topology or self._queue.topology_only
+        placed = wanted and len({choice.flavor for choice in choices.values()}) == 1
+        return PodSetFlavors(pod_set, requests, choices, reasons, placed)
 
     def _find(self, resource: str, group: Group | None) -> tuple[dict[str, Choice], list[str]]:
         """The best flavor for all needed resources of the group, or none, and the reasons against better ones."""
@@ -212,7 +223,12 @@ class _Search:
         flavor = self._queue.flavors.get(name)
         if flavor is None:
             return f"flavor {name} not found"
-        whys = (unsuitable(pod_set.nodes, flavor, group.label_keys) for pod_set in self._pod_sets)
+        only = self._queue.topology_only
+        whys = (
+            topology.mismatch(flavor, explicit=pod_set.topology, only=only)
+            or unsuitable(pod_set.nodes, flavor, group.label_keys)
+            for pod_set in self._pod_sets
+        )
         return next((why for why in whys if why), "")
 
     def _grade(self, flavor: str, needed: list[str]) -> tuple[Grade, dict[str, tuple[str, Grade]], list[str]]:

@@ -21,6 +21,8 @@ from multikueue.api.workload import (
     EVICTED,
     FINISHED,
     OUT_OF_TIME,
+    PODS_READY,
+    PODS_READY_TIMEOUT,
     PREEMPTED,
     QUOTA_RESERVED,
     REQUEUED,
@@ -31,16 +33,17 @@ from multikueue.api.workload import (
     WorkloadStatus,
     workload_spec,
 )
-from multikueue.quota import transitions
+from multikueue.quota import readiness, transitions
 from multikueue.quota.candidates import Eviction
+from multikueue.quota.readiness import REQUEUING_LIMIT_EXCEEDED, Patience
 from multikueue.quota.transitions import evict, put_condition, synchronise_admitted
-from multikueue.quota.waiting import Verdict
+from multikueue.quota.waiting import PENDING, Verdict
 
 __all__ = ["Event", "Facts", "Step", "evict", "step", "synchronise_admitted"]
 
 ADMISSION_CHECK = "AdmissionCheck"
 _EVENT_LENGTH = 1024
-_RETRIED = (ADMISSION_CHECK, "PodsReadyTimeout")
+_RETRIED = (ADMISSION_CHECK, PODS_READY_TIMEOUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +53,9 @@ class Facts:
     `required_checks` are those of the reservation or admission at hand, or those for all flavors while there is none.
     `holding`: something of the workload runs, or may; an evicted workload keeps its quota as long.
     `job_finished`: the local job's status is final. `retry_backoff`: how long a workload waits after an eviction by a
-    check that asked for another try; None: not at all. `preemption`: another workload is to have its quota.
+    check that asked for another try, or for pods that were late; None: not at all. `preemption`: another workload is to
+    have its quota. `patience`: how long pods are waited for; None: nobody looks at them. `ready_pods`: as the job's
+    status says; None: there is no job to ask.
     """
 
     now: datetime
@@ -64,6 +69,8 @@ class Facts:
     holding: bool = False
     job_finished: Finish | None = None
     retry_backoff: timedelta | None = None
+    patience: Patience | None = None
+    ready_pods: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +128,14 @@ class _Step:
             self.deactivate = True
         else:
             self.live()
+        self.look_at_pods()
 
     def live(self) -> None:
         self.reserve()
         self.heed_delays()
         self.list_checks()
         self.admit()
+        self.look_at_pods()
         if self.has(QUOTA_RESERVED) and not self.has(EVICTED):
             self.look_for_trouble()
         self.release()
@@ -214,6 +223,21 @@ class _Step:
             message = f"Admitted by ClusterQueue {queue}, wait time since reservation was {waited}s"
             self.tell("Normal", ADMITTED, message)
 
+    def look_at_pods(self) -> None:
+        """Say whether all pods are ready, once there is something else to say: it is not worth a write of its own."""
+        judged = find_condition(self.status.conditions, QUOTA_RESERVED) is not None
+        if self.facts.patience is None or self.facts.ready_pods is None or not judged or self.has(FINISHED):
+            return
+        found = readiness.finding(self.status, ready=self.facts.ready_pods >= self.pods_wanted)
+        self.put(PODS_READY, found.status, reason=found.reason, message=found.message)
+
+    @property
+    def pods_wanted(self) -> int:
+        """How many pods were admitted; all of them before."""
+        all_ = {pod_set.name: pod_set.count for pod_set in self.spec.pod_sets}
+        some = self.status.admission.pod_set_assignments if self.status.admission else ()
+        return sum((all_ | {each.name: each.count for each in some if each.count is not None}).values())
+
     def look_for_trouble(self) -> None:
         """A reserved workload may have to go; the first rule that bites decides."""
         rules = (
@@ -223,7 +247,7 @@ class _Step:
             self.heed_local_queue,
             self.heed_cluster_queue,
         )
-        if not any(rule() for rule in rules) and self.has(ADMITTED):
+        if not any(rule() for rule in rules) and self.has(ADMITTED) and not self.heed_lateness():
             self.limit_execution_time()
 
     def heed_preemption(self) -> bool:
@@ -280,6 +304,20 @@ class _Step:
         )
         return True
 
+    def heed_lateness(self) -> bool:
+        """A workload whose pods are not all ready in time makes room for others, and at last is given up."""
+        patience = self.facts.patience
+        deadline = readiness.deadline(self.status, patience) if patience else None
+        if patience is None or deadline is None or self.waits_for(deadline.at):
+            return False
+        if readiness.is_given_up(self.status, patience):
+            message = "exceeding the maximum number of re-queuing retries"
+            self.target(REQUEUING_LIMIT_EXCEEDED, message)
+            return True
+        self.evict(PODS_READY_TIMEOUT, f"Exceeded the PodsReady timeout {self.workload.key}", cause=deadline.cause)
+        self.hold_back(until=self.now + (self.facts.retry_backoff or timedelta()), retries=1)
+        return True
+
     def limit_execution_time(self) -> None:
         limit = self.spec.maximum_execution_time_seconds
         admitted = find_condition(self.status.conditions, ADMITTED)
@@ -319,7 +357,9 @@ class _Step:
         verdict = self.facts.verdict
         if not self.blame_queue() and verdict is not None:
             before = self.status
-            self.put(QUOTA_RESERVED, "False", reason="Pending", message=verdict.message)
+            self.put(QUOTA_RESERVED, "False", reason=verdict.reason, message=verdict.message)
+            if verdict.reason != PENDING:
+                return
             if self.status.resource_requests != verdict.resource_requests:
                 self.status = replace(self.status, resource_requests=verdict.resource_requests)
             if self.status is not before:
@@ -353,13 +393,15 @@ class _Step:
         self.status = evict(
             self.status, reason=reason, message=message, cause=cause, generation=self.generation, now=self.now
         )
-        self.tell("Normal", f"EvictedDueTo{reason}{f'DueTo{cause}' if cause else ''}", message)
+        because = f"DueTo{cause}" if cause and reason == DEACTIVATED else ""
+        self.tell("Normal", f"EvictedDueTo{reason}{because}", message)
 
-    def target(self, reason: str, message: str, *, event: str) -> None:
+    def target(self, reason: str, message: str, *, event: str = "") -> None:
         """Have the workload switched off. The condition makes sure that it happens, and says why, after a crash too."""
         self.put(DEACTIVATION_TARGET, "True", reason=reason, message=message)
         self.deactivate = True
-        self.tell("Warning", event, message)
+        if event:
+            self.tell("Warning", event, message)
 
     def tell(self, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
         self.events.append(Event(type_, reason, message[:_EVENT_LENGTH]))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from multikueue.api.queues import ClusterQueue, ClusterQueueSpec, ResourceFlavor
 from multikueue.quota.amounts import PODS
+from multikueue.quota.topology import is_topology_only
 from multikueue.quota.tree import Node
 
 
@@ -29,7 +30,8 @@ class Group:
 class QueueSnapshot:
     """One ClusterQueue, ready for a cycle. `node` is live: its usage is the usage of now.
 
-    `preempts_while_borrowing`: its heads may have others evicted even to borrow.
+    `preempts_while_borrowing`: its heads may have others evicted even to borrow. `topology_only`: all of its flavors
+    have a topology.
     """
 
     name: str
@@ -39,6 +41,7 @@ class QueueSnapshot:
     group_of: Mapping[str, Group]
     flavors: Mapping[str, ResourceFlavor]
     preempts_while_borrowing: bool = False
+    topology_only: bool = False
 
     @property
     def counts_pods(self) -> bool:
@@ -71,4 +74,5 @@ def snapshot(
         flavors=flavors,
         preempts_while_borrowing=rules.borrow_within_cohort.policy != "Never"
         or (fair_sharing and rules.reclaim_within_cohort != "Never"),
+        topology_only=is_topology_only(flavors.get(name) for group in groups for name in group.flavors),
     )

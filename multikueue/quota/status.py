@@ -10,6 +10,7 @@ from multikueue.api import quantity
 from multikueue.api.meta import Condition, is_true, with_condition
 from multikueue.api.multikueue import ACTIVE, CONTROLLER_NAME, AdmissionCheck
 from multikueue.api.queues import (
+    AdmissionFairSharingStatus,
     ClusterQueue,
     FairSharingStatus,
     FlavorUsage,
@@ -55,6 +56,15 @@ def _problems(
     if inactive := [check.metadata.name for check in known if not is_true(check.status.conditions, ACTIVE)]:
         yield Problem("AdmissionCheckInactive", f"references inactive AdmissionCheck(s): {','.join(inactive)}")
     yield from _multikueue_problems(queue, known)
+    if all(check.spec.controller_name != CONTROLLER_NAME for check in known):
+        yield from _topology_problems(queue, flavors)
+
+
+def _topology_problems(queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor]) -> Iterator[Problem]:
+    """Pods are placed on workers only; where none is asked there is no topology."""
+    for name in sorted(flavor_names(queue) & flavors.keys()):
+        if topology := flavors[name].spec.topology_name:
+            yield Problem("TopologyNotFound", f'there is no Topology "{topology}" for TAS flavor "{name}"')
 
 
 def _multikueue_problems(queue: ClusterQueue, checks: Iterable[AdmissionCheck]) -> Iterator[Problem]:
@@ -63,14 +73,16 @@ def _multikueue_problems(queue: ClusterQueue, checks: Iterable[AdmissionCheck]) 
         by_controller.setdefault(check.spec.controller_name, []).append(check.metadata.name)
     ours = by_controller.get(CONTROLLER_NAME, [])
     if len(ours) > 1:
-        message = f"has more than one MultiKueue AdmissionCheck: {','.join(ours)}"
+        message = f"Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue, found: {','.join(ours)}"
         yield Problem("MultipleMultiKueueAdmissionChecks", message)
     rules = queue.spec.admission_checks_strategy.admission_checks
-    if per_flavor := sorted(rule.name for rule in rules if rule.on_flavors and rule.name in ours):
-        message = f"applies a MultiKueue AdmissionCheck to some flavors only: {','.join(per_flavor)}"
+    some = (rule for rule in rules if rule.on_flavors and set(rule.on_flavors) != flavor_names(queue))
+    if per_flavor := sorted(rule.name for rule in some if rule.name in ours):
+        message = f"Cannot specify MultiKueue AdmissionCheck per flavor, found: {','.join(per_flavor)}"
         yield Problem("MultiKueueAdmissionCheckAppliedPerFlavor", message)
     if ours and (others := by_controller.get(PROVISIONING_CONTROLLER_NAME, [])):
-        message = f"combines MultiKueue with ProvisioningRequest AdmissionChecks: {','.join(ours + others)}"
+        found = f"found: {','.join(ours)}, {','.join(others)}"
+        message = f"Cannot use both MultiKueue and ProvisioningRequest AdmissionChecks together, {found}"
         yield Problem("MultiKueueWithProvisioningRequest", message)
 
 
@@ -124,8 +136,9 @@ def local_queue_status(
     pending: int,
     active: bool,
     now: datetime,
+    history: AdmissionFairSharingStatus | None = None,
 ) -> QueueStatus:
-    """As for a ClusterQueue; `active` says whether that one is."""
+    """As for a ClusterQueue; `active` says whether that one is, `history` what was used of late, where that counts."""
     condition = _local_queue_condition(local_queue, exists=queue is not None, active=active)
     return QueueStatus(
         conditions=with_condition(local_queue.status.conditions, condition, now),
@@ -134,6 +147,7 @@ def local_queue_status(
         pending_workloads=pending,
         reserving_workloads=tally.reserving,
         admitted_workloads=tally.admitted,
+        fair_sharing=None if history is None else FairSharingStatus(0, history),
     )
 
 

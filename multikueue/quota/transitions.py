@@ -124,7 +124,7 @@ def evict(
 
     The winner stays recorded as long: what may still run there must be known to a process that starts meanwhile.
     """
-    full_reason = f"{reason}DueTo{cause}" if cause else reason
+    full_reason = f"{reason}DueTo{cause}" if cause and reason == DEACTIVATED else reason
     status = put_condition(status, EVICTED, "True", reason=full_reason, message=message, generation=generation, now=now)
     return replace(
         without_nomination(reset_checks(status, now=now)),

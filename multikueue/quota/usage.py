@@ -45,6 +45,10 @@ class Holding:
         object.__setattr__(self, "departure", (not self.evicted, self.priority, late, self.uid, self.key))
 
 
+class Reordered(tuple[Holding, ...]):
+    """Holdings of a queue from which others go first than those of the lowest priority."""
+
+
 @dataclass(slots=True)
 class Tally:
     """Sums over the holdings of one queue."""

@@ -12,6 +12,7 @@ from multikueue.api.workload import EVICTED, REQUEUED, PodSetRequest, Workload, 
 from multikueue.quota.amounts import Demand
 from multikueue.quota.ordering import Rank
 
+PENDING = "Pending"
 _FAILED = ("Retry", "Rejected")
 
 
@@ -30,6 +31,7 @@ class Verdict:
 
     message: str
     resource_requests: tuple[PodSetRequest, ...] = ()
+    reason: str = PENDING
 
 
 @dataclass(frozen=True, slots=True)

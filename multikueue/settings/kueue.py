@@ -103,7 +103,8 @@ class Field:
     `path` says where it is, with `*` for any key. `to` are the settings it means and `convert` their values, which
     raises ValueError "expected ...". `unheeded` is what of its value has no effect, if anything, and `why` the reason;
     a value that is `fine` asks for what is done anyhow. `off` tells why it has no effect in a given file, if so.
-    `default` is what it stands for when it is left out, in the words of `left_out`; without it our own default holds.
+    `default` is what it stands for when it is left out, in the words of `left_out`; without it, or if that is None, our
+    own default holds.
     `versions` are those that have it; `newer` is for what Kueue got after 0.16. A `group` that means something by being
     there has fields of its own.
     """
@@ -115,7 +116,7 @@ class Field:
     fine: tuple[Any, ...] = ()
     why: str = ""
     off: Callable[[Tree], str] = _never
-    default: Callable[[], Any] | None = None
+    default: Callable[[Tree], Any] | None = None
     left_out: str = ""
     versions: Literal["both", "v1beta1", "v1beta2", "newer"] = "both"
     group: bool = False
@@ -204,8 +205,9 @@ class _Reading:
         """What Kueue does where the file says nothing, if that matters to somebody else."""
         values: dict[str, Any] = {}
         for known in FIELDS:
-            if known.default is not None and known.path not in self.given:
-                for setting, meant in known.settings(known.default()).items():
+            value = known.default(self.tree) if known.default and known.path not in self.given else None
+            if value is not None:
+                for setting, meant in known.settings(value).items():
                     _put(values, setting, meant)
         return values
 
@@ -280,7 +282,7 @@ def _renamed(value: Any, names: Mapping[str, str], **inner: Callable[[Any], Any]
     return {name: inner.get(str(name), _whole)(each) for name, each in renamed.items()}
 
 
-def _namespace() -> str:
+def _namespace(_tree: Tree) -> str:
     try:
         return NAMESPACE_FILE.read_text().strip() or "kueue-system"
     except (OSError, UnicodeDecodeError):
@@ -312,6 +314,12 @@ def _switched_off(group: str) -> Callable[[Tree], str]:
         return f"{group}.enable is not true" if is_old and _within(tree, group, "enable") is not True else ""
 
     return off
+
+
+def _blocks_unless_told(tree: Tree) -> bool | None:
+    """Whether pods that are not ready block all others where the file does not say: in v1beta1 they do."""
+    is_old = tree.get("apiVersion") == f"{GROUP}/v1beta1"
+    return True if is_old and _within(tree, "waitForPodsReady", "enable") is True else None
 
 
 def _not_incremental(tree: Tree) -> str:
@@ -349,7 +357,7 @@ FIELDS: tuple[Field, ...] = (
     _means("webhook.port", "webhook.port", convert=lambda value: (9443 if value == 0 else value,)),
     _means("webhook.host", "webhook.host", convert=lambda value: (EVERYWHERE if value == "" else value,)),
     _ignored("webhook.certDir", "the webhook makes its own certificate"),
-    _means("leaderElection.leaderElect", "leader_election.enabled", default=lambda: True, left_out="true"),
+    _means("leaderElection.leaderElect", "leader_election.enabled", default=lambda _: True, left_out="true"),
     _means("leaderElection.leaseDuration", "leader_election.lease_duration"),
     _means("leaderElection.renewDeadline", "leader_election.renew_deadline"),
     _means("leaderElection.retryPeriod", "leader_election.retry_period"),
@@ -373,7 +381,7 @@ FIELDS: tuple[Field, ...] = (
         "probes.host",
         "probes.port",
         convert=_address,
-        default=lambda: ":8081",
+        default=lambda _: ":8081",
         left_out=":8081",
     ),
     _ignored(
@@ -421,19 +429,29 @@ FIELDS: tuple[Field, ...] = (
     _ignored("internalCertManagement.enable", "the webhook makes its own certificate", fine=(True,)),
     _means("internalCertManagement.webhookServiceName", "webhook.service_name", off=_own_certificate),
     _ignored("internalCertManagement.webhookSecretName", "the Secret has a name of our own"),
-    _ignored("waitForPodsReady.enable", _LATER, fine=(False,), versions="v1beta1"),
-    _ignored("waitForPodsReady.timeout", _LATER, off=_switched_off("waitForPodsReady")),
-    _ignored("waitForPodsReady.blockAdmission", _LATER, off=_switched_off("waitForPodsReady"), fine=(False,)),
-    _ignored("waitForPodsReady.recoveryTimeout", _LATER, off=_switched_off("waitForPodsReady")),
-    _ignored(
-        "waitForPodsReady.requeuingStrategy.timestamp",
-        "an evicted workload keeps its place by the time of its eviction",
+    _means("waitForPodsReady", "quota.pods_ready.enabled", convert=_by_being_there, group=True, versions="v1beta2"),
+    _means("waitForPodsReady.enable", "quota.pods_ready.enabled", versions="v1beta1"),
+    _means("waitForPodsReady.timeout", "quota.pods_ready.timeout", off=_switched_off("waitForPodsReady")),
+    _means(
+        "waitForPodsReady.blockAdmission",
+        "quota.pods_ready.block_admission",
         off=_switched_off("waitForPodsReady"),
-        fine=("Eviction",),
+        default=_blocks_unless_told,
+        left_out="true in v1beta1 and false in v1beta2",
     ),
-    _ignored(
+    _means(
+        "waitForPodsReady.recoveryTimeout",
+        "quota.pods_ready.recovery_timeout",
+        off=_switched_off("waitForPodsReady"),
+    ),
+    _means(
+        "waitForPodsReady.requeuingStrategy.timestamp",
+        "quota.pods_ready.requeuing_timestamp",
+        off=_switched_off("waitForPodsReady"),
+    ),
+    _means(
         "waitForPodsReady.requeuingStrategy.backoffLimitCount",
-        "a workload is tried any number of times",
+        "quota.pods_ready.backoff_limit_count",
         off=_switched_off("waitForPodsReady"),
     ),
     _means(
@@ -483,9 +501,14 @@ FIELDS: tuple[Field, ...] = (
         convert=lambda value: (list(FAIR_STRATEGIES) if value == [] else value,),
         off=_switched_off("fairSharing"),
     ),
-    _ignored("admissionFairSharing.usageHalfLifeTime", _LATER),
-    _ignored("admissionFairSharing.usageSamplingInterval", _LATER),
-    _ignored("admissionFairSharing.resourceWeights", _LATER),
+    _means("admissionFairSharing", "quota.admission_fair_sharing.enabled", convert=_by_being_there, group=True),
+    _means("admissionFairSharing.usageHalfLifeTime", "quota.admission_fair_sharing.usage_half_life_time"),
+    _means(
+        "admissionFairSharing.usageSamplingInterval",
+        "quota.admission_fair_sharing.usage_sampling_interval",
+        convert=lambda value: ("5m" if value in ("0", "0s") else value,),
+    ),
+    _means("admissionFairSharing.resourceWeights", "quota.admission_fair_sharing.resource_weights"),
     _means("resources.excludeResourcePrefixes", "quota.exclude_resource_prefixes"),
     _means("resources.transformations", "quota.transformations", convert=_transformations),
     _ignored("resources.deviceClassMappings", _LATER, fine=([],)),

@@ -31,6 +31,7 @@ __all__ = [
     "LIVE",
     "STANDALONE",
     "AccessProvider",
+    "AdmissionSharing",
     "Cluster",
     "ClusterProfiles",
     "Dispatch",
@@ -40,6 +41,7 @@ __all__ = [
     "Live",
     "Log",
     "MetricsEndpoint",
+    "PodsReady",
     "Probes",
     "Quota",
     "Role",
@@ -273,6 +275,47 @@ class Transformation(_Group):
     """A resource: where it is requested, the input counts that many times."""
 
 
+class AdmissionSharing(_Group):
+    """Whether the LocalQueues of a ClusterQueue take turns by what they used of late. It is for those with
+    `admissionScope.admissionMode: UsageBasedAdmissionFairSharing`; elsewhere priority and age decide."""
+
+    enabled: bool = False
+    """Whether what LocalQueues use is recorded, and such ClusterQueues go by it."""
+
+    usage_half_life_time: Span = timedelta()
+    """After which time half of what was used is forgotten. Longer evens out more of the past. 0: all is forgotten each
+    time it is sampled."""
+
+    usage_sampling_interval: Wait = timedelta(minutes=5)
+    """How often the history in the status of a LocalQueue is brought up to date, which is a write for each."""
+
+    resource_weights: dict[str, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
+    """How much a unit of a resource counts, a core or a byte for example; 1 where nothing is said."""
+
+
+class PodsReady(_Group):
+    """All or nothing: a workload whose pods are not all ready in time makes room for others, and queues again."""
+
+    enabled: bool = False
+    """Whether pods are looked at. The condition PodsReady of a workload says what is seen on its worker."""
+
+    timeout: Live[Wait] = timedelta(minutes=5)
+    """How long pods may take from admission on. Shorter frees quota sooner; too short stops what only pulls images."""
+
+    recovery_timeout: Live[Span | None] = None
+    """How long a workload may be without a pod that failed after all were ready; 0: any time. Without it: `timeout`."""
+
+    block_admission: bool = False
+    """Whether nobody gets quota while pods of another workload are not ready. Avoids deadlocks between workloads that
+    have half of their pods each, and admits one at a time."""
+
+    requeuing_timestamp: Literal["Eviction", "Creation"] = "Eviction"
+    """Whether a workload that was late goes to the back of its queue, or keeps the place that its age gives it."""
+
+    backoff_limit_count: Live[Annotated[int, Field(ge=0)] | None] = None
+    """How often a workload may be late and queue again before it is deactivated. Without it: any number of times."""
+
+
 class Quota(_Group):
     """Who gets quota, and when those that lost it try again."""
 
@@ -292,6 +335,12 @@ class Quota(_Group):
     """With fair sharing, which workloads may be taken: those whose queue keeps as large a share as ours gets
     (LessThanOrEqualToFinalShare), those whose queue had a larger one (LessThanInitialShare), or the latter if the former
     do not suffice."""
+
+    admission_fair_sharing: AdmissionSharing = AdmissionSharing()
+    """Turns of LocalQueues."""
+
+    pods_ready: PodsReady = PodsReady()
+    """What happens while pods are not ready."""
 
     requeue_first: Live[Span] = timedelta(minutes=1)
     """Wait of an evicted workload before its first new attempt; doubles with each further one."""

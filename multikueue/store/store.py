@@ -505,9 +505,10 @@ def _traits(workload: Workload) -> tuple[object, ...]:
 
 
 def _job_traits(job: Job) -> tuple[object, ...]:
-    """What the workload of a job depends on; running counts are not among it."""
-    meta = job.metadata
-    return meta.generation, meta.deletion_timestamp is None, adapter_for(job).finished(job), _said(job)
+    """What the workload of a job depends on; of running counts only whether they suffice."""
+    meta, adapter = job.metadata, adapter_for(job)
+    state = adapter.finished(job), adapter.ready_pods(job)
+    return meta.generation, meta.deletion_timestamp is None, state, _said(job)
 
 
 def _said(item: Object) -> dict[str, str]:

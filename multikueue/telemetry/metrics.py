@@ -118,6 +118,8 @@ class QueueInstruments:
     admitted: Kept[Counter]
     admitted_wait: Kept[Histogram]
     checks_wait: Kept[Histogram]
+    ready_wait: Kept[Histogram]
+    ready_since_admitted: Kept[Histogram]
     evicted: Kept[Counter]
     finished: Kept[Counter]
 
@@ -148,6 +150,13 @@ class QueueInstruments:
             checks_wait=histogram(
                 "admission_checks_wait_time_seconds", f"Time from the reservation of quota to admission, {of}"
             ),
+            ready_wait=histogram(
+                "ready_wait_time_seconds",
+                f"Time from creation, or from the last requeueing, until all pods were ready, {of}",
+            ),
+            ready_since_admitted=histogram(
+                "admitted_until_ready_wait_time_seconds", f"Time from admission until all pods were ready, {of}"
+            ),
             evicted=counter("evicted_workloads", f"Evictions, {of}", "reason", "underlying_cause", "priority_class"),
             finished=counter("finished_workloads", f"Workloads that finished, {of}", "priority_class"),
         )
@@ -173,6 +182,15 @@ class Metrics:
                 "kueue_evicted_workloads_once",
                 "Workloads that were evicted for the first time, per ClusterQueue",
                 ("cluster_queue", "reason", "detailed_reason", "priority_class"),
+                registry=registry,
+            )
+        )
+        self.ready_until_evicted = Kept(
+            Histogram(
+                "kueue_pods_ready_to_evicted_time_seconds",
+                "Time from when all pods were ready to an eviction, per ClusterQueue",
+                ("cluster_queue", "reason", "underlying_cause"),
+                buckets=kueue_buckets(14),
                 registry=registry,
             )
         )

@@ -12,6 +12,7 @@ import msgspec
 from multikueue.api.queues import (
     AdmissionCheckRule,
     AdmissionChecksStrategy,
+    AdmissionScope,
     BorrowWithinCohort,
     ClusterQueue,
     Cohort,
@@ -131,6 +132,10 @@ class ClusterQueueBuilder(Builder[ClusterQueue]):
     def fair_weight(self, weight: Quantity) -> Self:
         return self._with_spec(fair_sharing=FairSharing(weight=weight))
 
+    def taking_turns(self, mode: str = "UsageBasedAdmissionFairSharing") -> Self:
+        """Its LocalQueues are served by what they used of late."""
+        return self._with_spec(admission_scope=AdmissionScope(admission_mode=mode))
+
     def active(self, yes: bool = True, *, reason: str = "Ready", message: str = "", at: datetime = NOW) -> Self:
         """Sets the condition Active."""
         return self._with_condition(active_condition(yes, reason, message), at)
@@ -179,6 +184,10 @@ class CohortBuilder(Builder[Cohort]):
 @dataclass(frozen=True, slots=True)
 class FlavorBuilder(Builder[ResourceFlavor]):
     """A ResourceFlavor that fits every node."""
+
+    def topology(self, name: str = "racks") -> Self:
+        """Its pods are placed by that topology."""
+        return self.node_labels(topology=name)._with_spec(topology_name=name)
 
     def node_labels(self, labels: Mapping[str, str] | None = None, **more: str) -> Self:
         return self._with_spec(node_labels={**self.value.spec.node_labels, **(labels or {}), **more})

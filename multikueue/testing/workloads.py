@@ -55,9 +55,14 @@ class PodSetBuilder:
     selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()
     raw: bytes = b""
+    near: Mapping[str, Any] = field(default_factory=dict)
 
     def count(self, pods: int) -> Self:
         return replace(self, pods=pods)
+
+    def topology(self, **request: Any) -> Self:
+        """Where they ask to be placed, as the API spells it: `required="rack"`."""
+        return replace(self, near=request)
 
     def min_count(self, pods: int) -> Self:
         """Fewer pods will do: partial admission."""
@@ -79,14 +84,15 @@ class PodSetBuilder:
         return replace(self, raw=raw)
 
     def build(self) -> PodSet:
-        return PodSet(
-            name=self.name, count=self.pods, min_count=self.fewest, template=msgspec.Raw(self.template_json())
-        )
+        template = msgspec.Raw(self.template_json())
+        request = {"topology_request": msgspec.Raw(encode(self.near))} if self.near else {}
+        return PodSet(name=self.name, count=self.pods, min_count=self.fewest, template=template, **request)
 
     def rendered(self) -> dict[str, Any]:
         """The entry of `spec.podSets`, with the fields a server fills in."""
         fewest = {} if self.fewest is None else {"minCount": self.fewest}
-        return {"name": self.name, "count": self.pods, **fewest, "template": msgspec.Raw(self.template_json())}
+        near = {"topologyRequest": self.near} if self.near else {}
+        return {"name": self.name, "count": self.pods, **fewest, "template": msgspec.Raw(self.template_json()), **near}
 
     def template_json(self) -> bytes:
         return self.raw or encode({"spec": self._pod_spec()})

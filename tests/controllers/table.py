@@ -28,7 +28,7 @@ from multikueue.manager import Touch
 from multikueue.quota.engine import Engine
 from multikueue.roles import compose
 from multikueue.runtime import Result, WorkQueue
-from multikueue.settings import EXTERNAL_DISPATCHER, STANDALONE, Dispatch, InForce, Role, Settings
+from multikueue.settings import EXTERNAL_DISPATCHER, STANDALONE, Dispatch, InForce, PodsReady, Quota, Role, Settings
 from multikueue.store.store import Store
 from multikueue.testing import NOW
 from tests.controllers.clusters_in_memory import Body, ClusterInMemory
@@ -47,11 +47,13 @@ class Table:
         quota: int = 100,
         roles: frozenset[Role] = STANDALONE,
         manager: type[ClusterInMemory] = ClusterInMemory,
+        pods_ready: PodsReady = PodsReady(),  # noqa: B008  # frozen
         **dispatch: Any,
     ) -> None:
         """`manager` is the kind of cluster that the manager's is; `dispatch` are settings of that group."""
         self.time = NOW
-        self.settings = Settings(roles=roles, dispatch=Dispatch(origin=ORIGIN, **dispatch))
+        dispatching, quotas = Dispatch(origin=ORIGIN, **dispatch), Quota(pods_ready=pods_ready)
+        self.settings = Settings(roles=roles, dispatch=dispatching, quota=quotas)
         self.manager = manager("manager", self.now)
         self.workers = {f"w{n}": ClusterInMemory(f"w{n}", self.now, cluster=f"w{n}") for n in range(1, workers + 1)}
         self.start()
@@ -197,6 +199,11 @@ class Table:
 
     def evict(self, worker: str, name: str = "job") -> None:
         self._set(worker, name, QuotaReserved="False", Admitted="False", Evicted="True")
+
+    def run(self, worker: str, name: str = "job", *, active: int = 1, ready: int = 1) -> None:
+        """So many pods of the job run there, and are ready."""
+        status = {"startTime": "2026-01-01T12:00:00Z", "active": active, "ready": ready}
+        self.workers[worker].change(kinds.JOBS, ObjectKey(NAMESPACE, name), {"status": status})
 
     def finish(self, worker: str, name: str = "job") -> None:
         """The job has run to its end there."""

@@ -25,6 +25,15 @@ def test_a_workload_waits_since(builder: WorkloadBuilder, expected: object) -> N
     assert queue_time(builder.build()) == expected
 
 
+def test_qe_292_who_keeps_its_place_waits_since_its_creation_after_late_pods_but_not_after_a_check() -> None:
+    late, refused = (
+        wants("a").evicted(reason, at=after(9)).build() for reason in ("PodsReadyTimeout", "AdmissionCheck")
+    )
+
+    assert queue_time(late, keeping_place=True) == NOW
+    assert queue_time(refused, keeping_place=True) == after(9)
+
+
 def test_the_uid_breaks_ties() -> None:
     first, second = wants("b").uid("1").build(), wants("a").uid("2").build()
 

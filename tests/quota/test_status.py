@@ -26,14 +26,14 @@ from multikueue.testing import (
 )
 from tests.quota.builders import after
 
+FLAVORS = {each.value.metadata.name: each.build() for each in (flavor(), flavor("spot"), flavor("near").topology())}
 PLAIN = cluster_queue("cq").quota("default", cpu=4)
 CHECKED = PLAIN.checks("mk")
 
 
 def reasons(queue: ClusterQueueBuilder, *checks: AdmissionCheckBuilder) -> list[str]:
     known = {check.value.metadata.name: check.active().build() for check in checks}
-    problems = cluster_queue_problems(queue.build(), flavors={"default": flavor().build()}, checks=known)
-    return [problem.reason for problem in problems]
+    return [problem.reason for problem in cluster_queue_problems(queue.build(), flavors=FLAVORS, checks=known)]
 
 
 MK, OTHER = admission_check("mk"), admission_check("mk2")
@@ -53,9 +53,30 @@ PROBLEMS = {
     "one MultiKueue check": (CHECKED, (MK,), []),
     "two MultiKueue checks": (CHECKED.checks("mk2"), (MK, OTHER), ["MultipleMultiKueueAdmissionChecks"]),
     "a MultiKueue check for some flavors": (
-        PLAIN.check_on("mk", "default"),
+        PLAIN.quota("spot", cpu=4).check_on("mk", "default"),
         (MK,),
         ["MultiKueueAdmissionCheckAppliedPerFlavor"],
+    ),
+    "a MultiKueue check for all flavors, one by one": (
+        PLAIN.quota("spot", cpu=4).check_on("mk", "spot", "default"),
+        (MK,),
+        [],
+    ),
+    "everything that is wrong with a MultiKueue check": (
+        PLAIN.quota("spot", cpu=4).check_on("mk", "default").checks("mk2", "prov"),
+        (MK, OTHER, PROVISIONING),
+        [
+            "MultipleMultiKueueAdmissionChecks",
+            "MultiKueueAdmissionCheckAppliedPerFlavor",
+            "MultiKueueWithProvisioningRequest",
+        ],
+    ),
+    "a flavor with a topology, without MultiKueue": (PLAIN.quota("near", cpu=1), (), ["TopologyNotFound"]),
+    "a flavor with a topology, placed on workers": (CHECKED.quota("near", cpu=1), (MK,), []),
+    "a flavor with a topology, and provisioning": (
+        PLAIN.quota("near", cpu=1).checks("prov"),
+        (PROVISIONING,),
+        ["TopologyNotFound"],
     ),
     "MultiKueue and provisioning": (CHECKED.checks("prov"), (MK, PROVISIONING), ["MultiKueueWithProvisioningRequest"]),
     "MultiKueue and any other check": (CHECKED.checks("prov"), (MK, PROVISIONING.controller("mine")), []),
@@ -68,6 +89,19 @@ def test_qe_324_what_keeps_a_queue_from_admitting(
     queue: ClusterQueueBuilder, checks: tuple[AdmissionCheckBuilder, ...], expected: list[str]
 ) -> None:
     assert reasons(queue, *checks) == expected
+
+
+def test_qe_324_in_kueues_words() -> None:
+    queue = PLAIN.quota("spot", cpu=4).quota("near", cpu=4).check_on("mk", "default").checks("mk2", "prov")
+    known = {each.value.metadata.name: each.active().build() for each in (MK, OTHER, PROVISIONING)}
+    found = cluster_queue_problems(queue.build(), flavors=FLAVORS, checks=known)
+    assert [problem.message for problem in found] == [
+        "Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue, found: mk,mk2",
+        "Cannot specify MultiKueue AdmissionCheck per flavor, found: mk",
+        "Cannot use both MultiKueue and ProvisioningRequest AdmissionChecks together, found: mk,mk2, prov",
+    ]
+    alone = cluster_queue_problems(PLAIN.quota("near", cpu=4).build(), flavors=FLAVORS, checks={})
+    assert alone == (Problem("TopologyNotFound", 'there is no Topology "racks" for TAS flavor "near"'),)
 
 
 def test_qe_324_an_inactive_check_is_a_problem() -> None:

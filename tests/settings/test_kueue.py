@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.table import ADAPTERS
 from multikueue.settings import Loaded, Settings, kueue, read
-from multikueue.settings.tree import Transformation, leaves
+from multikueue.settings.tree import AdmissionSharing, PodsReady, Transformation, leaves
 
 BOTH = pytest.mark.parametrize("version", kueue.VERSIONS)
 
@@ -129,7 +129,62 @@ def test_the_backoff_of_evicted_workloads(tmp_path: Path) -> None:
             timedelta(minutes=10),
         )
     assert new.ignored == ()
-    assert [str(each) for each in old.ignored] == ["waitForPodsReady.enable: True is ignored: not supported yet"]
+    assert old.ignored == ()
+
+
+WAITING = {
+    "v1beta2, which is on by being there": ("v1beta2", {}, PodsReady(enabled=True)),
+    "v1beta1, which then blocks": ("v1beta1", {"enable": True}, PodsReady(enabled=True, block_admission=True)),
+    "v1beta1, told not to": (
+        "v1beta1",
+        {"enable": True, "blockAdmission": False},
+        PodsReady(enabled=True),
+    ),
+    "v1beta1, switched off": ("v1beta1", {"enable": False}, PodsReady()),
+    "all there is": (
+        "v1beta2",
+        {
+            "timeout": "10m",
+            "recoveryTimeout": "0s",
+            "blockAdmission": True,
+            "requeuingStrategy": {"timestamp": "Creation", "backoffLimitCount": 3},
+        },
+        PodsReady(
+            enabled=True,
+            timeout=timedelta(minutes=10),
+            recovery_timeout=timedelta(),
+            block_admission=True,
+            requeuing_timestamp="Creation",
+            backoff_limit_count=3,
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("version", "fields", "meant"), WAITING.values(), ids=WAITING)
+def test_waiting_for_pods(tmp_path: Path, version: str, fields: dict[str, Any], meant: PodsReady) -> None:
+    found = loaded(tmp_path, {"waitForPodsReady": fields}, version)
+    assert found.settings.quota.pods_ready == meant
+    assert found.ignored == ()
+
+
+@BOTH
+def test_turns_of_local_queues(tmp_path: Path, version: str) -> None:
+    fields = {"usageHalfLifeTime": "168h", "usageSamplingInterval": "0s", "resourceWeights": {"cpu": 0, "gpu": 2.5}}
+    found = loaded(tmp_path, {"admissionFairSharing": fields}, version)
+    assert found.settings.quota.admission_fair_sharing == AdmissionSharing(
+        enabled=True,
+        usage_half_life_time=timedelta(days=7),
+        usage_sampling_interval=timedelta(minutes=5),
+        resource_weights={"cpu": 0, "gpu": 2.5},
+    )
+    assert found.ignored == ()
+    bare = loaded(tmp_path, {"admissionFairSharing": {}}, version).settings.quota.admission_fair_sharing
+    assert bare == AdmissionSharing(enabled=True)
+
+
+def test_without_a_word_nobody_waits_for_pods(tmp_path: Path) -> None:
+    assert loaded(tmp_path, {}, "v1beta1").settings.quota.pods_ready == PodsReady()
 
 
 @pytest.mark.parametrize("switch", [{}, {"enable": False}], ids=["missing", "false"])
@@ -416,6 +471,7 @@ def trees(draw: st.DrawFn) -> dict[Any, Any]:
     return tree
 
 
+@settings(deadline=None)
 @given(trees(), st.sampled_from(kueue.VERSIONS))
 def test_whatever_a_file_says_there_are_settings_or_a_clear_error(
     tmp_path_factory: pytest.TempPathFactory, tree: dict[Any, Any], version: str

@@ -1,0 +1,94 @@
+"""Whether the pods of a workload are ready, and how long that may take (quota-engine 5.2).
+
+What counts is what the local job's status says, which is the winner's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from multikueue.api.meta import find_condition, is_true
+from multikueue.api.workload import ADMITTED, PODS_READY, PODS_READY_TIMEOUT, WorkloadStatus
+
+STARTED, RECOVERED = "Started", "Recovered"
+WAIT_FOR_START, WAIT_FOR_RECOVERY = "WaitForStart", "WaitForRecovery"
+
+REQUEUING_LIMIT_EXCEEDED = "RequeuingLimitExceeded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long pods are waited for: `timeout` from admission on, and `recovery_timeout` from when one of those that were
+    ready failed; None: without end. A workload that was late `limit` times already is given up; None: never.
+    """
+
+    timeout: timedelta
+    recovery_timeout: timedelta | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """When a workload has to go, and for what it waits: the underlying cause of its eviction."""
+
+    at: datetime
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What the condition PodsReady should say."""
+
+    status: Literal["True", "False"]
+    reason: str
+    message: str
+
+
+_NOT_STARTED = Finding("False", WAIT_FOR_START, "Not all pods are ready or succeeded")
+_NOT_RECOVERED = Finding("False", WAIT_FOR_RECOVERY, "At least one pod has failed, waiting for recovery")
+
+
+def finding(status: WorkloadStatus, *, ready: bool) -> Finding:
+    """What there is to say about the pods, after what was said before; of a workload that is not admitted it is that it
+    has not started."""
+    if not is_true(status.conditions, ADMITTED):
+        return _NOT_STARTED
+    before = find_condition(status.conditions, PODS_READY)
+    reason = before.reason if before else ""
+    if ready:
+        again = reason in (WAIT_FOR_RECOVERY, RECOVERED)
+        message = "All pods reached readiness and the workload is running"
+        return Finding("True", RECOVERED if again else STARTED, message)
+    were_ready = before is not None and before.status == "True"
+    return _NOT_RECOVERED if were_ready or reason == WAIT_FOR_RECOVERY else _NOT_STARTED
+
+
+def deadline(status: WorkloadStatus, patience: Patience) -> Deadline | None:
+    """By when the pods must be ready; None while nothing is waited for."""
+    admitted, ready = find_condition(status.conditions, ADMITTED), find_condition(status.conditions, PODS_READY)
+    if admitted is None or admitted.status != "True" or (ready is not None and ready.status == "True"):
+        return None
+    if ready is None or ready.reason == WAIT_FOR_START:
+        return _deadline(admitted.last_transition_time, patience.timeout, WAIT_FOR_START)
+    if ready.reason == WAIT_FOR_RECOVERY:
+        return _deadline(ready.last_transition_time, patience.recovery_timeout, WAIT_FOR_RECOVERY)
+    return None
+
+
+def is_given_up(status: WorkloadStatus, patience: Patience) -> bool:
+    """Whether a workload that is late once more has been queued again often enough.
+
+    Its requeue state counts the evictions by checks too, for their waits grow likewise; those are not its pods' fault.
+    """
+    if patience.limit is None:
+        return False
+    requeued = (status.requeue_state.count or 0) if status.requeue_state else 0
+    evictions = status.scheduling_stats.evictions if status.scheduling_stats else ()
+    late = sum(each.count for each in evictions if each.reason == PODS_READY_TIMEOUT)
+    return min(requeued, late) >= patience.limit
+
+
+def _deadline(since: datetime | None, span: timedelta | None, cause: str) -> Deadline | None:
+    return None if since is None or span is None else Deadline(since + span, cause)

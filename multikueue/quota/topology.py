@@ -1,0 +1,49 @@
+"""Pods that want to be near each other (multikueue-contract 3.9).
+
+The manager only finds them a flavor that knows of nearness, and leaves the placing to the worker. Whether a flavor has
+the level they ask for is the worker's to say, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from multikueue.api.meta import Value
+from multikueue.api.queues import ResourceFlavor
+
+PENDING = "Pending"
+"""The state of a request that the worker has yet to answer."""
+
+
+class TopologyRequest(Value):
+    """What counts is only which of these are there, and the group."""
+
+    required: str | None = None
+    preferred: str | None = None
+    unconstrained: bool | None = None
+    pod_set_slice_required_topology: str | None = None
+    pod_set_slice_size: int | None = None
+    pod_set_group_name: str = ""
+
+    @property
+    def is_explicit(self) -> bool:
+        """Whether the pods ask to be placed; their index, or a group, alone does not."""
+        asked = (self.required, self.preferred, self.unconstrained)
+        sliced = (self.pod_set_slice_required_topology, self.pod_set_slice_size)
+        return any(each is not None for each in (*asked, *sliced))
+
+
+def is_topology_only(flavors: Iterable[ResourceFlavor | None]) -> bool:
+    """Whether all flavors of a ClusterQueue have a topology: then its pods are placed by it, asked for or not."""
+    known = tuple(flavors)
+    return bool(known) and all(flavor is not None and flavor.spec.topology_name for flavor in known)
+
+
+def mismatch(flavor: ResourceFlavor, *, explicit: bool, only: bool) -> str:
+    """Why a flavor is not for pods that ask to be placed, or for those that do not; empty: it is."""
+    has_topology = bool(flavor.spec.topology_name)
+    if explicit and not has_topology:
+        return f'Flavor "{flavor.metadata.name}" does not support TopologyAwareScheduling'
+    if not explicit and has_topology and not only:
+        return f'Flavor "{flavor.metadata.name}" supports only TopologyAwareScheduling'
+    return ""

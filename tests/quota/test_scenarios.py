@@ -1,0 +1,288 @@
+"""Whole scenarios of the reference that no single rule decides (quota-engine 9.8 to 9.11)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from multikueue.quota.engine import Engine
+from multikueue.quota.fair import FairSharing
+from multikueue.testing import ClusterQueueBuilder, CohortBuilder, cluster_queue, cohort, flavor, local_queue
+from tests.quota.builders import Play, names, wants
+from tests.quota.scenes import Held, Scene, held, needs, units
+from tests.quota.test_contest import outcome, play
+
+CQ, REC, FAIR = "InClusterQueue", "InCohortReclamation", "InCohortFairSharing"
+ANY: dict[str, Any] = {"within_cluster_queue": "LowerPriority", "reclaim_within_cohort": "Any"}
+LOWER: dict[str, Any] = {"within_cluster_queue": "LowerPriority", "reclaim_within_cohort": "LowerPriority"}
+
+Nodes = list[ClusterQueueBuilder | CohortBuilder]
+
+
+def below(name: str, parent: str, cpu: int | str = 0, *, weight: int | str = 1) -> CohortBuilder:
+    node = cohort(name).parent(parent).fair_weight(weight)
+    return node.quota("default", cpu=cpu) if cpu else node
+
+
+def queue(
+    name: str, parent: str, cpu: int | str = 0, *, weight: int | str = 1, rules: dict[str, Any] | None = None
+) -> ClusterQueueBuilder:
+    made = cluster_queue(name).cohort(parent).quota("default", cpu=cpu).fair_weight(weight)
+    return made.preempt(**rules) if rules else made
+
+
+# --- who has to go ---------------------------------------------------------------------------------------------------
+
+
+def test_qe_205_in_a_tree_of_seven_cohorts_only_what_is_beyond_the_own_quota_goes() -> None:
+    """Two branches below c11 lend to q5, which lives in a third; c12 lends to it over the root."""
+    tree: Nodes = [cohort("r"), below("c11", "r", 4), below("c12", "r", 4)]
+    tree += [below(name, "c11", 4) for name in ("c21", "c22", "c23")]
+    tree += [below(name, "c21", 4) for name in ("c31", "c32")]
+    places = {"q1": "c12", "q2": "c23", "q3": "c22", "q4": "c32", "q5": "c31"}
+    tree += [queue(name, parent, rules=ANY) for name, parent in places.items()]
+    holders = [
+        held("borrowing-1", "q1", 4, -6),
+        held("borrowing-2", "q1", 4, -5),
+        held("borrowing-3", "q2", 4, -9),
+        held("borrowing-4", "q2", 4, -10),
+        held("borrowing-5", "q3", 4, -4),
+        held("borrowing-6", "q3", 3, -3),
+        held("borrowing-7", "q4", 2, 4),
+        held("borrowing-8", "q4", 3, 2),
+    ]
+    assert Scene(tree, holders).victims("q5", needs(cpu=7), -2) == {"borrowing-1": REC, "borrowing-4": REC}
+
+
+def each_priority(name: str) -> list[Held]:
+    """Five of one cpu, of priorities 1 to 5."""
+    return [held(f"{name}{number}", name, 1, number) for number in range(1, 6)]
+
+
+def test_qe_230_all_sides_of_a_tree_give_what_they_have_too_much() -> None:
+    reclaims = {"reclaim_within_cohort": "Any"}
+    tree: Nodes = [cohort("root").quota("default", cpu=5)]
+    tree += [below("left", "root", 5, weight=2), below("right", "root", 5)]
+    tree += [queue("a", "left", 1, weight=2, rules=reclaims), queue("b", "left", 1), queue("c", "root", 1)]
+    tree += [queue("d", "right", 1), queue("e", "right", 1, weight="0.99")]
+    holders = [each for name in "bcde" for each in each_priority(name)]
+    found = Scene(tree, holders, FairSharing()).victims("a", needs(cpu=5))
+    assert found == dict.fromkeys(("b1", "b2", "c1", "c2", "e1"), FAIR)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "expected"), [("1.01", "0.99", {"b1": FAIR}), ("0.99", "1.01", {}), ("1", "1", {})]
+)
+def test_qe_233_far_below_the_root_the_weights_next_to_it_decide(
+    ours: str, theirs: str, expected: dict[str, str]
+) -> None:
+    tree: Nodes = [cohort("root"), below("a1", "root", weight=ours), below("b1", "root", weight=theirs)]
+    for side in "abc":
+        tree += [below(f"{side}2", f"{side}1"), below(f"{side}3", f"{side}2")]
+    tree += [below("c1", "root"), below("c4", "c3", 1)]
+    tree += [queue("a", "a3", rules={"reclaim_within_cohort": "Any"}), queue("b", "b3")]
+    assert Scene(tree, [held("b1", "b", 1)], FairSharing()).victims("a", needs(cpu=1)) == expected
+
+
+# --- several workloads, one after the other --------------------------------------------------------------------------
+
+
+def lent() -> Play:
+    """A cohort of 9 with two queues that have nothing of their own; the first uses 8 of it."""
+    engine = Engine(fair_sharing=FairSharing())
+    queues = [queue(name, "all", rules=ANY).build() for name in ("p1", "p2")]
+    lines = [local_queue(f"lq-{name}", name).build() for name in ("p1", "p2")]
+    scene = Play(cohort("all").quota("default", cpu=9).build(), *queues, *lines, engine=engine)
+    scene.submit(*(wants(f"old-{number}", queue="lq-p1", cpu=2, age=99) for number in range(4)))
+    assert len(settle(scene)) == 4
+    return scene
+
+
+def settle(scene: Play) -> list[str]:
+    """Until nothing changes; those evicted stop at once."""
+    reserved: list[str] = []
+    while (more := scene.settle()) or scene.engine.next_look(scene.now) is not None:
+        reserved += more
+        scene.wait(1)
+    return reserved
+
+
+def share(scene: Play, name: str) -> int:
+    found = scene.engine.queue_share(name)
+    assert found
+    return found.figure
+
+
+def test_qe_236_two_give_way_by_both_strategies() -> None:
+    scene = lent()
+    scene.submit(wants("new", queue="lq-p2", cpu=5))
+    assert "new" in settle(scene)
+    assert (scene.used("p1"), scene.used("p2")) == ("4", "5")
+    assert (share(scene, "p1"), share(scene, "p2")) == (445, 556)
+
+
+def test_qe_238_what_would_have_more_than_its_share_does_not_stop_the_next() -> None:
+    scene = lent()
+    scene.submit(wants("first", queue="lq-p2", cpu=6).priority(999), wants("second", queue="lq-p2", cpu=4))
+    assert "second" in settle(scene)
+    assert (share(scene, "p1"), share(scene, "p2")) == (445, 445)
+
+
+def test_qe_239_nor_do_several() -> None:
+    scene = lent()
+    scene.submit(
+        wants("seven", queue="lq-p2", cpu=7, age=3).priority(999),
+        wants("six", queue="lq-p2", cpu=6, age=2).priority(999),
+        wants("five", queue="lq-p2", cpu=5),
+    )
+    found = settle(scene)
+    assert "five" in found
+    assert not {"seven", "six"} & set(found)
+    assert (scene.used("p1"), scene.used("p2")) == ("4", "5")
+
+
+def fair_queues(*queues: ClusterQueueBuilder | CohortBuilder) -> Play:
+    """Queues that share fairly, each with a LocalQueue of its name."""
+    built = [each.build() for each in queues]
+    lines = [
+        local_queue(f"lq-{each.value.metadata.name}", each.value.metadata.name).build()
+        for each in queues
+        if isinstance(each, ClusterQueueBuilder)
+    ]
+    return Play(*built, *lines, engine=Engine(fair_sharing=FairSharing()))
+
+
+def test_qe_250_queues_that_share_with_nobody_are_all_served_in_one_cycle() -> None:
+    scene = fair_queues(queue("a", "one", 1), queue("b", "two", 1), queue("c", "", 1))
+    scene.submit(*(wants(name, queue=f"lq-{name}", cpu=1) for name in "abc"))
+    assert sorted(scene.cycle()) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(("ours", "theirs", "first"), [(99, 101, "b"), (101, 99, "a")])
+def test_qe_251_between_equal_shares_priority_decides(ours: int, theirs: int, first: str) -> None:
+    scene = fair_queues(cohort("all").quota("default", cpu=1), queue("a", "all"), queue("b", "all"))
+    scene.submit(
+        wants("a", queue="lq-a", cpu=1, age=9).priority(ours), wants("b", queue="lq-b", cpu=1).priority(theirs)
+    )
+    assert scene.cycle() == (first,)
+
+
+def test_qe_252_then_age() -> None:
+    scene = fair_queues(cohort("all").quota("default", cpu=1), queue("a", "all"), queue("b", "all"))
+    scene.submit(wants("a", queue="lq-a", cpu=1), wants("b", queue="lq-b", cpu=1, age=9))
+    assert scene.cycle() == ("b",)
+
+
+def test_qe_245_who_stays_within_its_own_quota_goes_before_who_borrows_whatever_their_shares() -> None:
+    heavy = cluster_queue("heavy").cohort("all").quota("default", cpu=5).quota("spot", cpu=0)
+    light = cluster_queue("light").cohort("all").quota("default", cpu=0).quota("spot", cpu=0)
+    bank = cohort("all").quota("default", cpu=0).quota("spot", cpu=10)
+    scene = fair_queues(bank, heavy, light)
+    scene.apply(flavor("spot").build())
+    scene.submit(wants("spot", queue="lq-heavy", cpu=9, age=99))
+    assert scene.settle() == ["spot"]
+    scene.submit(wants("own", queue="lq-heavy", cpu=5), wants("borrows", queue="lq-light", cpu=1, age=9))
+    assert names(scene.engine.cycle(scene.now).reserved) == ("own",)
+
+
+def test_qe_258_shares_follow_what_is_used() -> None:
+    scene = fair_queues(queue("a", "all", 3), queue("b", "all", 1), queue("shared", "all", 4))
+    scene.submit(*(wants(f"a{number}", queue="lq-a", cpu=1) for number in range(8)))
+    assert len(scene.settle()) == 8
+    assert share(scene, "a") == 625
+    for number in range(4):
+        scene.finish(f"a{number}")
+    scene.submit(*(wants(f"b{number}", queue="lq-b", cpu=1, age=number) for number in range(5)))
+    scene.wait(1)
+    assert len(settle(scene)) == 4
+    assert (share(scene, "a"), share(scene, "b")) == (125, 375)
+
+
+def test_a_cohort_with_room_for_all_owes_nothing() -> None:
+    scene = fair_queues(
+        cohort("cohort-a").quota("default", cpu=18), queue("p1", "cohort-a", 3), queue("p2", "cohort-a", 3)
+    )
+    scene.submit(*(wants(f"w{number}", queue="lq-p1", cpu=1) for number in range(18)))
+    assert len(scene.settle()) == 18
+    assert share(scene, "p1") == 625
+    found = scene.engine.cohort_share("cohort-a")
+    assert found
+    assert found.figure == 0
+
+
+def test_qe_272_a_head_larger_than_its_quota_may_not_have_others_evicted_to_borrow() -> None:
+    tree: Nodes = [queue("a", "all", 2, rules=LOWER), queue("b", "all", 4, rules=LOWER)]
+    assert Scene(tree, units("b", "b", 6, -1)).victims("a", needs(cpu=3)) == {}
+
+
+# --- several heads and flavors in one cycle --------------------------------------------------------------------------
+
+
+def pair(ours: int, theirs: int) -> Nodes:
+    """Two queues with two flavors of gpus, of which the first preempts."""
+    gpus = [(name, cpu) for name, cpu in (("a", ours), ("b", theirs))]
+    first, second = (
+        cluster_queue(name).cohort("all").quota("default", gpu=count).quota("spot", gpu=count) for name, count in gpus
+    )
+    return [first.preempt(**LOWER), second]
+
+
+def uses(name: str, queue: str, gpu: int, *, on: str = "default", priority: int = 50) -> Held:
+    return Held(name, queue, needs(on=on, gpu=gpu), priority)
+
+
+FLAVORS: dict[str, tuple[Nodes, list[Held], int, FairSharing | None, list[str]]] = {
+    "QE-274 takes back what was lent of the second flavor rather than its own of the first": (
+        pair(10, 0), [uses("a1", "a", 5), uses("b1", "b", 5, on="spot")], 6, None, ["b1"],
+    ),
+    "QE-275 also with fair sharing, borrowing": (
+        pair(7, 3), [uses("a1", "a", 5), uses("b1", "b", 5, on="spot")], 8, FairSharing(), ["b1"],
+    ),
+    "QE-276 stays with the first where the second needs both kinds of preemption": (
+        pair(10, 0),
+        [uses("a1", "a", 5), uses("a2", "a", 5, on="spot"), uses("b1", "b", 5, on="spot")],
+        6, None, ["a1"],
+    ),
+    "QE-277 stays with the first where the second has its own to preempt too": (
+        pair(10, 0),
+        [uses("a1", "a", 6), uses("a2", "a", 5, on="spot"), uses("b1", "b", 5, on="spot", priority=9001)],
+        5, None, ["a1"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("tree", "holders", "gpu", "fair", "expected"), FLAVORS.values(), ids=FLAVORS)
+def test_a_preemptor(tree: Nodes, holders: list[Held], gpu: int, fair: FairSharing | None, expected: list[str]) -> None:
+    found = play(tree, holders, fair, a=wants("preemptor", gpu=gpu).priority(100))
+    assert outcome(found) == {"preemptor": expected}
+
+
+def test_qe_269_each_queue_takes_from_its_own_and_all_share_what_is_left() -> None:
+    tree: Nodes = [queue(name, "all", 2, rules=LOWER) for name in "abc"]
+    tree.append(queue("bank", "all", 3))
+    holders = [held(f"{name}1", name, 3) for name in "abc"]
+    heads = {name: wants(f"new-{name}", cpu=3).priority(100) for name in "abc"}
+    found = play(tree, holders, FairSharing(), **heads)
+    assert outcome(found) == {f"new-{name}": [f"{name}1"] for name in "abc"}
+
+
+def test_qe_271_as_few_as_possible_where_the_queue_uses_all_it_has() -> None:
+    tree: Nodes = [queue("a", "all", 2, rules=ANY), queue("b", "all", 2), queue("c", "all", 2)]
+    holders = [held("a1", "a", 1, -2), held("a2", "a", 1, -2), held("a3", "a", 1, -1), *units("b", "b", 3)]
+    assert outcome(play(tree, holders, a=wants("new", cpu=2))) == {"new": ["a1", "a2"]}
+
+
+def test_qe_273_by_shares_of_all_flavors_the_one_with_the_most_gives_first() -> None:
+    tree: Nodes = [queue(name, "all", 50, rules=ANY) for name in ("alpha", "beta", "gamma")]
+    holders = [held(f"alpha{number}", "alpha", 20) for number in range(1, 5)]
+    holders += [held("gamma1", "gamma", 10), *(held(f"gamma{number}", "gamma", 20) for number in range(2, 5))]
+    assert Scene(tree, holders, FairSharing()).victims("beta", needs(cpu=30)) == {"alpha1": FAIR, "gamma1": FAIR}
+
+
+def test_qe_278_who_can_take_back_what_was_lent_is_not_held_up_by_an_older_one_who_cannot() -> None:
+    tree: Nodes = [queue("one", "all", 10), queue("two", "all", 10, rules={"reclaim_within_cohort": "Any"})]
+    tree.append(queue("three", "all"))
+    holders = [held("first", "one", 5), held("weak", "three", 5), held("strong", "three", 5, 1)]
+    found = play(tree, holders, one=wants("older", cpu=10, age=1), two=wants("younger", cpu=10))
+    assert outcome(found) == {"older": "GENERIC", "younger": ["weak"]}
