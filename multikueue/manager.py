@@ -175,6 +175,7 @@ class Manager:
         engine = Engine(
             accounting=_accounting(quota),
             fair_sharing=FairSharing(quota.preemption_strategies) if quota.fair_sharing else None,
+            non_preemptible=quota.non_preemptible,
         )
         namespace = self.settings.cluster.namespace
         store = Store(engine, Bystander(queues.clusters), self.clock.now, namespace=namespace)

@@ -25,6 +25,9 @@ WORKLOAD_FINALIZER = "kueue.x-k8s.io/resource-in-use"
 ATTEMPT_ANNOTATION = "multikueue.dev/attempt"
 """On each remote object: the reservation it was made for. A copy of another attempt can never win."""
 
+NON_PREEMPTIBLE_ANNOTATION = "multikueue.dev/non-preemptible"
+"""On a job or Workload, "true": nobody has it evicted to get its quota, if the setting quota.non_preemptible allows that."""
+
 # Condition types.
 QUOTA_RESERVED = "QuotaReserved"
 ADMITTED = "Admitted"

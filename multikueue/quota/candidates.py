@@ -90,6 +90,8 @@ def of_queue(node: Node, policy: str, claim: Claim, holders: Holders) -> Iterato
     for holding in holders(node.name):
         if policy != "Any" and not holding.evicted and holding.priority > claim.priority:
             return  # as are all that follow
+        if holding.protected and not holding.evicted:
+            continue
         if _gives_way(holding, policy, claim) and not claim.short.isdisjoint(holding.amounts):
             yield holding
 

@@ -47,6 +47,7 @@ from multikueue.quota.limits import Surroundings
 from multikueue.quota.ordering import EPOCH, queue_rank, queue_time
 from multikueue.quota.pending import Reason, Waiting
 from multikueue.quota.preemption import Preemption
+from multikueue.quota.protection import is_non_preemptible
 from multikueue.quota.shares import NOTHING, Share, share
 from multikueue.quota.snapshot import QueueSnapshot, snapshot
 from multikueue.quota.status import Problem
@@ -87,11 +88,19 @@ class _Assumption:
 class Engine:
     """Changed only by its methods. Every `now` is aware and never goes back.
 
-    With `fair_sharing` heads are served, and workloads preempted, by dominant resource share.
+    With `fair_sharing` heads are served, and workloads preempted, by dominant resource share. With `non_preemptible`
+    those that ask for it by annotation are not preempted.
     """
 
-    def __init__(self, *, accounting: Accounting = AS_IT_IS, fair_sharing: FairSharing | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        accounting: Accounting = AS_IT_IS,
+        fair_sharing: FairSharing | None = None,
+        non_preemptible: bool = False,
+    ) -> None:
         self._accounting = accounting
+        self._non_preemptible = non_preemptible
         self._preemption = Preemption(self._holders, fair_sharing)
         self._catalog = Catalog()
         self._surroundings = Surroundings()
@@ -261,6 +270,7 @@ class Engine:
             since=queue_time(workload),
             reserved_at=_whole_second((reserved and reserved.last_transition_time) or now),
             evicted=workload.has(EVICTED) or workload.key in self._evictions,
+            protected=self._is_protected(workload),
         )
         old = self._holdings.get(workload.key)
         if old == new:
@@ -270,8 +280,12 @@ class Engine:
             return
         self._give_up(old)
         self._take(new)
-        if (old.amounts, old.priority, old.cluster_queue) != (new.amounts, new.priority, new.cluster_queue):
+        traits = old.amounts, old.priority, old.cluster_queue, old.protected
+        if traits != (new.amounts, new.priority, new.cluster_queue, new.protected):
             self._wake(old.cluster_queue, now)
+
+    def _is_protected(self, workload: Workload) -> bool:
+        return self._non_preemptible and is_non_preemptible(workload)
 
     def _await_quota(self, workload: Workload, spec: WorkloadSpec, now: datetime) -> None:
         assumption = self._assumed.get(workload.key)
@@ -478,6 +492,7 @@ class Engine:
                 since=waiting.workload.metadata.creation_timestamp
                 or EPOCH,  # its eviction is over with the reservation
                 reserved_at=_whole_second(now),
+                protected=self._is_protected(waiting.workload),
             )
         )
 

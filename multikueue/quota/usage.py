@@ -21,6 +21,7 @@ class Holding:
     """One workload's reservation. It counts from the moment a cycle assumes it until quota is released.
 
     `since` is its place by time in its queue, `reserved_at` when it got the quota; once `evicted` it is about to go.
+    A `protected` one is not to be preempted.
     """
 
     key: ObjectKey
@@ -33,6 +34,7 @@ class Holding:
     since: datetime = _EPOCH
     reserved_at: datetime = _EPOCH
     evicted: bool = False
+    protected: bool = False
 
 
 Rank = tuple[bool, int, float, str]

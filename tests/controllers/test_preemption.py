@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from multikueue.api import kinds
@@ -10,8 +12,10 @@ from multikueue.controllers.admission import Admission
 from multikueue.controllers.figures import Figures
 from multikueue.controllers.jobs import Jobs
 from multikueue.controllers.queues import Queues
+from multikueue.controllers.workloads import Workloads
 from multikueue.quota.engine import Engine
 from multikueue.quota.fair import FairSharing
+from multikueue.settings import InForce, Quota, Settings
 from tests.controllers.table import Table, job_body, table
 
 pytestmark = pytest.mark.anyio
@@ -75,6 +79,20 @@ async def test_while_its_worker_is_out_of_reach_it_keeps_the_quota() -> None:
     world.evict("w1", "weak")
     await world.settle()
     assert (world.condition("QuotaReserved", "strong") or {})["status"] == "True"
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_an_annotation_that_makes_no_sense_is_told_of_where_it_would_count(allowed: bool) -> None:
+    world = table(quota=1)
+    body = job_body("job")
+    body["metadata"]["annotations"] = {"multikueue.dev/non-preemptible": "yes"}
+    world.manager.put(kinds.JOBS, body)
+    await world.settle()
+    in_force = InForce(Settings(quota=Quota(non_preemptible=allowed)))
+    await Workloads(replace(world.world, settings=in_force)).reconcile(world.key())
+    said = [message for reason, message in world.said() if reason == "InvalidAnnotation"]
+    assert [message.partition("expected")[2] for message in said] == [' "true" or "false", got "yes"'] * allowed
+    assert (world.condition("QuotaReserved") or {})["status"] == "True"
 
 
 async def test_preemptions_are_counted_by_the_queue_that_gains() -> None:

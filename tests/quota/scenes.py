@@ -38,6 +38,7 @@ class Held:
     late: int = 0
     young: int = 0
     evicted: bool = False
+    protected: bool = False
 
     def build(self) -> Holding:
         return Holding(
@@ -50,6 +51,7 @@ class Held:
             since=NOW + timedelta(seconds=self.young),
             reserved_at=NOW + timedelta(seconds=self.late),
             evicted=self.evicted,
+            protected=self.protected,
         )
 
 
