@@ -6,6 +6,9 @@ from typing import Literal
 
 from multikueue.api.meta import Condition, Object, Value
 
+MAX_PREEMPTED_ANNOTATION = "multikueue.dev/max-preempted-workloads"
+"""On a ClusterQueue, `3/1h`: within any hour at most three of its workloads are preempted."""
+
 StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
 
 

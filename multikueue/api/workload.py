@@ -41,6 +41,8 @@ NOMINATED = "multikueue.dev/Nominated"
 """Ours: which strategy nominated, why, and when the newest of the nominated clusters joined; gone with the nomination."""
 FAILED_ON = "multikueue.dev/FailedOn"
 """Ours: on which clusters earlier attempts ended, and when."""
+PREEMPTED_AT = "multikueue.dev/PreemptedAt"
+"""Ours: when it was preempted, as long as that counts against the preemption budget of its ClusterQueue."""
 MAX_CONDITIONS = 16
 """What status.conditions may hold."""
 

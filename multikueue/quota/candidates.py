@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +17,15 @@ from multikueue.quota.usage import Holding
 
 Holders = Callable[[str], Iterable[Holding]]
 """The workloads of a ClusterQueue that may be evicted, first the one that would go first (`usage.departure_rank`)."""
+
+Allowance = Callable[[str], int]
+"""How many more workloads of a ClusterQueue may be preempted now."""
+
+UNLIMITED = sys.maxsize
+
+
+def unlimited(_queue: str) -> int:
+    return UNLIMITED
 
 
 class Cause(Enum):
@@ -36,13 +47,17 @@ _IN_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a head needs in its queue, and of what there is not enough: `short`, some of `needs`."""
+    """What a head needs in its queue, and of what there is not enough: `short`, some of `needs`.
+
+    Of each queue no more than its `allowance` are asked to go, beside those who go anyhow.
+    """
 
     priority: int
     since: datetime
     queue: QueueSnapshot
     short: frozenset[FlavorResource]
     needs: Amounts
+    allowance: Allowance = unlimited
 
     @property
     def node(self) -> Node:
@@ -87,12 +102,16 @@ def of_queue(node: Node, policy: str, claim: Claim, holders: Holders) -> Iterato
     """Those with quota in a queue that use something the claim is short of, and that the policy gives up to it."""
     if policy == "Never":
         return
+    left = claim.allowance(node.name)
     for holding in holders(node.name):
         if policy != "Any" and not holding.evicted and holding.priority > claim.priority:
             return  # as are all that follow
         if holding.protected and not holding.evicted:
             continue
         if _gives_way(holding, policy, claim) and not claim.short.isdisjoint(holding.amounts):
+            left -= not holding.evicted  # who goes anyhow comes first
+            if left < 0:
+                return
             yield holding
 
 
@@ -101,6 +120,12 @@ def _gives_way(holding: Holding, policy: str, claim: Claim) -> bool:
         return True
     newer_equal = policy == "LowerOrNewerEqualPriority" and holding.priority == claim.priority
     return newer_equal and holding.since > claim.since
+
+
+def are_within(allowance: Allowance, *targets: Target) -> bool:
+    """Whether no queue loses more of its workloads than it may."""
+    new = Counter(target.node.name for target in targets if not target.holding.evicted)
+    return all(count <= allowance(queue) for queue, count in new.items())
 
 
 def going_order(holding: Holding, *, own: bool) -> tuple[bool, bool, int, float, str]:

@@ -39,6 +39,7 @@ from multikueue.api.workload import (
 from multikueue.quota import status
 from multikueue.quota.amounts import AS_IT_IS, Accounting, Demand, demand
 from multikueue.quota.backlog import Backlog
+from multikueue.quota.budget import Budgets
 from multikueue.quota.candidates import Eviction
 from multikueue.quota.catalog import Catalog, is_leaving
 from multikueue.quota.cycle import Head, Refuse, Reserve, run
@@ -110,6 +111,7 @@ class Engine:
         self._holdings = Holdings()
         self._assumed: dict[ObjectKey, _Assumption] = {}
         self._evictions: dict[ObjectKey, Eviction] = {}
+        self._budgets = Budgets(self._place)
         self._verdicts: dict[ObjectKey, Verdict] = {}
         self._snapshots: dict[str, QueueSnapshot] = {}
         self._generations: dict[str, int] = {}
@@ -120,6 +122,8 @@ class Engine:
 
     def set_cluster_queue(self, queue: ClusterQueue, now: datetime) -> None:
         name = queue.metadata.name
+        if self._budgets.set_queue(queue):
+            self._wake(name, now)
         if not self._catalog.set_queue(queue):
             return
         weight = fair_weight(queue.spec.fair_sharing)
@@ -134,6 +138,7 @@ class Engine:
         if not self._catalog.remove_queue(name):
             return
         self._drop_assumptions(now, cluster_queue=name)
+        self._budgets.remove_queue(name)
         self._forest.declare_queue(name, None)
         self._backlog.remove_queue(name)
         self._snapshots.pop(name, None)
@@ -163,6 +168,7 @@ class Engine:
     def _route(self, key: ObjectKey, queue: str | None, now: datetime) -> None:
         if self._backlog.set_route(key, queue, now):
             self._settled.clear()
+        self._budgets.routes_changed()
         if queue is None:
             self._drop_assumptions(now, local_queue=key)
 
@@ -234,11 +240,14 @@ class Engine:
             self._hold(workload, spec, workload.status.admission, now)
         else:
             self._await_quota(workload, spec, now)
+        if workload.key not in self._evictions:
+            self._budgets.see(workload, ObjectKey(workload.metadata.namespace, spec.queue_name))
 
     def remove_workload(self, key: ObjectKey, now: datetime) -> None:
         self._specs.pop(key, None)
         self._assumed.pop(key, None)
         self._evictions.pop(key, None)
+        self._budgets.forget(key)
         self._leave_line(key)
         self._release(key, now)
 
@@ -324,9 +333,9 @@ class Engine:
 
     def _stir(self, waiting: Waiting) -> None:
         """The line a workload stands in looks different now."""
-        local_queue = self._catalog.local_queues.get(waiting.local_queue)
-        if local_queue is not None:
-            self._settled.discard(self._forest.root_name(local_queue.spec.cluster_queue))
+        queue = self._place(waiting.local_queue)
+        if queue is not None:
+            self._settled.discard(self._forest.root_name(queue))
 
     # --- holding quota ---
 
@@ -375,6 +384,7 @@ class Engine:
         if assumption is None:
             return
         self._evictions.pop(key, None)
+        self._budgets.see(assumption.waiting.workload, assumption.waiting.local_queue)
         self._release(key, now)
         self._backlog.give_back(assumption.waiting, Reason.FAILED_AFTER_NOMINATION, now)
         self._stir(assumption.waiting)
@@ -399,7 +409,7 @@ class Engine:
         changed: list[ObjectKey] = []
         skips: Counter[str] = Counter()
         restless: set[str] = set()
-        for decision in run(heads, self._preemption):
+        for decision in run(heads, self._rules(now)):
             queue = decision.head.queue.name
             if isinstance(decision, Reserve):
                 self._assume(decision, now)
@@ -409,7 +419,7 @@ class Engine:
             changed += self._refuse(decision, now)
             skips[queue] += decision.lost
             for eviction in decision.evictions:
-                self._evict(eviction)
+                self._evict(eviction, now)
                 evicted.append(eviction.key)
                 restless.add(queue)
         self._settle(heads, restless)
@@ -422,6 +432,14 @@ class Engine:
             productive=bool(reserved or evicted),
         )
 
+    def _rules(self, now: datetime) -> Preemption:
+        return replace(self._preemption, allowance=lambda queue: self._budgets.left(queue, now))
+
+    def _place(self, local_queue: ObjectKey) -> str | None:
+        """The ClusterQueue that a LocalQueue leads to."""
+        known = self._catalog.local_queues.get(local_queue)
+        return known.spec.cluster_queue if known else None
+
     def _prepare(self) -> None:
         if self._forest.stale:
             self._forest.build(self._holdings.by_queue())
@@ -429,6 +447,8 @@ class Engine:
             self._generations = {name: self._generation(name) + 1 for name in self._catalog.queues}
 
     def _wake_parked(self, now: datetime) -> None:
+        for name in self._budgets.freed(now):
+            self._wake(name, now)
         roots = self._backlog.take_due_flushes(now)
         if roots:
             self._settled -= roots
@@ -496,12 +516,13 @@ class Engine:
             )
         )
 
-    def _evict(self, eviction: Eviction) -> None:
+    def _evict(self, eviction: Eviction, now: datetime) -> None:
         """Take note of what is to be written. It goes on using its quota; only its place among those to go is new."""
         holding = self._holdings.remove(eviction.key)
         assert holding is not None, "only who holds quota is evicted"
         self._holdings.add(replace(holding, evicted=True))
         self._evictions[eviction.key] = eviction
+        self._budgets.assume(eviction.key, holding.local_queue, _whole_second(now))
         self._generations[holding.cluster_queue] = self._generation(holding.cluster_queue) + 1
 
     def _refuse(self, decision: Refuse, now: datetime) -> Iterator[ObjectKey]:
@@ -537,7 +558,8 @@ class Engine:
         """When a cycle is worth running: now if a head waits, else when the next flush or back-off is due."""
         if any(self._is_worth_a_look(name) for name in self._backlog.busy()):
             return now
-        return self._backlog.next_due()
+        dues = self._backlog.next_due(), self._budgets.next_end()
+        return min((due for due in dues if due is not None), default=None)
 
     # --- answers ---
 

@@ -32,6 +32,7 @@ from multikueue.api.workload import (
     workload_spec,
 )
 from multikueue.quota import transitions
+from multikueue.quota.budget import keep_time
 from multikueue.quota.candidates import Eviction
 from multikueue.quota.engine import Verdict
 from multikueue.quota.transitions import evict, put_condition, synchronise_admitted
@@ -234,6 +235,7 @@ class _Step:
             self.due.append(self.now)  # let the reservation be seen first, else it would be taken for yet to come
             return False
         self.status = transitions.preempt(self.status, eviction, generation=self.generation, now=self.now)
+        self.status = keep_time(self.status, self.facts.cluster_queue, generation=self.generation, now=self.now)
         self.tell("Normal", "EvictedDueToPreempted", eviction.message)
         self.tell("Normal", PREEMPTED, eviction.message)
         return True

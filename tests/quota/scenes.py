@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from multikueue.api.queues import ClusterQueue, Cohort
-from multikueue.quota.candidates import Claim
+from multikueue.quota.candidates import UNLIMITED, Claim
 from multikueue.quota.fair import FairSharing
 from multikueue.quota.preemption import Preemption, find_targets
 from multikueue.quota.snapshot import QueueSnapshot, snapshot
@@ -68,11 +68,12 @@ def units(prefix: str, queue: str, count: int, priority: int = 0) -> list[Held]:
 
 @dataclass
 class Scene:
-    """The tree, and those who hold quota in it."""
+    """The tree, and those who hold quota in it; some queues may be `allowed` to lose only so many of them."""
 
     tree: Iterable[ClusterQueueBuilder | CohortBuilder]
     holders: Iterable[Held] = ()
     fair: FairSharing | None = None
+    allowed: Mapping[str, int] = field(default_factory=dict)
     forest: Forest = field(default_factory=Forest)
     queues: dict[str, ClusterQueue] = field(default_factory=dict)
 
@@ -101,7 +102,8 @@ class Scene:
 
     @property
     def preemption(self) -> Preemption:
-        return Preemption(lambda name: self.holdings.get(name, ()), self.fair)
+        allowance = lambda name: self.allowed.get(name, UNLIMITED)  # noqa: E731
+        return Preemption(lambda name: self.holdings.get(name, ()), self.fair, allowance)
 
     def node(self, name: str) -> Node:
         found = self.forest.queue(name) or self.forest.cohort(name)
