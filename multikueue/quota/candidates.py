@@ -108,18 +108,20 @@ def of_queue(node: Node, policy: str, claim: Claim, holders: Holders) -> Iterato
             return  # as are all that follow
         if holding.protected and not holding.evicted:
             continue
-        if _gives_way(holding, policy, claim) and not claim.short.isdisjoint(holding.amounts):
+        gives = gives_way(holding, policy, priority=claim.priority, since=claim.since)
+        if gives and not claim.short.isdisjoint(holding.amounts):
             left -= not holding.evicted  # who goes anyhow comes first
             if left < 0:
                 return
             yield holding
 
 
-def _gives_way(holding: Holding, policy: str, claim: Claim) -> bool:
-    if policy == "Any" or holding.priority < claim.priority:
+def gives_way(holding: Holding, policy: str, *, priority: int, since: datetime) -> bool:
+    """Whether a policy other than Never gives it up to a head of that priority and place by time."""
+    if policy == "Any" or holding.priority < priority:
         return True
-    newer_equal = policy == "LowerOrNewerEqualPriority" and holding.priority == claim.priority
-    return newer_equal and holding.since > claim.since
+    newer_equal = policy == "LowerOrNewerEqualPriority" and holding.priority == priority
+    return newer_equal and holding.since > since
 
 
 def are_within(allowance: Allowance, *targets: Target) -> bool:

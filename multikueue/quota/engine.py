@@ -52,6 +52,7 @@ from multikueue.quota.protection import is_non_preemptible
 from multikueue.quota.shares import NOTHING, Share, share
 from multikueue.quota.snapshot import QueueSnapshot, snapshot
 from multikueue.quota.status import Problem
+from multikueue.quota.transitions import time_is_up
 from multikueue.quota.tree import Forest, Member, Node, fair_weight, quotas
 from multikueue.quota.usage import Holding, Holdings, Tally, admission_amounts
 
@@ -111,7 +112,7 @@ class Engine:
         self._holdings = Holdings()
         self._assumed: dict[ObjectKey, _Assumption] = {}
         self._evictions: dict[ObjectKey, Eviction] = {}
-        self._budgets = Budgets(self._place)
+        self._budgets = Budgets(self.place)
         self._verdicts: dict[ObjectKey, Verdict] = {}
         self._snapshots: dict[str, QueueSnapshot] = {}
         self._generations: dict[str, int] = {}
@@ -280,6 +281,7 @@ class Engine:
             reserved_at=_whole_second((reserved and reserved.last_transition_time) or now),
             evicted=workload.has(EVICTED) or workload.key in self._evictions,
             protected=self._is_protected(workload),
+            ends_by=time_is_up(workload.status, spec),
         )
         old = self._holdings.get(workload.key)
         if old == new:
@@ -333,7 +335,7 @@ class Engine:
 
     def _stir(self, waiting: Waiting) -> None:
         """The line a workload stands in looks different now."""
-        queue = self._place(waiting.local_queue)
+        queue = self.place(waiting.local_queue)
         if queue is not None:
             self._settled.discard(self._forest.root_name(queue))
 
@@ -409,7 +411,7 @@ class Engine:
         changed: list[ObjectKey] = []
         skips: Counter[str] = Counter()
         restless: set[str] = set()
-        for decision in run(heads, self._rules(now)):
+        for decision in run(heads, self.rules(now)):
             queue = decision.head.queue.name
             if isinstance(decision, Reserve):
                 self._assume(decision, now)
@@ -431,14 +433,6 @@ class Engine:
             skips=+skips,
             productive=bool(reserved or evicted),
         )
-
-    def _rules(self, now: datetime) -> Preemption:
-        return replace(self._preemption, allowance=lambda queue: self._budgets.left(queue, now))
-
-    def _place(self, local_queue: ObjectKey) -> str | None:
-        """The ClusterQueue that a LocalQueue leads to."""
-        known = self._catalog.local_queues.get(local_queue)
-        return known.spec.cluster_queue if known else None
 
     def _prepare(self) -> None:
         if self._forest.stale:
@@ -573,6 +567,11 @@ class Engine:
     def local_queue(self, key: ObjectKey) -> LocalQueue | None:
         return self._catalog.local_queues.get(key)
 
+    def place(self, local_queue: ObjectKey) -> str | None:
+        """The name of the ClusterQueue that a LocalQueue leads to."""
+        known = self._catalog.local_queues.get(local_queue)
+        return known.spec.cluster_queue if known else None
+
     def is_active(self, name: str) -> bool:
         """Whether the ClusterQueue exists and nothing keeps it from admitting."""
         return self._catalog.is_active(name)
@@ -642,6 +641,23 @@ class Engine:
     def local_tally(self, local_queue: ObjectKey) -> Tally:
         """The same for a LocalQueue."""
         return self._holdings.local_queue(local_queue)
+
+    def holdings_in(self, cluster_queue: str) -> Iterable[Holding]:
+        """Who has quota of a ClusterQueue, active or not; first the one that would go first."""
+        return self._holdings.in_queue(cluster_queue)
+
+    def rules(self, now: datetime) -> Preemption:
+        """Who may be preempted now."""
+        return replace(self._preemption, allowance=lambda queue: self._budgets.left(queue, now))
+
+    def waiting_workload(self, key: ObjectKey) -> Waiting | None:
+        """A workload that waits for quota, in a line or not. To be read only."""
+        return self._backlog.get(key)
+
+    def head(self, waiting: Waiting, cluster_queue: str) -> Head:
+        """A workload as a cycle would see it, were it first in that ClusterQueue, which must be known."""
+        self._prepare()
+        return self._head(waiting, cluster_queue)
 
     def waiting_in(self, cluster_queue: str) -> tuple[Waiting, ...]:
         """Who waits in a ClusterQueue, in queue order. To be read only."""

@@ -283,12 +283,8 @@ class _Step:
         return True
 
     def limit_execution_time(self) -> None:
-        limit = self.spec.maximum_execution_time_seconds
-        admitted = find_condition(self.status.conditions, ADMITTED)
-        if limit is None or admitted is None or admitted.last_transition_time is None:
-            return
-        past = self.status.accumulated_past_execution_time_seconds or 0
-        if self.waits_for(admitted.last_transition_time + timedelta(seconds=limit - past)):
+        end = transitions.time_is_up(self.status, self.spec)
+        if end is None or self.waits_for(end):
             return
         self.status = replace(self.status, accumulated_past_execution_time_seconds=None)
         message = "exceeding the maximum execution time"

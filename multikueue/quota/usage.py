@@ -21,7 +21,7 @@ class Holding:
     """One workload's reservation. It counts from the moment a cycle assumes it until quota is released.
 
     `since` is its place by time in its queue, `reserved_at` when it got the quota; once `evicted` it is about to go.
-    A `protected` one is not to be preempted.
+    A `protected` one is not to be preempted. `ends_by`: when its maximum execution time is over, if it has one and runs.
     """
 
     key: ObjectKey
@@ -35,6 +35,7 @@ class Holding:
     reserved_at: datetime = _EPOCH
     evicted: bool = False
     protected: bool = False
+    ends_by: datetime | None = None
 
 
 Rank = tuple[bool, int, float, str]
