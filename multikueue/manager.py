@@ -171,12 +171,7 @@ class Manager:
         dispatch = self.settings.dispatch
         retries = Backoff(first=dispatch.retry_first, cap=dispatch.retry_cap)
         queues = Queues(workloads=WorkQueue(retries=retries), jobs=WorkQueue(retries=retries))
-        quota = self.settings.quota
-        engine = Engine(
-            accounting=_accounting(quota),
-            fair_sharing=FairSharing(quota.preemption_strategies) if quota.fair_sharing else None,
-            non_preemptible=quota.non_preemptible,
-        )
+        engine = engine_of(self.settings.quota)
         namespace = self.settings.cluster.namespace
         store = Store(engine, Bystander(queues.clusters), self.clock.now, namespace=namespace)
         return World(
@@ -426,6 +421,15 @@ async def _leadership(
             clock=surroundings.clock,
             boot=surroundings.boot,
         )
+
+
+def engine_of(quota: Quota) -> Engine:
+    """A quota engine by these settings, which knows nothing yet."""
+    return Engine(
+        accounting=_accounting(quota),
+        fair_sharing=FairSharing(quota.preemption_strategies) if quota.fair_sharing else None,
+        non_preemptible=quota.non_preemptible,
+    )
 
 
 def _accounting(quota: Quota) -> Accounting:
