@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import islice
 
 import msgspec
 
@@ -38,6 +39,7 @@ from multikueue.api.workload import (
 )
 from multikueue.quota import status
 from multikueue.quota.amounts import AS_IT_IS, Accounting, Demand, demand
+from multikueue.quota.backfill import DEPTH, fills_back, passing, waits_for_quota
 from multikueue.quota.backlog import Backlog
 from multikueue.quota.budget import Budgets
 from multikueue.quota.candidates import Eviction
@@ -123,7 +125,8 @@ class Engine:
 
     def set_cluster_queue(self, queue: ClusterQueue, now: datetime) -> None:
         name = queue.metadata.name
-        if self._budgets.set_queue(queue):
+        old = self._catalog.queues.get(name, queue)
+        if self._budgets.set_queue(queue) or fills_back(old) != fills_back(queue):
             self._wake(name, now)
         if not self._catalog.set_queue(queue):
             return
@@ -411,6 +414,7 @@ class Engine:
         changed: list[ObjectKey] = []
         skips: Counter[str] = Counter()
         restless: set[str] = set()
+        held_up: list[Refuse] = []
         for decision in run(heads, self.rules(now)):
             queue = decision.head.queue.name
             if isinstance(decision, Reserve):
@@ -419,11 +423,15 @@ class Engine:
                 restless.add(queue)
                 continue
             changed += self._refuse(decision, now)
+            held_up.append(decision)
             skips[queue] += decision.lost
             for eviction in decision.evictions:
                 self._evict(eviction, now)
                 evicted.append(eviction.key)
                 restless.add(queue)
+        for key, queue in self._fill_back(held_up, now):
+            reserved.append(key)
+            restless.add(queue)
         self._settle(heads, restless)
         return Cycle(
             reserved=tuple(reserved),
@@ -433,6 +441,20 @@ class Engine:
             skips=+skips,
             productive=bool(reserved or evicted),
         )
+
+    def _fill_back(self, held_up: Iterable[Refuse], now: datetime) -> Iterator[tuple[ObjectKey, str]]:
+        """Let pass those who may, in the order of their line; answers who they are, and in which ClusterQueue."""
+        for decision in held_up:
+            name = decision.head.queue.name
+            if not fills_back(self._catalog.queues[name]) or not waits_for_quota(decision):
+                continue
+            line = self._backlog.lines[name]
+            behind = (each for each in line.in_order() if each.key != decision.head.waiting.key)
+            for waiting in tuple(islice((each for each in behind if line.parked(each.key) is None), DEPTH)):
+                granted = passing(self._head(waiting, name), decision.head)
+                if granted is not None:
+                    self._assume(granted, now)
+                    yield waiting.key, name
 
     def _prepare(self) -> None:
         if self._forest.stale:
