@@ -181,14 +181,7 @@ class Manager:
         dispatch = self.settings.dispatch
         retries = Backoff(first=dispatch.retry_first, cap=dispatch.retry_cap)
         queues = Queues(workloads=WorkQueue(retries=retries), jobs=WorkQueue(retries=retries))
-        quota = self.settings.quota
-        engine = Engine(
-            accounting=_accounting(quota),
-            fair_sharing=FairSharing(quota.preemption_strategies) if quota.fair_sharing else None,
-            admission_sharing=_fading(quota.admission_fair_sharing),
-            block_admission=quota.pods_ready.enabled and quota.pods_ready.block_admission,
-            keep_place=quota.pods_ready.requeuing_timestamp == "Creation",
-        )
+        engine = engine_of(self.settings.quota)
         namespace = self.settings.cluster.namespace
         store = Store(engine, Bystander(queues.clusters), self.clock.now, namespace=namespace)
         return World(
@@ -438,6 +431,18 @@ async def _leadership(
             clock=surroundings.clock,
             boot=surroundings.boot,
         )
+
+
+def engine_of(quota: Quota) -> Engine:
+    """A quota engine by these settings, which knows nothing yet."""
+    return Engine(
+        accounting=_accounting(quota),
+        fair_sharing=FairSharing(quota.preemption_strategies) if quota.fair_sharing else None,
+        admission_sharing=_fading(quota.admission_fair_sharing),
+        block_admission=quota.pods_ready.enabled and quota.pods_ready.block_admission,
+        keep_place=quota.pods_ready.requeuing_timestamp == "Creation",
+        non_preemptible=quota.non_preemptible,
+    )
 
 
 def _fading(sharing: AdmissionSharing) -> Fading | None:

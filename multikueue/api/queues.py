@@ -7,6 +7,12 @@ from typing import Literal
 
 from multikueue.api.meta import Condition, Object, Value
 
+MAX_PREEMPTED_ANNOTATION = "multikueue.dev/max-preempted-workloads"
+"""On a ClusterQueue, `3/1h`: within any hour at most three of its workloads are preempted."""
+
+BACKFILL_ANNOTATION = "multikueue.dev/backfill"
+"""On a ClusterQueue with StrictFIFO: which workloads may pass its head while that waits for quota."""
+
 StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
 
 

@@ -25,6 +25,9 @@ WORKLOAD_FINALIZER = "kueue.x-k8s.io/resource-in-use"
 ATTEMPT_ANNOTATION = "multikueue.dev/attempt"
 """On each remote object: the reservation it was made for. A copy of another attempt can never win."""
 
+NON_PREEMPTIBLE_ANNOTATION = "multikueue.dev/non-preemptible"
+"""On a job or Workload, "true": nobody has it evicted to get its quota, if the setting quota.non_preemptible allows that."""
+
 # Condition types.
 QUOTA_RESERVED = "QuotaReserved"
 ADMITTED = "Admitted"
@@ -38,6 +41,8 @@ NOMINATED = "multikueue.dev/Nominated"
 """Ours: which strategy nominated, why, and when the newest of the nominated clusters joined; gone with the nomination."""
 FAILED_ON = "multikueue.dev/FailedOn"
 """Ours: on which clusters earlier attempts ended, and when."""
+PREEMPTED_AT = "multikueue.dev/PreemptedAt"
+"""Ours: when it was preempted, as long as that counts against the preemption budget of its ClusterQueue."""
 MAX_CONDITIONS = 16
 """What status.conditions may hold."""
 

@@ -1,10 +1,10 @@
 """The command line: words to settings, errors to exit codes, answers to tables; one file per noun.
 
 `run` starts the manager; `simulate` looks for faults of it; `clusters` registers, shows, checks and removes workers, as
-`fleet` reads them; `workloads` tells what became of them, in the words of `story`. `connection` knows the options that
-choose a cluster, `output` how things are printed, `exit` how a command ends. Joining a worker is
-`controllers.registration`; nothing is decided here. A command imports what it needs when it runs: `--help` and `version`
-load no client and no settings.
+`fleet` reads them; `workloads` tells what became of them, in the words of `story`; `why` says what one waits for.
+`connection` knows the options that choose a cluster, `output` how things are printed, `exit` how a command ends. Joining a
+worker is `controllers.registration`; nothing is decided here. A command imports what it needs when it runs: `--help` and
+`version` load no client and no settings.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from multikueue.cli.exit import EPILOG, reported
 from multikueue.cli.output import Format, Output, print_document
 from multikueue.cli.run import run
 from multikueue.cli.simulate import simulate_faults
+from multikueue.cli.why import why
 
 __all__ = ["app", "main"]
 
@@ -37,6 +38,7 @@ app = typer.Typer(
 app.command()(run)
 app.command()(demo)
 app.command()(simulate_faults)
+app.command()(why)
 app.add_typer(clusters.app)
 app.add_typer(workloads.app)
 app.add_typer(strategies.app)

@@ -25,7 +25,7 @@ from multikueue.cli.output import (
 if TYPE_CHECKING:
     from multikueue.api.workload import Workload
 
-__all__ = ["app"]
+__all__ = ["InNamespace", "app", "pick"]
 
 app = typer.Typer(
     name="workloads",
@@ -103,7 +103,7 @@ def show_workload(
       multikueue workloads show job-my-job-6a1f2 -o yaml
     """
     items = run_async(lambda: _fetch(Target(kubeconfig, context), namespace))
-    item, workload = _pick(items, name, namespace)
+    item, workload = pick(items, name, namespace)
     if output in (Format.JSON, Format.YAML):
         print_document(item, output)
     elif output is Format.NAME:
@@ -122,7 +122,7 @@ async def _fetch(target: Target, namespace: str) -> list[tuple[dict[str, Any], W
     return [(item, decode(encode(item))) for item in items]
 
 
-def _pick(items: list[tuple[dict[str, Any], Workload]], name: str, namespace: str) -> tuple[dict[str, Any], Workload]:
+def pick(items: list[tuple[dict[str, Any], Workload]], name: str, namespace: str) -> tuple[dict[str, Any], Workload]:
     """The workload of that name, or the only one whose job has it."""
     exact = [pair for pair in items if pair[1].metadata.name == name]
     owned = [pair for pair in items if any(owner.name == name for owner in pair[1].metadata.owner_references)]

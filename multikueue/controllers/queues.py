@@ -8,6 +8,9 @@ from multikueue.api.kinds import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.conditions import write_status
 from multikueue.controllers.world import World
+from multikueue.quota.backfill import backfill_problem
+from multikueue.quota.budget import budget_problem
+from multikueue.quota.protection import INVALID_ANNOTATION
 from multikueue.runtime import DONE, Result
 
 
@@ -24,6 +27,8 @@ class Queues:
             return DONE
         status = store.engine.cluster_queue_status(name, self.world.now())
         await write_status(self.world.manager, CLUSTER_QUEUES, store.cluster_queues, queue, status)
+        for problem in filter(None, (budget_problem(queue), backfill_problem(queue))):
+            self.world.recorder.emit(CLUSTER_QUEUES, queue, type_="Warning", reason=INVALID_ANNOTATION, message=problem)
         for cohort in store.engine.cohorts_above(name):
             self.world.queues.cohorts.add(cohort)
         return DONE

@@ -6,7 +6,7 @@ quota to Kueue, `Nominations` only names the workers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -26,6 +26,7 @@ from multikueue.errors import Forbidden, Invalid, NotFound
 from multikueue.jobs.table import adapter_for
 from multikueue.quota import lifecycle
 from multikueue.quota.backoff import backoff
+from multikueue.quota.protection import INVALID_ANNOTATION, non_preemptible_problem
 from multikueue.quota.readiness import Patience
 from multikueue.runtime import DONE, Result
 
@@ -52,7 +53,7 @@ class Workloads:
         if not local.has("Finished"):
             status = lifecycle.synchronise_admitted(status, local.metadata.generation, self.world.now())
         await self._write(local, status, deactivate=step.deactivate)
-        _tell(self.world, local, (*step.events, *decision.events))
+        _tell(self.world, local, (*step.events, *self._misread(local), *decision.events))
         _send(self.world, key, decision)
         await self._release(local)
         await self._follow_class(local)
@@ -82,6 +83,12 @@ class Workloads:
             ready_pods=adapter_for(job).ready_pods(job) if job else None,
         )
         return lifecycle.step(local, facts)
+
+    def _misread(self, local: Workload) -> Iterator[lifecycle.Event]:
+        """What its annotations ask for and cannot have."""
+        problem = non_preemptible_problem(local) if self.world.settings.quota.non_preemptible else ""
+        if problem:
+            yield lifecycle.Event("Warning", INVALID_ANNOTATION, problem)
 
     def _backoff(self, local: Workload) -> timedelta:
         """How long an evicted workload waits before its next attempt: longer with each one (CX-19)."""

@@ -12,6 +12,7 @@ from multikueue.api.meta import Object, ObjectMeta, controller_of
 from multikueue.api.workload import (
     JOB_UID_LABEL,
     MAX_EXEC_TIME_LABEL,
+    NON_PREEMPTIBLE_ANNOTATION,
     PREBUILT_LABEL,
     PRIORITY_CLASS_LABEL,
     QUEUE_LABEL,
@@ -83,7 +84,7 @@ def workload_body(
 ) -> dict[str, Any]:
     """The complete Workload of a job with these pod sets."""
     meta = job.metadata
-    annotations = {k: v for k, v in meta.annotations.items() if k.startswith(_PROVISIONING_PREFIX)}
+    annotations = {k: v for k, v in meta.annotations.items() if _travels(k)}
     return {
         "apiVersion": WORKLOADS.api_version,
         "kind": WORKLOADS.kind,
@@ -97,6 +98,11 @@ def workload_body(
         },
         "spec": workload_spec_body(job, pod_sets=pod_sets, priority=priority),
     }
+
+
+def _travels(annotation: str) -> bool:
+    """Whether an annotation of a job is one of its Workload too."""
+    return annotation == NON_PREEMPTIBLE_ANNOTATION or annotation.startswith(_PROVISIONING_PREFIX)
 
 
 def workload_spec_body(job: Object, *, pod_sets: list[dict[str, Any]], priority: Priority) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +17,15 @@ from multikueue.quota.usage import Holding, Reordered
 
 Holders = Callable[[str], Sequence[Holding]]
 """The workloads of a ClusterQueue that may be evicted, first the one that would go first (`Holding.departure`)."""
+
+Allowance = Callable[[str], int]
+"""How many more workloads of a ClusterQueue may be preempted now."""
+
+UNLIMITED = sys.maxsize
+
+
+def unlimited(_queue: str) -> int:
+    return UNLIMITED
 
 
 class Cause(Enum):
@@ -36,13 +47,17 @@ _IN_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a head needs in its queue, and of what there is not enough: `short`, some of `needs`."""
+    """What a head needs in its queue, and of what there is not enough: `short`, some of `needs`.
+
+    Of each queue no more than its `allowance` are asked to go, beside those who go anyhow.
+    """
 
     priority: int
     since: datetime
     queue: QueueSnapshot
     short: frozenset[FlavorResource]
     needs: Amounts
+    allowance: Allowance = unlimited
 
     @property
     def node(self) -> Node:
@@ -89,18 +104,32 @@ def of_queue(node: Node, policy: str, claim: Claim, holders: Holders) -> Iterato
         return
     all_ = holders(node.name)
     by_priority = not isinstance(all_, Reordered)
+    left = claim.allowance(node.name)
     for holding in all_:
         if by_priority and policy != "Any" and not holding.evicted and holding.priority > claim.priority:
             return  # as are all that follow
-        if _gives_way(holding, policy, claim) and not claim.short.isdisjoint(holding.amounts):
+        if holding.protected and not holding.evicted:
+            continue
+        gives = gives_way(holding, policy, priority=claim.priority, since=claim.since)
+        if gives and not claim.short.isdisjoint(holding.amounts):
+            left -= not holding.evicted  # who goes anyhow comes first
+            if left < 0:
+                return
             yield holding
 
 
-def _gives_way(holding: Holding, policy: str, claim: Claim) -> bool:
-    if policy == "Any" or holding.priority < claim.priority:
+def gives_way(holding: Holding, policy: str, *, priority: int, since: datetime) -> bool:
+    """Whether a policy other than Never gives it up to a head of that priority and place by time."""
+    if policy == "Any" or holding.priority < priority:
         return True
-    newer_equal = policy == "LowerOrNewerEqualPriority" and holding.priority == claim.priority
-    return newer_equal and holding.since > claim.since
+    newer_equal = policy == "LowerOrNewerEqualPriority" and holding.priority == priority
+    return newer_equal and holding.since > since
+
+
+def are_within(allowance: Allowance, *targets: Target) -> bool:
+    """Whether no queue loses more of its workloads than it may."""
+    new = Counter(target.node.name for target in targets if not target.holding.evicted)
+    return all(count <= allowance(queue) for queue, count in new.items())
 
 
 def going_order(holding: Holding, *, own: bool) -> tuple[bool, bool, int, float, str, ObjectKey]:

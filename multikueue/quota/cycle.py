@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import Admission, PodSetRequest
 from multikueue.quota.amounts import Demand, resource_requests
-from multikueue.quota.candidates import Eviction, Target, eviction
+from multikueue.quota.candidates import Allowance, Eviction, Target, are_within, eviction, unlimited
 from multikueue.quota.flavors import Assignment, Mode, assign
 from multikueue.quota.ordering import EntryRank, Rank, entry_rank
 from multikueue.quota.partial import largest, reduced, reduction
@@ -100,7 +100,7 @@ def run(heads: Iterable[Head], preemption: Preemption = NO_PREEMPTION) -> list[D
             decisions.append(_refuse(head, head.problem, reason=head.reason))
         else:
             entries.append(_nominate(head, preemption))
-    round_ = _Round()
+    round_ = _Round(preemption.allowance)
     fair = preemption.fair is not None
     in_order: Iterator[_Entry] = tournament(entries) if fair else iter(sorted(entries, key=_entry_rank))
     decisions += [round_.process(entry) for entry in in_order]
@@ -140,6 +140,7 @@ class _Round:
     """What was given and taken so far in this cycle. Those who are to go still count as users for later heads: they
     are left out only when it is looked whether a head fits."""
 
+    allowance: Allowance = unlimited
     log: UndoLog = field(default_factory=UndoLog)
     leaving: dict[ObjectKey, Target] = field(default_factory=dict)
 
@@ -156,6 +157,8 @@ class _Round:
             return _refuse(head, assignment.message())
         if any(target.holding.key in self.leaving for target in entry.targets):
             return _lose(entry, "Workload has overlapping preemption targets with another workload")
+        if entry.targets and not are_within(self.allowance, *self.leaving.values(), *entry.targets):
+            return _lose(entry, "Workload's preemption targets exceed what their ClusterQueue may lose for now")
         if not self._fits(entry):
             return _lose(entry, "Workload no longer fits after processing another workload")
         self.leaving |= {target.holding.key: target for target in entry.targets}

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import islice
 
 import msgspec
 
@@ -38,7 +39,9 @@ from multikueue.api.workload import (
 )
 from multikueue.quota import status
 from multikueue.quota.amounts import AS_IT_IS, Accounting, Demand, demand
+from multikueue.quota.backfill import DEPTH, fills_back, passing, waits_for_quota
 from multikueue.quota.backlog import Backlog
+from multikueue.quota.budget import Budgets
 from multikueue.quota.candidates import Eviction
 from multikueue.quota.catalog import Catalog, is_leaving
 from multikueue.quota.cycle import Decision, Head, Refuse, Reserve, run
@@ -48,9 +51,11 @@ from multikueue.quota.history import USAGE_BASED, Fading, History
 from multikueue.quota.limits import Surroundings
 from multikueue.quota.ordering import EPOCH, queue_rank, queue_time
 from multikueue.quota.preemption import Preemption
+from multikueue.quota.protection import is_non_preemptible
 from multikueue.quota.shares import NOTHING, Share, share
 from multikueue.quota.snapshot import QueueSnapshot, snapshot
 from multikueue.quota.status import Problem
+from multikueue.quota.transitions import time_is_up
 from multikueue.quota.tree import Forest, Member, Node, fair_weight, quotas
 from multikueue.quota.usage import Holding, Holdings, Reordered, Tally, admission_amounts
 from multikueue.quota.waiting import Reason, Verdict, Waiting
@@ -84,7 +89,7 @@ class Engine:
     With `fair_sharing` heads are served, and workloads preempted, by dominant resource share. With `admission_sharing`
     the LocalQueues of ClusterQueues that ask for it take turns. With `block_admission` nobody gets quota while pods of
     those who have some are not ready. With `keep_place` a workload evicted because its pods were late queues by its
-    creation again.
+    creation again. With `non_preemptible` those that ask for it by annotation are not preempted.
     """
 
     def __init__(
@@ -95,8 +100,10 @@ class Engine:
         admission_sharing: Fading | None = None,
         block_admission: bool = False,
         keep_place: bool = False,
+        non_preemptible: bool = False,
     ) -> None:
         self._accounting = accounting
+        self._non_preemptible = non_preemptible
         self._preemption = Preemption(self._holders, fair_sharing)
         self._history = History(admission_sharing) if admission_sharing else None
         self._gate = Gate(closes=block_admission)
@@ -109,6 +116,7 @@ class Engine:
         self._holdings = Holdings()
         self._assumed: dict[ObjectKey, _Assumption] = {}
         self._evictions: dict[ObjectKey, Eviction] = {}
+        self._budgets = Budgets(self.place)
         self._snapshots: dict[str, QueueSnapshot] = {}
         self._generations: dict[str, int] = {}
         self._settled: set[str] = set()
@@ -118,6 +126,9 @@ class Engine:
 
     def set_cluster_queue(self, queue: ClusterQueue, now: datetime) -> None:
         name = queue.metadata.name
+        old = self._catalog.queues.get(name, queue)
+        if self._budgets.set_queue(queue) or fills_back(old) != fills_back(queue):
+            self._wake(name, now)
         if not self._catalog.set_queue(queue):
             return
         weight = fair_weight(queue.spec.fair_sharing)
@@ -133,6 +144,7 @@ class Engine:
         if not self._catalog.remove_queue(name):
             return
         self._drop_assumptions(now, cluster_queue=name)
+        self._budgets.remove_queue(name)
         self._forest.declare_queue(name, None)
         self._backlog.remove_queue(name)
         self._snapshots.pop(name, None)
@@ -166,6 +178,7 @@ class Engine:
     def _route(self, key: ObjectKey, queue: str | None, now: datetime) -> None:
         if self._backlog.set_route(key, queue, now):
             self._settled.clear()
+        self._budgets.routes_changed()
         if queue is None:
             self._drop_assumptions(now, local_queue=key)
 
@@ -237,11 +250,14 @@ class Engine:
             self._hold(workload, spec, workload.status.admission, now)
         else:
             self._await_quota(workload, spec, now)
+        if workload.key not in self._evictions:
+            self._budgets.see(workload, ObjectKey(workload.metadata.namespace, spec.queue_name))
 
     def remove_workload(self, key: ObjectKey, now: datetime) -> None:
         self._specs.pop(key, None)
         self._assumed.pop(key, None)
         self._evictions.pop(key, None)
+        self._budgets.forget(key)
         self._leave_line(key)
         self._release(key, now)
 
@@ -274,6 +290,8 @@ class Engine:
             since=queue_time(workload, keeping_place=self._keep_place),
             reserved_at=_whole_second((reserved and reserved.last_transition_time) or now),
             evicted=workload.has(EVICTED) or workload.key in self._evictions,
+            protected=self._is_protected(workload),
+            ends_by=time_is_up(workload.status, spec),
         )
         old = self._holdings.get(workload.key)
         if old == new:
@@ -285,8 +303,12 @@ class Engine:
         self._take(new)
         if new.admitted and not old.admitted:
             self._record(new, now)
-        if (old.amounts, old.priority, old.cluster_queue) != (new.amounts, new.priority, new.cluster_queue):
+        traits = old.amounts, old.priority, old.cluster_queue, old.protected
+        if traits != (new.amounts, new.priority, new.cluster_queue, new.protected):
             self._wake(old.cluster_queue, now)
+
+    def _is_protected(self, workload: Workload) -> bool:
+        return self._non_preemptible and is_non_preemptible(workload)
 
     def _await_quota(self, workload: Workload, spec: WorkloadSpec, now: datetime) -> None:
         assumption = self._assumed.get(workload.key)
@@ -325,9 +347,9 @@ class Engine:
 
     def _stir(self, waiting: Waiting) -> None:
         """The line a workload stands in looks different now."""
-        local_queue = self._catalog.local_queues.get(waiting.local_queue)
-        if local_queue is not None:
-            self._settled.discard(self._forest.root_name(local_queue.spec.cluster_queue))
+        queue = self.place(waiting.local_queue)
+        if queue is not None:
+            self._settled.discard(self._forest.root_name(queue))
 
     # --- holding quota ---
 
@@ -411,6 +433,7 @@ class Engine:
         if assumption is None:
             return
         self._evictions.pop(key, None)
+        self._budgets.see(assumption.waiting.workload, assumption.waiting.local_queue)
         self._release(key, now)
         self._backlog.give_back(assumption.waiting, Reason.FAILED_AFTER_NOMINATION, now)
         self._stir(assumption.waiting)
@@ -439,7 +462,8 @@ class Engine:
         changed: list[ObjectKey] = []
         skips: Counter[str] = Counter()
         restless: set[str] = set()
-        for decision in run(heads, self._preemption):
+        held_up: list[Refuse] = []
+        for decision in run(heads, self.rules(now)):
             queue = decision.head.queue.name
             if self._gate.held is not None or (isinstance(decision, Reserve) and not self._gate.is_open):
                 changed += self._hold_back(decision, now)
@@ -451,11 +475,15 @@ class Engine:
                 restless.add(queue)
                 continue
             changed += self._refuse(decision, now)
+            held_up.append(decision)
             skips[queue] += decision.lost
             for eviction in decision.evictions:
-                self._evict(eviction)
+                self._evict(eviction, now)
                 evicted.append(eviction.key)
                 restless.add(queue)
+        for key, queue in self._fill_back(held_up, now):
+            reserved.append(key)
+            restless.add(queue)
         self._settle(heads, restless)
         return Cycle(
             reserved=tuple(reserved),
@@ -466,6 +494,20 @@ class Engine:
             productive=bool(reserved or evicted),
         )
 
+    def _fill_back(self, held_up: Iterable[Refuse], now: datetime) -> Iterator[tuple[ObjectKey, str]]:
+        """Let pass those who may, in the order of their line; answers who they are, and in which ClusterQueue."""
+        for decision in held_up:
+            name = decision.head.queue.name
+            if not fills_back(self._catalog.queues[name]) or not waits_for_quota(decision):
+                continue
+            line = self._backlog.lines[name]
+            behind = (each for each in line.in_order() if each.key != decision.head.waiting.key)
+            for waiting in tuple(islice((each for each in behind if line.is_awake(each.key)), DEPTH)):
+                granted = passing(self._head(waiting, name), decision.head)
+                if granted is not None and self._gate.is_open:
+                    self._assume(granted, now)
+                    yield waiting.key, name
+
     def _prepare(self) -> None:
         if self._forest.stale:
             self._forest.build(self._holdings.by_queue())
@@ -473,6 +515,8 @@ class Engine:
             self._generations = {name: self._generation(name) + 1 for name in self._catalog.queues}
 
     def _wake_parked(self, now: datetime) -> None:
+        for name in self._budgets.freed(now):
+            self._wake(name, now)
         roots = self._backlog.take_due_flushes(now)
         if roots:
             self._settled -= roots
@@ -572,15 +616,17 @@ class Engine:
                 since=waiting.workload.metadata.creation_timestamp
                 or EPOCH,  # its eviction is over with the reservation
                 reserved_at=_whole_second(now),
+                protected=self._is_protected(waiting.workload),
             )
         )
 
-    def _evict(self, eviction: Eviction) -> None:
+    def _evict(self, eviction: Eviction, now: datetime) -> None:
         """Take note of what is to be written. It goes on using its quota; only its place among those to go is new."""
         holding = self._holdings.remove(eviction.key)
         assert holding is not None, "only who holds quota is evicted"
         self._holdings.add(replace(holding, evicted=True))
         self._evictions[eviction.key] = eviction
+        self._budgets.assume(eviction.key, holding.local_queue, _whole_second(now))
         self._generations[holding.cluster_queue] = self._generation(holding.cluster_queue) + 1
 
     def _refuse(self, decision: Refuse, now: datetime) -> list[ObjectKey]:
@@ -613,7 +659,8 @@ class Engine:
             return None if self._gate.blocks else now
         if any(self._is_worth_a_look(name) for name in self._backlog.busy()):
             return now
-        return self._backlog.next_due()
+        dues = self._backlog.next_due(), self._budgets.next_end()
+        return min((due for due in dues if due is not None), default=None)
 
     # --- answers ---
 
@@ -627,6 +674,11 @@ class Engine:
 
     def local_queue(self, key: ObjectKey) -> LocalQueue | None:
         return self._catalog.local_queues.get(key)
+
+    def place(self, local_queue: ObjectKey) -> str | None:
+        """The name of the ClusterQueue that a LocalQueue leads to."""
+        known = self._catalog.local_queues.get(local_queue)
+        return known.spec.cluster_queue if known else None
 
     def is_active(self, name: str) -> bool:
         """Whether the ClusterQueue exists and nothing keeps it from admitting."""
@@ -698,6 +750,23 @@ class Engine:
     def local_tally(self, local_queue: ObjectKey) -> Tally:
         """The same for a LocalQueue."""
         return self._holdings.local_queue(local_queue)
+
+    def holdings_in(self, cluster_queue: str) -> Iterable[Holding]:
+        """Who has quota of a ClusterQueue, active or not; first the one that would go first."""
+        return self._holdings.in_queue(cluster_queue)
+
+    def rules(self, now: datetime) -> Preemption:
+        """Who may be preempted now."""
+        return replace(self._preemption, allowance=lambda queue: self._budgets.left(queue, now))
+
+    def waiting_workload(self, key: ObjectKey) -> Waiting | None:
+        """A workload that waits for quota, in a line or not. To be read only."""
+        return self._backlog.get(key)
+
+    def head(self, waiting: Waiting, cluster_queue: str) -> Head:
+        """A workload as a cycle would see it, were it first in that ClusterQueue, which must be known."""
+        self._prepare()
+        return self._head(waiting, cluster_queue)
 
     def waiting_in(self, cluster_queue: str) -> tuple[Waiting, ...]:
         """Who waits in a ClusterQueue, in queue order. To be read only."""

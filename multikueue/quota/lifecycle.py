@@ -34,6 +34,7 @@ from multikueue.api.workload import (
     workload_spec,
 )
 from multikueue.quota import readiness, transitions
+from multikueue.quota.budget import keep_time
 from multikueue.quota.candidates import Eviction
 from multikueue.quota.readiness import REQUEUING_LIMIT_EXCEEDED, Patience
 from multikueue.quota.transitions import evict, put_condition, synchronise_admitted
@@ -258,6 +259,7 @@ class _Step:
             self.due.append(self.now)  # let the reservation be seen first, else it would be taken for yet to come
             return False
         self.status = transitions.preempt(self.status, eviction, generation=self.generation, now=self.now)
+        self.status = keep_time(self.status, self.facts.cluster_queue, generation=self.generation, now=self.now)
         self.tell("Normal", "EvictedDueToPreempted", eviction.message)
         self.tell("Normal", PREEMPTED, eviction.message)
         return True
@@ -319,12 +321,8 @@ class _Step:
         return True
 
     def limit_execution_time(self) -> None:
-        limit = self.spec.maximum_execution_time_seconds
-        admitted = find_condition(self.status.conditions, ADMITTED)
-        if limit is None or admitted is None or admitted.last_transition_time is None:
-            return
-        past = self.status.accumulated_past_execution_time_seconds or 0
-        if self.waits_for(admitted.last_transition_time + timedelta(seconds=limit - past)):
+        end = transitions.time_is_up(self.status, self.spec)
+        if end is None or self.waits_for(end):
             return
         self.status = replace(self.status, accumulated_past_execution_time_seconds=None)
         message = "exceeding the maximum execution time"

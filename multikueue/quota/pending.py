@@ -52,7 +52,7 @@ class PendingQueue:
         known = self._get(waiting.key)
         if known is None:
             return self._place(waiting, awake=waiting.may_queue(now))
-        is_awake = self._is_awake(waiting.key)
+        is_awake = self.is_awake(waiting.key)
         waiting.verdict = self.verdict(known)
         if known.same_for_queue(waiting) and not (is_awake and known.rank != waiting.rank):
             self._replace(known, waiting, awake=is_awake)
@@ -64,7 +64,7 @@ class PendingQueue:
         """A head returns from a cycle: to be looked at again, or parked."""
         if reason is Reason.PENDING_PREEMPTION and not self.strict:
             self._favoured = waiting.key
-        if self._is_awake(waiting.key):
+        if self.is_awake(waiting.key):
             return
         self._take(waiting.key)
         if not waiting.may_queue(now):
@@ -84,7 +84,7 @@ class PendingQueue:
         """
         crowd = self._crowd_of.get(waiting.key)
         follower = self.top()
-        if crowd is None or self._is_awake(waiting.key) or follower is None:
+        if crowd is None or self.is_awake(waiting.key) or follower is None:
             return []
         if self._crowd_of[follower.key] is not crowd:
             return []
@@ -110,7 +110,7 @@ class PendingQueue:
 
     def unpark(self, key: ObjectKey) -> None:
         """Look at one parked workload again: its back-off is over."""
-        if not self._is_awake(key) and (waiting := self._take(key)):
+        if not self.is_awake(key) and (waiting := self._take(key)):
             self._join(waiting, awake=True)
 
     def flush(self, now: datetime, selected: Callable[[str], bool]) -> None:
@@ -130,7 +130,7 @@ class PendingQueue:
 
     def top(self) -> Waiting | None:
         """The head, left in place."""
-        if self._favoured is not None and self._is_awake(self._favoured):
+        if self._favoured is not None and self.is_awake(self._favoured):
             return self._get(self._favoured)
         while self._heads:
             rank, key, _, crowd = self._heads[0]
@@ -171,7 +171,8 @@ class PendingQueue:
         crowd = self._crowd_of.get(key)
         return crowd.get(key) if crowd is not None else self._held.get(key)
 
-    def _is_awake(self, key: ObjectKey) -> bool:
+    def is_awake(self, key: ObjectKey) -> bool:
+        """Whether it is to be looked at."""
         crowd = self._crowd_of.get(key)
         return crowd is not None and key in crowd.awake.members
 

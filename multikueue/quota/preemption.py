@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from multikueue.quota.candidates import Claim, Holders, Target
+from multikueue.quota.candidates import Allowance, Claim, Holders, Target, are_within, unlimited
 from multikueue.quota.classical import classical_targets
 from multikueue.quota.fair import FairSharing, fair_targets
 from multikueue.quota.flavors import Grade, Mode
@@ -21,17 +21,29 @@ def _nobody(_queue: str) -> Sequence[Holding]:
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """Who may be evicted, and by which rules: with `fair` sharing, or by priority and who borrows."""
+    """Who may be evicted, and by which rules: with `fair` sharing, or by priority and who borrows; and how many of each
+    queue at most."""
 
     holders: Holders = _nobody
     fair: FairSharing | None = None
+    allowance: Allowance = unlimited
 
 
 NO_PREEMPTION = Preemption()
 
 
 def find_targets(claim: Claim, preemption: Preemption) -> tuple[Target, ...]:
-    """Those to be evicted so that the claim is met; none if it cannot be. Usage is as before afterwards."""
+    """Those to be evicted so that the claim is met; none if it cannot be. Usage is as before afterwards.
+
+    Where these are more than some queue may lose, it is tried once more with so many candidates of each: others may do.
+    """
+    targets = _search(claim, preemption)
+    if are_within(preemption.allowance, *targets):
+        return targets
+    return _search(replace(claim, allowance=preemption.allowance), preemption)
+
+
+def _search(claim: Claim, preemption: Preemption) -> tuple[Target, ...]:
     log = UndoLog()
     if preemption.fair is None:
         targets = classical_targets(claim, preemption.holders, log)

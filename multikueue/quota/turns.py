@@ -95,6 +95,10 @@ class Turns:
         for line in self._lines.values():
             yield from line.sleeping()
 
+    def is_awake(self, key: ObjectKey) -> bool:
+        line = self._line_with(key)
+        return line is not None and line.is_awake(key)
+
     def hush(self, waiting: Waiting, verdict: Verdict) -> list[ObjectKey]:
         """As in a queue, as long as it is nobody else's turn before."""
         local_queue = waiting.local_queue

@@ -25,6 +25,7 @@ class Holding:
     """One workload's reservation. It counts from the moment a cycle assumes it until quota is released.
 
     `since` is its place by time in its queue, `reserved_at` when it got the quota; once `evicted` it is about to go.
+    A `protected` one is not to be preempted. `ends_by`: when its maximum execution time is over, if it has one and runs.
     """
 
     key: ObjectKey
@@ -37,6 +38,8 @@ class Holding:
     since: datetime = _EPOCH
     reserved_at: datetime = _EPOCH
     evicted: bool = False
+    protected: bool = False
+    ends_by: datetime | None = None
     departure: Rank = field(init=False, compare=False, repr=False)
     """Who of one queue goes first: who goes anyhow, then the low priority, then the late, then by UID, then by name."""
 

@@ -342,6 +342,10 @@ class Quota(_Group):
     pods_ready: PodsReady = PodsReady()
     """What happens while pods are not ready."""
 
+    non_preemptible: bool = False
+    """Whether jobs with the annotation `multikueue.dev/non-preemptible: "true"` keep their quota against all others:
+    whoever may submit jobs may then hold quota for as long as they run."""
+
     requeue_first: Live[Span] = timedelta(minutes=1)
     """Wait of an evicted workload before its first new attempt; doubles with each further one."""
 

@@ -352,6 +352,8 @@ class Store:
         if old is None or new is None or _spec_changed(old, new):
             self._queue_touched(name)
         elif _said(old) != _said(new):
+            self.touched.admission()
+            self.touched.queue(name, None)
             for local in self.local_queues.by("cluster_queue", name):
                 self._touch_workloads_in(local.key)
 

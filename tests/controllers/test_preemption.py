@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from multikueue.api import kinds
@@ -10,8 +12,11 @@ from multikueue.controllers.admission import Admission
 from multikueue.controllers.figures import Figures
 from multikueue.controllers.jobs import Jobs
 from multikueue.controllers.queues import Queues
+from multikueue.controllers.workloads import Workloads
+from multikueue.quota.backlog import FLUSH_DELAY
 from multikueue.quota.engine import Engine
 from multikueue.quota.fair import FairSharing
+from multikueue.settings import InForce, Quota, Settings
 from tests.controllers.table import Table, job_body, table
 
 pytestmark = pytest.mark.anyio
@@ -75,6 +80,51 @@ async def test_while_its_worker_is_out_of_reach_it_keeps_the_quota() -> None:
     world.evict("w1", "weak")
     await world.settle()
     assert (world.condition("QuotaReserved", "strong") or {})["status"] == "True"
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_an_annotation_that_makes_no_sense_is_told_of_where_it_would_count(allowed: bool) -> None:
+    world = table(quota=1)
+    body = job_body("job")
+    body["metadata"]["annotations"] = {"multikueue.dev/non-preemptible": "yes"}
+    world.manager.put(kinds.JOBS, body)
+    await world.settle()
+    in_force = InForce(Settings(quota=Quota(non_preemptible=allowed)))
+    await Workloads(replace(world.world, settings=in_force)).reconcile(world.key())
+    said = [message for reason, message in world.said() if reason == "InvalidAnnotation"]
+    assert [message.partition("expected")[2] for message in said] == [' "true" or "false", got "yes"'] * allowed
+    assert (world.condition("QuotaReserved") or {})["status"] == "True"
+
+
+async def limit_preemptions(world: Table, text: str) -> None:
+    annotations = {"multikueue.dev/max-preempted-workloads": text}
+    world.manager.change(kinds.CLUSTER_QUEUES, QUEUE, {"metadata": {"annotations": annotations}})
+    await world.settle()
+    await world.statuses()
+
+
+async def test_a_budget_keeps_the_weak_until_it_is_lifted() -> None:
+    world = await pressed()
+    await limit_preemptions(world, "0/1h")
+    assert world.condition("Evicted", "weak") is None
+    await limit_preemptions(world, "1/1h")
+    world.time += FLUSH_DELAY
+    await world.settle()
+    world.evict("w1", "weak")
+    await world.settle()
+    evicted, kept = world.condition("Evicted", "weak"), world.condition("multikueue.dev/PreemptedAt", "weak")
+    assert evicted
+    assert kept
+    assert (kept["status"], kept["message"]) == ("True", evicted["lastTransitionTime"])
+
+
+async def test_a_budget_that_makes_no_sense_is_told_of_and_stops_nothing() -> None:
+    world = await pressed()
+    await limit_preemptions(world, "few")
+    assert [message.partition("expected")[2] for reason, message in world.said() if reason == "InvalidAnnotation"] == [
+        ' a number of workloads and a duration such as "3/1h" or "0/30m", got "few"'
+    ]
+    assert (world.condition("Evicted", "weak") or {})["status"] == "True"
 
 
 async def test_preemptions_are_counted_by_the_queue_that_gains() -> None:

@@ -71,6 +71,7 @@ def test_the_whole_workload_of_a_job() -> None:
         ours()
         .labels({"kueue.x-k8s.io/max-exec-time-seconds": "60", "team": "a"})
         .annotations({"provreq.kueue.x-k8s.io/x": "1", "kueue.x-k8s.io/job-min-parallelism": "2", "other": "no"})
+        .annotations({"multikueue.dev/non-preemptible": "true"})
         .parallelism(5)
         .completions(3)
         .template(template(labels=GENERATED | {"app": "x"}))
@@ -85,7 +86,7 @@ def test_the_whole_workload_of_a_job() -> None:
             "name": name,
             "namespace": "default",
             "labels": {"kueue.x-k8s.io/job-uid": UID},
-            "annotations": {"provreq.kueue.x-k8s.io/x": "1"},
+            "annotations": {"provreq.kueue.x-k8s.io/x": "1", "multikueue.dev/non-preemptible": "true"},
             "finalizers": ["kueue.x-k8s.io/resource-in-use"],
             "ownerReferences": [
                 {

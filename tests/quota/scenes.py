@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from multikueue.api.queues import ClusterQueue, Cohort
-from multikueue.quota.candidates import Claim
+from multikueue.quota.candidates import UNLIMITED, Claim
 from multikueue.quota.fair import FairSharing
 from multikueue.quota.preemption import Preemption, find_targets
 from multikueue.quota.snapshot import QueueSnapshot, snapshot
@@ -38,6 +38,7 @@ class Held:
     late: int = 0
     young: int = 0
     evicted: bool = False
+    protected: bool = False
 
     def build(self) -> Holding:
         return Holding(
@@ -50,6 +51,7 @@ class Held:
             since=NOW + timedelta(seconds=self.young),
             reserved_at=NOW + timedelta(seconds=self.late),
             evicted=self.evicted,
+            protected=self.protected,
         )
 
 
@@ -66,11 +68,12 @@ def units(prefix: str, queue: str, count: int, priority: int = 0) -> list[Held]:
 
 @dataclass
 class Scene:
-    """The tree, and those who hold quota in it."""
+    """The tree, and those who hold quota in it; some queues may be `allowed` to lose only so many of them."""
 
     tree: Iterable[ClusterQueueBuilder | CohortBuilder]
     holders: Iterable[Held] = ()
     fair: FairSharing | None = None
+    allowed: Mapping[str, int] = field(default_factory=dict)
     forest: Forest = field(default_factory=Forest)
     queues: dict[str, ClusterQueue] = field(default_factory=dict)
 
@@ -100,7 +103,8 @@ class Scene:
 
     @property
     def preemption(self) -> Preemption:
-        return Preemption(lambda name: self.holdings.get(name, ()), self.fair)
+        allowance = lambda name: self.allowed.get(name, UNLIMITED)  # noqa: E731
+        return Preemption(lambda name: self.holdings.get(name, ()), self.fair, allowance)
 
     def node(self, name: str) -> Node:
         found = self.forest.queue(name) or self.forest.cohort(name)

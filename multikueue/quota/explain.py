@@ -1,0 +1,379 @@
+"""Why a workload waits, in full: what is lacking, who has it, which rule keeps it from being taken, what has to end.
+
+Computed when somebody asks, from the engine as it stands; a cycle never comes here. Kueue's own message stays as it is and
+comes first. Amounts are quantities as in Kueue's objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+
+from multikueue.api import quantity
+from multikueue.api.meta import ObjectKey, Value
+from multikueue.api.workload import QUOTA_RESERVED
+from multikueue.quota.candidates import gives_way
+from multikueue.quota.cycle import Head
+from multikueue.quota.engine import Engine
+from multikueue.quota.flavors import Assignment, Grade, Mode, PodSetFlavors, assign
+from multikueue.quota.matching import unsuitable
+from multikueue.quota.preemption import Preemption, Searches
+from multikueue.quota.tree import FlavorResource, Node, UndoLog, subtree_that_fits
+from multikueue.quota.usage import Holding
+from multikueue.quota.waiting import Waiting
+
+TOP = 5
+"""So many holders are named of each flavor and resource."""
+
+CAREFULLY = 200
+"""Among so many that have to end at most it is looked who need not after all."""
+
+
+class Holder(Value):
+    """A ClusterQueue that has some of what is lacking; `borrowed` is what it has beyond its own quota."""
+
+    cluster_queue: str
+    path: str
+    workloads: int
+    amount: str
+    borrowed: str
+
+
+class Barrier(Value):
+    """A rule by which so many workloads of a ClusterQueue need not give way, and what they have of what is lacking."""
+
+    cluster_queue: str
+    rule: str
+    workloads: int
+    amount: str
+
+
+class Lack(Value):
+    """Why a pod set gets one resource not of one flavor. A `problem` is beyond quota: the flavor does not suit the pods,
+    or could never hold them; there is no more to say then."""
+
+    pod_set: str
+    flavor: str
+    resource: str
+    needed: str
+    available: str = ""
+    missing: str = ""
+    problem: str = ""
+    holders: tuple[Holder, ...] = ()
+    barriers: tuple[Barrier, ...] = ()
+
+
+class Ending(Value):
+    """A workload that has to end, or is about to (`leaving`); `at_latest` by its maximum execution time, if it has one."""
+
+    workload: str
+    cluster_queue: str
+    at_latest: datetime | None = None
+    leaving: bool = False
+
+
+class Explanation(Value):
+    """All there is to say about a workload without quota.
+
+    `message` is Kueue's, as in its condition. A `problem` keeps it from being looked at at all. It is number `place` in
+    its line; `behind` is the first there, if that has to go first. With all of `endings` gone it fits; none: it fits, or
+    no end of others helps.
+    """
+
+    workload: str
+    cluster_queue: str = ""
+    message: str = ""
+    problem: str = ""
+    place: int = 0
+    behind: str = ""
+    lacks: tuple[Lack, ...] = ()
+    endings: tuple[Ending, ...] = ()
+
+
+def explain(engine: Engine, key: ObjectKey, now: datetime) -> Explanation | None:
+    """Why a workload has no quota; None if it does not wait for any. The engine is as before afterwards."""
+    waiting = engine.waiting_workload(key)
+    if waiting is None:
+        return None
+    queue_name = engine.place(waiting.local_queue) or ""
+    known = partial(Explanation, workload=str(key), cluster_queue=queue_name, message=_message(engine, waiting))
+    line = engine.pending_in(queue_name)
+    if key not in line:
+        return known(problem=_no_way(engine, waiting.local_queue))
+    head, place = engine.head(waiting, queue_name), line.index(key) + 1
+    strict = head.queue.spec.queueing_strategy == "StrictFIFO"
+    inquiry = None if head.problem else _Inquiry(engine, head, now)
+    return known(
+        problem=_problem(engine, head, now),
+        place=place,
+        behind=str(line[0]) if strict and place > 1 else "",
+        lacks=tuple(inquiry.lacks()) if inquiry else (),
+        endings=tuple(inquiry.endings()) if inquiry else (),
+    )
+
+
+def _message(engine: Engine, waiting: Waiting) -> str:
+    """What its condition says, or will."""
+    verdict, told = engine.verdict(waiting.key), waiting.workload.condition(QUOTA_RESERVED)
+    return verdict.message if verdict else told.message if told else ""
+
+
+def _no_way(engine: Engine, local_queue: ObjectKey) -> str:
+    """Why a workload stands in no line."""
+    known = engine.local_queue(local_queue)
+    if known is None:
+        return f"LocalQueue {local_queue.name} doesn't exist"
+    if engine.cluster_queue(known.spec.cluster_queue) is None:
+        return f"ClusterQueue {known.spec.cluster_queue} doesn't exist"
+    return f"LocalQueue {local_queue.name} is inactive"
+
+
+def _problem(engine: Engine, head: Head, now: datetime) -> str:
+    """What keeps a cycle from looking at it, or from going on."""
+    problems = engine.cluster_queue_problems(head.queue.name)
+    if problems:
+        return f"ClusterQueue {head.queue.name} {'; '.join(problem.message for problem in problems)}"
+    if head.problem or head.waiting.may_queue(now):
+        return head.problem
+    until = head.waiting.requeue_at
+    return f"held back until {until.isoformat()}" if until and until > now else "held back after its eviction"
+
+
+def _no_help(_fr: FlavorResource, _amount: int) -> Grade:
+    return Grade(Mode.NO_CANDIDATES)
+
+
+@dataclass(slots=True)
+class _Group:
+    """Some workloads of one queue, counted together."""
+
+    workloads: int = 0
+    amount: int = 0
+
+    def count(self, amount: int) -> None:
+        self.workloads += 1
+        self.amount += amount
+
+
+@dataclass(slots=True)
+class _Inquiry:
+    engine: Engine
+    head: Head
+    now: datetime
+    rules: Preemption = field(init=False)
+    assignment: Assignment = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rules = self.engine.rules(self.now)
+        searches = Searches(self.head.waiting, self.head.queue, self.rules)
+        self.assignment = assign(self.head.waiting.demand, self.head.queue, oracle=searches.oracle)
+
+    @property
+    def node(self) -> Node:
+        return self.head.queue.node
+
+    def lacks(self) -> Iterator[Lack]:
+        """By pod set, flavor and resource, as far as the search for flavors went."""
+        earlier: dict[FlavorResource, int] = {}
+        for each in self.assignment.pod_sets:
+            if each.reasons:
+                yield from self._lacks_of(each, earlier)
+            for resource, choice in each.choices.items():
+                fr = choice.flavor, resource
+                earlier[fr] = earlier.get(fr, 0) + each.requests[resource]
+
+    def _lacks_of(self, each: PodSetFlavors, earlier: dict[FlavorResource, int]) -> Iterator[Lack]:
+        for resource, amount in sorted(each.requests.items()):
+            lack = partial(Lack, pod_set=each.pod_set.name, resource=resource, needed=quantity.render(resource, amount))
+            group = self.head.queue.group_of.get(resource)
+            if group is None:
+                if amount:
+                    yield lack(flavor="", problem="no flavor of the ClusterQueue has it")
+                continue
+            for name in group.flavors:
+                flavor = self.head.queue.flavors.get(name)
+                why = "not found" if flavor is None else unsuitable(each.pod_set.nodes, flavor, group.label_keys)
+                if why:
+                    yield lack(flavor=name, problem=why)
+                    continue
+                total = amount + earlier.get((name, resource), 0)
+                yield from self._shortage(lack, (name, resource), total)
+
+    def _shortage(self, lack: Callable[..., Lack], fr: FlavorResource, total: int) -> Iterator[Lack]:
+        """What there is to say of a flavor and resource if that much of it is needed in all."""
+        flavor, resource = fr
+        cell = self.node.cell(fr)
+        show = partial(quantity.render, resource)
+        available = max(0, cell.available())
+        if total > cell.potential():
+            problem = f"{show(total)} are more than it could ever use of it: {show(cell.potential())}"
+            yield lack(flavor=flavor, available=show(available), missing=show(total - available), problem=problem)
+        elif total > available:
+            yield lack(
+                flavor=flavor,
+                available=show(available),
+                missing=show(total - available),
+                holders=tuple(self._holders(fr)),
+                barriers=tuple(self._barriers(fr, total)),
+            )
+
+    # --- who has it ---
+
+    def _queues(self) -> Iterator[Node]:
+        *_, root = self.node, *self.node.ancestors()
+        return _leaves(root)
+
+    def _holders(self, fr: FlavorResource) -> Iterator[Holder]:
+        """Those who have most of it, first."""
+        found = [(node.cell(fr).usage, node) for node in self._queues() if node.cell(fr).usage > 0]
+        show = partial(quantity.render, fr[1])
+        for usage, node in sorted(found, key=lambda pair: (-pair[0], pair[1].name))[:TOP]:
+            yield Holder(
+                cluster_queue=node.name,
+                path=node.path,
+                workloads=sum(fr in holding.amounts for holding in self.engine.holdings_in(node.name)),
+                amount=show(usage),
+                borrowed=show(max(0, usage - node.cell(fr).quota.nominal)),
+            )
+
+    # --- why nobody gives way ---
+
+    def _barriers(self, fr: FlavorResource, total: int) -> Iterator[Barrier]:
+        groups: dict[tuple[str, str], _Group] = {}
+        for node in self._queues():
+            for holding in self.engine.holdings_in(node.name):
+                amount = holding.amounts.get(fr, 0)
+                rule = self._rule_against(holding, node, fr, total) if amount else ""
+                if rule:
+                    groups.setdefault((node.name, rule), _Group()).count(amount)
+        for (queue, rule), group in sorted(groups.items(), key=lambda item: (-item[1].amount, item[0])):
+            amount_text = quantity.render(fr[1], group.amount)
+            yield Barrier(cluster_queue=queue, rule=rule, workloads=group.workloads, amount=amount_text)
+
+    def _rule_against(self, holding: Holding, node: Node, fr: FlavorResource, total: int) -> str:
+        """The rule by which a workload need not give way; empty if it would have to, or leaves anyhow."""
+        if holding.evicted:
+            return ""
+        rules, own = self.head.queue.spec.preemption, node is self.node
+        name = "withinClusterQueue" if own else "reclaimWithinCohort"
+        policy = rules.within_cluster_queue if own else rules.reclaim_within_cohort
+        if not self.engine.is_active(node.name):
+            return "its ClusterQueue is inactive"
+        if policy == "Never":
+            return f"{name}: Never"
+        if not own and node.is_within_nominal((fr,)):
+            return "its ClusterQueue borrows nothing of it"
+        if not gives_way(holding, policy, priority=self._priority, since=self.head.waiting.rank[1]):
+            return f"{name}: {policy}"
+        if holding.protected:
+            return "non-preemptible"
+        if not self.rules.allowance(node.name):
+            return "the preemption budget of its ClusterQueue is used up"
+        if self.rules.fair is None:
+            return self._rule_of_borrowing(holding, fr, total, own=own)
+        return "" if own or self.assignment.mode is not Mode.NO_CANDIDATES else "fair sharing: its share is not larger"
+
+    def _rule_of_borrowing(self, holding: Holding, fr: FlavorResource, total: int, *, own: bool) -> str:
+        """What stands against a preemptor that needs more than its queue, or a cohort of it, has by itself."""
+        cell = self.node.cell(fr)
+        if total <= cell.quota.nominal or subtree_that_fits(cell, total)[1]:
+            return ""
+        rule = self.head.queue.spec.preemption.borrow_within_cohort
+        if rule.policy == "Never" or (not own and holding.priority >= self._priority):
+            return f"borrowWithinCohort: {rule.policy}"
+        threshold = rule.max_priority_threshold
+        above = not own and threshold is not None and holding.priority > threshold
+        return f"borrowWithinCohort: maxPriorityThreshold {threshold}" if above else ""
+
+    @property
+    def _priority(self) -> int:
+        return -self.head.waiting.rank[0]
+
+    # --- what would have to end ---
+
+    def endings(self) -> Iterator[Ending]:
+        """Who has to end so that it fits: who leaves anyhow first, then those known to end soonest, then the large."""
+        if self._fits():
+            return
+        log = UndoLog()
+        users = self._users()
+        count = self._fewest(users, log)
+        needed = _needed(users[:count], self._fits, log) if count else []
+        log.roll_back()
+        for holding, _ in needed:
+            yield Ending(
+                workload=str(holding.key),
+                cluster_queue=holding.cluster_queue,
+                at_latest=holding.ends_by,
+                leaving=holding.evicted,
+            )
+
+    def _fits(self) -> bool:
+        return assign(self.head.waiting.demand, self.head.queue, oracle=_no_help).mode is Mode.FIT
+
+    def _users(self) -> list[tuple[Holding, Node]]:
+        wanted = self._wanted()
+        found = [
+            (holding, node)
+            for node in self._queues()
+            for holding in self.engine.holdings_in(node.name)
+            if not wanted.isdisjoint(holding.amounts)
+        ]
+        return sorted(found, key=lambda user: _ending_order(user[0], wanted))
+
+    def _wanted(self) -> frozenset[FlavorResource]:
+        """All it could use, of all flavors."""
+        queue = self.head.queue
+        resources = {name for pod_set in self.head.waiting.demand.pod_sets for name in pod_set.with_pods()}
+        groups = ((name, queue.group_of[name]) for name in resources if name in queue.group_of)
+        return frozenset((flavor, name) for name, group in groups for flavor in group.flavors)
+
+    def _fewest(self, users: list[tuple[Holding, Node]], log: UndoLog) -> int:
+        """With how many of them gone, from the first on, it fits; 0: not even with all."""
+
+        def fits_without(count: int) -> bool:
+            mark = log.mark()
+            for holding, node in users[:count]:
+                node.remove(holding.amounts, log)
+            fits = self._fits()
+            log.roll_back(mark)
+            return fits
+
+        if not fits_without(len(users)):
+            return 0
+        low, high = 1, len(users)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if fits_without(middle) else (middle + 1, high)
+        return low
+
+
+def _needed(users: list[tuple[Holding, Node]], fits: Callable[[], bool], log: UndoLog) -> list[tuple[Holding, Node]]:
+    """Those of them without whom it fits only if they are gone; the last is one of them."""
+    for holding, node in users:
+        node.remove(holding.amounts, log)
+    if len(users) > CAREFULLY:
+        return users
+    kept = []
+    for holding, node in reversed(users):
+        mark = log.mark()
+        node.add(holding.amounts, log)
+        if holding.evicted or not fits():
+            log.roll_back(mark)
+            kept.append((holding, node))
+    return kept[::-1]
+
+
+def _ending_order(holding: Holding, wanted: Iterable[FlavorResource]) -> tuple[bool, bool, float, int, str]:
+    soon = holding.ends_by.timestamp() if holding.ends_by else 0.0
+    size = sum(holding.amounts.get(fr, 0) for fr in wanted)
+    return not holding.evicted, holding.ends_by is None, soon, -size, str(holding.key)
+
+
+def _leaves(node: Node) -> Iterator[Node]:
+    if node.is_queue:
+        yield node
+    for child in node.children:
+        yield from _leaves(child)

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+
+from multikueue.api import kinds
+from multikueue.testing import cluster_queue, flavor, local_queue, namespace, workload
+from tests.cli.conftest import Run, World
+
+
+@pytest.fixture
+def full(world: World) -> World:
+    """A queue whose quota one workload has; another waits for it."""
+    manager = world.manager
+    manager.add(kinds.NAMESPACES, namespace("a").build())
+    manager.add(kinds.RESOURCE_FLAVORS, flavor("default").build())
+    manager.add(kinds.CLUSTER_QUEUES, cluster_queue("cq").quota("default", cpu=4).build())
+    manager.add(kinds.LOCAL_QUEUES, local_queue("main", "cq", namespace="a").build())
+    running = workload("running", namespace="a").queue("main").request(cpu=3)
+    hour = timedelta(hours=1)
+    manager.add(kinds.WORKLOADS, running.max_execution_time(hour).reserved("cq").admitted().build())
+    waiting = workload("waiting", namespace="a").queue("main").request(cpu=2).owner_job("train")
+    manager.add(kinds.WORKLOADS, waiting.unreserved(message="Kueue's words").build())
+    return world
+
+
+def test_people_read_what_is_lacking_who_has_it_why_and_what_has_to_end(full: World, cli: Run) -> None:
+    result = cli("why", "-n", "a", "train")
+
+    assert result.code == 0
+    assert [" ".join(line.split()) for line in result.lines if line] == [
+        "Workload a/waiting",
+        "ClusterQueue: cq",
+        "Place: number 1",
+        "Message: Kueue's words",
+        "Problem: -",
+        "What is lacking",
+        "POD SET FLAVOR RESOURCE NEEDED AVAILABLE MISSING PROBLEM",
+        "main default cpu 2 1 1 -",
+        "Who has it",
+        "FLAVOR RESOURCE CLUSTERQUEUE WORKLOADS AMOUNT BORROWED",
+        "default cpu cq 1 3 0",
+        "Why they keep it",
+        "FLAVOR RESOURCE CLUSTERQUEUE WORKLOADS AMOUNT RULE",
+        "default cpu cq 1 3 withinClusterQueue: Never",
+        "What would have to end",
+        "WORKLOAD CLUSTERQUEUE AT LATEST LEAVING",
+        "a/running cq 2026-01-01T13:00:00Z no",
+    ]
+    assert full.manager.writes == []
+
+
+def test_wide_shows_the_way_to_the_holders(full: World, cli: Run) -> None:
+    assert [line.split()[-1] for line in cli("why", "-n", "a", "waiting", "-o", "wide").lines if "/cq" in line] == [
+        "/cq"
+    ]
+
+
+def test_programs_read_the_same(full: World, cli: Run) -> None:
+    found = json.loads(cli("why", "-n", "a", "waiting", "-o", "json").out)
+    assert found == yaml.safe_load(cli("why", "-n", "a", "waiting", "-o", "yaml").out)
+    assert list(found) == ["workload", "state", "clusterQueue", "message", "place", "lacks", "endings"]
+    (lack,) = found["lacks"]
+    assert lack == {
+        "podSet": "main",
+        "flavor": "default",
+        "resource": "cpu",
+        "needed": "2",
+        "available": "1",
+        "missing": "1",
+        "holders": [{"clusterQueue": "cq", "path": "/cq", "workloads": 1, "amount": "3", "borrowed": "0"}],
+        "barriers": [{"clusterQueue": "cq", "rule": "withinClusterQueue: Never", "workloads": 1, "amount": "3"}],
+    }
+    assert cli("why", "-n", "a", "waiting", "-o", "name").lines == ["workload.kueue.x-k8s.io/waiting"]
+
+
+def test_one_that_waits_for_nothing(full: World, cli: Run) -> None:
+    result = cli("why", "-n", "a", "running")
+    assert (result.code, result.out) == (0, "")
+    assert result.err.startswith("Workload a/running does not wait for quota: ")
+    assert json.loads(cli("why", "-n", "a", "running", "-o", "json").out)["state"] == "Admitted"
+
+
+def test_one_that_is_not_there(full: World, cli: Run) -> None:
+    result = cli("why", "-n", "a", "nobody")
+    assert result.code == 1
+    assert "there is no workload 'nobody' in namespace a" in result.err
+
+
+def test_the_manager_s_settings_count(full: World, cli: Run, tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text(yaml.safe_dump({"quota": {"exclude_resource_prefixes": ["cpu"]}}))
+    assert "lacks" not in json.loads(cli("why", "-n", "a", "waiting", "-o", "json", "-f", str(file)).out)
+
+
+def test_the_line_says_who_has_to_go_first(full: World, cli: Run) -> None:
+    strict = cluster_queue("cq").quota("default", cpu=4).strict_fifo()
+    full.manager.add(kinds.CLUSTER_QUEUES, strict.build())
+    late = workload("zz-late", namespace="a").queue("main").request(cpu=1)
+    full.manager.add(kinds.WORKLOADS, late.build())
+    assert (
+        "  Place:         number 2, behind a/waiting, which has to go first" in cli("why", "-n", "a", "zz-late").lines
+    )
