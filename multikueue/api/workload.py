@@ -43,6 +43,8 @@ FAILED_ON = "multikueue.dev/FailedOn"
 """Ours: on which clusters earlier attempts ended, and when."""
 PREEMPTED_AT = "multikueue.dev/PreemptedAt"
 """Ours: when it was preempted, as long as that counts against the preemption budget of its ClusterQueue."""
+BACKFILLED = "multikueue.dev/Backfilled"
+"""Ours: until when it may have quota that the head of its queue waits for."""
 MAX_CONDITIONS = 16
 """What status.conditions may hold."""
 

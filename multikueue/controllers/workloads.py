@@ -70,6 +70,7 @@ class Workloads:
         facts = lifecycle.Facts(
             now=now,
             reservation=reservation,
+            until=store.engine.until(local.key),
             preemption=store.engine.eviction(local.key),
             verdict=store.engine.verdict(local.key),
             required_checks=store.engine.required_checks(admission.cluster_queue if admission else name, flavors),

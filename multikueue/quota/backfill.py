@@ -1,49 +1,72 @@
-"""Who may pass the head of a StrictFIFO queue while that waits for quota: only work that surely does not delay it.
+"""Who may pass the head of a StrictFIFO queue while that waits for quota: only work that does not delay it.
 
 An annotation of the ClusterQueue turns it on, beyond Kueue's rules. Each (flavor, resource) is a tree of its own, so whether
-the head fits depends on those it may use and on nothing else. Whoever passes therefore
+the head fits depends on those it may use and on nothing else. Whoever passes fits at once, within its queue's own quota: it
+neither borrows nor has anybody evicted, so that no other queue, and no share, is worse off than by any other use of that
+quota. And it
 
-- fits at once, within its queue's own quota: it neither borrows nor has anybody evicted, so that no other queue, and no
-  share, is worse off than by any other use of that quota;
 - uses nothing that the head may use, or only so much that the head's whole need remains, out of quota that nobody else can
-  take meanwhile.
+  take meanwhile: then it surely does not delay the head;
+- or, where that is allowed, is over before the head starts if those with quota end as late as they may. By when it has to be
+  gone is kept in its status, and it is told to stop then, whatever it took to start it.
+
+The promise is to the head of the moment; nobody foresees who comes later with a higher priority and goes before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
+from msgspec.structs import replace
+
+from multikueue.api.meta import find_condition, render_time, without_condition
 from multikueue.api.queues import BACKFILL_ANNOTATION, ClusterQueue
+from multikueue.api.workload import BACKFILLED, WorkloadStatus
 from multikueue.quota.amounts import Demand
 from multikueue.quota.cycle import Head, Refuse, Reserve, run
+from multikueue.quota.flavors import Grade, Mode, assign
+from multikueue.quota.partial import reduced, reduction
 from multikueue.quota.snapshot import QueueSnapshot
-from multikueue.quota.tree import Amounts, FlavorResource, Node
-from multikueue.quota.waiting import Reason
+from multikueue.quota.transitions import put_condition
+from multikueue.quota.tree import Amounts, FlavorResource, Node, UndoLog
+from multikueue.quota.usage import Holding
+from multikueue.quota.waiting import Reason, Waiting
 
 SPARE_QUOTA = "SpareQuota"
+KNOWN_ENDS = "KnownEnds"
 
 DEPTH = 100
 """So many of those behind a head are looked at per cycle."""
 
+LEEWAY = timedelta(seconds=30)
+"""What it may take to start somewhere, and again to stop there, so that the quota is free when the head wants it."""
+
 _WAITS_FOR_QUOTA = (Reason.GENERIC, Reason.PENDING_PREEMPTION)
 
 
-def fills_back(queue: ClusterQueue) -> bool:
-    """Whether others may pass the head of the queue."""
-    return (
-        queue.spec.queueing_strategy == "StrictFIFO"
-        and queue.metadata.annotations.get(BACKFILL_ANNOTATION) == SPARE_QUOTA
-    )
+@dataclass(frozen=True, slots=True)
+class Passing:
+    """A workload gets quota ahead of the head; with `until` it has to be gone by then."""
+
+    reserve: Reserve
+    until: datetime | None = None
+
+
+def backfill(queue: ClusterQueue) -> str:
+    """Who may pass the head of the queue, in the annotation's word; empty: nobody."""
+    value = queue.metadata.annotations.get(BACKFILL_ANNOTATION, "")
+    return value if queue.spec.queueing_strategy == "StrictFIFO" and value in (SPARE_QUOTA, KNOWN_ENDS) else ""
 
 
 def backfill_problem(queue: ClusterQueue) -> str:
     """What is wrong with the annotation, which then counts as absent; empty: nothing."""
     value = queue.metadata.annotations.get(BACKFILL_ANNOTATION)
-    if value in (None, SPARE_QUOTA):
+    if value in (None, SPARE_QUOTA, KNOWN_ENDS):
         return ""
-    return (
-        f'ClusterQueue {queue.metadata.name}: annotation {BACKFILL_ANNOTATION}: expected "{SPARE_QUOTA}", got "{value}"'
-    )
+    where = f"ClusterQueue {queue.metadata.name}: annotation {BACKFILL_ANNOTATION}"
+    return f'{where}: expected "{SPARE_QUOTA}" or "{KNOWN_ENDS}", got "{value}"'
 
 
 def waits_for_quota(decision: Refuse) -> bool:
@@ -51,26 +74,31 @@ def waits_for_quota(decision: Refuse) -> bool:
     return decision.reason in _WAITS_FOR_QUOTA and not decision.head.problem
 
 
-def passing(follower: Head, head: Head) -> Reserve | None:
-    """What a follower gets, if it may pass the head as things stand."""
+def passing(follower: Head, head: Head, *, now: datetime, start: datetime | None = None) -> Passing | None:
+    """What a follower gets, if it may pass the head as things stand; `start` is when the head is to start, if what is
+    over before may pass too."""
     if follower.problem:
         return None
     waiting = follower.waiting
     progress, waiting.progress = waiting.progress, None
     (decision,) = run([follower])
-    if isinstance(decision, Reserve) and _harmless(decision.usage, head):
-        return decision
     waiting.progress = progress  # it was not at the head
-    return None
+    if not isinstance(decision, Reserve) or _borrows(decision.usage, head.queue.node):
+        return None
+    if _leaves_enough(decision.usage, head):
+        return Passing(decision)
+    until = None if start is None else start - LEEWAY
+    return Passing(decision, until) if until and _is_over(waiting, until, now) else None
 
 
-def _harmless(usage: Amounts, head: Head) -> bool:
+def _borrows(usage: Amounts, node: Node) -> bool:
+    return any(node.cell(fr).borrows_with(amount) for fr, amount in usage.items() if amount)
+
+
+def _leaves_enough(usage: Amounts, head: Head) -> bool:
     node, needs = head.queue.node, needs_of(head.waiting.demand, head.queue)
-    return all(
-        not node.cell(fr).borrows_with(amount) and (fr not in needs or needs[fr] + amount <= _certain(node, fr))
-        for fr, amount in usage.items()
-        if amount
-    )
+    used = {fr: amount for fr, amount in usage.items() if amount and fr in needs}
+    return all(needs[fr] + amount <= _certain(node, fr) for fr, amount in used.items())
 
 
 def needs_of(demand: Demand, queue: QueueSnapshot) -> Mapping[FlavorResource, int]:
@@ -80,7 +108,7 @@ def needs_of(demand: Demand, queue: QueueSnapshot) -> Mapping[FlavorResource, in
         requests = pod_set.with_pods() if queue.counts_pods else pod_set.requests
         for resource, amount in requests.items():
             group = queue.group_of.get(resource)
-            for flavor in group.flavors if group else ():
+            for flavor in group.flavors if group and amount else ():
                 needs[flavor, resource] = needs.get((flavor, resource), 0) + amount
     return needs
 
@@ -89,3 +117,59 @@ def _certain(node: Node, fr: FlavorResource) -> int:
     """What the queue can use whatever others do: all there is if it stands alone, else what it never lends."""
     cell = node.cell(fr)
     return cell.available() if cell.parent is None else cell.local_available()
+
+
+def _is_over(waiting: Waiting, until: datetime, now: datetime) -> bool:
+    """Whether its maximum execution time ends by then, if it starts soon."""
+    limit = waiting.spec.maximum_execution_time_seconds
+    past = waiting.workload.status.accumulated_past_execution_time_seconds or 0
+    return limit is not None and now + LEEWAY + timedelta(seconds=limit - past) <= until
+
+
+def start_of(head: Head, holders: Iterable[Holding], now: datetime) -> datetime | None:
+    """When the head starts, at the fewest pods it makes do with, if those with quota of its queue end as late as they may;
+    None: that is not known.
+
+    It is known only where the queue stands alone: in a Cohort others may take what becomes free.
+    """
+    node, waiting = head.queue.node, head.waiting
+    if node.parent is not None:
+        return None
+    fewest = reduction(waiting.spec.pod_sets)
+    demand = reduced(waiting.demand, fewest.counts(fewest.steps)) if fewest.steps else waiting.demand
+    ends = ((now if each.evicted else each.ends_by, each) for each in holders)
+    known = sorted(((end, each) for end, each in ends if end is not None), key=lambda pair: pair[0])
+    log = UndoLog()
+    start = None
+    for end, holding in known:
+        node.remove(holding.amounts, log)
+        if assign(demand, head.queue, oracle=_no_help).mode is Mode.FIT:
+            start = end
+            break
+    log.roll_back()
+    return start
+
+
+def _no_help(_fr: FlavorResource, _amount: int) -> Grade:
+    return Grade(Mode.NO_CANDIDATES)
+
+
+def keep_end(status: WorkloadStatus, until: datetime | None, *, generation: int, now: datetime) -> WorkloadStatus:
+    """The status of a workload that just got quota, with the time by which it has to be gone, if there is one."""
+    conditions = without_condition(status.conditions, BACKFILLED)
+    if conditions is not status.conditions:
+        status = replace(status, conditions=conditions)
+    if until is None:
+        return status
+    return put_condition(
+        status, BACKFILLED, "True", reason=KNOWN_ENDS, message=render_time(until), generation=generation, now=now
+    )
+
+
+def end_of(status: WorkloadStatus) -> datetime | None:
+    """By when a workload that passed a head has to be gone."""
+    kept = find_condition(status.conditions, BACKFILLED)
+    try:
+        return datetime.fromisoformat(kept.message) if kept else None
+    except ValueError:
+        return None  # somebody else wrote that

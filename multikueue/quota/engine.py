@@ -39,7 +39,7 @@ from multikueue.api.workload import (
 )
 from multikueue.quota import status
 from multikueue.quota.amounts import AS_IT_IS, Accounting, Demand, demand
-from multikueue.quota.backfill import DEPTH, fills_back, passing, waits_for_quota
+from multikueue.quota.backfill import DEPTH, KNOWN_ENDS, backfill, end_of, passing, start_of, waits_for_quota
 from multikueue.quota.backlog import Backlog
 from multikueue.quota.budget import Budgets
 from multikueue.quota.candidates import Eviction
@@ -81,6 +81,7 @@ class Cycle:
 class _Assumption:
     admission: Admission
     waiting: Waiting
+    until: datetime | None = None
 
 
 class Engine:
@@ -127,7 +128,7 @@ class Engine:
     def set_cluster_queue(self, queue: ClusterQueue, now: datetime) -> None:
         name = queue.metadata.name
         old = self._catalog.queues.get(name, queue)
-        if self._budgets.set_queue(queue) or fills_back(old) != fills_back(queue):
+        if self._budgets.set_queue(queue) or backfill(old) != backfill(queue):
             self._wake(name, now)
         if not self._catalog.set_queue(queue):
             return
@@ -291,7 +292,7 @@ class Engine:
             reserved_at=_whole_second((reserved and reserved.last_transition_time) or now),
             evicted=workload.has(EVICTED) or workload.key in self._evictions,
             protected=self._is_protected(workload),
-            ends_by=time_is_up(workload.status, spec),
+            ends_by=min(filter(None, (time_is_up(workload.status, spec), end_of(workload.status))), default=None),
         )
         old = self._holdings.get(workload.key)
         if old == new:
@@ -423,6 +424,11 @@ class Engine:
         assumption = self._assumed.get(key)
         return assumption.admission if assumption else None
 
+    def until(self, key: ObjectKey) -> datetime | None:
+        """By when a workload has to be gone to which a cycle gave quota, as long as its status does not show it."""
+        assumption = self._assumed.get(key)
+        return assumption.until if assumption else None
+
     def eviction(self, key: ObjectKey) -> Eviction | None:
         """What a cycle wants to go, as long as its status does not show it."""
         return self._evictions.get(key)
@@ -497,15 +503,18 @@ class Engine:
     def _fill_back(self, held_up: Iterable[Refuse], now: datetime) -> Iterator[tuple[ObjectKey, str]]:
         """Let pass those who may, in the order of their line; answers who they are, and in which ClusterQueue."""
         for decision in held_up:
-            name = decision.head.queue.name
-            if not fills_back(self._catalog.queues[name]) or not waits_for_quota(decision):
+            head, name = decision.head, decision.head.queue.name
+            mode = backfill(self._catalog.queues[name])
+            if not mode or not waits_for_quota(decision):
                 continue
+            timed = mode == KNOWN_ENDS and decision.reason is Reason.GENERIC
+            start = start_of(head, self._holdings.in_queue(name), now) if timed else None
             line = self._backlog.lines[name]
-            behind = (each for each in line.in_order() if each.key != decision.head.waiting.key)
+            behind = (each for each in line.in_order() if each.key != head.waiting.key)
             for waiting in tuple(islice((each for each in behind if line.is_awake(each.key)), DEPTH)):
-                granted = passing(self._head(waiting, name), decision.head)
-                if granted is not None and self._gate.is_open:
-                    self._assume(granted, now)
+                found = passing(self._head(waiting, name), head, now=now, start=start)
+                if found is not None and self._gate.is_open:
+                    self._assume(found.reserve, now, until=found.until)
                     yield waiting.key, name
 
     def _prepare(self) -> None:
@@ -597,12 +606,12 @@ class Engine:
             return False
         return local_queue.spec.cluster_queue == name and self.is_active(name)
 
-    def _assume(self, decision: Reserve, now: datetime) -> None:
+    def _assume(self, decision: Reserve, now: datetime, *, until: datetime | None = None) -> None:
         waiting = decision.head.waiting
         self._gate.holds_quota(waiting.key, ready=False)
         self._backlog.remove(waiting.key)
         waiting.verdict = None
-        self._assumed[waiting.key] = _Assumption(decision.admission, waiting)
+        self._assumed[waiting.key] = _Assumption(decision.admission, waiting, until)
         if self._history is not None:
             self._history.charge(waiting.local_queue, waiting.key, waiting.demand)
         self._take(
@@ -617,6 +626,7 @@ class Engine:
                 or EPOCH,  # its eviction is over with the reservation
                 reserved_at=_whole_second(now),
                 protected=self._is_protected(waiting.workload),
+                ends_by=until,
             )
         )
 

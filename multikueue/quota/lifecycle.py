@@ -34,6 +34,7 @@ from multikueue.api.workload import (
     workload_spec,
 )
 from multikueue.quota import readiness, transitions
+from multikueue.quota.backfill import end_of, keep_end
 from multikueue.quota.budget import keep_time
 from multikueue.quota.candidates import Eviction
 from multikueue.quota.readiness import REQUEUING_LIMIT_EXCEEDED, Patience
@@ -52,6 +53,7 @@ class Facts:
     """All a step may know beside the workload.
 
     `required_checks` are those of the reservation or admission at hand, or those for all flavors while there is none.
+    `until`: with the reservation, by when it has to be gone.
     `holding`: something of the workload runs, or may; an evicted workload keeps its quota as long.
     `job_finished`: the local job's status is final. `retry_backoff`: how long a workload waits after an eviction by a
     check that asked for another try, or for pods that were late; None: not at all. `preemption`: another workload is to
@@ -61,6 +63,7 @@ class Facts:
 
     now: datetime
     reservation: Admission | None = None
+    until: datetime | None = None
     preemption: Eviction | None = None
     verdict: Verdict | None = None
     required_checks: tuple[str, ...] = ()
@@ -189,6 +192,7 @@ class _Step:
         self.status = transitions.reserve(
             self.status, admission, self.facts.required_checks, generation=self.generation, now=self.now
         )
+        self.status = keep_end(self.status, self.facts.until, generation=self.generation, now=self.now)
         message = f"Quota reserved in ClusterQueue {admission.cluster_queue}, wait time since queued was"
         self.tell("Normal", QUOTA_RESERVED, f"{message} {self.seconds_since(since)}s")
 
@@ -243,6 +247,7 @@ class _Step:
         """A reserved workload may have to go; the first rule that bites decides."""
         rules = (
             self.heed_preemption,
+            self.heed_backfill,
             self.heed_rejection,
             self.heed_retry,
             self.heed_local_queue,
@@ -262,6 +267,14 @@ class _Step:
         self.status = keep_time(self.status, self.facts.cluster_queue, generation=self.generation, now=self.now)
         self.tell("Normal", "EvictedDueToPreempted", eviction.message)
         self.tell("Normal", PREEMPTED, eviction.message)
+        return True
+
+    def heed_backfill(self) -> bool:
+        """What passed the head of its queue goes when that is to start, started late or not."""
+        until = end_of(self.status)
+        if until is None or self.waits_for(until):
+            return False
+        self.evict(PREEMPTED, "Preempted since the head of its ClusterQueue, which it passed, is to start")
         return True
 
     def heed_rejection(self) -> bool:

@@ -412,7 +412,7 @@ mishaps = st.lists(
 
 
 @given(seed=st.integers(0, 2**16), plan=mishaps)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_never_two_lead_whatever_happens_and_soon_one_does(seed: int, plan: list[tuple[float, str, int]]) -> None:
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner, capture_logs():
         weather = runner.run(storm(seed, plan))

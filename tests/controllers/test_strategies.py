@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multikueue.api import kinds
@@ -508,7 +508,6 @@ JSON = st.recursive(
 
 
 @given(name=st.none() | TEXT, options=st.none() | TEXT | JSON.map(json.dumps))
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_whatever_a_check_says_is_a_strategy_or_a_problem_in_words(name: str | None, options: str | None) -> None:
     annotations = {key: text for key, text in ((STRATEGY, name), (OPTIONS, options)) if text is not None}
     problem = _strategies().problem_of(admission_check("mk").annotations(annotations).build())
@@ -518,7 +517,6 @@ def test_whatever_a_check_says_is_a_strategy_or_a_problem_in_words(name: str | N
 
 
 @given(name=TEXT)
-@settings(deadline=None)
 def test_whatever_a_workload_says_is_refused_unless_it_is_allowed(name: str) -> None:
     local = workload("wl").annotations({STRATEGY: name}).build()
     strategies = _strategies(workload_strategies=ALLOWED)

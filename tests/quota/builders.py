@@ -113,6 +113,7 @@ class Play:
         facts = Facts(
             now=self.now,
             reservation=reservation,
+            until=self.engine.until(key),
             preemption=self.engine.eviction(key),
             verdict=self.engine.verdict(key),
             required_checks=self.engine.required_checks(name, flavors),

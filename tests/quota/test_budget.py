@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multikueue.api.queues import MAX_PREEMPTED_ANNOTATION, BorrowWithinCohort
@@ -235,7 +235,7 @@ def test_who_waits_gets_another_look_when_the_budget_changes(change: Any) -> Non
     assert strong_with_quota(play) == ["high0", "high1"]
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50)
 @given(
     most=st.integers(0, 3),
     steps=st.lists(st.tuples(st.integers(0, 40), st.sampled_from(["weak", "strong", "end", "restart"])), max_size=25),

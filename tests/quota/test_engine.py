@@ -789,7 +789,7 @@ def total(play: Play, queue: str) -> int:
     return sum(int(pods.resource_usage["cpu"]) for pods in assignments)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(EVENTS)
 def test_usage_is_what_the_workloads_hold_and_never_more_than_the_tree_allows(
     events: list[tuple[str, int, int]],
@@ -803,7 +803,7 @@ def test_usage_is_what_the_workloads_hold_and_never_more_than_the_tree_allows(
         assert max(0, used["a"] - 1) + used["b"] <= 4 + 4 + 2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(EVENTS)
 def test_when_all_is_gone_nothing_is_left(events: list[tuple[str, int, int]]) -> None:
     play = cohort_play()
@@ -818,7 +818,7 @@ def test_when_all_is_gone_nothing_is_left(events: list[tuple[str, int, int]]) ->
     assert play.run() == ["other", "borrower"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(EVENTS)
 def test_assuming_and_forgetting_restores_the_queues(events: list[tuple[str, int, int]]) -> None:
     play = cohort_play()

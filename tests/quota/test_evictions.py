@@ -294,7 +294,7 @@ def assert_within_quota(play: Play) -> None:
                 assert cell.usage <= cell.subtree + limit
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(plays(), st.data())
 def test_usage_never_exceeds_what_the_tree_allows_whoever_comes_and_goes(
     found: tuple[Play, list[WorkloadBuilder]], data: st.DataObject
@@ -313,7 +313,7 @@ def test_usage_never_exceeds_what_the_tree_allows_whoever_comes_and_goes(
             assert_within_quota(play)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(plays())
 def test_the_tree_agrees_with_a_recount_of_all_reservations(found: tuple[Play, list[WorkloadBuilder]]) -> None:
     play, workloads = found

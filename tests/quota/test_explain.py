@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multikueue.api.meta import ObjectKey
@@ -375,7 +375,7 @@ def test_before_the_first_cycle_the_message_is_that_of_its_condition() -> None:
 # --- and it is true --------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50)
 @given(
     sizes=st.lists(st.tuples(st.integers(1, 4), st.sampled_from("ab"), st.integers(-1, 1)), max_size=8),
     wanted=st.integers(1, 9),

@@ -525,7 +525,7 @@ def any_facts(draw: st.DrawFn) -> Facts:
     )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(anything(), any_facts())
 def test_repeating_a_step_comes_to_rest_at_once_or_in_one_more(builder: WorkloadBuilder, known: Facts) -> None:
     value = builder.build()
@@ -537,7 +537,7 @@ def test_repeating_a_step_comes_to_rest_at_once_or_in_one_more(builder: Workload
     assert step(value, given_once).status is value.status
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(anything(), any_facts())
 def test_no_step_leaves_a_contradiction(builder: WorkloadBuilder, known: Facts) -> None:
     before = builder.build()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from multikueue.api.queues import BorrowWithinCohort
@@ -108,7 +108,6 @@ def scenes(draw: st.DrawFn) -> Scene:
     return Scene(nodes, holders, scene.fair)
 
 
-@settings(deadline=None)
 @given(scenes(), st.sampled_from(["q0", "q1", "q2", "q3"]), st.integers(1, 8), st.integers(-1, 3))
 def test_a_search_changes_nothing_and_what_it_finds_makes_room(
     scene: Scene, name: str, cpu: int, priority: int
@@ -134,7 +133,6 @@ def test_a_search_changes_nothing_and_what_it_finds_makes_room(
     assert scene.usage().items() >= before.items()
 
 
-@settings(deadline=None)
 @given(scenes(), st.sampled_from(["q0", "q1", "q2", "q3"]), st.integers(1, 8), st.integers(-1, 3))
 def test_only_those_go_whom_the_rules_give_up(scene: Scene, name: str, cpu: int, priority: int) -> None:
     rules = scene.queues[name].spec.preemption

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multikueue.errors import ConfigurationError
@@ -471,7 +471,6 @@ def trees(draw: st.DrawFn) -> dict[Any, Any]:
     return tree
 
 
-@settings(deadline=None)
 @given(trees(), st.sampled_from(kueue.VERSIONS))
 def test_whatever_a_file_says_there_are_settings_or_a_clear_error(
     tmp_path_factory: pytest.TempPathFactory, tree: dict[Any, Any], version: str

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multikueue.api.kinds import PLACEMENT_DECISIONS, PLACEMENTS
@@ -75,7 +75,6 @@ def test_a_wrong_name_is_told_and_does_not_fall_back(text: str) -> None:
     assert repr(text[:100]) in found.problem
 
 
-@settings(deadline=None)
 @given(st.text(max_size=300))
 def test_any_text_is_a_name_or_a_problem(text: str) -> None:
     found = named([workload("wl").annotations({PLACEMENT_ANNOTATION: text}).build()], namespace="ours")
@@ -382,7 +381,6 @@ STATUSES = JSON | st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(GARBAGE, max_size=4), STATUSES)
 def test_whatever_is_written_is_unreadable_or_read(bodies: list[Any], status: Any) -> None:
     hub = Hub()

@@ -225,7 +225,7 @@ class Waiting:
         return set(self.nominated)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(PASS, min_size=1, max_size=4), st.integers(min_value=1, max_value=3), st.booleans())
 def test_while_decisions_are_rewritten_nobody_who_stays_ever_loses_its_place(
     passes: list[list[list[str]]], slice_size: int, restarted: bool
