@@ -4,17 +4,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from multikueue.api import kinds
-from multikueue.sandbox.world import Site
+from multikueue.api.kinds import Kind
 from tests.parity.story import Object
 
 CONDITIONS = ("QuotaReserved", "Admitted", "Evicted", "Preempted", "Requeued", "Finished", "DeactivationTarget")
 UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-def state(site: Site) -> Object:
+class Objects(Protocol):
+    """Where all objects of a kind can be had."""
+
+    def all(self, kind: Kind[Any], /) -> Iterable[Object]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """What there was at one moment, by the names of kinds."""
+
+    objects: Mapping[str, Iterable[Object]]
+
+    def all(self, kind: Kind[Any], /) -> Iterable[Object]:
+        return self.objects.get(kind.kind, ())
+
+
+def state(site: Objects) -> Object:
     """All workloads, queues and cohorts by name, as the `expect` of a step."""
     return {
         "workloads": _by_name(site.all(kinds.WORKLOADS), _workload),
@@ -24,7 +41,7 @@ def state(site: Site) -> Object:
     }
 
 
-def messages(site: Site) -> dict[str, str]:
+def messages(site: Objects) -> dict[str, str]:
     """Why workloads have no quota, by name, with UID in the place of each."""
     found: dict[str, str] = {}
     for workload in site.all(kinds.WORKLOADS):

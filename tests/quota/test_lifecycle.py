@@ -193,8 +193,17 @@ def test_a_long_verdict_makes_a_short_event() -> None:
 
 def test_a_workload_nobody_has_judged_yet_costs_no_write() -> None:
     pending = workload().build()
+    found = step(pending, facts(NOW + SECOND, required_checks=("mk",)))
 
-    assert step(pending, facts(required_checks=("mk",))).status is pending.status
+    assert found.status is pending.status
+    assert found.again_after == SECOND
+
+
+def test_a_workload_nobody_judges_lists_its_checks_nonetheless_after_a_while() -> None:
+    found = taken(workload(), facts(NOW + 2 * SECOND, required_checks=("mk",)))
+
+    assert [(check.name, check.state) for check in found.status.admission_checks] == [("mk", "Pending")]
+    assert found.again_after is None
 
 
 INADMISSIBLE = {
