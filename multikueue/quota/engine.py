@@ -385,6 +385,7 @@ class Engine:
         changed: list[ObjectKey] = []
         skips: Counter[str] = Counter()
         restless: set[str] = set()
+        losers: set[str] = set()
         for decision in run(heads, self._preemption):
             queue = decision.head.queue.name
             if isinstance(decision, Reserve):
@@ -394,11 +395,13 @@ class Engine:
                 continue
             changed += self._refuse(decision, now)
             skips[queue] += decision.lost
+            if decision.reason is Reason.FAILED_AFTER_NOMINATION:
+                losers.add(queue)
             for eviction in decision.evictions:
                 self._evict(eviction)
                 evicted.append(eviction.key)
                 restless.add(queue)
-        self._settle(heads, restless)
+        self._settle(heads, restless, losers)
         return Cycle(
             reserved=tuple(reserved),
             evicted=tuple(evicted),
@@ -509,13 +512,17 @@ class Engine:
             self._backlog.give_back(follower, decision.reason, now)
             waiting = follower
 
-    def _settle(self, heads: list[Head], changed: set[str]) -> None:
-        """Note the trees where another look would only repeat this one: nothing `changed` in any of its queues."""
+    def _settle(self, heads: list[Head], changed: set[str], losers: set[str]) -> None:
+        """Note the trees where another look would only repeat this one: nothing `changed` in any of its queues, and
+        whoever lost would lose to the same heads again."""
         restless = {self._forest.root_name(name) for name in changed}
+        contested = {self._forest.root_name(name) for name in losers}
         for head in heads:
-            top = self._backlog.lines[head.queue.name].top()
-            if top is not None and (top is not head.waiting or top.progress is not None):
-                restless.add(self._forest.root_name(head.queue.name))
+            root, top = self._forest.root_name(head.queue.name), self._backlog.lines[head.queue.name].top()
+            stays_as_it_is = top is head.waiting and top.progress is None
+            leaves_nobody = top is None and root not in contested
+            if not (stays_as_it_is or leaves_nobody):
+                restless.add(root)
         self._settled |= {self._forest.root_name(head.queue.name) for head in heads} - restless
 
     def next_look(self, now: datetime) -> datetime | None:

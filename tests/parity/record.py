@@ -11,6 +11,7 @@ apart that are judged, admitted, and woken from waiting, by the same loops and t
 from __future__ import annotations
 
 import copy
+import itertools
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -40,10 +41,10 @@ RESTLESS = 180.0
 """Seconds after which a story that does not come to rest is given up."""
 
 LOOK = 0.1
-AT_ONCE = 48
+AT_ONCE = 32
 """How many stories are played side by side."""
 
-HEARTS = 3
+HEARTS = 2
 
 V = "kueue.x-k8s.io/v1beta2"
 WATCHED = {kind: Kind(V, kind) for kind in ("Workload", "ClusterQueue", "LocalQueue", "Cohort")}
@@ -81,7 +82,11 @@ async def record(client: Client, stories: Sequence[Object], *, told: Callable[[s
 
 @dataclass(slots=True)
 class View:
-    """What was last heard of all objects; per story when it last changed, and when the newest whole beat began."""
+    """What was last heard of all objects; per story when anything was decided, and when the newest whole beat began.
+
+    Writes that decide nothing may go on and on: a head that is tried again and again is told another reason each time, and
+    is left out of its LocalQueue's pending count as long as it is looked at.
+    """
 
     objects: dict[str, dict[tuple[str, str], Object]] = field(default_factory=lambda: {kind: {} for kind in WATCHED})
     changed: dict[str, float] = field(default_factory=dict)
@@ -95,7 +100,7 @@ class View:
             self.objects[kind].pop(key, None)
         else:
             self.objects[kind][key] = body
-        if event == "DELETED" or old is None or _content(kind, old) != _content(kind, body):
+        if event == "DELETED" or old is None or seen.one(kind, old) != seen.one(kind, body):
             self.changed[prefix(metadata["name"])] = anyio.current_time()
 
     def of(self, story: str) -> seen.Shot:
@@ -110,14 +115,6 @@ class View:
 
 def prefix(name: str) -> str:
     return name.split("-", 1)[0]
-
-
-def _content(kind: str, body: Object) -> Object:
-    """Without what flickers: a queue's pending count leaves out the head that is just being looked at."""
-    status = body.get("status", {})
-    if kind == "LocalQueue":
-        status = {name: value for name, value in status.items() if name != "pendingWorkloads"}
-    return {"spec": body.get("spec"), "status": status}
 
 
 @asynccontextmanager
@@ -139,28 +136,48 @@ async def watched(client: Client) -> AsyncIterator[View]:
 
 
 async def _heart(client: Client, view: View, name: str) -> None:
-    """Beats on and on, in a queue of its own with room for one workload."""
-    one = {"cpu": "1"}
+    """Beats on and on: one whole turn of a queue of its own goes through all of Kueue's controllers that others wait for.
+
+    The quota is a Cohort's, which has no status that would show that Kueue took it in.
+    """
     await client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     await client.create(objects.resource_flavor(name))
-    await client.create(objects.cluster_queue(name, flavor=name, quota=one))
+    await client.create({"apiVersion": V, "kind": "Cohort", "metadata": {"name": name}, "spec": _room(name, 1)})
+    queue = objects.cluster_queue(name, flavor=name, quota={"cpu": "0"})
+    await client.create({**queue, "spec": {**queue["spec"], "cohortName": name}})
     await client.create(objects.local_queue(name, namespace=name, cluster_queue=name))
-    number = 0
-    while True:
+    for number in itertools.count():
         began = anyio.current_time()
-        first, second = f"{name}-{number}", f"{name}-{number + 1}"
-        number += 2
-        await _create(client, first, queue=name)
-        await _until(view, name, first, "Admitted", "True")
-        await _create(client, second, queue=name)
-        await _until(view, name, second, "QuotaReserved", "False")
-        await _finish(client, first, name)
-        await _until(view, name, second, "Admitted", "True")
-        await _until_counted(view, name)
+        await _beat(client, view, name, [f"{name}-{number}-{each}" for each in "abc"])
         view.beat = max(view.beat, began)
-        await _finish(client, second, name)
-        for each in (first, second):
-            await client.delete(WORKLOAD, each, name)
+
+
+async def _beat(client: Client, view: View, name: str, workloads: Sequence[str]) -> None:
+    """One is admitted, one waits until its Cohort has more, one until another is finished; the counts follow."""
+    first, second, third = workloads
+    await _create(client, first, queue=name)
+    await _until(view, name, first, "Admitted", "True")
+    await _create(client, second, queue=name)
+    await _until(view, name, second, "QuotaReserved", "False")
+    await client.patch(WATCHED["Cohort"], name, {"spec": _room(name, 2)})
+    await _until(view, name, second, "Admitted", "True")
+    await _create(client, third, queue=name)
+    await _until(view, name, third, "QuotaReserved", "False")
+    await _finish(client, first, name)
+    await _until(view, name, third, "Admitted", "True")
+    await _until_counted(view, name, running=2)
+    for each in (second, third):
+        await _finish(client, each, name)
+    await client.patch(WATCHED["Cohort"], name, {"spec": _room(name, 1)})
+    await _until_counted(view, name, running=0)
+    for each in workloads:
+        await client.delete(WORKLOAD, each, name)
+
+
+def _room(flavor: str, workloads: int) -> Object:
+    """A Cohort's spec with quota for so many."""
+    quota = {"name": flavor, "resources": [{"name": "cpu", "nominalQuota": str(workloads)}]}
+    return {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quota]}]}
 
 
 async def _create(client: Client, name: str, *, queue: str) -> None:
@@ -178,10 +195,12 @@ async def _until(view: View, namespace: str, name: str, condition: str, value: s
     await eventually(reached, timeout=RESTLESS)
 
 
-async def _until_counted(view: View, name: str) -> None:
+async def _until_counted(view: View, name: str, *, running: int) -> None:
+    """Until both queues say so."""
+
     async def counted() -> bool:
-        status = view.objects["ClusterQueue"][("", name)].get("status", {})
-        return (status.get("admittedWorkloads"), status.get("pendingWorkloads")) == (1, 0)
+        kept = (view.objects["ClusterQueue"][("", name)], view.objects["LocalQueue"][(name, name)])
+        return all(each.get("status", {}).get("admittedWorkloads", 0) == running for each in kept)
 
     await eventually(counted, timeout=RESTLESS)
 

@@ -41,6 +41,11 @@ def state(site: Objects) -> Object:
     }
 
 
+def one(kind: str, item: Object) -> Object:
+    """What is told of one object of a kind that stories tell of."""
+    return _TOLD[kind](item)
+
+
 def messages(site: Objects) -> dict[str, str]:
     """Why workloads have no quota, by name, with UID in the place of each."""
     found: dict[str, str] = {}
@@ -118,3 +123,11 @@ def _resources(flavor: Object) -> Iterable[tuple[str, list[str]]]:
     for resource in flavor.get("resources", ()):
         if resource.get("total", "0") != "0":
             yield resource["name"], [resource["total"], resource.get("borrowed", "0")]
+
+
+_TOLD: Mapping[str, Callable[[Object], Object]] = {
+    "Workload": _workload,
+    "ClusterQueue": _cluster_queue,
+    "LocalQueue": _local_queue,
+    "Cohort": _weighted_share,
+}

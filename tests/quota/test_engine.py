@@ -143,6 +143,29 @@ def test_qe_074_a_head_that_waits_for_its_own_quota_keeps_it_from_those_after_it
     assert play.verdict("borrower") == "Workload no longer fits after processing another workload"
 
 
+def test_who_lost_to_a_head_that_is_parked_now_is_looked_at_again_without_it() -> None:
+    owner = cluster_queue("a").cohort("c").quota("default", cpu=4).build()
+    other = cluster_queue("b").cohort("c").quota("default", cpu=4).build()
+    play = two_queues(owner, other)
+    play.submit(wants("running", queue="b", cpu=6))
+    play.settle()
+    play.submit(wants("owner", queue="a", cpu=4), wants("borrower", queue="b", cpu=2))
+
+    assert play.run() == ["borrower"]
+
+
+def test_who_lost_to_a_head_that_stays_is_not_looked_at_again_and_again() -> None:
+    owner = cluster_queue("a").cohort("c").quota("default", cpu=4).strict_fifo().build()
+    other = cluster_queue("b").cohort("c").quota("default", cpu=4).build()
+    play = two_queues(owner, other)
+    play.submit(wants("running", queue="b", cpu=6))
+    play.settle()
+    play.submit(wants("owner", queue="a", cpu=4), wants("borrower", queue="b", cpu=2))
+
+    assert play.run() == []
+    assert play.engine.cycle(play.now) == Cycle()
+
+
 def test_qe_012_a_request_above_its_limit_is_refused() -> None:
     play = Play.with_queue(cpu=4)
     template = b'{"spec":{"containers":[{"resources":{"requests":{"cpu":"2"},"limits":{"cpu":"1"}}}]}}'
