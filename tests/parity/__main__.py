@@ -52,8 +52,6 @@ def _fresh(options: argparse.Namespace) -> int:
     seed = secrets.randbelow(1_000_000) if options.seed is None else options.seed
     _say([f"seed {seed}"])
     found = fresh.compare(seed, options.fresh, say=lambda line: _say([line]), keep=options.keep)
-    for outcome in found.outcomes:
-        _say(report.lines(outcome, first=options.first))
     if found.left_out:
         _say([f"{len(found.left_out)} left out"])
     _say([f"seed {seed}: {report.total(found.outcomes)}"])

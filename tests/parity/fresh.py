@@ -17,6 +17,7 @@ import anyio
 from testbed.bed import Plan, Testbed
 from testbed.kueue import QUICK_CLIENT
 from testbed.plane import ControlPlane
+from tests.parity import report
 from tests.parity.draw import draw
 from tests.parity.play import Outcome, play
 from tests.parity.record import prefix, record
@@ -39,13 +40,17 @@ class Findings:
 def compare(
     seed: int, count: int, *, say: Say, keep: Path | None = None, configuration: Object | None = None
 ) -> Findings:
-    """Draw so many stories under a seed, each with its own Configuration unless one is given, and a Kueue for each."""
+    """Draw so many stories under a seed, each with its own Configuration unless one is given, and a Kueue for each.
+
+    Disagreements are said when the stories of a Kueue have been compared.
+    """
     findings = Findings()
     groups: dict[str, list[Object]] = {}
     for number in range(count):
         story = draw(seed, number, configuration=configuration)
         groups.setdefault(json.dumps(story["config"]), []).append(story)
     for stories in groups.values():
+        say(f"{len(stories)} stories under {json.dumps(stories[0]['config'])}")
         with a_kueue(stories[0]["config"]) as plane:
             _compare_group(plane, seed, stories, findings=findings, say=say, keep=keep)
     return findings
@@ -75,7 +80,10 @@ def _compare_group(
     for story in _undecided(plane, seed, doubtful, say=say):
         findings.left_out.append(story["name"])
         outcomes.pop(story["name"])
-    findings.outcomes += outcomes.values()
+    for outcome in outcomes.values():
+        findings.outcomes.append(outcome)
+        for line in report.lines(outcome):
+            say(line)
 
 
 def recordings(plane: ControlPlane, stories: Sequence[Object], *, say: Say) -> list[Object]:

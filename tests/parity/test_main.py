@@ -73,6 +73,7 @@ def test_fresh_stories_are_compared_and_the_seed_is_told(
 
     def compare(seed: int, count: int, *, say: fresh.Say, keep: Path | None) -> fresh.Findings:
         asked.append((seed, count))
+        say(WRONG)
         return fresh.Findings([play(parsed(good())), play(parsed(bad()))], ["r3"])
 
     monkeypatch.setattr(fresh, "compare", compare)

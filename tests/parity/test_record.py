@@ -78,6 +78,15 @@ async def test_it_has_not_come_to_rest_before_a_whole_heartbeat(monkeypatch: pyt
     await one._settle(0)
 
 
+async def test_what_was_created_needs_no_heartbeat_once_it_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "LOOK", 0)
+    monkeypatch.setattr(recording, "RESTLESS", 0.05)
+    one = heard(workload("r1-a", *WAITING), workload("r1-b"))
+    await one._settle(0, judged="r1-a")
+    with pytest.raises(Unfit):
+        await one._settle(0, judged="r1-b")
+
+
 # --- whom it happens to ---
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.parity import fresh, report
+from tests.parity import fresh
 from tests.parity.draw import CONFIGURATIONS
 from tests.parity.story import Object
 from tests.real.skipping import needs_programs
@@ -26,7 +26,5 @@ STORIES = 15
 def test_kueue_and_we_decide_alike(configuration: Object) -> None:
     said: list[str] = [f"seed {SEED}"]
     found = fresh.compare(SEED, STORIES, say=said.append, configuration=configuration)
-    for outcome in found.outcomes:
-        said += report.lines(outcome)
     assert all(outcome.agrees for outcome in found.outcomes), "\n".join(said)
     assert len(found.left_out) <= STORIES // 5, "\n".join(said)
