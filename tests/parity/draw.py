@@ -52,15 +52,15 @@ class IfIdle:
     name: str
 
 
-def draw(seed: int, number: int, *, time: int = 0, configuration: Object | None = None) -> Object:
-    """The story of that number under a seed, under a Configuration drawn with it unless one is given.
+def draw(seed: int, number: int, *, time: int = 0) -> Object:
+    """The story of that number under a seed; `time` tells how often it was drawn before.
 
-    The prefix of all its names tells the number and the how manieth time it is drawn, and is of one length: so stories
-    of one seed can share a control plane, also the same one drawn again.
+    The prefix of all its names is made of both, and is of one length: so stories of one seed can share a control plane,
+    also the same one drawn again.
     """
     chance = random.Random(f"{seed}/{number}")
-    drawn = chance.choices(CONFIGURATIONS, WEIGHTS)[0]
-    return _Drawing(chance, f"{LETTERS[time]}{number:04d}", drawn if configuration is None else configuration).story()
+    config = chance.choices(CONFIGURATIONS, WEIGHTS)[0]
+    return _Drawing(chance, f"{LETTERS[time]}{number:04d}", config).story()
 
 
 class _Drawing:

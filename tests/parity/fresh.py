@@ -6,6 +6,7 @@ nothing about us: it is left out, and told.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -40,14 +41,15 @@ class Findings:
 def compare(
     seed: int, count: int, *, say: Say, keep: Path | None = None, configuration: Object | None = None
 ) -> Findings:
-    """Draw so many stories under a seed, each with its own Configuration unless one is given, and a Kueue for each.
+    """Draw so many stories under a seed, with a Kueue for each Configuration, or only those that are drawn for one.
 
     Disagreements are said when the stories of a Kueue have been compared.
     """
+    drawn = (draw(seed, number) for number in itertools.count())
+    fitting = (story for story in drawn if configuration is None or story["config"] == configuration)
     findings = Findings()
     groups: dict[str, list[Object]] = {}
-    for number in range(count):
-        story = draw(seed, number, configuration=configuration)
+    for story in itertools.islice(fitting, count):
         groups.setdefault(json.dumps(story["config"]), []).append(story)
     for stories in groups.values():
         say(f"{len(stories)} stories under {json.dumps(stories[0]['config'])}")
@@ -102,7 +104,7 @@ def _undecided(plane: ControlPlane, seed: int, stories: Iterable[Object], *, say
     for time in range(1, AGAIN + 1):
         if not remaining:
             break
-        asked = [draw(seed, _number(story), time=time, configuration=story["config"]) for story in remaining]
+        asked = [draw(seed, _number(story), time=time) for story in remaining]
         answers = {_number(story): story for story in recordings(plane, asked, say=say)}
         for story in list(remaining):
             again = answers.get(_number(story))

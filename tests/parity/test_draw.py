@@ -57,10 +57,10 @@ def test_each_step_has_one_action() -> None:
         assert all(len([each for each in ACTIONS if each in step]) == 1 for step in draw(2, number)["steps"])
 
 
-def test_a_configuration_that_is_given_is_taken() -> None:
-    story = draw(1, 1, configuration=CONFIGURATIONS[1])
-    assert story["config"] == CONFIGURATIONS[1]
-    assert "fair" in story["features"]
+def test_each_configuration_is_drawn() -> None:
+    drawn = [draw(1, number) for number in range(60)]
+    assert all(any(story["config"] == each for story in drawn) for each in CONFIGURATIONS)
+    assert all(("fair" in story["features"]) == bool(story["config"]) for story in drawn)
 
 
 def test_no_work_is_made_for_a_queue_while_it_is_stopped() -> None:

@@ -24,10 +24,10 @@ class Kueues:
         self.started: list[Object] = []
         self.asked: list[list[str]] = []
 
-    def draw(self, _seed: int, number: int, *, time: int = 0, configuration: Object | None = None) -> Object:
+    def draw(self, _seed: int, number: int, *, time: int = 0) -> Object:
         answers = self.stories[number]
         story = answers[min(time, len(answers) - 1)]
-        return {**story, "name": f"{'rst'[time]}{number}-story", "config": configuration or story["config"]}
+        return {**story, "name": f"{'rst'[time]}{number}-story"}
 
     def recordings(self, _plane: Any, stories: Sequence[Object], *, say: fresh.Say) -> list[Object]:
         self.asked.append([story["name"] for story in stories])
@@ -39,10 +39,14 @@ class Kueues:
         yield
 
 
-def compared(monkeypatch: pytest.MonkeyPatch, *stories: Sequence[Object], keep: Path | None = None) -> Any:
-    kueues = Kueues(*stories)
+def put_in(kueues: Kueues, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("draw", "recordings", "a_kueue"):
         monkeypatch.setattr(fresh, name, getattr(kueues, name))
+
+
+def compared(monkeypatch: pytest.MonkeyPatch, *stories: Sequence[Object], keep: Path | None = None) -> Any:
+    kueues = Kueues(*stories)
+    put_in(kueues, monkeypatch)
     said: list[str] = []
     found = fresh.compare(1, len(stories), say=said.append, keep=keep)
     return kueues, found, said
@@ -80,6 +84,16 @@ def test_each_configuration_has_a_kueue_of_its_own(monkeypatch: pytest.MonkeyPat
     fair = {**good(), "config": {"fairSharing": {}}}
     kueues, _, _ = compared(monkeypatch, [good()], [fair], [good()])
     assert kueues.started == [{}, {"fairSharing": {}}]
+
+
+def test_only_those_of_one_configuration_are_compared_if_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    config: Object = {"resources": {"excludeResourcePrefixes": ["example.org/"]}}
+    special = {**good(), "config": config}
+    kueues = Kueues([good()], [special], [good()], [special])
+    put_in(kueues, monkeypatch)
+    found = fresh.compare(1, 2, say=print, configuration=config)
+    assert all(outcome.agrees for outcome in found.outcomes)
+    assert kueues.asked == [["r1-story", "r3-story"]]
 
 
 def test_a_second_recording_is_compared_under_the_names_of_the_first() -> None:

@@ -18,7 +18,7 @@ pytestmark = [
     needs_programs("it starts a Kueue of its own, under another configuration"),
 ]
 
-SEED = 1
+SEED = 11
 STORIES = 15
 
 
