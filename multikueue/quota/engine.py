@@ -519,7 +519,7 @@ class Engine:
         contested = {self._forest.root_name(name) for name in losers}
         for head in heads:
             root, top = self._forest.root_name(head.queue.name), self._backlog.lines[head.queue.name].top()
-            stays_as_it_is = top is head.waiting and top.progress is None
+            stays_as_it_is = top is head.waiting and (top.progress is None or top.goes_round())
             leaves_nobody = top is None and root not in contested
             if not (stays_as_it_is or leaves_nobody):
                 restless.add(root)

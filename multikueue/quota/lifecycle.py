@@ -119,6 +119,7 @@ class _Step:
             self.end_deactivation()
             self.release()
             self.blame_queue()
+            self.list_checks()
         elif self.has(DEACTIVATION_TARGET):
             self.deactivate = True
         else:

@@ -43,13 +43,14 @@ class Progress:
 
 @dataclass(slots=True)
 class Waiting:
-    """A workload without quota, as last seen. Only `progress` changes, by the cycle."""
+    """A workload without quota, as last seen. Only `progress` changes, by the cycle, and what is remembered of it."""
 
     workload: Workload
     spec: WorkloadSpec
     demand: Demand
     rank: Rank
     progress: Progress | None = None
+    past: list[Progress] = field(default_factory=list)
     key: ObjectKey = field(init=False)
 
     def __post_init__(self) -> None:
@@ -63,6 +64,16 @@ class Waiting:
     def requeue_at(self) -> datetime | None:
         state = self.workload.status.requeue_state
         return state.requeue_at if state else None
+
+    def goes_round(self) -> bool:
+        """Whether its search for flavors stopped where it had stopped before: it would go round and round. Where two pod
+        sets stop in turn, Kueue does so without an end."""
+        assert self.progress is not None, "only a search that was interrupted can be taken up"
+        if self.progress in self.past:
+            self.past.clear()
+            return True
+        self.past.append(self.progress)
+        return False
 
     def may_queue(self, now: datetime) -> bool:
         """Whether its back-off is over. Requeued=False holds it back whatever the time."""

@@ -206,6 +206,13 @@ def test_a_workload_nobody_judges_lists_its_checks_nonetheless_after_a_while() -
     assert found.again_after is None
 
 
+def test_a_workload_that_was_made_switched_off_lists_its_checks_too() -> None:
+    found = taken(workload().inactive(), facts(required_checks=("mk",)))
+
+    assert told(found, "Evicted") == ("True", "Deactivated", "The workload is deactivated")
+    assert [(check.name, check.state) for check in found.status.admission_checks] == [("mk", "Pending")]
+
+
 INADMISSIBLE = {
     "LocalQueue lq doesn't exist": facts(local=None),
     "LocalQueue lq is inactive": facts(local=LOCAL.stopped()),
