@@ -59,8 +59,8 @@ sharing: $(READY) ## Ways to share GPUs among users, compared on virtual time (A
 	@$(BIN)/python -m benchmarks sharing $(ARGS)
 
 .PHONY: parity
-parity: $(READY) ## Stories recorded from real Kueue, replayed: DIR has them (ARGS="--summary", or names of stories)
-	@$(BIN)/python -m tests.parity $(DIR) $(ARGS)
+parity: $(READY) $(if $(FRESH),testbed) ## Stories recorded from real Kueue, replayed: DIR has them, or FRESH=300 (SEED=7) are drawn
+	@$(BIN)/python -m tests.parity $(if $(FRESH),--fresh $(FRESH) $(if $(SEED),--seed $(SEED)),$(DIR)) $(ARGS)
 
 .PHONY: demo
 demo: $(READY) ## A manager and three simulated workers in one process, with jobs and drama (ARGS="..." for options)

@@ -469,6 +469,7 @@ class Engine:
         skips: Counter[str] = Counter()
         restless: set[str] = set()
         held_up: list[Refuse] = []
+        losers: set[str] = set()
         for decision in run(heads, self.rules(now)):
             queue = decision.head.queue.name
             if self._gate.held is not None or (isinstance(decision, Reserve) and not self._gate.is_open):
@@ -483,6 +484,8 @@ class Engine:
             changed += self._refuse(decision, now)
             held_up.append(decision)
             skips[queue] += decision.lost
+            if decision.reason is Reason.FAILED_AFTER_NOMINATION:
+                losers.add(queue)
             for eviction in decision.evictions:
                 self._evict(eviction, now)
                 evicted.append(eviction.key)
@@ -490,7 +493,7 @@ class Engine:
         for key, queue in self._fill_back(held_up, now):
             reserved.append(key)
             restless.add(queue)
-        self._settle(heads, restless)
+        self._settle(heads, restless, losers)
         return Cycle(
             reserved=tuple(reserved),
             evicted=tuple(evicted),
@@ -651,13 +654,17 @@ class Engine:
         self._backlog.give_back(waiting, decision.reason, now)
         return news + self._backlog.lines[decision.head.queue.name].hush(waiting, verdict)
 
-    def _settle(self, heads: list[Head], changed: set[str]) -> None:
-        """Note the trees where another look would only repeat this one: nothing `changed` in any of its queues."""
+    def _settle(self, heads: list[Head], changed: set[str], losers: set[str]) -> None:
+        """Note the trees where another look would only repeat this one: nothing `changed` in any of its queues, and
+        whoever lost would lose to the same heads again."""
         restless = {self._forest.root_name(name) for name in changed}
+        contested = {self._forest.root_name(name) for name in losers}
         for head in heads:
-            top = self._backlog.lines[head.queue.name].top()
-            if top is not None and (top is not head.waiting or top.progress is not None):
-                restless.add(self._forest.root_name(head.queue.name))
+            root, top = self._forest.root_name(head.queue.name), self._backlog.lines[head.queue.name].top()
+            stays_as_it_is = top is head.waiting and (top.progress is None or top.goes_round())
+            leaves_nobody = top is None and root not in contested
+            if not (stays_as_it_is or leaves_nobody):
+                restless.add(root)
         self._settled |= {self._forest.root_name(head.queue.name) for head in heads} - restless
 
     def next_look(self, now: datetime) -> datetime | None:

@@ -45,6 +45,8 @@ __all__ = ["Event", "Facts", "Step", "evict", "step", "synchronise_admitted"]
 
 ADMISSION_CHECK = "AdmissionCheck"
 _EVENT_LENGTH = 1024
+_FIRST_LOOK = timedelta(seconds=2)
+"""How long after its creation a workload has usually been judged; one behind the head of its queue may never be."""
 _RETRIED = (ADMISSION_CHECK, PODS_READY_TIMEOUT)
 
 
@@ -128,6 +130,7 @@ class _Step:
             self.end_deactivation()
             self.release()
             self.blame_queue()
+            self.list_checks()
         elif self.has(DEACTIVATION_TARGET):
             self.deactivate = True
         else:
@@ -158,6 +161,11 @@ class _Step:
     @property
     def requeue_at(self) -> datetime | None:
         return self.status.requeue_state.requeue_at if self.status.requeue_state else None
+
+    @property
+    def first_look_until(self) -> datetime | None:
+        created = self.workload.metadata.creation_timestamp
+        return created + _FIRST_LOOK if created else None
 
     def waits_for(self, when: datetime | None) -> bool:
         """Whether that time is yet to come; if so the step is due again then."""
@@ -214,8 +222,9 @@ class _Step:
         self.status = replace(self.status, requeue_state=RequeueState(count=count, requeue_at=later))
 
     def list_checks(self) -> None:
-        """Keep the list of checks; on a workload nobody has judged yet it would cost a write of its own."""
-        if find_condition(self.status.conditions, QUOTA_RESERVED) is not None:
+        """Keep the list of checks. It waits for the first verdict a while, else it would cost a write of its own."""
+        judged = find_condition(self.status.conditions, QUOTA_RESERVED) is not None
+        if judged or (self.facts.required_checks and not self.waits_for(self.first_look_until)):
             self.status = transitions.synchronise_checks(self.status, self.facts.required_checks, now=self.now)
 
     def admit(self) -> None:

@@ -47,7 +47,8 @@ class Progress:
 
 @dataclass(slots=True, eq=False)
 class Waiting:
-    """A workload without quota, as last seen. Only `progress` and `verdict` change, by the cycle."""
+    """A workload without quota, as last seen. Only `progress` and `verdict` change, by the cycle, and what is
+    remembered of it."""
 
     workload: Workload
     spec: WorkloadSpec
@@ -55,6 +56,7 @@ class Waiting:
     rank: Rank
     progress: Progress | None = None
     verdict: Verdict | None = None
+    past: list[Progress] = field(default_factory=list)
     key: ObjectKey = field(init=False)
 
     def __post_init__(self) -> None:
@@ -68,6 +70,16 @@ class Waiting:
     def requeue_at(self) -> datetime | None:
         state = self.workload.status.requeue_state
         return state.requeue_at if state else None
+
+    def goes_round(self) -> bool:
+        """Whether its search for flavors stopped where it had stopped before: it would go round and round. Where two pod
+        sets stop in turn, Kueue does so without an end."""
+        assert self.progress is not None, "only a search that was interrupted can be taken up"
+        if self.progress in self.past:
+            self.past.clear()
+            return True
+        self.past.append(self.progress)
+        return False
 
     def may_queue(self, now: datetime) -> bool:
         """Whether its back-off is over. Requeued=False holds it back whatever the time."""

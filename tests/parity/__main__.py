@@ -8,6 +8,7 @@ any differ, 2 if there is nothing to play.
 from __future__ import annotations
 
 import argparse
+import secrets
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -20,6 +21,11 @@ from tests.parity.story import BadStory, Choice, Story, find
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status."""
     options = _parser().parse_args(arguments)
+    if options.fresh:
+        return _fresh(options)
+    if options.directory is None:
+        print("a directory, or --fresh, please", file=sys.stderr)
+        return 2
     choice = Choice(tuple(options.name), frozenset(options.feature), frozenset(options.without))
     outcomes: list[Outcome] = []
     for name, story in find(options.directory, choice):
@@ -39,6 +45,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(not all(outcome.agrees for outcome in outcomes))
 
 
+def _fresh(options: argparse.Namespace) -> int:
+    """Compare fresh stories with a real Kueue."""
+    from tests.parity import fresh  # the testbed is not needed for recorded ones
+
+    seed = secrets.randbelow(1_000_000) if options.seed is None else options.seed
+    _say([f"seed {seed}"])
+    found = fresh.compare(seed, options.fresh, say=lambda line: _say([line]), keep=options.keep)
+    if found.left_out:
+        _say([f"{len(found.left_out)} left out"])
+    _say([f"seed {seed}: {report.total(found.outcomes)}"])
+    return int(not found.outcomes or not all(outcome.agrees for outcome in found.outcomes))
+
+
 def _outcome(name: str, story: Story | BadStory) -> Outcome:
     if isinstance(story, BadStory):
         return Outcome(name, error=f"no story: {story}")
@@ -54,8 +73,11 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tests.parity", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("directory", type=Path, help="where the stories are: *.json")
+    parser.add_argument("directory", type=Path, nargs="?", help="where the stories are: *.json")
     parser.add_argument("name", nargs="*", help="only stories of these names; * stands for anything")
+    parser.add_argument("--fresh", type=int, default=0, metavar="N", help="compare N drawn stories with a real Kueue")
+    parser.add_argument("--seed", type=int, help="what to draw them from; without it a new one")
+    parser.add_argument("--keep", type=Path, metavar="DIRECTORY", help="where to write the recordings of drawn stories")
     parser.add_argument("--feature", action="append", default=[], metavar="TAG", help="only stories with this feature")
     parser.add_argument("--without", action="append", default=[], metavar="TAG", help="no stories with this feature")
     parser.add_argument("--summary", action="store_true", help="print figures per feature, and no disagreements")

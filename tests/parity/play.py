@@ -51,7 +51,7 @@ RESTLESS = 600.0
 """Seconds of the story after which something that still writes will never come to rest."""
 
 PATIENCE = 20.0
-"""Real seconds that a story may take."""
+"""Seconds of the processor that a story may take: how long they last is a matter of what else runs."""
 
 POKE = "parity/completed"
 """An annotation that has the manager look at a workload."""
@@ -64,7 +64,7 @@ class Crash(Exception):
 
 
 class TooLong(BaseException):
-    """A story takes too much real time. It is no Exception: whatever happens to run must not catch it."""
+    """A story takes too much computing. It is no Exception: whatever happens to run must not catch it."""
 
 
 @dataclass(slots=True)
@@ -355,10 +355,10 @@ def _time_limit(seconds: float) -> Iterator[None]:
     def over(_signal: int, _frame: FrameType | None) -> None:
         raise TooLong(f"more than {seconds:g} seconds")
 
-    handler = signal.signal(signal.SIGALRM, over)
-    others = signal.setitimer(signal.ITIMER_REAL, seconds)
+    handler = signal.signal(signal.SIGVTALRM, over)
+    others = signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, *others)
-        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_VIRTUAL, *others)
+        signal.signal(signal.SIGVTALRM, handler)

@@ -4,17 +4,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from multikueue.api import kinds
-from multikueue.sandbox.world import Site
+from multikueue.api.kinds import Kind
 from tests.parity.story import Object
 
 CONDITIONS = ("QuotaReserved", "Admitted", "Evicted", "Preempted", "Requeued", "Finished", "DeactivationTarget")
 UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-def state(site: Site) -> Object:
+class Objects(Protocol):
+    """Where all objects of a kind can be had."""
+
+    def all(self, kind: Kind[Any], /) -> Iterable[Object]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """What there was at one moment, by the names of kinds."""
+
+    objects: Mapping[str, Iterable[Object]]
+
+    def all(self, kind: Kind[Any], /) -> Iterable[Object]:
+        return self.objects.get(kind.kind, ())
+
+
+def state(site: Objects) -> Object:
     """All workloads, queues and cohorts by name, as the `expect` of a step."""
     return {
         "workloads": _by_name(site.all(kinds.WORKLOADS), _workload),
@@ -24,7 +41,12 @@ def state(site: Site) -> Object:
     }
 
 
-def messages(site: Site) -> dict[str, str]:
+def one(kind: str, item: Object) -> Object:
+    """What is told of one object of a kind that stories tell of."""
+    return _TOLD[kind](item)
+
+
+def messages(site: Objects) -> dict[str, str]:
     """Why workloads have no quota, by name, with UID in the place of each."""
     found: dict[str, str] = {}
     for workload in site.all(kinds.WORKLOADS):
@@ -101,3 +123,11 @@ def _resources(flavor: Object) -> Iterable[tuple[str, list[str]]]:
     for resource in flavor.get("resources", ()):
         if resource.get("total", "0") != "0":
             yield resource["name"], [resource["total"], resource.get("borrowed", "0")]
+
+
+_TOLD: Mapping[str, Callable[[Object], Object]] = {
+    "Workload": _workload,
+    "ClusterQueue": _cluster_queue,
+    "LocalQueue": _local_queue,
+    "Cohort": _weighted_share,
+}

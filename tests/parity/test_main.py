@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.parity import fresh
 from tests.parity.__main__ import main
 from tests.parity.builders import bad, good
+from tests.parity.play import play
+from tests.parity.story import parsed
 
 WRONG = "bad, step 3 (finish), ClusterQueue q, admitted: expected 2, got 1"
 
@@ -56,3 +59,27 @@ def test_where_there_is_nothing_to_play_nothing_agrees(tmp_path: Path, capsys: p
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err == f"no stories to play in {tmp_path}\n"
+
+
+def test_without_stories_and_without_a_wish_for_fresh_ones_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "--fresh" in capsys.readouterr().err
+
+
+def test_fresh_stories_are_compared_and_the_seed_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def compare(seed: int, count: int, *, say: fresh.Say, keep: Path | None) -> fresh.Findings:
+        asked.append((seed, count))
+        say(WRONG)
+        return fresh.Findings([play(parsed(good())), play(parsed(bad()))], ["r3"])
+
+    monkeypatch.setattr(fresh, "compare", compare)
+    assert main(["--fresh", "3", "--seed", "7"]) == 1
+    assert asked == [(7, 3)]
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == ["seed 7", WRONG, "1 left out", "seed 7: 1 agree, 1 differ"]
+    assert main(["--fresh", "3"]) == 1
+    assert asked[1][0] != 7

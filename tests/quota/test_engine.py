@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,8 @@ from multikueue.api.queues import ClusterQueue, LabelSelector
 from multikueue.api.workload import Admission, Workload, workload_spec
 from multikueue.quota.amounts import Accounting
 from multikueue.quota.engine import Cycle, Engine
+from multikueue.quota.flavors import Assignment
+from multikueue.quota.waiting import Progress
 from multikueue.testing import (
     NOW,
     admission_check,
@@ -141,6 +144,29 @@ def test_qe_074_a_head_that_waits_for_its_own_quota_keeps_it_from_those_after_it
 
     assert play.engine.reservation(key_of("borrower")) is None
     assert play.verdict("borrower") == "Workload no longer fits after processing another workload"
+
+
+def test_who_lost_to_a_head_that_is_parked_now_is_looked_at_again_without_it() -> None:
+    owner = cluster_queue("a").cohort("c").quota("default", cpu=4).build()
+    other = cluster_queue("b").cohort("c").quota("default", cpu=4).build()
+    play = two_queues(owner, other)
+    play.submit(wants("running", queue="b", cpu=6))
+    play.settle()
+    play.submit(wants("owner", queue="a", cpu=4), wants("borrower", queue="b", cpu=2))
+
+    assert play.run() == ["borrower"]
+
+
+def test_who_lost_to_a_head_that_stays_is_not_looked_at_again_and_again() -> None:
+    owner = cluster_queue("a").cohort("c").quota("default", cpu=4).strict_fifo().build()
+    other = cluster_queue("b").cohort("c").quota("default", cpu=4).build()
+    play = two_queues(owner, other)
+    play.submit(wants("running", queue="b", cpu=6))
+    play.settle()
+    play.submit(wants("owner", queue="a", cpu=4), wants("borrower", queue="b", cpu=2))
+
+    assert play.run() == []
+    assert play.engine.cycle(play.now) == Cycle()
 
 
 def test_qe_012_a_request_above_its_limit_is_refused() -> None:
@@ -467,6 +493,22 @@ def test_where_one_pod_set_finds_no_flavor_those_before_it_try_others() -> None:
     reservation = play.engine.reservation(key_of("w"))
     assert reservation
     assert [each.flavors for each in reservation.pod_set_assignments] == [{"cpu": "spot"}, {"cpu": "default"}]
+
+
+def test_a_search_that_goes_round_and_round_is_given_up_until_something_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    play = Play(cluster_queue("cq").quota("default", cpu=4).strict_fifo().build(), local_queue("lq").build())
+    play.submit(wants("w", cpu=5))
+    flips = itertools.cycle(({"cpu": 0}, {"cpu": -1}))
+    monkeypatch.setattr(Assignment, "progress", lambda _self: Progress(generation=1, tried=(next(flips),)))
+
+    looks = 0
+    while looks < 50 and play.engine.next_look(play.now) == play.now:
+        assert play.cycle() == ()
+        looks += 1
+
+    assert looks == 3
 
 
 def test_qe_006_a_namespace_that_is_not_selected_waits_until_its_labels_match() -> None:

@@ -193,8 +193,24 @@ def test_a_long_verdict_makes_a_short_event() -> None:
 
 def test_a_workload_nobody_has_judged_yet_costs_no_write() -> None:
     pending = workload().build()
+    found = step(pending, facts(NOW + SECOND, required_checks=("mk",)))
 
-    assert step(pending, facts(required_checks=("mk",))).status is pending.status
+    assert found.status is pending.status
+    assert found.again_after == SECOND
+
+
+def test_a_workload_nobody_judges_lists_its_checks_nonetheless_after_a_while() -> None:
+    found = taken(workload(), facts(NOW + 2 * SECOND, required_checks=("mk",)))
+
+    assert [(check.name, check.state) for check in found.status.admission_checks] == [("mk", "Pending")]
+    assert found.again_after is None
+
+
+def test_a_workload_that_was_made_switched_off_lists_its_checks_too() -> None:
+    found = taken(workload().inactive(), facts(required_checks=("mk",)))
+
+    assert told(found, "Evicted") == ("True", "Deactivated", "The workload is deactivated")
+    assert [(check.name, check.state) for check in found.status.admission_checks] == [("mk", "Pending")]
 
 
 INADMISSIBLE = {
