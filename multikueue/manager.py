@@ -9,7 +9,6 @@ the process's roles (`roles`).
 from __future__ import annotations
 
 import gc
-import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -25,9 +24,10 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, w
 
 from multikueue import telemetry
 from multikueue.api import quantity
+from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.admission import Admission
-from multikueue.controllers.events import Recorder, tell_unreadable
+from multikueue.controllers.events import Recorder, tell_state, tell_unreadable
 from multikueue.controllers.figures import Figures
 from multikueue.controllers.leadership import Alone, Elected, Leadership, candidate
 from multikueue.controllers.observer import Observer
@@ -79,7 +79,7 @@ class Touch:
     def workload(self, key: ObjectKey) -> None:
         self.queues.workloads.add(key)
 
-    def job(self, key: ObjectKey) -> None:
+    def job(self, key: JobKey) -> None:
         self.queues.jobs.add(key)
 
     def queue(self, cluster_queue: str, local_queue: ObjectKey | None) -> None:
@@ -289,7 +289,7 @@ class Manager:
     async def _sync(self, tasks: anyio.abc.TaskGroup, deployment: Deployment) -> None:
         """Watch the manager cluster; returns once all is listed."""
         reflectors = [
-            Reflector(self.client, w.kind, w.cache, namespace=w.namespace, on_state=_tell(w.kind.plural))
+            Reflector(self.client, w.kind, w.cache, namespace=w.namespace, on_state=tell_state(w.kind.plural))
             for w in deployment.watches
         ]
         for reflector in reflectors:
@@ -297,6 +297,9 @@ class Manager:
         for watch, reflector in zip(deployment.watches, reflectors, strict=True):
             await reflector.synced.wait()
             self.readiness.reached(f"cache-{watch.kind.plural}")
+        if deployment.job_kinds is not None:
+            tasks.start_soon(deployment.job_kinds.run)
+            await deployment.job_kinds.known()
 
     async def _connect(self, tasks: anyio.abc.TaskGroup, deployment: Deployment) -> None:
         """Learn of the workers; returns once enough is known for a first decision."""
@@ -469,13 +472,6 @@ async def _reach(client: Client, timeout: float) -> None:
     async for attempt in attempts:
         with attempt:
             await client.probe(timeout)
-
-
-def _tell(plural: str) -> Callable[[bool, str], None]:
-    def on_state(ok: bool, why: str) -> None:
-        log.log(logging.INFO if ok else logging.WARNING, "watch.stands" if ok else "watch.broken", kind=plural, why=why)
-
-    return on_state
 
 
 def _settle_memory() -> None:

@@ -19,6 +19,7 @@ from multikueue.controllers.admission import Admission
 from multikueue.controllers.checks import Checks
 from multikueue.controllers.clusters import Clusters
 from multikueue.controllers.jobs import Jobs
+from multikueue.controllers.kinds import JobKinds
 from multikueue.controllers.placements import PlacementWatch
 from multikueue.controllers.queues import Queues as QueueStatuses
 from multikueue.controllers.reports import Reports
@@ -70,11 +71,13 @@ async def _nobody() -> None:
 class Deployment:
     """What one process does, in the order in which the manager starts it.
 
-    `watches` must be listed before anything else. `connections` and `cluster_loops` keep up what is known of the
-    workers; `contact` returns when there is enough of it for a first decision. `loops` and `tasks` act.
+    `watches` must be listed before anything else, then what there is of `job_kinds`. `connections` and `cluster_loops`
+    keep up what is known of the workers; `contact` returns when there is enough of it for a first decision. `loops` and
+    `tasks` act.
     """
 
     watches: tuple[Watch, ...]
+    job_kinds: JobKinds | None = None
     connections: tuple[Task, ...] = ()
     cluster_loops: tuple[Loop, ...]
     contact: Task = _nobody
@@ -111,8 +114,9 @@ def standalone(world: World, settings: Settings, admission: Admission) -> Deploy
             *_queues(store),
             *_credentials(store, settings),
             Watch(kinds.WORKLOADS, store.workloads),
-            Watch(kinds.JOBS, store.jobs),
+            Watch(kinds.JOBS, store.jobs.of(kinds.JOBS)),
         ),
+        job_kinds=JobKinds(world),
         connections=(clusters.run, placements.run),
         cluster_loops=(Loop("clusters", queues.clusters, clusters.reconcile, workers=4),),
         contact=lambda: _first_contact(store, clusters, placements),
@@ -139,8 +143,9 @@ def beside_kueue(world: World, settings: Settings, _: Admission) -> Deployment:
             *_queues(store),
             *_credentials(store, settings),
             Watch(kinds.WORKLOADS, store.workloads),
-            Watch(kinds.JOBS, store.jobs),
+            Watch(kinds.JOBS, store.jobs.of(kinds.JOBS)),
         ),
+        job_kinds=JobKinds(world),
         connections=(clusters.run, placements.run),
         cluster_loops=(Loop("clusters", queues.clusters, clusters.reconcile, workers=4),),
         contact=lambda: _first_contact(store, clusters, placements),

@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from multikueue.api import kinds
+from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey
 from multikueue.roles import DEPLOYMENTS, Deployment
 from multikueue.runtime import WorkQueue
@@ -83,7 +84,7 @@ def touch_everything(world: Table) -> None:
     key = next(iter(world.store.local_queues)).key
     touched = world.store.touched
     touched.workload(key)
-    touched.job(key)
+    touched.job(JobKey("Job.batch", *key))
     touched.check("mk")
     touched.cluster("w1")
     touched.queue("cq", key)

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.job import Job, job_spec, job_status
+from multikueue.api.job import AnyJob, Job, job_spec, job_status
 from multikueue.api.kinds import JOBS, Kind
 from multikueue.api.meta import Condition, controller_of, decoder, encode
 from multikueue.api.workload import (
@@ -62,28 +62,28 @@ class BatchJob:
     def kind(self) -> Kind[Job]:
         return JOBS
 
-    def queue_name(self, job: Job) -> str:
+    def queue_name(self, job: AnyJob) -> str:
         return job.metadata.labels.get(QUEUE_LABEL, "")
 
-    def managed_by(self, job: Job) -> str | None:
+    def managed_by(self, job: AnyJob) -> str | None:
         return job_spec(job).managed_by
 
-    def unmanaged_reason(self, job: Job) -> str | None:
+    def unmanaged_reason(self, job: AnyJob) -> str | None:
         manager = self.managed_by(job) or ""
         return None if manager == MANAGED else f'Expecting spec.managedBy to be "{MANAGED}" not "{manager}"'
 
-    def pod_priority_class(self, job: Job) -> str:
+    def pod_priority_class(self, job: AnyJob) -> str:
         return str(_part(_tree(job_spec(job).template), "spec").get("priorityClassName") or "")
 
     # --- the Workload ------------------------------------------------------------------------------------------------
 
-    def workload_name(self, job: Job) -> str:
+    def workload_name(self, job: AnyJob) -> str:
         return workloads.prebuilt_name(job) or workloads.workload_name(JOBS, job.metadata)
 
-    def workload_body(self, job: Job, *, priority: Priority) -> Tree:
+    def workload_body(self, job: AnyJob, *, priority: Priority) -> Tree:
         return workloads.workload_body(JOBS, job, pod_sets=[_pod_set(job)], priority=priority)
 
-    def matches(self, job: Job, workload: Workload) -> bool:
+    def matches(self, job: AnyJob, workload: Workload) -> bool:
         """Compares what decides about running: counts, containers, execution time, tolerations until admission.
 
         Unlike Kueue, whose local jobs get the node selectors of a flavor on start, we leave templates as they are:
@@ -101,7 +101,9 @@ class BatchJob:
 
     # --- the copy on a worker ----------------------------------------------------------------------------------------
 
-    def remote_body(self, job: Job, *, workload_name: str, origin: str, attempt: str, queue: str | None = None) -> Tree:
+    def remote_body(
+        self, job: AnyJob, *, workload_name: str, origin: str, attempt: str, queue: str | None = None
+    ) -> Tree:
         """The Job to create on the winner, suspended, so that the worker's Kueue starts it.
 
         All the user's fields travel as they are, but for: managedBy (the worker's own controller shall run it),
@@ -126,21 +128,21 @@ class BatchJob:
 
     # --- the status --------------------------------------------------------------------------------------------------
 
-    def finished(self, job: Job) -> Finish | None:
+    def finished(self, job: AnyJob) -> Finish | None:
         end = batch_status.end_of(_tree(job.status))
         if end is None:
             return None
         reason = SUCCEEDED if end["type"] == batch_status.COMPLETE else FAILED
         return Finish(reason=reason, message=end.get("message") or "")
 
-    def is_suspended(self, job: Job) -> bool:
+    def is_suspended(self, job: AnyJob) -> bool:
         return job_spec(job).suspend
 
-    def is_active(self, job: Job) -> bool:
+    def is_active(self, job: AnyJob) -> bool:
         status = job_status(job)
         return status.active > 0 or status.terminating > 0
 
-    def status_to_copy(self, local: Job, remote: Job) -> msgspec.Raw | None:
+    def status_to_copy(self, local: AnyJob, remote: AnyJob) -> msgspec.Raw | None:
         """The status for the local job, if it says something new and may be written now (contract 5.3).
 
         Never for a finished job, nor for one that is not managed by us: those have another writer. While the local
@@ -157,7 +159,7 @@ class BatchJob:
                 return None
         return _news(local, theirs)
 
-    def status_of_end(self, local: Job, end: Condition) -> msgspec.Raw | None:
+    def status_of_end(self, local: AnyJob, end: Condition) -> msgspec.Raw | None:
         """With the counters as they were last seen: nobody knows the last ones."""
         if self.unmanaged_reason(local) or self.finished(local):
             return None
@@ -165,10 +167,10 @@ class BatchJob:
         said = msgspec.structs.replace(end, type=type_, observed_generation=0)
         return _news(local, _tree(local.status) | {"conditions": [_tree(msgspec.Raw(encode(said)))]})
 
-    def status_patch(self, local: Job, status: msgspec.Raw) -> Tree:
+    def status_patch(self, local: AnyJob, status: msgspec.Raw) -> Tree:
         return _precisely(local) | {"status": merge_patch(_tree(local.status), _tree(status))}
 
-    def reset_status_patch(self, job: Job) -> Tree | None:
+    def reset_status_patch(self, job: AnyJob) -> Tree | None:
         """For a suspended, unfinished job of ours. The counters of finished pods stay: they may not decrease."""
         if self.unmanaged_reason(job) or self.finished(job) or not self.is_suspended(job):
             return None
@@ -180,29 +182,29 @@ class BatchJob:
 
     # --- start and stop ----------------------------------------------------------------------------------------------
 
-    def start_patch(self, job: Job) -> Tree | None:
+    def start_patch(self, job: AnyJob) -> Tree | None:
         return _suspend_patch(job, suspend=False) if self.is_suspended(job) else None
 
-    def stop_patch(self, job: Job) -> Tree | None:
+    def stop_patch(self, job: AnyJob) -> Tree | None:
         return None if self.is_suspended(job) else _suspend_patch(job, suspend=True)
 
 
 BATCH_JOB = BatchJob()
 
 
-def pods_count(job: Job) -> int:
+def pods_count(job: AnyJob) -> int:
     """How many pods run at a time: the parallelism, or the completions if they are fewer."""
     spec = job_spec(job)
     return spec.parallelism if spec.completions is None else min(spec.parallelism, spec.completions)
 
 
-def _min_count(job: Job) -> int | None:
+def _min_count(job: AnyJob) -> int | None:
     """The fewest pods that will do; None when all are needed, or if the annotation makes no sense."""
     fewest = workloads.positive(job.metadata.annotations.get(MIN_PARALLELISM_ANNOTATION, ""))
     return fewest if fewest is not None and fewest <= pods_count(job) else None
 
 
-def _pod_set(job: Job) -> Tree:
+def _pod_set(job: AnyJob) -> Tree:
     template = _tree(job_spec(job).template)
     meta = _part(template, "metadata")
     fewest = _min_count(job)
@@ -245,7 +247,7 @@ def _with_single_variables_of(container: Tree) -> Tree:
     return container | {"env": list({variable.get("name"): variable for variable in variables}.values())}
 
 
-def _is_same_pod_set(job: Job, pod_set: PodSet, *, ignore_tolerations: bool) -> bool:
+def _is_same_pod_set(job: AnyJob, pod_set: PodSet, *, ignore_tolerations: bool) -> bool:
     if pod_set.count != pods_count(job) or pod_set.min_count != _min_count(job):
         return False
     ours, theirs = bytes(job_spec(job).template), bytes(pod_set.template)
@@ -261,7 +263,7 @@ def _is_same_template(job: bytes, workload: bytes, ignore_tolerations: bool) -> 
     return all(is_pruned_copy(theirs.get(key, []), ours.get(key, [])) for key in ("containers", "initContainers"))
 
 
-def _remote_spec(job: Job) -> Tree:
+def _remote_spec(job: AnyJob) -> Tree:
     fields = _fields(job.spec)
     manual = _shape(job.spec).manual_selector
     dropped = _NOT_FOR_REMOTE if manual else (*_NOT_FOR_REMOTE, "selector", "manualSelector")
@@ -271,7 +273,7 @@ def _remote_spec(job: Job) -> Tree:
     return spec | {"suspend": True}
 
 
-def _without_generated_labels(raw: msgspec.Raw, job: Job) -> Tree | msgspec.Raw:
+def _without_generated_labels(raw: msgspec.Raw, job: AnyJob) -> Tree | msgspec.Raw:
     """The template without the labels that name this very job: the worker's API server generates its own."""
     template = _tree(raw)
     labels = _part(_part(template, "metadata"), "labels")
@@ -280,7 +282,7 @@ def _without_generated_labels(raw: msgspec.Raw, job: Job) -> Tree | msgspec.Raw:
     return raw if kept == labels else _with_labels(template, kept)
 
 
-def _news(local: Job, theirs: Tree) -> msgspec.Raw | None:
+def _news(local: AnyJob, theirs: Tree) -> msgspec.Raw | None:
     """That status as far as the local job may have it; None if it may not, or says nothing new."""
     ours, suspended = _tree(local.status), job_spec(local).suspend
     status = batch_status.writable(ours, theirs, suspended=suspended, succeeded_may_shrink=_is_elastic_index(local))
@@ -289,18 +291,18 @@ def _news(local: Job, theirs: Tree) -> msgspec.Raw | None:
     return msgspec.Raw(encode(status))
 
 
-def _is_elastic_index(job: Job) -> bool:
+def _is_elastic_index(job: AnyJob) -> bool:
     """Whether the job may be scaled down by indexes: the one case in which `succeeded` may shrink."""
     shape = _shape(job.spec)
     return shape.completion_mode == "Indexed" and shape.completions == job_spec(job).parallelism
 
 
-def _suspend_patch(job: Job, *, suspend: bool) -> Tree:
+def _suspend_patch(job: AnyJob, *, suspend: bool) -> Tree:
     # The UID keeps the patch from a new job of the same name, which might run its pods here.
     return {"metadata": {"uid": job.metadata.uid}, "spec": {"suspend": suspend}}
 
 
-def _precisely(job: Job) -> Tree:
+def _precisely(job: AnyJob) -> Tree:
     """Metadata that lets a patch through only for the job exactly as seen."""
     return {"metadata": {"uid": job.metadata.uid, "resourceVersion": job.metadata.resource_version}}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from multikueue.api import kinds
+from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.admission import Admission
 from multikueue.controllers.figures import Figures
@@ -80,7 +81,7 @@ async def test_while_its_worker_is_out_of_reach_it_keeps_the_quota() -> None:
 async def test_preemptions_are_counted_by_the_queue_that_gains() -> None:
     world = await pressed()
     for job in list(world.store.jobs):
-        await Jobs(world.world).reconcile(job.key)
+        await Jobs(world.world).reconcile(JobKey("Job.batch", *job.key))
     Admission()._cycle(world.world)
     assert world.world.metrics.preempted("cq", "InClusterQueue")._value.get() == 1
 

@@ -19,7 +19,7 @@ from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESP
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.multikueue import KUBECONFIG_KEY
 from multikueue.errors import ConfigurationError
-from multikueue.jobs.table import ADAPTERS
+from multikueue.jobs.table import FRAMEWORKS
 
 __all__ = [
     "JOB_KINDS",
@@ -74,7 +74,7 @@ QUEUE_RIGHTS = (
     Right("kueue.x-k8s.io", "localqueues", _READ),
 )
 
-JOB_KINDS = tuple(adapter.kind for adapter in ADAPTERS.values())
+JOB_KINDS = tuple(adapter.kind for adapter in FRAMEWORKS.values())
 """The kinds of jobs we dispatch: the table is `jobs.table`, a kind that joins it gets its rights by registering again."""
 
 JOB_RIGHTS = tuple(

@@ -15,7 +15,7 @@ from multikueue.controllers.registration.plan import (
     worker_objects,
 )
 from multikueue.errors import ConfigurationError
-from multikueue.jobs.table import ADAPTERS
+from multikueue.jobs.table import FRAMEWORKS
 
 OURS = {"app.kubernetes.io/managed-by": "multikueue"}
 
@@ -63,7 +63,7 @@ def test_the_manager_gets_a_secret_and_a_cluster_that_names_it() -> None:
 
 
 def test_each_kind_of_jobs_has_its_rights() -> None:
-    assert {kind.kind for kind in JOB_KINDS} == {kind for _, kind in ADAPTERS}
+    assert {kind.kind for kind in JOB_KINDS} == {adapter.kind.kind for adapter in FRAMEWORKS.values()}
     for kind in JOB_KINDS:
         verbs = {right.resource: set(right.verbs) for right in RIGHTS if right.group == kind.group}
         assert verbs[kind.plural] >= {"get", "list", "watch", "create", "delete", "patch"}
