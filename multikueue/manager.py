@@ -38,6 +38,7 @@ from multikueue.controllers.visibility import Gate, Visibility, keep_visibility
 from multikueue.controllers.webhooks import Service, Webhooks, keep_webhook
 from multikueue.controllers.world import Queues, World
 from multikueue.errors import ClusterUnreachable
+from multikueue.jobs.table import BATCH_ONLY, Adapters
 from multikueue.kube.client import Client
 from multikueue.kube.credentials import Credentials, from_environment
 from multikueue.kube.reflector import Reflector
@@ -45,7 +46,7 @@ from multikueue.kube.session import USER_AGENT, Transport, open_session
 from multikueue.quota.amounts import Accounting, Transformation
 from multikueue.quota.engine import Engine
 from multikueue.quota.fair import FairSharing
-from multikueue.roles import Deployment, compose
+from multikueue.roles import Deployment, adapters_of, compose
 from multikueue.runtime import Backoff, Clock, Mandate, SystemClock, WorkQueue, first
 from multikueue.runtime.clock import boot_time
 from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, STANDALONE, InForce, Loaded, Quota, Settings
@@ -146,7 +147,10 @@ class Manager:
         observer = Observer(store=world.store, metrics=self.metrics, now=self.clock.now)
         observer.attach()
         async with Server(
-            ready=self._unready, lookup=world.store.uses_multikueue, details=lambda: self.readiness.details
+            ready=self._unready,
+            lookup=world.store.uses_multikueue,
+            details=lambda: self.readiness.details,
+            adapters=world.store.adapters,
         ) as server:
             async with anyio.create_task_group() as tasks:
                 await first(self.stop.wait, lambda: self._get_hot(tasks, server, deployment, world, observer))
@@ -164,7 +168,7 @@ class Manager:
         await self._serve_plain(server, world, observer)
         await self._sync(tasks, deployment)
         await self._connect(tasks, deployment)
-        tasks.start_soon(self._serve_webhook, server)
+        tasks.start_soon(self._serve_webhook, server, world.store.adapters)
         tasks.start_soon(self._serve_visibility, server, world)
 
     def _world(self) -> World:
@@ -177,7 +181,13 @@ class Manager:
             fair_sharing=FairSharing(quota.preemption_strategies) if quota.fair_sharing else None,
         )
         namespace = self.settings.cluster.namespace
-        store = Store(engine, Bystander(queues.clusters), self.clock.now, namespace=namespace)
+        store = Store(
+            engine,
+            Bystander(queues.clusters),
+            self.clock.now,
+            namespace=namespace,
+            adapters=adapters_of(self.settings),
+        )
         return World(
             store=store,
             manager=self.client,
@@ -235,7 +245,7 @@ class Manager:
 
         return render
 
-    async def _serve_webhook(self, server: Server) -> None:
+    async def _serve_webhook(self, server: Server, adapters: Adapters = BATCH_ONLY) -> None:
         """Serve and keep the admission webhook, if there is to be one. The process is ready once it stands."""
         settings, namespace = self.settings.webhook, self.settings.cluster.namespace
         if not settings.enabled:
@@ -252,6 +262,7 @@ class Manager:
             host=settings.host,
             port=settings.port,
             failure_policy=settings.failure_policy,
+            kinds=[adapter.kind for adapter in adapters],
         )
 
         def started(_port: int) -> None:

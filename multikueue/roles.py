@@ -25,14 +25,17 @@ from multikueue.controllers.queues import Queues as QueueStatuses
 from multikueue.controllers.reports import Reports
 from multikueue.controllers.workloads import Dispatches, Nominations, Workloads
 from multikueue.controllers.world import World
+from multikueue.errors import ConfigurationError
 from multikueue.jobs.decide import mirror
+from multikueue.jobs.declared import Declaration, DeclaredJob, Pods, state_of
+from multikueue.jobs.table import FRAMEWORKS, Adapters
 from multikueue.runtime import Priority, Result, WorkQueue, run_controller
-from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, STANDALONE, Role, Settings
+from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, STANDALONE, DeclaredKind, Role, Settings
 from multikueue.store.cache import Cache
 from multikueue.store.store import Store
 from multikueue.telemetry.metrics import Metrics
 
-__all__ = ["DEPLOYMENTS", "Deployment", "Loop", "Task", "Watch", "compose"]
+__all__ = ["DEPLOYMENTS", "Deployment", "Loop", "Task", "Watch", "adapters_of", "compose"]
 
 FIRST_CONTACT = 3.0
 """Seconds that the workers get to connect before the first decision; one that is away must not hold up the rest."""
@@ -83,6 +86,38 @@ class Deployment:
     contact: Task = _nobody
     loops: tuple[Loop, ...]
     tasks: tuple[Task, ...] = ()
+
+
+def adapters_of(settings: Settings) -> Adapters:
+    """The kinds of jobs in use. Raises ConfigurationError if one is declared twice, or by what is no path."""
+    integrations = settings.integrations
+    try:
+        declared = [DeclaredJob(_declaration(each)) for each in integrations.declared]
+        return Adapters((*(FRAMEWORKS[name] for name in integrations.frameworks), *declared))
+    except ValueError as error:
+        raise ConfigurationError(f"integrations.declared: {error}") from None
+
+
+def _declaration(own: DeclaredKind) -> Declaration:
+    kind, version, group = own.name.split(".", 2)
+    return Declaration(
+        framework=own.name,
+        group=group,
+        version=version,
+        plural=own.plural or f"{kind.lower()}s",
+        kind=kind,
+        pods=tuple(
+            Pods(at=each.at, template=each.template, name=each.name, name_at=each.name_at, count=each.count)
+            for each in own.pods
+        ),
+        suspend=own.suspend,
+        managed_by=own.managed_by,
+        managers=own.managers,
+        succeeded=state_of(own.succeeded),
+        failed=state_of(own.failed),
+        active_counts=own.active_counts,
+        dropped=own.dropped,
+    )
 
 
 def compose(world: World, settings: Settings, admission: Admission) -> Deployment:

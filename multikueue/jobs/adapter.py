@@ -17,11 +17,38 @@ MANAGED = CONTROLLER_NAME
 """The value of a job's managedBy that makes the kind's own controller leave it to us (contract 1.7)."""
 
 
+class Submission(Protocol):
+    """A job as an admission request shows it. `managed_by_default`: nobody chose who manages it."""
+
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def queue(self) -> str: ...
+    @property
+    def managed_by_default(self) -> bool: ...
+
+
 class Adapter(Protocol):
     """One kind of jobs. Every method is a pure function of what the API servers hold."""
 
     @property
     def kind(self) -> Kind[Any]: ...
+
+    # The admission webhook.
+
+    def submitted(self, raw: msgspec.Raw) -> Any:
+        """The `Submission` in an admission request, as the two below take it. Raises msgspec.DecodeError if it is none."""
+        ...
+
+    def refusal(self, job: Any, old: Any = None) -> str | None:
+        """Why the job, new or changed from `old`, must not be; None if it may (quota-engine 6.1)."""
+        ...
+
+    def defaults(self, job: Any, *, queue_uses_multikueue: bool) -> list[dict[str, Any]]:
+        """The JSON patch that makes a new job ours: held, and managed by us where its queue is dispatched."""
+        ...
+
+    # The rest.
 
     def queue_name(self, job: AnyJob) -> str:
         """The LocalQueue the job asks for; empty if it is not ours to queue."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -13,10 +12,7 @@ from multikueue.api.job import AnyJob, Job, job_spec, job_status
 from multikueue.api.kinds import JOBS, Kind
 from multikueue.api.meta import Condition, controller_of, decoder, encode
 from multikueue.api.workload import (
-    ATTEMPT_ANNOTATION,
     FAILED,
-    ORIGIN_LABEL,
-    PREBUILT_LABEL,
     QUEUE_LABEL,
     SUCCEEDED,
     Finish,
@@ -24,15 +20,14 @@ from multikueue.api.workload import (
     Workload,
     workload_spec,
 )
-from multikueue.jobs import batch_status, workloads
+from multikueue.jobs import batch_status, defaulting, workloads
 from multikueue.jobs.adapter import MANAGED
-from multikueue.jobs.canonical import canonical, is_pruned_copy, merge_patch
+from multikueue.jobs.canonical import merge_patch
 from multikueue.jobs.priority import Priority
+from multikueue.jobs.templates import is_same_template, part, tree_of, with_single_variables
 
 Tree = dict[str, Any]
 
-MIN_PARALLELISM_ANNOTATION = "kueue.x-k8s.io/job-min-parallelism"
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 _NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")
 _UID_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
@@ -51,7 +46,6 @@ class _Shape(msgspec.Struct, frozen=True, rename="camel"):
 
 _shape: Callable[[msgspec.Raw], _Shape] = decoder(_Shape)
 _fields: Callable[[msgspec.Raw], dict[str, msgspec.Raw]] = decoder(dict[str, msgspec.Raw])
-_tree: Callable[[msgspec.Raw], Tree] = decoder(dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +55,15 @@ class BatchJob:
     @property
     def kind(self) -> Kind[Job]:
         return JOBS
+
+    def submitted(self, raw: msgspec.Raw) -> defaulting.Submitted:
+        return defaulting.read_job(raw)
+
+    def refusal(self, job: defaulting.Submitted, old: defaulting.Submitted | None = None) -> str | None:
+        return defaulting.refusal(job, old)
+
+    def defaults(self, job: defaulting.Submitted, *, queue_uses_multikueue: bool) -> list[Tree]:
+        return defaulting.default_job(job, queue_uses_multikueue=queue_uses_multikueue)
 
     def queue_name(self, job: AnyJob) -> str:
         return job.metadata.labels.get(QUEUE_LABEL, "")
@@ -73,7 +76,7 @@ class BatchJob:
         return None if manager == MANAGED else f'Expecting spec.managedBy to be "{MANAGED}" not "{manager}"'
 
     def pod_priority_class(self, job: AnyJob) -> str:
-        return str(_part(_tree(job_spec(job).template), "spec").get("priorityClassName") or "")
+        return str(part(tree_of(job_spec(job).template), "spec").get("priorityClassName") or "")
 
     # --- the Workload ------------------------------------------------------------------------------------------------
 
@@ -108,28 +111,21 @@ class BatchJob:
 
         All the user's fields travel as they are, but for: managedBy (the worker's own controller shall run it),
         ttlSecondsAfterFinished (else the result can vanish before it is read, CX-15), and the selector and labels
-        that the manager's API server generated. `queue` is the Workload's queue, in case the job's label has changed
-        since it got quota.
+        that the manager's API server generated.
         """
-        meta = job.metadata
-        labels = meta.labels | {ORIGIN_LABEL: origin, PREBUILT_LABEL: workload_name}
-        annotations = {k: v for k, v in meta.annotations.items() if k != _LAST_APPLIED}
         return {
             "apiVersion": JOBS.api_version,
             "kind": JOBS.kind,
-            "metadata": {
-                "name": meta.name,
-                "namespace": meta.namespace,
-                "labels": labels | ({QUEUE_LABEL: queue} if queue else {}),
-                "annotations": annotations | {ATTEMPT_ANNOTATION: attempt},
-            },
+            "metadata": workloads.remote_metadata(
+                job, workload_name=workload_name, origin=origin, attempt=attempt, queue=queue
+            ),
             "spec": _remote_spec(job),
         }
 
     # --- the status --------------------------------------------------------------------------------------------------
 
     def finished(self, job: AnyJob) -> Finish | None:
-        end = batch_status.end_of(_tree(job.status))
+        end = batch_status.end_of(tree_of(job.status))
         if end is None:
             return None
         reason = SUCCEEDED if end["type"] == batch_status.COMPLETE else FAILED
@@ -152,7 +148,7 @@ class BatchJob:
         if self.unmanaged_reason(local) or self.finished(local):
             return None
         suspended = self.is_suspended(local)
-        ours, theirs = _tree(local.status), _tree(remote.status)
+        ours, theirs = tree_of(local.status), tree_of(remote.status)
         if batch_status.end_of(theirs) is None:
             never_started = not ours.get("startTime") and not theirs.get("startTime")
             if never_started or (suspended and not self.is_active(local)):
@@ -165,20 +161,20 @@ class BatchJob:
             return None
         type_ = batch_status.COMPLETE if end.reason == SUCCEEDED else batch_status.FAILED
         said = msgspec.structs.replace(end, type=type_, observed_generation=0)
-        return _news(local, _tree(local.status) | {"conditions": [_tree(msgspec.Raw(encode(said)))]})
+        return _news(local, tree_of(local.status) | {"conditions": [tree_of(msgspec.Raw(encode(said)))]})
 
     def status_patch(self, local: AnyJob, status: msgspec.Raw) -> Tree:
-        return _precisely(local) | {"status": merge_patch(_tree(local.status), _tree(status))}
+        return workloads.precisely(local) | {"status": merge_patch(tree_of(local.status), tree_of(status))}
 
     def reset_status_patch(self, job: AnyJob) -> Tree | None:
         """For a suspended, unfinished job of ours. The counters of finished pods stay: they may not decrease."""
         if self.unmanaged_reason(job) or self.finished(job) or not self.is_suspended(job):
             return None
-        status = _tree(job.status)
+        status = tree_of(job.status)
         clean = batch_status.reset(status)
         if batch_status.comparable(clean) == batch_status.comparable(status):
             return None
-        return _precisely(job) | {"status": merge_patch(status, clean)}
+        return workloads.precisely(job) | {"status": merge_patch(status, clean)}
 
     # --- start and stop ----------------------------------------------------------------------------------------------
 
@@ -200,13 +196,13 @@ def pods_count(job: AnyJob) -> int:
 
 def _min_count(job: AnyJob) -> int | None:
     """The fewest pods that will do; None when all are needed, or if the annotation makes no sense."""
-    fewest = workloads.positive(job.metadata.annotations.get(MIN_PARALLELISM_ANNOTATION, ""))
+    fewest = workloads.positive(job.metadata.annotations.get(workloads.MIN_PARALLELISM_ANNOTATION, ""))
     return fewest if fewest is not None and fewest <= pods_count(job) else None
 
 
 def _pod_set(job: AnyJob) -> Tree:
-    template = _tree(job_spec(job).template)
-    meta = _part(template, "metadata")
+    template = tree_of(job_spec(job).template)
+    meta = part(template, "metadata")
     fewest = _min_count(job)
     return {
         "name": "main",
@@ -219,48 +215,23 @@ def _pod_set(job: AnyJob) -> Tree:
 
 def _workload_template(template: Tree) -> Tree:
     """The template as Kueue puts it into a Workload: without generated labels, each variable of a container once."""
-    labels = _part(_part(template, "metadata"), "labels")
+    labels = part(part(template, "metadata"), "labels")
     kept = {name: value for name, value in labels.items() if name not in _LABELS_NOT_IN_WORKLOAD}
     return _with_labels(template, kept) | (
-        {"spec": _with_single_variables(template["spec"])} if "spec" in template else {}
+        {"spec": with_single_variables(template["spec"])} if "spec" in template else {}
     )
 
 
 def _with_labels(template: Tree, labels: Tree) -> Tree:
-    meta = {key: value for key, value in _part(template, "metadata").items() if key != "labels"}
+    meta = {key: value for key, value in part(template, "metadata").items() if key != "labels"}
     return template | {"metadata": meta | ({"labels": labels} if labels else {})}
-
-
-def _with_single_variables(spec: Tree) -> Tree:
-    """The pod spec with the last value of each environment variable only, in the place of the first.
-
-    The Workload's schema has the names as keys and refuses a second one; Kubernetes takes the last.
-    """
-    groups = {key: spec[key] for key in ("containers", "initContainers") if spec.get(key)}
-    return spec | {key: [_with_single_variables_of(container) for container in group] for key, group in groups.items()}
-
-
-def _with_single_variables_of(container: Tree) -> Tree:
-    variables = container.get("env")
-    if not variables:
-        return container
-    return container | {"env": list({variable.get("name"): variable for variable in variables}.values())}
 
 
 def _is_same_pod_set(job: AnyJob, pod_set: PodSet, *, ignore_tolerations: bool) -> bool:
     if pod_set.count != pods_count(job) or pod_set.min_count != _min_count(job):
         return False
     ours, theirs = bytes(job_spec(job).template), bytes(pod_set.template)
-    return _is_same_template(ours, theirs, ignore_tolerations)
-
-
-@lru_cache(maxsize=1024)  # asked again and again about the same few templates
-def _is_same_template(job: bytes, workload: bytes, ignore_tolerations: bool) -> bool:
-    ours = canonical(_with_single_variables(_part(_tree(msgspec.Raw(job)), "spec")))
-    theirs = canonical(_part(_tree(msgspec.Raw(workload)), "spec"))
-    if not ignore_tolerations and ours.get("tolerations") != theirs.get("tolerations"):
-        return False
-    return all(is_pruned_copy(theirs.get(key, []), ours.get(key, [])) for key in ("containers", "initContainers"))
+    return is_same_template(ours, theirs, ignore_tolerations)
 
 
 def _remote_spec(job: AnyJob) -> Tree:
@@ -275,8 +246,8 @@ def _remote_spec(job: AnyJob) -> Tree:
 
 def _without_generated_labels(raw: msgspec.Raw, job: AnyJob) -> Tree | msgspec.Raw:
     """The template without the labels that name this very job: the worker's API server generates its own."""
-    template = _tree(raw)
-    labels = _part(_part(template, "metadata"), "labels")
+    template = tree_of(raw)
+    labels = part(part(template, "metadata"), "labels")
     generated = dict.fromkeys(_NAME_LABELS, job.metadata.name) | dict.fromkeys(_UID_LABELS, job.metadata.uid)
     kept = {name: value for name, value in labels.items() if generated.get(name) != value}
     return raw if kept == labels else _with_labels(template, kept)
@@ -284,7 +255,7 @@ def _without_generated_labels(raw: msgspec.Raw, job: AnyJob) -> Tree | msgspec.R
 
 def _news(local: AnyJob, theirs: Tree) -> msgspec.Raw | None:
     """That status as far as the local job may have it; None if it may not, or says nothing new."""
-    ours, suspended = _tree(local.status), job_spec(local).suspend
+    ours, suspended = tree_of(local.status), job_spec(local).suspend
     status = batch_status.writable(ours, theirs, suspended=suspended, succeeded_may_shrink=_is_elastic_index(local))
     if status is None or batch_status.comparable(status) == batch_status.comparable(ours):
         return None
@@ -300,13 +271,3 @@ def _is_elastic_index(job: AnyJob) -> bool:
 def _suspend_patch(job: AnyJob, *, suspend: bool) -> Tree:
     # The UID keeps the patch from a new job of the same name, which might run its pods here.
     return {"metadata": {"uid": job.metadata.uid}, "spec": {"suspend": suspend}}
-
-
-def _precisely(job: AnyJob) -> Tree:
-    """Metadata that lets a patch through only for the job exactly as seen."""
-    return {"metadata": {"uid": job.metadata.uid, "resourceVersion": job.metadata.resource_version}}
-
-
-def _part(tree: Tree, name: str) -> Tree:
-    """The object at that name, empty when absent or null."""
-    return tree.get(name) or {}

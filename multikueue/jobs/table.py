@@ -8,10 +8,14 @@ from types import MappingProxyType
 from multikueue.api.job import AnyJob
 from multikueue.jobs.adapter import Adapter
 from multikueue.jobs.batch_job import BATCH_JOB
+from multikueue.jobs.declarations import DECLARATIONS
+from multikueue.jobs.declared import DeclaredJob
 
 __all__ = ["BATCH_ONLY", "FRAMEWORKS", "Adapters"]
 
-FRAMEWORKS: Mapping[str, Adapter] = MappingProxyType({"batch/job": BATCH_JOB})
+FRAMEWORKS: Mapping[str, Adapter] = MappingProxyType(
+    {"batch/job": BATCH_JOB} | {each.framework: DeclaredJob(each) for each in DECLARATIONS}
+)
 """Every kind we know, under the name of its integration in Kueue's configuration."""
 
 
