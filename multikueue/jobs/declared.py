@@ -12,15 +12,16 @@ from typing import Any
 
 import msgspec
 
+from multikueue.api.canonical import canonical
 from multikueue.api.job import AnyJob, job_type
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import Condition, controller_of, encode
 from multikueue.api.workload import FAILED, QUEUE_LABEL, SUCCEEDED, Finish, PodSet, Workload, workload_spec
 from multikueue.jobs import defaulting, paths, workloads
 from multikueue.jobs.adapter import MANAGED
-from multikueue.jobs.canonical import canonical, merge_patch
+from multikueue.jobs.canonical import merge_patch
 from multikueue.jobs.priority import Priority
-from multikueue.jobs.templates import is_same_template, part, tree_of, with_single_variables
+from multikueue.jobs.templates import in_workload, is_same_template, part, tree_of
 
 __all__ = ["Declaration", "DeclaredJob", "Pods", "State", "condition", "state_of"]
 
@@ -297,7 +298,7 @@ def _pod_set(pods: Pods, each: Tree) -> Tree:
     return {
         "name": str(paths.only(each, pods.name_at) if pods.name_at else pods.name).lower(),
         "count": count * min(least, default=1),
-        "template": template | ({"spec": with_single_variables(template["spec"])} if template.get("spec") else {}),
+        "template": in_workload(template),
         **({"topologyRequest": topology} if topology else {}),
     }
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import msgspec
 
+from multikueue.api.canonical import canonical
 from multikueue.api.meta import decoder
-from multikueue.jobs.canonical import canonical, is_pruned_copy
+from multikueue.jobs.canonical import is_pruned_copy
 
-__all__ = ["is_same_template", "part", "tree_of", "with_single_variables"]
+__all__ = ["in_workload", "is_same_template", "part", "tree_of", "with_single_variables"]
 
 Tree = dict[str, Any]
 
@@ -32,6 +33,14 @@ def with_single_variables(spec: Tree) -> Tree:
     return spec | {key: [_with_single_variables_of(container) for container in group] for key, group in groups.items()}
 
 
+def in_workload(template: Tree) -> Tree:
+    """A template that no API server has completed, with the empty parts that Kueue writes all the same."""
+    spec = with_single_variables(part(template, "spec"))
+    groups = {key: spec[key] for key in ("containers", "initContainers") if spec.get(key)}
+    full = {key: [{"resources": {}} | container for container in group] for key, group in groups.items()}
+    return {"metadata": {}} | template | ({"spec": spec | full} if template.get("spec") else {})
+
+
 def _with_single_variables_of(container: Tree) -> Tree:
     variables = container.get("env")
     if not variables:
@@ -39,11 +48,22 @@ def _with_single_variables_of(container: Tree) -> Tree:
     return container | {"env": list({variable.get("name"): variable for variable in variables}.values())}
 
 
+def _with_defaults(spec: Tree) -> Tree:
+    """With what the schema of Workloads fills in and that of a job's kind may not: the protocol of a port."""
+    groups = {key: spec[key] for key in ("containers", "initContainers") if spec.get(key)}
+    return spec | {key: [_with_protocols(container) for container in group] for key, group in groups.items()}
+
+
+def _with_protocols(container: Tree) -> Tree:
+    ports = container.get("ports")
+    return container | {"ports": [{"protocol": "TCP"} | port for port in ports]} if ports else container
+
+
 @lru_cache(maxsize=1024)  # asked again and again about the same few templates
 def is_same_template(job: bytes, workload: bytes, ignore_tolerations: bool) -> bool:
     """Whether two templates, as JSON, agree on what decides about running: containers, and tolerations unless ignored."""
-    ours = canonical(with_single_variables(part(tree_of(job), "spec")))
-    theirs = canonical(part(tree_of(workload), "spec"))
+    ours = canonical(_with_defaults(with_single_variables(part(tree_of(job), "spec"))))
+    theirs = canonical(_with_defaults(part(tree_of(workload), "spec")))
     if not ignore_tolerations and ours.get("tolerations") != theirs.get("tolerations"):
         return False
     return all(is_pruned_copy(theirs.get(key, []), ours.get(key, [])) for key in ("containers", "initContainers"))

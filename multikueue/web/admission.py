@@ -92,7 +92,7 @@ def _defaults(adapter: Adapter, job: Submission, request: _Request, lookup: Look
     if dispatched is None and job.managed_by_default:
         found["warnings"] = [
             f"LocalQueue {job.queue} doesn't exist in namespace {namespace} yet, so the job isn't marked for dispatch "
-            "to other clusters, and the mark (spec.managedBy) can't be added later"
+            "to other clusters, and the mark (managedBy) can't be added later"
         ]
     return found
 

@@ -47,8 +47,8 @@ SPECS: dict[str, Tree] = {
         "rayVersion": "2.9",
         "headGroupSpec": {"rayStartParams": {}, "template": template("head")},
         "workerGroupSpecs": [
-            {"groupName": "Small", "replicas": 2, "numOfHosts": 2, "template": template("small")},
-            {"groupName": "big", "template": template("big")},
+            {"groupName": "Small", "replicas": 2, "numOfHosts": 2, "rayStartParams": {}, "template": template("small")},
+            {"groupName": "big", "replicas": 1, "rayStartParams": {}, "template": template("big")},
         ],
     },
 }
