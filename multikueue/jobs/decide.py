@@ -155,7 +155,7 @@ class _Case:
             return None
         return (
             f"The job can't be dispatched. {reason}, and the field is immutable: "
-            f"recreate the job, suspended and with `managedBy: {MANAGED}`, "
+            f"recreate the job with `suspend: true` and `managedBy: {MANAGED}`, "
             "or enable the webhook, which sets both, and recreate it"
         )
 
