@@ -9,7 +9,6 @@ the process's roles (`roles`).
 from __future__ import annotations
 
 import gc
-import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -25,9 +24,10 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, w
 
 from multikueue import telemetry
 from multikueue.api import quantity
+from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.admission import Admission
-from multikueue.controllers.events import Recorder, tell_unreadable
+from multikueue.controllers.events import Recorder, tell_state, tell_unreadable
 from multikueue.controllers.figures import Figures
 from multikueue.controllers.leadership import Alone, Elected, Leadership, candidate
 from multikueue.controllers.observer import Observer
@@ -38,6 +38,7 @@ from multikueue.controllers.visibility import Gate, Visibility, keep_visibility
 from multikueue.controllers.webhooks import Service, Webhooks, keep_webhook
 from multikueue.controllers.world import Queues, World
 from multikueue.errors import ClusterUnreachable
+from multikueue.jobs.table import BATCH_ONLY, Adapters
 from multikueue.kube.client import Client
 from multikueue.kube.credentials import Credentials, from_environment
 from multikueue.kube.reflector import Reflector
@@ -46,7 +47,7 @@ from multikueue.quota.amounts import Accounting, Transformation
 from multikueue.quota.engine import Engine
 from multikueue.quota.fair import FairSharing
 from multikueue.quota.history import Fading
-from multikueue.roles import Deployment, compose
+from multikueue.roles import Deployment, adapters_of, compose
 from multikueue.runtime import Backoff, Clock, Mandate, SystemClock, WorkQueue, first
 from multikueue.runtime.clock import boot_time
 from multikueue.settings import (
@@ -89,7 +90,7 @@ class Touch:
     def workload(self, key: ObjectKey) -> None:
         self.queues.workloads.add(key)
 
-    def job(self, key: ObjectKey) -> None:
+    def job(self, key: JobKey) -> None:
         self.queues.jobs.add(key)
 
     def queue(self, cluster_queue: str, local_queue: ObjectKey | None) -> None:
@@ -156,7 +157,10 @@ class Manager:
         observer = Observer(store=world.store, metrics=self.metrics, now=self.clock.now)
         observer.attach()
         async with Server(
-            ready=self._unready, lookup=world.store.uses_multikueue, details=lambda: self.readiness.details
+            ready=self._unready,
+            lookup=world.store.uses_multikueue,
+            details=lambda: self.readiness.details,
+            adapters=world.store.adapters,
         ) as server:
             async with anyio.create_task_group() as tasks:
                 await first(self.stop.wait, lambda: self._get_hot(tasks, server, deployment, world, observer))
@@ -174,7 +178,7 @@ class Manager:
         await self._serve_plain(server, world, observer)
         await self._sync(tasks, deployment)
         await self._connect(tasks, deployment)
-        tasks.start_soon(self._serve_webhook, server)
+        tasks.start_soon(self._serve_webhook, server, world.store.adapters)
         tasks.start_soon(self._serve_visibility, server, world)
 
     def _world(self) -> World:
@@ -183,7 +187,13 @@ class Manager:
         queues = Queues(workloads=WorkQueue(retries=retries), jobs=WorkQueue(retries=retries))
         engine = engine_of(self.settings.quota)
         namespace = self.settings.cluster.namespace
-        store = Store(engine, Bystander(queues.clusters), self.clock.now, namespace=namespace)
+        store = Store(
+            engine,
+            Bystander(queues.clusters),
+            self.clock.now,
+            namespace=namespace,
+            adapters=adapters_of(self.settings),
+        )
         return World(
             store=store,
             manager=self.client,
@@ -241,7 +251,7 @@ class Manager:
 
         return render
 
-    async def _serve_webhook(self, server: Server) -> None:
+    async def _serve_webhook(self, server: Server, adapters: Adapters = BATCH_ONLY) -> None:
         """Serve and keep the admission webhook, if there is to be one. The process is ready once it stands."""
         settings, namespace = self.settings.webhook, self.settings.cluster.namespace
         if not settings.enabled:
@@ -258,6 +268,7 @@ class Manager:
             host=settings.host,
             port=settings.port,
             failure_policy=settings.failure_policy,
+            kinds=[adapter.kind for adapter in adapters],
         )
 
         def started(_port: int) -> None:
@@ -295,7 +306,7 @@ class Manager:
     async def _sync(self, tasks: anyio.abc.TaskGroup, deployment: Deployment) -> None:
         """Watch the manager cluster; returns once all is listed."""
         reflectors = [
-            Reflector(self.client, w.kind, w.cache, namespace=w.namespace, on_state=_tell(w.kind.plural))
+            Reflector(self.client, w.kind, w.cache, namespace=w.namespace, on_state=tell_state(w.kind.plural))
             for w in deployment.watches
         ]
         for reflector in reflectors:
@@ -303,6 +314,9 @@ class Manager:
         for watch, reflector in zip(deployment.watches, reflectors, strict=True):
             await reflector.synced.wait()
             self.readiness.reached(f"cache-{watch.kind.plural}")
+        if deployment.job_kinds is not None:
+            tasks.start_soon(deployment.job_kinds.run)
+            await deployment.job_kinds.known()
 
     async def _connect(self, tasks: anyio.abc.TaskGroup, deployment: Deployment) -> None:
         """Learn of the workers; returns once enough is known for a first decision."""
@@ -497,13 +511,6 @@ async def _reach(client: Client, timeout: float) -> None:
     async for attempt in attempts:
         with attempt:
             await client.probe(timeout)
-
-
-def _tell(plural: str) -> Callable[[bool, str], None]:
-    def on_state(ok: bool, why: str) -> None:
-        log.log(logging.INFO if ok else logging.WARNING, "watch.stands" if ok else "watch.broken", kind=plural, why=why)
-
-    return on_state
 
 
 def _settle_memory() -> None:

@@ -19,19 +19,23 @@ from multikueue.controllers.admission import Admission
 from multikueue.controllers.checks import Checks
 from multikueue.controllers.clusters import Clusters
 from multikueue.controllers.jobs import Jobs
+from multikueue.controllers.kinds import JobKinds
 from multikueue.controllers.placements import PlacementWatch
 from multikueue.controllers.queues import Queues as QueueStatuses
 from multikueue.controllers.reports import Reports
 from multikueue.controllers.workloads import Dispatches, Nominations, Workloads
 from multikueue.controllers.world import World
+from multikueue.errors import ConfigurationError
 from multikueue.jobs.decide import mirror
+from multikueue.jobs.declared import Declaration, DeclaredJob, Pods, state_of
+from multikueue.jobs.table import FRAMEWORKS, Adapters
 from multikueue.runtime import Priority, Result, WorkQueue, run_controller
-from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, STANDALONE, Role, Settings
+from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, STANDALONE, DeclaredKind, Role, Settings
 from multikueue.store.cache import Cache
 from multikueue.store.store import Store
 from multikueue.telemetry.metrics import Metrics
 
-__all__ = ["DEPLOYMENTS", "Deployment", "Loop", "Task", "Watch", "compose"]
+__all__ = ["DEPLOYMENTS", "Deployment", "Loop", "Task", "Watch", "adapters_of", "compose"]
 
 FIRST_CONTACT = 3.0
 """Seconds that the workers get to connect before the first decision; one that is away must not hold up the rest."""
@@ -70,16 +74,50 @@ async def _nobody() -> None:
 class Deployment:
     """What one process does, in the order in which the manager starts it.
 
-    `watches` must be listed before anything else. `connections` and `cluster_loops` keep up what is known of the
-    workers; `contact` returns when there is enough of it for a first decision. `loops` and `tasks` act.
+    `watches` must be listed before anything else, then what there is of `job_kinds`. `connections` and `cluster_loops`
+    keep up what is known of the workers; `contact` returns when there is enough of it for a first decision. `loops` and
+    `tasks` act.
     """
 
     watches: tuple[Watch, ...]
+    job_kinds: JobKinds | None = None
     connections: tuple[Task, ...] = ()
     cluster_loops: tuple[Loop, ...]
     contact: Task = _nobody
     loops: tuple[Loop, ...]
     tasks: tuple[Task, ...] = ()
+
+
+def adapters_of(settings: Settings) -> Adapters:
+    """The kinds of jobs in use. Raises ConfigurationError if one is declared twice, or by what is no path."""
+    integrations = settings.integrations
+    try:
+        declared = [DeclaredJob(_declaration(each)) for each in integrations.declared]
+        return Adapters((*(FRAMEWORKS[name] for name in integrations.frameworks), *declared))
+    except ValueError as error:
+        raise ConfigurationError(f"integrations.declared: {error}") from None
+
+
+def _declaration(own: DeclaredKind) -> Declaration:
+    kind, version, group = own.name.split(".", 2)
+    return Declaration(
+        framework=own.name,
+        group=group,
+        version=version,
+        plural=own.plural or f"{kind.lower()}s",
+        kind=kind,
+        pods=tuple(
+            Pods(at=each.at, template=each.template, name=each.name, name_at=each.name_at, count=each.count)
+            for each in own.pods
+        ),
+        suspend=own.suspend,
+        managed_by=own.managed_by,
+        managers=own.managers,
+        succeeded=state_of(own.succeeded),
+        failed=state_of(own.failed),
+        active_counts=own.active_counts,
+        dropped=own.dropped,
+    )
 
 
 def compose(world: World, settings: Settings, admission: Admission) -> Deployment:
@@ -111,8 +149,9 @@ def standalone(world: World, settings: Settings, admission: Admission) -> Deploy
             *_queues(store),
             *_credentials(store, settings),
             Watch(kinds.WORKLOADS, store.workloads),
-            Watch(kinds.JOBS, store.jobs),
+            Watch(kinds.JOBS, store.jobs.of(kinds.JOBS)),
         ),
+        job_kinds=JobKinds(world),
         connections=(clusters.run, placements.run),
         cluster_loops=(Loop("clusters", queues.clusters, clusters.reconcile, workers=4),),
         contact=lambda: _first_contact(store, clusters, placements),
@@ -139,8 +178,9 @@ def beside_kueue(world: World, settings: Settings, _: Admission) -> Deployment:
             *_queues(store),
             *_credentials(store, settings),
             Watch(kinds.WORKLOADS, store.workloads),
-            Watch(kinds.JOBS, store.jobs),
+            Watch(kinds.JOBS, store.jobs.of(kinds.JOBS)),
         ),
+        job_kinds=JobKinds(world),
         connections=(clusters.run, placements.run),
         cluster_loops=(Loop("clusters", queues.clusters, clusters.reconcile, workers=4),),
         contact=lambda: _first_contact(store, clusters, placements),

@@ -20,6 +20,9 @@ __all__ = ["GROUPS", "definitions", "install"]
 
 CRD = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 
+AT_ONCE = 2
+"""A definition with pod templates in it keeps an API server busy for a second."""
+
 # What `install` knows: the module and the files in it.
 GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "kueue": ("sigs.k8s.io/kueue", ("config/components/crd/bases/kueue.x-k8s.io_*.yaml",)),
@@ -76,15 +79,17 @@ def _without_descriptions(value: Any) -> Any:
 async def install(client: Client, groups: Iterable[str]) -> None:
     """Create the CRDs of the groups and wait until each is served."""
     wanted = [definition for group in groups for definition in definitions(group)]
+    few = anyio.CapacityLimiter(AT_ONCE)
     async with anyio.create_task_group() as tasks:
         for definition in wanted:
-            tasks.start_soon(_create, client, definition)
+            tasks.start_soon(_create, client, definition, few)
     await eventually(lambda: _established(client, [crd["metadata"]["name"] for crd in wanted]), timeout=60)
 
 
-async def _create(client: Client, definition: dict[str, Any]) -> None:
+async def _create(client: Client, definition: dict[str, Any], few: anyio.CapacityLimiter) -> None:
     try:
-        await client.create(definition)
+        async with few:
+            await client.create(definition)
     except ApiError as error:
         if error.reason != "AlreadyExists":
             raise

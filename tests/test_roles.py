@@ -5,13 +5,26 @@ from __future__ import annotations
 from datetime import timedelta
 
 import anyio
+import msgspec
 import pytest
 
 from multikueue.api import kinds
+from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey
-from multikueue.roles import DEPLOYMENTS, Deployment
+from multikueue.api.workload import Finish
+from multikueue.errors import ConfigurationError
+from multikueue.roles import DEPLOYMENTS, Deployment, adapters_of
 from multikueue.runtime import WorkQueue
-from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, STANDALONE, Role, Settings
+from multikueue.settings import (
+    BESIDE_KUEUE,
+    EXTERNAL_DISPATCHER,
+    STANDALONE,
+    DeclaredKind,
+    DeclaredPods,
+    Integrations,
+    Role,
+    Settings,
+)
 from tests.controllers.table import Table, table
 
 pytestmark = pytest.mark.anyio
@@ -83,7 +96,7 @@ def touch_everything(world: Table) -> None:
     key = next(iter(world.store.local_queues)).key
     touched = world.store.touched
     touched.workload(key)
-    touched.job(key)
+    touched.job(JobKey("Job.batch", *key))
     touched.check("mk")
     touched.cluster("w1")
     touched.queue("cq", key)
@@ -116,3 +129,36 @@ async def test_the_sweep_looks_again_at_workers_without_an_object(roles: frozens
         tasks.start_soon(world.deployment.tasks[-1])
         assert await world.queues.clusters.get() == "w1"
         tasks.cancel_scope.cancel()
+
+
+def test_the_kinds_in_use_are_those_that_the_settings_name() -> None:
+    assert [adapter.kind.kind for adapter in adapters_of(Settings())] == ["Job"]
+    named = Integrations(frameworks=("jobset.x-k8s.io/jobset",))
+    assert [adapter.kind.kind for adapter in adapters_of(Settings(integrations=named))] == ["Job", "JobSet"]
+
+
+def test_a_kind_of_ones_own_is_declared_in_the_settings() -> None:
+    own = DeclaredKind(
+        name="Simulation.v1.example.com",
+        pods=(DeclaredPods(at="spec.groups[*]", name_at="name"),),
+        succeeded="Completed",
+        failed="status.phase=Failed|Lost",
+    )
+    *_, adapter = adapters_of(Settings(integrations=Integrations(declared=(own,))))
+    assert (adapter.kind.api_version, adapter.kind.plural) == ("example.com/v1", "simulations")
+    over = adapter.kind.type(status=msgspec.Raw(b'{"phase":"Lost"}'))
+    assert adapter.finished(over) == Finish(reason="Failed", message="")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        pytest.param({"suspend": "spec..x"}, "expected a path", id="no path"),
+        pytest.param({"name": "JobSet.v1.jobset.x-k8s.io"}, "one adapter per kind", id="declared twice"),
+    ],
+)
+def test_a_declaration_that_makes_no_sense_is_refused_at_start(change: dict[str, str], message: str) -> None:
+    own = DeclaredKind(**{"name": "A.v1.example.com", "pods": (DeclaredPods(at="spec"),), **change})  # type: ignore[arg-type]
+    used = Integrations(frameworks=("jobset.x-k8s.io/jobset",), declared=(own,))
+    with pytest.raises(ConfigurationError, match=message):
+        adapters_of(Settings(integrations=used))

@@ -1,12 +1,38 @@
-"""batch/v1 Job. Spec and status stay raw (they are copied whole); `job_spec` and `job_status` look inside."""
+"""Jobs of any kind, and batch/v1 Job. Spec and status stay raw, for they are copied whole.
+
+What is inside those of a batch Job, `job_spec` and `job_status` tell; of any other kind, its adapter.
+"""
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import NamedTuple, cast
 
 import msgspec
 
-from multikueue.api.meta import ConditionStatus, Object, Value, decoder
+from multikueue.api.meta import ConditionStatus, Object, ObjectKey, Value, decoder
+
+
+class JobKey(NamedTuple):
+    """One job among those of all kinds; `kind` is the name of its kind (`Kind.name`)."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    @property
+    def object(self) -> ObjectKey:
+        return ObjectKey(self.namespace, self.name)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+
+class AnyJob(Object):
+    """What jobs of all kinds have in common. Each kind has a type of its own, by which its adapter is found."""
+
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 class JobSpec(Value):
@@ -44,14 +70,21 @@ class JobStatus(Value):
     uncounted_terminated_pods: UncountedPods = UncountedPods()
 
 
-class Job(Object):
-    spec: msgspec.Raw = msgspec.Raw(b"{}")
-    status: msgspec.Raw = msgspec.Raw(b"{}")
+def job_type(kind: str) -> type[AnyJob]:
+    """A new type, for the jobs of that kind."""
+    made = msgspec.defstruct(
+        kind, [], bases=(AnyJob,), frozen=True, gc=False, omit_defaults=True, rename="camel", kw_only=True
+    )
+    return cast("type[AnyJob]", made)
 
 
-def job_spec(job: Job) -> JobSpec:
+class Job(AnyJob):
+    """batch/v1 Job."""
+
+
+def job_spec(job: AnyJob) -> JobSpec:
     return decoder(JobSpec)(job.spec)
 
 
-def job_status(job: Job) -> JobStatus:
+def job_status(job: AnyJob) -> JobStatus:
     return decoder(JobStatus)(job.status)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from multikueue.api.core import (
@@ -28,7 +28,10 @@ T_co = TypeVar("T_co", bound=Object, covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T_co]):
-    """One kind: API group (empty for core), version, plural, kind, scope, and the value type."""
+    """One kind: API group (empty for core), version, plural, kind, scope, and the value type.
+
+    `name` is the kind with its group, whatever the version: `JobSet.jobset.x-k8s.io`, `Job.batch`, `Pod`.
+    """
 
     group: str
     version: str
@@ -36,6 +39,15 @@ class Kind(Generic[T_co]):
     kind: str
     namespaced: bool
     type: type[T_co]
+    name: str = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", f"{self.kind}.{self.group}" if self.group else self.kind)
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether a CustomResourceDefinition may bring it. Their groups have a dot; Kubernetes' own kinds of jobs have none."""
+        return "." in self.group
 
     @property
     def api_version(self) -> str:

@@ -7,17 +7,17 @@ once, and nothing of what is known or under way is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import anyio
 import anyio.abc
 import structlog
 
-from multikueue.api.kinds import JOBS, WORKLOADS, Kind
+from multikueue.api.kinds import WORKLOADS, Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import ORIGIN_LABEL
 from multikueue.controllers.events import tell_unreadable
@@ -25,7 +25,7 @@ from multikueue.controllers.kubeconfigs import NOT_LOADED, Access
 from multikueue.controllers.outbox import Outbox
 from multikueue.controllers.world import World
 from multikueue.dispatch.group import Reach
-from multikueue.errors import ClusterUnreachable, MultiKueueError, Unauthorized
+from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, NotFound, Unauthorized
 from multikueue.kube.client import Client
 from multikueue.kube.reflector import Reflector
 from multikueue.runtime import Backoff, WorkQueue, run_controller, supervise
@@ -171,39 +171,46 @@ class Connection:
         self.before = None
 
     async def _serve(self, client: Client, outbox: WorkQueue[ObjectKey]) -> None:
-        self._reflectors = [
-            Reflector(client, kind, cache, label_selector=self._selector, on_state=self._stream_state(kind.plural))
-            for kind, cache in _watched(self.worker)
-        ]
         self._decline, self._alarm = None, anyio.Event()
         performer = Outbox(self.world, self.worker, client, alarm=self._raise_alarm)
         async with anyio.create_task_group() as self._tasks:
+            self._reflectors = [self._reflector(client, kind, cache) for kind, cache in _watched(self.worker)]
+            self._trouble |= {kind.name: _unlisted(kind) for kind, _ in _watched(self.worker)}
             self._check()
             for reflector in self._reflectors:
                 self._tasks.start_soon(reflector.run)
             self._tasks.start_soon(self._heartbeat, client, performer)
             self._tasks.start_soon(self._change_over, client)
-            await run_controller(
-                outbox_of(self.name),
-                outbox,
-                performer.reconcile,
-                workers=self.settings.concurrency_per_cluster,
-                on_error=self.world.metrics.failing(outbox_of(self.name)),
-            )
+            with self.worker.jobs.telling(partial(self._also_watch, self._tasks, client)):
+                await run_controller(
+                    outbox_of(self.name),
+                    outbox,
+                    performer.reconcile,
+                    workers=self.settings.concurrency_per_cluster,
+                    on_error=self.world.metrics.failing(outbox_of(self.name)),
+                )
 
     @property
     def _selector(self) -> str:
         return f"{ORIGIN_LABEL}={self.world.origin}"
 
-    def _stream_state(self, plural: str) -> Callable[[bool, str], None]:
-        self._trouble[plural] = f"{plural}: not listed yet"
-
+    def _reflector(self, client: Client, kind: Kind[Any], cache: Cache[Any]) -> Reflector[Any]:
         def on_state(ok: bool, why: str) -> None:
-            if not ok:
-                self.world.metrics.watch_failures(self.name, plural).inc()
-            self._report(plural, "" if ok else f"{plural}: {why}")
+            lacking = not ok and not _is_needed(kind) and reflector.refused
+            if not ok and not lacking:
+                self.world.metrics.watch_failures(self.name, kind.plural).inc()
+            self.world.store.lacks(self.name, kind, why if lacking else "")
+            self._report(kind.name, "" if ok or lacking else f"{kind.plural}: {why}")
 
-        return on_state
+        reflector: Reflector[Any] = Reflector(client, kind, cache, label_selector=self._selector, on_state=on_state)
+        return reflector
+
+    def _also_watch(self, tasks: anyio.abc.TaskGroup, client: Client, kind: Kind[Any], cache: Cache[Any]) -> None:
+        """The manager cluster has a further kind of jobs from now on: nothing of ours can be there, so all else goes on."""
+        reflector = self._reflector(client, kind, cache)
+        self._reflectors.append(reflector)
+        self.world.store.lacks(self.name, kind, _unlisted(kind))
+        tasks.start_soon(reflector.run)
 
     # Signs of life.
 
@@ -353,7 +360,12 @@ class Connection:
         await trial.probe(self.settings.heartbeat_timeout.total_seconds())
         seen: set[str] = set()
         for kind, _ in _watched(self.worker):
-            page = await trial.list(kind, label_selector=self._selector)
+            try:
+                page = await trial.list(kind, label_selector=self._selector)
+            except (NotFound, Forbidden):
+                if _is_needed(kind):
+                    raise
+                continue
             seen.update(item.metadata.uid for item in page.items)
         if _leads_elsewhere(old, new) and not self._is_lost():
             _check_same(self.worker, seen)
@@ -388,7 +400,16 @@ class Connection:
 
 
 def _watched(worker: WorkerView) -> tuple[tuple[Kind[Any], Cache[Any]], ...]:
-    return (WORKLOADS, worker.workloads), (JOBS, worker.jobs)
+    return (WORKLOADS, worker.workloads), *((kind, worker.jobs.of(kind)) for kind in worker.jobs.kinds)
+
+
+def _unlisted(kind: Kind[Any]) -> str:
+    return f"{kind.plural}: not listed yet"
+
+
+def _is_needed(kind: Kind[Any]) -> bool:
+    """Whether a worker must have the kind. One without some kind of jobs is merely not chosen for those."""
+    return kind is WORKLOADS or not kind.is_custom
 
 
 def _leads_elsewhere(old: Access, new: Access) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -29,6 +30,15 @@ AT_MOST = 5
 each attempt is no news."""
 
 _Topic = tuple[str, str]
+
+
+def tell_state(plural: str) -> Callable[[bool, str], None]:
+    """Logs when a watch of the manager cluster stands, and each time it does not."""
+
+    def on_state(ok: bool, why: str) -> None:
+        log.log(logging.INFO if ok else logging.WARNING, "watch.stands" if ok else "watch.broken", kind=plural, why=why)
+
+    return on_state
 
 
 def tell_unreadable(cluster: str, kind: Kind[Any], key: ObjectKey | None, error: Exception) -> None:

@@ -17,6 +17,7 @@ from math import nan
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from multikueue import __version__
+from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey, find_condition
 from multikueue.api.multikueue import ACTIVE
 from multikueue.api.queues import ClusterQueue, LocalQueue
@@ -98,7 +99,7 @@ class Figures:
             taken.add_metric((name,), found.taken)
         yield from (depth, taken)
 
-    def _named_queues(self) -> Iterable[tuple[str, WorkQueue[ObjectKey] | WorkQueue[str]]]:
+    def _named_queues(self) -> Iterable[tuple[str, WorkQueue[ObjectKey] | WorkQueue[JobKey] | WorkQueue[str]]]:
         queues = self.queues
         yield "workloads", queues.workloads
         yield "jobs", queues.jobs

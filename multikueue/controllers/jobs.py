@@ -7,8 +7,8 @@ from functools import singledispatchmethod
 
 import structlog
 
-from multikueue.api.job import Job
-from multikueue.api.kinds import JOBS, WORKLOADS
+from multikueue.api.job import AnyJob, JobKey
+from multikueue.api.kinds import WORKLOADS
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import WORKLOAD_FINALIZER, Workload
 from multikueue.controllers.world import World
@@ -24,8 +24,8 @@ from multikueue.jobs.actions import (
     RemoveFinalizer,
     UpdateWorkloadSpec,
 )
+from multikueue.jobs.adapter import Adapter
 from multikueue.jobs.decide import Decide, JobView, decide, resolve_priority
-from multikueue.jobs.table import adapter_for
 from multikueue.jobs.workloads import prebuilt_name
 from multikueue.runtime import Result
 
@@ -34,28 +34,29 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """Reconciles batch Jobs; per key never two at a time. What there is to do for one, `decide` says."""
+    """Reconciles jobs of all kinds; per key never two at a time. What there is to do for one, `decide` says."""
 
     world: World
     decide: Decide = decide
 
-    async def reconcile(self, key: ObjectKey) -> Result:
+    async def reconcile(self, key: JobKey) -> Result:
         job = self.world.store.jobs.get(key)
         if job is None:
             return Result()
-        decision = self.decide(self._view(job), self.world.now())
+        adapter = self.world.store.adapters.named(key.kind)
+        decision = self.decide(self._view(job, adapter), self.world.now(), adapter)
         for event in decision.events:
-            self.world.recorder.emit(JOBS, job, type_=event.type, reason=event.reason, message=event.message)
+            self.world.recorder.emit(adapter.kind, job, type_=event.type, reason=event.reason, message=event.message)
         for action in decision.actions:
             log.debug("job.action", action=type(action).__name__)
             await self._perform(action, job)
         return Result(again_after=decision.again_after)
 
-    def _view(self, job: Job) -> JobView:
+    def _view(self, job: AnyJob, adapter: Adapter) -> JobView:
         store = self.world.store
         workloads = {w.key: w for w in (*store.owned(job), *self._named(job))}
         remote = self._remote(tuple(workloads.values()))
-        queue = adapter_for(job).queue_name(job)
+        queue = adapter.queue_name(job)
         dispatched = store.uses_multikueue(job.metadata.namespace, queue)
         return JobView(
             job=job,
@@ -67,6 +68,7 @@ class Jobs:
                 job,
                 {c.metadata.name: c for c in store.priority_classes},
                 {c.metadata.name: c for c in store.pod_priority_classes},
+                adapter,
             ),
             queue_is_multikueue=bool(dispatched),
             local_queue_exists=store.local_queues.get(ObjectKey(job.metadata.namespace, queue)) is not None,
@@ -75,7 +77,7 @@ class Jobs:
     def _may_run(self, workload: Workload) -> bool:
         return is_holding(self.world.group(workload.key, workload), self.world.now())
 
-    def _named(self, job: Job) -> tuple[Workload, ...]:
+    def _named(self, job: AnyJob) -> tuple[Workload, ...]:
         name = prebuilt_name(job)
         found = self.world.store.workloads.get(ObjectKey(job.metadata.namespace, name)) if name else None
         return (found,) if found else ()
@@ -93,11 +95,11 @@ class Jobs:
         return None
 
     @singledispatchmethod
-    async def _perform(self, action: object, job: Job) -> None:
+    async def _perform(self, action: object, job: AnyJob) -> None:
         raise NotImplementedError(action)
 
     @_perform.register
-    async def _create(self, action: CreateWorkload, job: Job) -> None:
+    async def _create(self, action: CreateWorkload, job: AnyJob) -> None:
         store = self.world.store
         try:
             store.workloads.upsert(await self.world.manager.create(WORKLOADS, job.metadata.namespace, action.body))
@@ -110,17 +112,17 @@ class Jobs:
                 raise Conflict(409, "Conflict", "a workload of that name is still being deleted") from None
 
     @_perform.register
-    async def _update(self, action: UpdateWorkloadSpec, _job: Job) -> None:
+    async def _update(self, action: UpdateWorkloadSpec, _job: AnyJob) -> None:
         answer = await self.world.manager.merge_patch(WORKLOADS, action.key, action.patch)
         self.world.store.workloads.upsert(answer)
 
     @_perform.register
-    async def _update_status(self, action: PatchWorkloadStatus, _job: Job) -> None:
+    async def _update_status(self, action: PatchWorkloadStatus, _job: AnyJob) -> None:
         answer = await self.world.manager.merge_patch(WORKLOADS, action.key, action.patch, subresource="status")
         self.world.store.workloads.upsert(answer)
 
     @_perform.register
-    async def _delete(self, action: DeleteWorkload, _job: Job) -> None:
+    async def _delete(self, action: DeleteWorkload, _job: AnyJob) -> None:
         seen = self.world.store.workloads.get(action.key)
         try:
             left = await self.world.manager.delete(WORKLOADS, action.key, uid=action.uid)
@@ -132,16 +134,18 @@ class Jobs:
             self.world.store.workloads.remove(seen)
 
     @_perform.register
-    async def _release(self, action: RemoveFinalizer, _job: Job) -> None:
+    async def _release(self, action: RemoveFinalizer, _job: AnyJob) -> None:
         await release(self.world, action.key)
 
     @_perform.register
-    async def _patch(self, action: PatchJob, job: Job) -> None:
-        self.world.store.jobs.upsert(await self.world.manager.merge_patch(JOBS, job.key, action.patch))
+    async def _patch(self, action: PatchJob, job: AnyJob) -> None:
+        kind = self.world.store.adapters.of(job).kind
+        self.world.store.jobs.upsert(await self.world.manager.merge_patch(kind, job.key, action.patch))
 
     @_perform.register
-    async def _patch_status(self, action: PatchJobStatus, job: Job) -> None:
-        answer = await self.world.manager.merge_patch(JOBS, job.key, action.patch, subresource="status")
+    async def _patch_status(self, action: PatchJobStatus, job: AnyJob) -> None:
+        kind = self.world.store.adapters.of(job).kind
+        answer = await self.world.manager.merge_patch(kind, job.key, action.patch, subresource="status")
         self.world.store.jobs.upsert(answer)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import structlog
 
-from multikueue.api.job import Job
+from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.meta import ObjectKey
 from multikueue.api.queues import ClusterQueue, LocalQueue
 from multikueue.api.workload import (
@@ -34,7 +34,6 @@ from multikueue.api.workload import (
     workload_spec,
 )
 from multikueue.dispatch.group import attempt_of
-from multikueue.jobs.table import adapter_for
 from multikueue.store.store import Store
 from multikueue.store.worker import WorkerView, prebuilt_key
 from multikueue.telemetry.metrics import Metrics, QueueInstruments
@@ -91,7 +90,7 @@ class Observer:
     seconds: Callable[[], float] = monotonic
     acting: bool = False
     finished: Counter[ObjectKey] = field(default_factory=Counter)
-    _submitted: dict[ObjectKey, float] = field(default_factory=dict)
+    _submitted: dict[JobKey, float] = field(default_factory=dict)
     _stories: dict[ObjectKey, _Story] = field(default_factory=dict)
 
     def attach(self) -> None:
@@ -125,12 +124,15 @@ class Observer:
 
     # The job, and how far its workload came.
 
-    def _job_changed(self, old: Job | None, new: Job | None) -> None:
+    def _job_changed(self, old: AnyJob | None, new: AnyJob | None) -> None:
         if new is None:
             assert old is not None
-            self._submitted.pop(old.key, None)
-        elif old is None and self.acting and adapter_for(new).queue_name(new):
-            self._submitted[new.key] = self.seconds()
+            self._submitted.pop(self._key(old), None)
+        elif old is None and self.acting and self.store.adapters.of(new).queue_name(new):
+            self._submitted[self._key(new)] = self.seconds()
+
+    def _key(self, job: AnyJob) -> JobKey:
+        return JobKey(self.store.adapters.of(job).kind.name, *job.key)
 
     def _reach(self, story: _Story, milestone: Milestone) -> None:
         """Take the time since the milestone before, unless this one was reached already in this attempt."""
@@ -320,7 +322,7 @@ class Observer:
         winner = local.status.cluster_name or self.store.choices.get(key, ("", ""))[1]
         return "lost" if winner and winner != cluster else "withdrawn"
 
-    def _remote_job_changed(self, worker: WorkerView, old: Job | None, new: Job | None) -> None:
+    def _remote_job_changed(self, worker: WorkerView, old: AnyJob | None, new: AnyJob | None) -> None:
         if old is not None or new is None or not (self.acting and worker.known):
             return
         for key in prebuilt_key(new):

@@ -16,7 +16,8 @@ from typing import TypeVar
 
 import structlog
 
-from multikueue.api.kinds import JOBS, WORKLOADS, Kind
+from multikueue.api.job import JobKey
+from multikueue.api.kinds import WORKLOADS, Kind
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.workload import ATTEMPT_ANNOTATION, ORIGIN_LABEL, workload_spec
 from multikueue.controllers.world import World
@@ -42,7 +43,6 @@ from multikueue.errors import (
     Throttled,
     Unauthorized,
 )
-from multikueue.jobs.table import adapter_for
 from multikueue.kube.client import Client
 from multikueue.runtime import DONE, Result
 from multikueue.store.cache import Cache
@@ -171,7 +171,8 @@ class Outbox:
         job = self.world.store.local_job(local) if local else None
         if local is None or job is None:
             return
-        body = adapter_for(job).remote_body(
+        adapter = self.world.store.adapters.of(job)
+        body = adapter.remote_body(
             job,
             workload_name=key.name,
             origin=self.world.origin,
@@ -182,21 +183,21 @@ class Outbox:
         until = self.world.now() + self.world.settings.dispatch.call_timeout + CARRIED_OUT
         self.worker.asked[key] = Asked(action.attempt, until)
         try:
-            made = await self.client.create(JOBS, key.namespace, body)
+            made = await self.client.create(adapter.kind, key.namespace, body)
         except AlreadyExists:
-            found = await self._adopt(JOBS, self.worker.jobs, job.key, of=key)
+            found = await self._adopt(adapter.kind, self.worker.jobs.of(adapter.kind), job.key, of=key)
             if found is not None and key not in prebuilt_key(found):
-                self._pass_over(key, f"Job {job.key} of another workload is still there", AWAY_MEMORY)
+                self._pass_over(key, f"{adapter.kind.kind} {job.key} of another workload is still there", AWAY_MEMORY)
         except (ApiError, ClusterUnreachable) as error:
             if _is_unsure(error):
                 raise
-            await self._not_made(key, job.key, error, before)
+            await self._not_made(key, JobKey(adapter.kind.name, *job.key), error, before)
         else:
             self.worker.jobs.upsert(made)
         self._answered(key)
 
     async def _not_made(
-        self, key: ObjectKey, job: ObjectKey, error: ApiError | ClusterUnreachable, before: Asked | None
+        self, key: ObjectKey, job: JobKey, error: ApiError | ClusterUnreachable, before: Asked | None
     ) -> None:
         """That request came to nothing; an earlier one may not have."""
         if before is not None:
@@ -219,9 +220,9 @@ class Outbox:
             await self._find(name)
         self._answered(key)
 
-    async def _find(self, job: ObjectKey) -> bool:
+    async def _find(self, job: JobKey) -> bool:
         try:
-            found = await self.client.get(JOBS, job)
+            found = await self.client.get(self.world.store.adapters.named(job.kind).kind, job.object)
         except NotFound:
             return False
         if self._is_ours(found):
@@ -240,7 +241,8 @@ class Outbox:
     async def _delete_job(self, action: DeleteJob, key: ObjectKey) -> None:
         job = self.worker.job_of(key)
         if job is not None and job.metadata.uid == action.uid:
-            await self._delete(JOBS, self.worker.jobs, job.key, action.uid)
+            kind = self.world.store.adapters.of(job).kind
+            await self._delete(kind, self.worker.jobs.of(kind), job.key, action.uid)
 
     async def _delete(self, kind: Kind[T], cache: Cache[T], key: ObjectKey, uid: str) -> None:
         seen = cache.get(key)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import chain
 
+from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey
 from multikueue.runtime import WorkQueue
 from multikueue.store.store import Store, Touched
@@ -25,7 +26,7 @@ class Bystander:
     def workload(self, key: ObjectKey) -> None:
         pass
 
-    def job(self, key: ObjectKey) -> None:
+    def job(self, key: JobKey) -> None:
         pass
 
     def queue(self, cluster_queue: str, local_queue: ObjectKey | None) -> None:
@@ -51,7 +52,7 @@ def look_at_all(store: Store, touched: Touched) -> None:
     for key in chain.from_iterable(worker.held() for worker in store.workers.values()):
         touched.workload(key)
     for job in store.jobs:
-        touched.job(job.key)
+        touched.job(JobKey(store.adapters.of(job).kind.name, *job.key))
     for check in store.checks:
         touched.check(check.metadata.name)
     for cluster in store.clusters:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 import structlog
 
-from multikueue.api.kinds import JOBS, MUTATING_WEBHOOKS
+from multikueue.api.kinds import JOBS, MUTATING_WEBHOOKS, Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import MAX_EXEC_TIME_LABEL, PREBUILT_LABEL, PRIORITY_CLASS_LABEL, QUEUE_LABEL
 from multikueue.controllers.certificate import MANAGED_BY, keep_certificate
@@ -30,8 +30,8 @@ from multikueue.errors import (
     ServerError,
     Throttled,
 )
-from multikueue.jobs.batch_job import MIN_PARALLELISM_ANNOTATION
 from multikueue.jobs.defaulting import COMPLETIONS_ANNOTATION
+from multikueue.jobs.workloads import MIN_PARALLELISM_ANNOTATION
 from multikueue.kube.client import Client
 from multikueue.runtime import Clock, Result
 from multikueue.web.certificates import Serving
@@ -63,7 +63,8 @@ class Service:
 class Webhooks:
     """Reconciles the webhook of one manager cluster.
 
-    `namespace` holds the Secret, and its jobs are not looked at. `address` is how the API server reaches us: a
+    `namespace` holds the Secret, and its jobs are not looked at. `kinds` are the kinds of jobs in use, there or not.
+    `address` is how the API server reaches us: a
     Service, or an https URL without path when we run elsewhere (with `port` 0, the port taken replaces the URL's).
     """
 
@@ -75,6 +76,7 @@ class Webhooks:
     host: str
     port: int
     failure_policy: Literal["Fail", "Ignore"] = "Fail"
+    kinds: Sequence[Kind[Any]] = (JOBS,)
 
     async def start(self) -> int:
         """Certificate, listening socket, registration, in this order; answers with the port. Once, before `reconcile`."""
@@ -100,6 +102,7 @@ class Webhooks:
             client_config(self.address, certificate.bundle, port=port if self.port == 0 else None),
             namespace=self.namespace,
             failure_policy=self.failure_policy,
+            kinds=self.kinds,
         )
         for _ in range(_ATTEMPTS):
             try:
@@ -178,7 +181,11 @@ def client_config(address: Service | str, bundle: bytes, *, port: int | None = N
 
 
 def webhooks(
-    client_config: dict[str, Any], *, namespace: str, failure_policy: Literal["Fail", "Ignore"]
+    client_config: dict[str, Any],
+    *,
+    namespace: str,
+    failure_policy: Literal["Fail", "Ignore"],
+    kinds: Sequence[Kind[Any]] = (JOBS,),
 ) -> list[dict[str, Any]]:
     """The entries of our configuration, with every field the server would default spelled out.
 
@@ -200,10 +207,15 @@ def webhooks(
         "timeoutSeconds": _PATIENCE_SECONDS,
     }
     return [
-        {"name": "create.jobs.multikueue.dev", "rules": [_rule("CREATE")], "failurePolicy": failure_policy, **common},
+        {
+            "name": "create.jobs.multikueue.dev",
+            "rules": _rules("CREATE", kinds),
+            "failurePolicy": failure_policy,
+            **common,
+        },
         {
             "name": "update.jobs.multikueue.dev",
-            "rules": [_rule("UPDATE")],
+            "rules": _rules("UPDATE", kinds),
             "failurePolicy": "Ignore",
             "matchConditions": [{"name": "rules-of-ours-apply", "expression": _CHANGED}],
             **common,
@@ -242,14 +254,17 @@ def _excluded(namespace: str) -> list[str]:
     return sorted({"kube-system", namespace})
 
 
-def _rule(operation: str) -> dict[str, Any]:
-    return {
-        "apiGroups": [JOBS.group],
-        "apiVersions": [JOBS.version],
-        "operations": [operation],
-        "resources": [JOBS.plural],
-        "scope": "Namespaced",
-    }
+def _rules(operation: str, kinds: Sequence[Kind[Any]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "apiGroups": [kind.group],
+            "apiVersions": [kind.version],
+            "operations": [operation],
+            "resources": [kind.plural],
+            "scope": "Namespaced",
+        }
+        for kind in kinds
+    ]
 
 
 def _configuration(entries: list[dict[str, Any]]) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from multikueue.dispatch.decide import Decision, Event, decide, is_holding, nomi
 from multikueue.dispatch.group import Group
 from multikueue.dispatch.phases import Phase, choose
 from multikueue.errors import Forbidden, Invalid, NotFound
-from multikueue.jobs.table import adapter_for
 from multikueue.quota import lifecycle
 from multikueue.quota.backoff import backoff
 from multikueue.quota.protection import INVALID_ANNOTATION, non_preemptible_problem
@@ -78,10 +77,10 @@ class Workloads:
             cluster_queue=store.cluster_queues.get(ObjectKey("", name)),
             cluster_queue_active=not store.engine.cluster_queue_problems(name),
             holding=is_holding(group, now),
-            job_finished=adapter_for(job).finished(job) if job else None,
+            job_finished=store.adapters.of(job).finished(job) if job else None,
             retry_backoff=self._backoff(local),
             patience=self._patience(),
-            ready_pods=adapter_for(job).ready_pods(job) if job else None,
+            ready_pods=store.adapters.of(job).ready_pods(job) if job else None,
         )
         return lifecycle.step(local, facts)
 

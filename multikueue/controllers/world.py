@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import Workload
 from multikueue.controllers.events import Recorder
@@ -26,7 +27,7 @@ class Queues:
     """The work queues of the manager; `outboxes` has one per connected worker."""
 
     workloads: WorkQueue[ObjectKey] = field(default_factory=WorkQueue)
-    jobs: WorkQueue[ObjectKey] = field(default_factory=WorkQueue)
+    jobs: WorkQueue[JobKey] = field(default_factory=WorkQueue)
     checks: WorkQueue[Name] = field(default_factory=WorkQueue)
     clusters: WorkQueue[Name] = field(default_factory=WorkQueue)
     cluster_queues: WorkQueue[Name] = field(default_factory=WorkQueue)
@@ -34,7 +35,7 @@ class Queues:
     cohorts: WorkQueue[Name] = field(default_factory=WorkQueue)
     outboxes: dict[Name, WorkQueue[ObjectKey]] = field(default_factory=dict)
 
-    def all(self) -> tuple[WorkQueue[ObjectKey] | WorkQueue[Name], ...]:
+    def all(self) -> tuple[WorkQueue[ObjectKey] | WorkQueue[JobKey] | WorkQueue[Name], ...]:
         fixed = (self.workloads, self.jobs, self.checks, self.clusters)
         statuses = (self.cluster_queues, self.local_queues, self.cohorts)
         return (*fixed, *statuses, *self.outboxes.values())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 from functools import lru_cache
 
-from multikueue.api.job import Job, job_status
+from multikueue.api.job import AnyJob, job_status
 from multikueue.api.meta import Condition, Object, ObjectKey, render_time
 from multikueue.api.multikueue import CONTROLLER_NAME
 from multikueue.api.workload import (
@@ -49,17 +50,23 @@ def is_lost(since: datetime | None, in_vain: datetime | None, now: datetime, tim
     return since is not None and proven >= since + timeout
 
 
+def _has_pods(job: AnyJob) -> bool:
+    """Whether a batch Job's status tells of pods that run or still terminate."""
+    status = job_status(job)
+    return status.active > 0 or status.terminating > 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remote:
     """One worker's side of a workload.
 
     `since` is when the worker was last reachable (None while CONNECTED), `in_vain` until when it was asked in vain for a
     sign of life (None: until now). `known` tells whether its objects have been seen since this process began: before
-    that, absence means nothing. While it is `silent`, having given no answer just now, it wins nothing more. `maybe_job`
-    is the attempt whose job we asked for without learning the outcome, which may still be carried out until
-    `maybe_until`. `conflict` says in words why the worker cannot take this workload (a foreign object holds the name
-    there, say), until `conflict_until`. `configured` is False for a worker that is not (any more) in the workload's
-    MultiKueueConfig.
+    that, absence means nothing. `is_active` tells of the job whether pods of it run or still terminate.
+    While it is `silent`, having given no answer just now, it wins nothing more. `maybe_job` is the attempt whose job we
+    asked for without learning the outcome, which may still be carried out until `maybe_until`. `conflict` says in words
+    why the worker cannot take this workload (a foreign object holds the name there, say), until `conflict_until`.
+    `configured` is False for a worker that is not (any more) in the workload's MultiKueueConfig.
     """
 
     cluster: str
@@ -69,7 +76,8 @@ class Remote:
     known: bool = True
     silent: bool = False
     workload: Workload | None = None
-    job: Job | None = None
+    job: AnyJob | None = None
+    is_active: Callable[[AnyJob], bool] = _has_pods
     maybe_job: str = ""
     maybe_until: datetime | None = None
     conflict: str = ""
@@ -102,8 +110,7 @@ class Remote:
         """Whether its job has, or may soon have, running pods."""
         if self.job is None:
             return False
-        status = job_status(self.job)
-        if status.active or status.terminating:
+        if self.is_active(self.job):
             return True
         return self.has(ADMITTED) and not self.has(EVICTED) and not self.has(FINISHED)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from multikueue.api.canonical import terse
 from multikueue.api.meta import decoder, render_time
 from multikueue.api.workload import (
     ATTEMPT_ANNOTATION,
@@ -45,14 +46,17 @@ def copy_body(local: Workload, *, origin: str, attempt: str) -> dict[str, Any]:
 def drift(local: Workload, remote: Workload) -> frozenset[str]:
     """The names of the spec fields in which a copy differs from its original; empty if it is in step.
 
-    Fields that one side does not know or sets by itself (preemption gates, `active`) are not compared.
+    Fields that one side does not know or sets by itself (preemption gates, `active`) are not compared. The worker's Kueue
+    writes the spec in its own words: without zeros and the like, quantities in their shortest form.
     """
     if bytes(local.spec) == bytes(remote.spec):
         return frozenset()
     ours, theirs = (msgspec.json.decode(w.spec) for w in (local, remote))
-    return frozenset(
-        f for f in (*_PRIORITY_FIELDS, *_COMPARED_FIELDS) if (ours.get(f) or None) != (theirs.get(f) or None)
-    )
+    return frozenset(f for f in (*_PRIORITY_FIELDS, *_COMPARED_FIELDS) if _differ(ours.get(f), theirs.get(f)))
+
+
+def _differ(ours: Any, theirs: Any) -> bool:
+    return (ours or None) != (theirs or None) and bool(terse(ours) != terse(theirs))
 
 
 def is_priority_only(fields: frozenset[str], local: Workload) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import msgspec
 
+from multikueue.api.job import AnyJob
 from multikueue.api.kinds import Kind
-from multikueue.api.meta import Condition, Object
+from multikueue.api.meta import Condition
 from multikueue.api.multikueue import CONTROLLER_NAME
 from multikueue.api.workload import Finish, Workload
 from multikueue.jobs.priority import Priority
@@ -15,82 +16,107 @@ from multikueue.jobs.priority import Priority
 MANAGED = CONTROLLER_NAME
 """The value of a job's managedBy that makes the kind's own controller leave it to us (contract 1.7)."""
 
-J = TypeVar("J", bound=Object, contravariant=True)
+
+class Submission(Protocol):
+    """A job as an admission request shows it. `managed_by_default`: nobody chose who manages it."""
+
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def queue(self) -> str: ...
+    @property
+    def managed_by_default(self) -> bool: ...
 
 
-class Adapter(Protocol[J]):
+class Adapter(Protocol):
     """One kind of jobs. Every method is a pure function of what the API servers hold."""
 
     @property
     def kind(self) -> Kind[Any]: ...
 
-    def queue_name(self, job: J) -> str:
+    # The admission webhook.
+
+    def submitted(self, raw: msgspec.Raw) -> Any:
+        """The `Submission` in an admission request, as the two below take it. Raises msgspec.DecodeError if it is none."""
+        ...
+
+    def refusal(self, job: Any, old: Any = None) -> str | None:
+        """Why the job, new or changed from `old`, must not be; None if it may (quota-engine 6.1)."""
+        ...
+
+    def defaults(self, job: Any, *, queue_uses_multikueue: bool) -> list[dict[str, Any]]:
+        """The JSON patch that makes a new job ours: held, and managed by us where its queue is dispatched."""
+        ...
+
+    # The rest.
+
+    def queue_name(self, job: AnyJob) -> str:
         """The LocalQueue the job asks for; empty if it is not ours to queue."""
         ...
 
-    def managed_by(self, job: J) -> str | None: ...
+    def managed_by(self, job: AnyJob) -> str | None: ...
 
-    def unmanaged_reason(self, job: J) -> str | None:
+    def unmanaged_reason(self, job: AnyJob) -> str | None:
         """Why the job cannot be dispatched, in the words of contract 3.1 E4; None if it can."""
         ...
 
-    def pod_priority_class(self, job: J) -> str:
+    def pod_priority_class(self, job: AnyJob) -> str:
         """The PriorityClass its pods ask for; empty if none."""
         ...
 
-    def workload_name(self, job: J) -> str:
+    def workload_name(self, job: AnyJob) -> str:
         """The name of the job's Workload (quota-engine 6.2)."""
         ...
 
-    def workload_body(self, job: J, *, priority: Priority) -> dict[str, Any]:
+    def workload_body(self, job: AnyJob, *, priority: Priority) -> dict[str, Any]:
         """The complete Workload to create for the job (quota-engine 6.2)."""
         ...
 
-    def matches(self, job: J, workload: Workload) -> bool:
+    def matches(self, job: AnyJob, workload: Workload) -> bool:
         """Whether the Workload describes the job as it is now (quota-engine 6.3)."""
         ...
 
     def remote_body(
-        self, job: J, *, workload_name: str, origin: str, attempt: str, queue: str | None = None
+        self, job: AnyJob, *, workload_name: str, origin: str, attempt: str, queue: str | None = None
     ) -> dict[str, Any]:
         """The job to create on the winner (contract 1.6)."""
         ...
 
-    def finished(self, job: J) -> Finish | None:
+    def finished(self, job: AnyJob) -> Finish | None:
         """How the job ended; None while it has not."""
         ...
 
-    def is_suspended(self, job: J) -> bool: ...
+    def is_suspended(self, job: AnyJob) -> bool: ...
 
-    def is_active(self, job: J) -> bool:
+    def is_active(self, job: AnyJob) -> bool:
         """Whether its status tells of pods that run or still terminate."""
         ...
 
-    def ready_pods(self, job: J) -> int:
+    def ready_pods(self, job: AnyJob) -> int:
         """How many of its pods are ready or have succeeded; 0 while they are fewer than it can do with."""
         ...
 
-    def status_to_copy(self, local: J, remote: J) -> msgspec.Raw | None:
+    def status_to_copy(self, local: AnyJob, remote: AnyJob) -> msgspec.Raw | None:
         """The whole status to give the local job now; None if there is nothing to write, or not yet."""
         ...
 
-    def status_of_end(self, local: J, end: Condition) -> msgspec.Raw | None:
+    def status_of_end(self, local: AnyJob, end: Condition) -> msgspec.Raw | None:
         """The whole status to give a local job whose copy is gone, and of which only its Workload's Finished condition
         tells how it ended; None as for `status_to_copy`."""
         ...
 
-    def status_patch(self, local: J, status: msgspec.Raw) -> dict[str, Any]:
+    def status_patch(self, local: AnyJob, status: msgspec.Raw) -> dict[str, Any]:
         """The merge patch that gives the local job that status."""
         ...
 
-    def start_patch(self, job: J) -> dict[str, Any] | None:
+    def start_patch(self, job: AnyJob) -> dict[str, Any] | None:
         """The merge patch that lets the job run; None if it may already."""
         ...
 
-    def stop_patch(self, job: J) -> dict[str, Any] | None:
+    def stop_patch(self, job: AnyJob) -> dict[str, Any] | None:
         """The merge patch that holds the job; None if it is held already."""
         ...
 
-    def reset_status_patch(self, job: J) -> dict[str, Any] | None:
+    def reset_status_patch(self, job: AnyJob) -> dict[str, Any] | None:
         """The merge patch that makes a stopped job's status say that nothing runs; None if it says so (CX-22)."""
         ...

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from multikueue.api.job import Job, job_spec, job_status
+from multikueue.api.job import AnyJob, Job, job_spec, job_status
 from multikueue.api.kinds import JOBS, Kind
 from multikueue.api.meta import Condition, controller_of, decoder, encode
 from multikueue.api.workload import (
-    ATTEMPT_ANNOTATION,
     FAILED,
-    ORIGIN_LABEL,
-    PREBUILT_LABEL,
     QUEUE_LABEL,
     SUCCEEDED,
     Finish,
@@ -24,15 +20,14 @@ from multikueue.api.workload import (
     Workload,
     workload_spec,
 )
-from multikueue.jobs import batch_status, workloads
+from multikueue.jobs import batch_status, defaulting, workloads
 from multikueue.jobs.adapter import MANAGED
-from multikueue.jobs.canonical import canonical, is_pruned_copy, merge_patch
+from multikueue.jobs.canonical import merge_patch
 from multikueue.jobs.priority import Priority
+from multikueue.jobs.templates import is_same_template, part, tree_of, with_single_variables
 
 Tree = dict[str, Any]
 
-MIN_PARALLELISM_ANNOTATION = "kueue.x-k8s.io/job-min-parallelism"
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 _NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")
 _UID_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
@@ -51,7 +46,6 @@ class _Shape(msgspec.Struct, frozen=True, rename="camel"):
 
 _shape: Callable[[msgspec.Raw], _Shape] = decoder(_Shape)
 _fields: Callable[[msgspec.Raw], dict[str, msgspec.Raw]] = decoder(dict[str, msgspec.Raw])
-_tree: Callable[[msgspec.Raw], Tree] = decoder(dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,28 +56,37 @@ class BatchJob:
     def kind(self) -> Kind[Job]:
         return JOBS
 
-    def queue_name(self, job: Job) -> str:
+    def submitted(self, raw: msgspec.Raw) -> defaulting.Submitted:
+        return defaulting.read_job(raw)
+
+    def refusal(self, job: defaulting.Submitted, old: defaulting.Submitted | None = None) -> str | None:
+        return defaulting.refusal(job, old)
+
+    def defaults(self, job: defaulting.Submitted, *, queue_uses_multikueue: bool) -> list[Tree]:
+        return defaulting.default_job(job, queue_uses_multikueue=queue_uses_multikueue)
+
+    def queue_name(self, job: AnyJob) -> str:
         return job.metadata.labels.get(QUEUE_LABEL, "")
 
-    def managed_by(self, job: Job) -> str | None:
+    def managed_by(self, job: AnyJob) -> str | None:
         return job_spec(job).managed_by
 
-    def unmanaged_reason(self, job: Job) -> str | None:
+    def unmanaged_reason(self, job: AnyJob) -> str | None:
         manager = self.managed_by(job) or ""
         return None if manager == MANAGED else f'Expecting spec.managedBy to be "{MANAGED}" not "{manager}"'
 
-    def pod_priority_class(self, job: Job) -> str:
-        return str(_part(_tree(job_spec(job).template), "spec").get("priorityClassName") or "")
+    def pod_priority_class(self, job: AnyJob) -> str:
+        return str(part(tree_of(job_spec(job).template), "spec").get("priorityClassName") or "")
 
     # --- the Workload ------------------------------------------------------------------------------------------------
 
-    def workload_name(self, job: Job) -> str:
+    def workload_name(self, job: AnyJob) -> str:
         return workloads.prebuilt_name(job) or workloads.workload_name(JOBS, job.metadata)
 
-    def workload_body(self, job: Job, *, priority: Priority) -> Tree:
+    def workload_body(self, job: AnyJob, *, priority: Priority) -> Tree:
         return workloads.workload_body(JOBS, job, pod_sets=[_pod_set(job)], priority=priority)
 
-    def matches(self, job: Job, workload: Workload) -> bool:
+    def matches(self, job: AnyJob, workload: Workload) -> bool:
         """Compares what decides about running: counts, containers, execution time, tolerations until admission.
 
         Unlike Kueue, whose local jobs get the node selectors of a flavor on start, we leave templates as they are:
@@ -101,52 +104,47 @@ class BatchJob:
 
     # --- the copy on a worker ----------------------------------------------------------------------------------------
 
-    def remote_body(self, job: Job, *, workload_name: str, origin: str, attempt: str, queue: str | None = None) -> Tree:
+    def remote_body(
+        self, job: AnyJob, *, workload_name: str, origin: str, attempt: str, queue: str | None = None
+    ) -> Tree:
         """The Job to create on the winner, suspended, so that the worker's Kueue starts it.
 
         All the user's fields travel as they are, but for: managedBy (the worker's own controller shall run it),
         ttlSecondsAfterFinished (else the result can vanish before it is read, CX-15), and the selector and labels
-        that the manager's API server generated. `queue` is the Workload's queue, in case the job's label has changed
-        since it got quota.
+        that the manager's API server generated.
         """
-        meta = job.metadata
-        labels = meta.labels | {ORIGIN_LABEL: origin, PREBUILT_LABEL: workload_name}
-        annotations = {k: v for k, v in meta.annotations.items() if k != _LAST_APPLIED}
         return {
             "apiVersion": JOBS.api_version,
             "kind": JOBS.kind,
-            "metadata": {
-                "name": meta.name,
-                "namespace": meta.namespace,
-                "labels": labels | ({QUEUE_LABEL: queue} if queue else {}),
-                "annotations": annotations | {ATTEMPT_ANNOTATION: attempt},
-            },
+            "metadata": workloads.remote_metadata(
+                job, workload_name=workload_name, origin=origin, attempt=attempt, queue=queue
+            ),
             "spec": _remote_spec(job),
         }
 
     # --- the status --------------------------------------------------------------------------------------------------
 
-    def finished(self, job: Job) -> Finish | None:
-        end = batch_status.end_of(_tree(job.status))
+    def finished(self, job: AnyJob) -> Finish | None:
+        end = batch_status.end_of(tree_of(job.status))
         if end is None:
             return None
         reason = SUCCEEDED if end["type"] == batch_status.COMPLETE else FAILED
         return Finish(reason=reason, message=end.get("message") or "")
 
-    def is_suspended(self, job: Job) -> bool:
+    def is_suspended(self, job: AnyJob) -> bool:
         return job_spec(job).suspend
 
-    def is_active(self, job: Job) -> bool:
+    def is_active(self, job: AnyJob) -> bool:
         status = job_status(job)
         return status.active > 0 or status.terminating > 0
 
-    def ready_pods(self, job: Job) -> int:
+    def ready_pods(self, job: AnyJob) -> int:
         status, wanted = job_status(job), pods_count(job)
         ready = min(wanted, status.ready + status.succeeded + len(status.uncounted_terminated_pods.succeeded))
         fewest = _min_count(job)
         return ready if ready >= (wanted if fewest is None else fewest) else 0
 
-    def status_to_copy(self, local: Job, remote: Job) -> msgspec.Raw | None:
+    def status_to_copy(self, local: AnyJob, remote: AnyJob) -> msgspec.Raw | None:
         """The status for the local job, if it says something new and may be written now (contract 5.3).
 
         Never for a finished job, nor for one that is not managed by us: those have another writer. While the local
@@ -156,61 +154,61 @@ class BatchJob:
         if self.unmanaged_reason(local) or self.finished(local):
             return None
         suspended = self.is_suspended(local)
-        ours, theirs = _tree(local.status), _tree(remote.status)
+        ours, theirs = tree_of(local.status), tree_of(remote.status)
         if batch_status.end_of(theirs) is None:
             never_started = not ours.get("startTime") and not theirs.get("startTime")
             if never_started or (suspended and not self.is_active(local)):
                 return None
         return _news(local, theirs)
 
-    def status_of_end(self, local: Job, end: Condition) -> msgspec.Raw | None:
+    def status_of_end(self, local: AnyJob, end: Condition) -> msgspec.Raw | None:
         """With the counters as they were last seen: nobody knows the last ones."""
         if self.unmanaged_reason(local) or self.finished(local):
             return None
         type_ = batch_status.COMPLETE if end.reason == SUCCEEDED else batch_status.FAILED
         said = msgspec.structs.replace(end, type=type_, observed_generation=0)
-        return _news(local, _tree(local.status) | {"conditions": [_tree(msgspec.Raw(encode(said)))]})
+        return _news(local, tree_of(local.status) | {"conditions": [tree_of(msgspec.Raw(encode(said)))]})
 
-    def status_patch(self, local: Job, status: msgspec.Raw) -> Tree:
-        return _precisely(local) | {"status": merge_patch(_tree(local.status), _tree(status))}
+    def status_patch(self, local: AnyJob, status: msgspec.Raw) -> Tree:
+        return workloads.precisely(local) | {"status": merge_patch(tree_of(local.status), tree_of(status))}
 
-    def reset_status_patch(self, job: Job) -> Tree | None:
+    def reset_status_patch(self, job: AnyJob) -> Tree | None:
         """For a suspended, unfinished job of ours. The counters of finished pods stay: they may not decrease."""
         if self.unmanaged_reason(job) or self.finished(job) or not self.is_suspended(job):
             return None
-        status = _tree(job.status)
+        status = tree_of(job.status)
         clean = batch_status.reset(status)
         if batch_status.comparable(clean) == batch_status.comparable(status):
             return None
-        return _precisely(job) | {"status": merge_patch(status, clean)}
+        return workloads.precisely(job) | {"status": merge_patch(status, clean)}
 
     # --- start and stop ----------------------------------------------------------------------------------------------
 
-    def start_patch(self, job: Job) -> Tree | None:
+    def start_patch(self, job: AnyJob) -> Tree | None:
         return _suspend_patch(job, suspend=False) if self.is_suspended(job) else None
 
-    def stop_patch(self, job: Job) -> Tree | None:
+    def stop_patch(self, job: AnyJob) -> Tree | None:
         return None if self.is_suspended(job) else _suspend_patch(job, suspend=True)
 
 
 BATCH_JOB = BatchJob()
 
 
-def pods_count(job: Job) -> int:
+def pods_count(job: AnyJob) -> int:
     """How many pods run at a time: the parallelism, or the completions if they are fewer."""
     spec = job_spec(job)
     return spec.parallelism if spec.completions is None else min(spec.parallelism, spec.completions)
 
 
-def _min_count(job: Job) -> int | None:
+def _min_count(job: AnyJob) -> int | None:
     """The fewest pods that will do; None when all are needed, or if the annotation makes no sense."""
-    fewest = workloads.positive(job.metadata.annotations.get(MIN_PARALLELISM_ANNOTATION, ""))
+    fewest = workloads.positive(job.metadata.annotations.get(workloads.MIN_PARALLELISM_ANNOTATION, ""))
     return fewest if fewest is not None and fewest <= pods_count(job) else None
 
 
-def _pod_set(job: Job) -> Tree:
-    template = _tree(job_spec(job).template)
-    meta = _part(template, "metadata")
+def _pod_set(job: AnyJob) -> Tree:
+    template = tree_of(job_spec(job).template)
+    meta = part(template, "metadata")
     fewest = _min_count(job)
     return {
         "name": "main",
@@ -223,51 +221,26 @@ def _pod_set(job: Job) -> Tree:
 
 def _workload_template(template: Tree) -> Tree:
     """The template as Kueue puts it into a Workload: without generated labels, each variable of a container once."""
-    labels = _part(_part(template, "metadata"), "labels")
+    labels = part(part(template, "metadata"), "labels")
     kept = {name: value for name, value in labels.items() if name not in _LABELS_NOT_IN_WORKLOAD}
     return _with_labels(template, kept) | (
-        {"spec": _with_single_variables(template["spec"])} if "spec" in template else {}
+        {"spec": with_single_variables(template["spec"])} if "spec" in template else {}
     )
 
 
 def _with_labels(template: Tree, labels: Tree) -> Tree:
-    meta = {key: value for key, value in _part(template, "metadata").items() if key != "labels"}
+    meta = {key: value for key, value in part(template, "metadata").items() if key != "labels"}
     return template | {"metadata": meta | ({"labels": labels} if labels else {})}
 
 
-def _with_single_variables(spec: Tree) -> Tree:
-    """The pod spec with the last value of each environment variable only, in the place of the first.
-
-    The Workload's schema has the names as keys and refuses a second one; Kubernetes takes the last.
-    """
-    groups = {key: spec[key] for key in ("containers", "initContainers") if spec.get(key)}
-    return spec | {key: [_with_single_variables_of(container) for container in group] for key, group in groups.items()}
-
-
-def _with_single_variables_of(container: Tree) -> Tree:
-    variables = container.get("env")
-    if not variables:
-        return container
-    return container | {"env": list({variable.get("name"): variable for variable in variables}.values())}
-
-
-def _is_same_pod_set(job: Job, pod_set: PodSet, *, ignore_tolerations: bool) -> bool:
+def _is_same_pod_set(job: AnyJob, pod_set: PodSet, *, ignore_tolerations: bool) -> bool:
     if pod_set.count != pods_count(job) or pod_set.min_count != _min_count(job):
         return False
     ours, theirs = bytes(job_spec(job).template), bytes(pod_set.template)
-    return _is_same_template(ours, theirs, ignore_tolerations)
+    return is_same_template(ours, theirs, ignore_tolerations)
 
 
-@lru_cache(maxsize=1024)  # asked again and again about the same few templates
-def _is_same_template(job: bytes, workload: bytes, ignore_tolerations: bool) -> bool:
-    ours = canonical(_with_single_variables(_part(_tree(msgspec.Raw(job)), "spec")))
-    theirs = canonical(_part(_tree(msgspec.Raw(workload)), "spec"))
-    if not ignore_tolerations and ours.get("tolerations") != theirs.get("tolerations"):
-        return False
-    return all(is_pruned_copy(theirs.get(key, []), ours.get(key, [])) for key in ("containers", "initContainers"))
-
-
-def _remote_spec(job: Job) -> Tree:
+def _remote_spec(job: AnyJob) -> Tree:
     fields = _fields(job.spec)
     manual = _shape(job.spec).manual_selector
     dropped = _NOT_FOR_REMOTE if manual else (*_NOT_FOR_REMOTE, "selector", "manualSelector")
@@ -277,40 +250,30 @@ def _remote_spec(job: Job) -> Tree:
     return spec | {"suspend": True}
 
 
-def _without_generated_labels(raw: msgspec.Raw, job: Job) -> Tree | msgspec.Raw:
+def _without_generated_labels(raw: msgspec.Raw, job: AnyJob) -> Tree | msgspec.Raw:
     """The template without the labels that name this very job: the worker's API server generates its own."""
-    template = _tree(raw)
-    labels = _part(_part(template, "metadata"), "labels")
+    template = tree_of(raw)
+    labels = part(part(template, "metadata"), "labels")
     generated = dict.fromkeys(_NAME_LABELS, job.metadata.name) | dict.fromkeys(_UID_LABELS, job.metadata.uid)
     kept = {name: value for name, value in labels.items() if generated.get(name) != value}
     return raw if kept == labels else _with_labels(template, kept)
 
 
-def _news(local: Job, theirs: Tree) -> msgspec.Raw | None:
+def _news(local: AnyJob, theirs: Tree) -> msgspec.Raw | None:
     """That status as far as the local job may have it; None if it may not, or says nothing new."""
-    ours, suspended = _tree(local.status), job_spec(local).suspend
+    ours, suspended = tree_of(local.status), job_spec(local).suspend
     status = batch_status.writable(ours, theirs, suspended=suspended, succeeded_may_shrink=_is_elastic_index(local))
     if status is None or batch_status.comparable(status) == batch_status.comparable(ours):
         return None
     return msgspec.Raw(encode(status))
 
 
-def _is_elastic_index(job: Job) -> bool:
+def _is_elastic_index(job: AnyJob) -> bool:
     """Whether the job may be scaled down by indexes: the one case in which `succeeded` may shrink."""
     shape = _shape(job.spec)
     return shape.completion_mode == "Indexed" and shape.completions == job_spec(job).parallelism
 
 
-def _suspend_patch(job: Job, *, suspend: bool) -> Tree:
+def _suspend_patch(job: AnyJob, *, suspend: bool) -> Tree:
     # The UID keeps the patch from a new job of the same name, which might run its pods here.
     return {"metadata": {"uid": job.metadata.uid}, "spec": {"suspend": suspend}}
-
-
-def _precisely(job: Job) -> Tree:
-    """Metadata that lets a patch through only for the job exactly as seen."""
-    return {"metadata": {"uid": job.metadata.uid, "resourceVersion": job.metadata.resource_version}}
-
-
-def _part(tree: Tree, name: str) -> Tree:
-    """The object at that name, empty when absent or null."""
-    return tree.get(name) or {}

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from multikueue.jobs.canonical import canonical
+from multikueue.api.canonical import canonical
 
 Status = dict[str, Any]
 

@@ -1,34 +1,16 @@
-"""Two JSON trees that mean the same, compared and patched as such.
-
-Between two API servers, and between a Job and the pod template inside a Workload, the same thing is written in
-several ways: null, empty and absent; `1`, `1000m` and `1.0`; fields that one schema prunes because it is older than
-the other.
-"""
+"""Two canonical JSON trees (`api.canonical`) compared and patched, where one schema may be older than the other."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from multikueue.api.quantity import parse
-from multikueue.errors import InvalidObject
-
-_QUANTITIES = ("requests", "limits")
+from multikueue.api.canonical import QUANTITIES
 
 # The fields of a container that every schema in use knows: here absent means absent. All other fields may be missing
 # on the Workload's side only because the CustomResourceDefinition there is older than the API server's own Job and
 # prunes them.
 _KNOWN = frozenset(("args", "command", "env", "envFrom", "image", "name", "ports", "restartPolicy", "workingDir"))
 _KNOWN |= frozenset(("resources", "requests", "limits", "volumeDevices", "volumeMounts"))
-
-
-def canonical(tree: Any) -> Any:
-    """The tree without null and empty parts, quantities of resources as nano-units."""
-    if isinstance(tree, dict):
-        pairs = ((key, _canonical_field(key, value)) for key, value in tree.items())
-        return {key: value for key, value in pairs if not _is_empty(value)}
-    if isinstance(tree, list):
-        return [canonical(value) for value in tree]
-    return tree
 
 
 def is_pruned_copy(copy: Any, original: Any) -> bool:
@@ -38,7 +20,7 @@ def is_pruned_copy(copy: Any, original: Any) -> bool:
         if lost & _KNOWN or copy.keys() - original.keys():
             return False
         return all(
-            value == original[key] if key in _QUANTITIES else is_pruned_copy(value, original[key])
+            value == original[key] if key in QUANTITIES else is_pruned_copy(value, original[key])
             for key, value in copy.items()
         )
     if isinstance(copy, list) and isinstance(original, list):
@@ -55,20 +37,3 @@ def merge_patch(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 
 def _change(old: Any, new: Any) -> Any:
     return merge_patch(old, new) if isinstance(old, dict) and isinstance(new, dict) else new
-
-
-def _canonical_field(key: str, value: Any) -> Any:
-    if key in _QUANTITIES and isinstance(value, dict):
-        return {name: _nanos(amount) for name, amount in value.items() if amount is not None}
-    return canonical(value)
-
-
-def _nanos(amount: Any) -> Any:
-    try:
-        return parse(amount)
-    except InvalidObject:
-        return amount
-
-
-def _is_empty(value: Any) -> bool:
-    return value is None or (isinstance(value, dict | list) and not value)

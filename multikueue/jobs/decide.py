@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from multikueue.api.core import PriorityClass
-from multikueue.api.job import Job
+from multikueue.api.job import AnyJob
 from multikueue.api.meta import Condition, controller_of, with_condition
 from multikueue.api.queues import WorkloadPriorityClass
 from multikueue.api.workload import (
@@ -71,9 +71,9 @@ class JobView:
     that is being deleted was dispatched for. `priority` is the answer of `resolve_priority`.
     """
 
-    job: Job
+    job: AnyJob
     workloads: tuple[Workload, ...] = ()
-    remote: Job | None = None
+    remote: AnyJob | None = None
     remote_lost: bool = False
     may_run: bool = False
     priority: Priority | str = _NO_CLASS
@@ -81,10 +81,10 @@ class JobView:
     local_queue_exists: bool = True
 
 
-Decide = Callable[[JobView, datetime], JobDecision]
+Decide = Callable[[JobView, datetime, Adapter], JobDecision]
 
 
-def decide(view: JobView, now: datetime, *, adapter: Adapter[Job] = BATCH_JOB) -> JobDecision:
+def decide(view: JobView, now: datetime, adapter: Adapter = BATCH_JOB) -> JobDecision:
     """What to do for the job now. The order of the checks is their precedence."""
     case = _Case(view, adapter)
     if not case.is_ours():
@@ -101,7 +101,7 @@ def decide(view: JobView, now: datetime, *, adapter: Adapter[Job] = BATCH_JOB) -
     return _decide_own(case)
 
 
-def mirror(view: JobView, _now: datetime, *, adapter: Adapter[Job] = BATCH_JOB) -> JobDecision:
+def mirror(view: JobView, _now: datetime, adapter: Adapter = BATCH_JOB) -> JobDecision:
     """What to do for a job that Kueue queues, starts and stops: its status comes home, and nothing else (contract 5.3).
 
     Kueue gives the quota of an evicted job back once its status tells of no pods, so that must become true (CX-22).
@@ -121,11 +121,10 @@ def mirror(view: JobView, _now: datetime, *, adapter: Adapter[Job] = BATCH_JOB) 
 
 
 def resolve_priority(
-    job: Job,
+    job: AnyJob,
     classes: Mapping[str, WorkloadPriorityClass],
     pod_classes: Mapping[str, PriorityClass],
-    *,
-    adapter: Adapter[Job] = BATCH_JOB,
+    adapter: Adapter = BATCH_JOB,
 ) -> Priority | str:
     """The priority of the job's Workload, or why there is none. `pod_classes` are all of the cluster, by name."""
     return priorities.resolve(
@@ -141,7 +140,7 @@ class _Case:
     """A view with the adapter of its kind: the questions that several branches ask."""
 
     view: JobView
-    adapter: Adapter[Job]
+    adapter: Adapter
 
     def is_ours(self) -> bool:
         job = self.view.job
@@ -156,7 +155,7 @@ class _Case:
             return None
         return (
             f"The job can't be dispatched. {reason}, and the field is immutable: "
-            f"recreate the job with `suspend: true` and `spec.managedBy: {MANAGED}`, "
+            f"recreate the job with `suspend: true` and `managedBy: {MANAGED}`, "
             "or enable the webhook, which sets both, and recreate it"
         )
 
@@ -180,7 +179,7 @@ class _Case:
             return ()
         return self._written(self.adapter.status_of_end(self.view.job, end))
 
-    def copied_status(self, remote: Job) -> tuple[Action, ...]:
+    def copied_status(self, remote: AnyJob) -> tuple[Action, ...]:
         return self._written(self.adapter.status_to_copy(self.view.job, remote))
 
     def _written(self, status: msgspec.Raw | None) -> tuple[Action, ...]:
@@ -203,7 +202,7 @@ class _Case:
         patch = self.adapter.reset_status_patch(self.view.job)
         return JobDecision(actions=(PatchJobStatus(patch),) if patch is not None else ())
 
-    def running_remote(self) -> Job | None:
+    def running_remote(self) -> AnyJob | None:
         """The remote as long as it has pods."""
         remote = self.view.remote
         return remote if remote is not None and not self.view.remote_lost and self.adapter.is_active(remote) else None

@@ -1,15 +1,17 @@
-"""What the admission webhook does to batch Jobs: defaults as a JSON patch, and refusals as text (quota-engine 6.1)."""
+"""What the admission webhook does to jobs: defaults as a JSON patch, and refusals as text (quota-engine 6.1)."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
+from multikueue.api.meta import encode
 from multikueue.api.workload import MAX_EXEC_TIME_LABEL, PREBUILT_LABEL, PRIORITY_CLASS_LABEL, QUEUE_LABEL
 from multikueue.jobs.adapter import MANAGED
-from multikueue.jobs.batch_job import MIN_PARALLELISM_ANNOTATION
+from multikueue.jobs.paths import Keys, fields_of, nested, peek, with_value
+from multikueue.jobs.workloads import MIN_PARALLELISM_ANNOTATION
 
 Patch = dict[str, Any]
 
@@ -37,11 +39,47 @@ class _Spec(msgspec.Struct, frozen=True, rename="camel"):
     completion_mode: str | None = None
 
 
+class Marked(Protocol):
+    """What the rules that hold for all kinds look at in a submitted job."""
+
+    @property
+    def labels(self) -> dict[str, str]: ...
+    @property
+    def queue(self) -> str: ...
+    @property
+    def suspended(self) -> bool: ...
+
+
+class SubmittedCustom(msgspec.Struct, frozen=True):
+    """A job of a declared kind as an admission request shows it; `suspended` and the like are found by paths."""
+
+    metadata: _Metadata = _Metadata()
+    spec: msgspec.Raw = msgspec.Raw(b"null")
+    suspended: bool = False
+    managed_by_default: bool = False
+
+    @property
+    def namespace(self) -> str:
+        return self.metadata.namespace or ""
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return self.metadata.labels or {}
+
+    @property
+    def queue(self) -> str:
+        return self.labels.get(QUEUE_LABEL, "")
+
+
 class Submitted(msgspec.Struct, frozen=True):
-    """A Job as an admission request shows it: not stored yet, with nulls where fields are empty."""
+    """A batch Job as an admission request shows it: not stored yet, with nulls where fields are empty."""
 
     metadata: _Metadata = _Metadata()
     spec: _Spec | None = None
+
+    @property
+    def namespace(self) -> str:
+        return self.metadata.namespace or ""
 
     @property
     def labels(self) -> dict[str, str]:
@@ -60,6 +98,14 @@ class Submitted(msgspec.Struct, frozen=True):
         return self.labels.get(QUEUE_LABEL, "")
 
     @property
+    def suspended(self) -> bool:
+        return bool(self.fields.suspend)
+
+    @property
+    def managed_by_default(self) -> bool:
+        return self.fields.managed_by in DEFAULT_MANAGERS
+
+    @property
     def pods(self) -> int:
         """How many pods run at a time."""
         parallelism = 1 if self.fields.parallelism is None else self.fields.parallelism
@@ -67,11 +113,49 @@ class Submitted(msgspec.Struct, frozen=True):
 
 
 _read = msgspec.json.Decoder(Submitted).decode
+_read_custom = msgspec.json.Decoder(SubmittedCustom).decode
 
 
 def read_job(raw: bytes | msgspec.Raw) -> Submitted:
     """The parts of a Job that matter here; raises msgspec.DecodeError if it is none."""
     return _read(raw)
+
+
+def read_custom(raw: msgspec.Raw, *, suspend: Keys, managed_by: Keys, managers: tuple[str, ...]) -> SubmittedCustom:
+    """The parts of a job of a declared kind, given where they are within its spec; raises as `read_job`."""
+    job = _read_custom(raw)
+    manager = peek(job.spec, managed_by)
+    return msgspec.structs.replace(
+        job,
+        suspended=peek(job.spec, suspend) is True,
+        managed_by_default=manager in (None, "", *managers),
+    )
+
+
+def default_custom(
+    job: SubmittedCustom, *, suspend: Keys, managed_by: Keys, queue_uses_multikueue: bool
+) -> list[Patch]:
+    """As `default_job`. What is missing on the way to a field is made."""
+    if not job.queue:
+        return []
+    wanted: list[tuple[Keys, Any]] = [] if job.suspended else [(suspend, True)]
+    if queue_uses_multikueue and job.managed_by_default:
+        wanted.append((managed_by, MANAGED))
+    patches, tree = [], {"spec": job.spec}
+    for path, value in wanted:
+        keys = ("spec", *path)
+        patches.append(_addition(msgspec.Raw(encode(tree)), keys, value))
+        tree = with_value(msgspec.Raw(encode(tree)), keys, value)
+    return patches
+
+
+def _addition(tree: msgspec.Raw, keys: Keys, value: Any) -> Patch:
+    for depth in range(1, len(keys)):
+        fields = fields_of(tree) or {}
+        tree = fields.get(keys[depth - 1], msgspec.Raw(b"null"))
+        if fields_of(tree) is None:
+            return {"op": "add", "path": "/" + "/".join(keys[:depth]), "value": nested(keys[depth:], value)}
+    return {"op": "add", "path": "/" + "/".join(keys), "value": value}
 
 
 def default_job(job: Submitted | bytes, *, queue_uses_multikueue: bool) -> list[Patch]:
@@ -97,7 +181,22 @@ def refusal(job: Submitted, old: Submitted | None = None) -> str | None:
     return "; ".join(problems) or None
 
 
+def refusal_of_any(job: Marked, old: Marked | None = None) -> str | None:
+    """The same by the rules that hold for all kinds."""
+    problems = [*_label_problems(job), *(_label_change_problems(job, old) if old is not None else ())]
+    return "; ".join(problems) or None
+
+
 def _problems(job: Submitted) -> list[str]:
+    found = _label_problems(job)
+    fewest = job.annotations.get(MIN_PARALLELISM_ANNOTATION)
+    if fewest is not None and not _is_between(fewest, 1, job.pods - 1):
+        expected = f"between 1 and {job.pods - 1}" if job.pods > 1 else "none with fewer than two pods"
+        found.append(f"metadata.annotations[{MIN_PARALLELISM_ANNOTATION}]: expected {expected}, got {fewest!r}")
+    return found + _completion_problems(job)
+
+
+def _label_problems(job: Marked) -> list[str]:
     found = [
         f"metadata.labels[{label}]: expected a DNS subdomain name, got {job.labels[label]!r}"
         for label in (QUEUE_LABEL, PREBUILT_LABEL)
@@ -106,11 +205,7 @@ def _problems(job: Submitted) -> list[str]:
     seconds = job.labels.get(MAX_EXEC_TIME_LABEL)
     if seconds is not None and not _is_between(seconds, 1, 2**31 - 1):
         found.append(f"metadata.labels[{MAX_EXEC_TIME_LABEL}]: expected seconds greater than 0, got {seconds!r}")
-    fewest = job.annotations.get(MIN_PARALLELISM_ANNOTATION)
-    if fewest is not None and not _is_between(fewest, 1, job.pods - 1):
-        expected = f"between 1 and {job.pods - 1}" if job.pods > 1 else "none with fewer than two pods"
-        found.append(f"metadata.annotations[{MIN_PARALLELISM_ANNOTATION}]: expected {expected}, got {fewest!r}")
-    return found + _completion_problems(job)
+    return found
 
 
 def _completion_problems(job: Submitted) -> list[str]:
@@ -128,20 +223,24 @@ def _completion_problems(job: Submitted) -> list[str]:
 
 
 def _change_problems(job: Submitted, old: Submitted) -> list[str]:
+    return _label_change_problems(job, old) + _partial_problems(job, old)
+
+
+def _label_change_problems(job: Marked, old: Marked) -> list[str]:
     """Kueue's rules of change: what a Workload was made from stays while the job may run."""
     found = []
-    running = not job.fields.suspend
+    running = not job.suspended
     if running and job.queue != old.queue:
         found.append(f"metadata.labels[{QUEUE_LABEL}]: immutable while the job is not suspended: suspend it first")
     if running and job.labels.get(PREBUILT_LABEL) != old.labels.get(PREBUILT_LABEL):
         found.append(f"metadata.labels[{PREBUILT_LABEL}]: immutable while the job is not suspended")
     changed_limit = job.labels.get(MAX_EXEC_TIME_LABEL) != old.labels.get(MAX_EXEC_TIME_LABEL)
-    if changed_limit and (running or not old.fields.suspend):
+    if changed_limit and (running or not old.suspended):
         found.append(f"metadata.labels[{MAX_EXEC_TIME_LABEL}]: immutable while the job is not suspended")
-    return found + _class_problems(job, old, running=running) + _partial_problems(job, old)
+    return found + _class_problems(job, old, running=running)
 
 
-def _class_problems(job: Submitted, old: Submitted, *, running: bool) -> list[str]:
+def _class_problems(job: Marked, old: Marked, *, running: bool) -> list[str]:
     new_class, old_class = job.labels.get(PRIORITY_CLASS_LABEL), old.labels.get(PRIORITY_CLASS_LABEL)
     if old_class and not new_class:
         return [f"metadata.labels[{PRIORITY_CLASS_LABEL}]: can be changed but not removed"]

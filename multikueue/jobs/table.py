@@ -1,30 +1,55 @@
-"""The kinds of jobs we know, each with its adapter."""
+"""The kinds of jobs we know, each with its adapter, and those that are in use."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any
 
-from multikueue.api.meta import Object
+from multikueue.api.job import AnyJob
 from multikueue.jobs.adapter import Adapter
 from multikueue.jobs.batch_job import BATCH_JOB
+from multikueue.jobs.declarations import DECLARATIONS
+from multikueue.jobs.declared import DeclaredJob
 
-_ALL: tuple[Adapter[Any], ...] = (BATCH_JOB,)
+__all__ = ["BATCH_ONLY", "FRAMEWORKS", "Adapters"]
 
-ADAPTERS: Mapping[tuple[str, str], Adapter[Any]] = MappingProxyType(
-    {(adapter.kind.api_version, adapter.kind.kind): adapter for adapter in _ALL}
+FRAMEWORKS: Mapping[str, Adapter] = MappingProxyType(
+    {"batch/job": BATCH_JOB} | {each.framework: DeclaredJob(each) for each in DECLARATIONS}
 )
-"""By apiVersion and kind, as owner references name them."""
-
-_BY_TYPE = {adapter.kind.type: adapter for adapter in _ALL}
+"""Every kind we know, under the name of its integration in Kueue's configuration."""
 
 
-def adapter_for(job: Object) -> Adapter[Any]:
-    """The adapter of a job we hold as a value; KeyError if values of its type are no jobs."""
-    return _BY_TYPE[type(job)]
+class Adapters:
+    """The adapters in use. Raises ValueError if two are for the same kind."""
+
+    def __init__(self, adapters: Iterable[Adapter]) -> None:
+        self._all = tuple(adapters)
+        self._by_type = {adapter.kind.type: adapter for adapter in self._all}
+        self._by_owner = {(adapter.kind.api_version, adapter.kind.kind): adapter for adapter in self._all}
+        self._by_resource = {(adapter.kind.group, adapter.kind.plural): adapter for adapter in self._all}
+        self._by_name = {adapter.kind.name: adapter for adapter in self._all}
+        if len(self._by_name) < len(self._all):
+            raise ValueError(f"expected one adapter per kind, got {[adapter.kind.name for adapter in self._all]}")
+
+    def __iter__(self) -> Iterator[Adapter]:
+        return iter(self._all)
+
+    def of(self, job: AnyJob) -> Adapter:
+        """The adapter of a job we hold as a value; KeyError if values of its type are no jobs."""
+        return self._by_type[type(job)]
+
+    def named(self, name: str) -> Adapter:
+        """The adapter of the kind of that name (`Kind.name`); KeyError if it is not in use."""
+        return self._by_name[name]
+
+    def owner(self, api_version: str, kind: str) -> Adapter | None:
+        """The adapter of the kind an owner reference names; None if we know no such jobs."""
+        return self._by_owner.get((api_version, kind))
+
+    def resource(self, group: str, plural: str) -> Adapter | None:
+        """The adapter of the kind an admission request names, whatever its version; None if it is none of ours."""
+        return self._by_resource.get((group, plural))
 
 
-def adapter_of(api_version: str, kind: str) -> Adapter[Any] | None:
-    """The adapter of the kind an owner reference names; None if we know no such jobs."""
-    return ADAPTERS.get((api_version, kind))
+BATCH_ONLY = Adapters((BATCH_JOB,))
+"""What is in use unless the settings say more, as in Kueue."""

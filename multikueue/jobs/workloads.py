@@ -10,9 +10,11 @@ from typing import Any
 from multikueue.api.kinds import WORKLOADS, Kind
 from multikueue.api.meta import Object, ObjectMeta, controller_of
 from multikueue.api.workload import (
+    ATTEMPT_ANNOTATION,
     JOB_UID_LABEL,
     MAX_EXEC_TIME_LABEL,
     NON_PREEMPTIBLE_ANNOTATION,
+    ORIGIN_LABEL,
     PREBUILT_LABEL,
     PRIORITY_CLASS_LABEL,
     QUEUE_LABEL,
@@ -24,10 +26,13 @@ from multikueue.jobs.priority import Priority
 UNDISPATCHABLE_ANNOTATION = "multikueue.dev/undispatchable"
 """On a Workload we keep inactive because its job can never be dispatched: why, and what the user can do."""
 
+MIN_PARALLELISM_ANNOTATION = "kueue.x-k8s.io/job-min-parallelism"
+
 LONGEST_NAME = 63
 """The name travels in a label of the remote job, and labels hold no more (contract 9.1)."""
 
 _HASH_LENGTH = 5
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _PROVISIONING_PREFIX = "provreq.kueue.x-k8s.io/"
 _LABEL_VALUE = re.compile(r"^(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")
 _TOPOLOGY_CHOICES = (
@@ -116,6 +121,27 @@ def workload_spec_body(job: Object, *, pod_sets: list[dict[str, Any]], priority:
     }
 
 
+def remote_metadata(job: Object, *, workload_name: str, origin: str, attempt: str, queue: str | None) -> dict[str, Any]:
+    """The metadata of a job's copy (contract 1.6): its labels and annotations, and what marks it as ours.
+
+    `queue` is the Workload's queue, in case the job's label has changed since it got quota.
+    """
+    meta = job.metadata
+    labels = meta.labels | {ORIGIN_LABEL: origin, PREBUILT_LABEL: workload_name}
+    annotations = {k: v for k, v in meta.annotations.items() if k != _LAST_APPLIED}
+    return {
+        "name": meta.name,
+        "namespace": meta.namespace,
+        "labels": labels | ({QUEUE_LABEL: queue} if queue else {}),
+        "annotations": annotations | {ATTEMPT_ANNOTATION: attempt},
+    }
+
+
+def precisely(job: Object) -> dict[str, Any]:
+    """Metadata that lets a patch through only for the job exactly as seen."""
+    return {"metadata": {"uid": job.metadata.uid, "resourceVersion": job.metadata.resource_version}}
+
+
 def maximum_execution_time(job: Object) -> int | None:
     """Seconds the job may run by its label; None without a limit, or if the label is no positive 32 bit number."""
     return positive(job.metadata.labels.get(MAX_EXEC_TIME_LABEL, ""))
@@ -138,9 +164,16 @@ def positive(text: str) -> int | None:
     return number if 0 < number < 2**31 else None
 
 
-def topology_request(annotations: Mapping[str, str], *, pod_index_label: str) -> dict[str, Any]:
-    """What a pod set asks of the topology, from the annotations of its template. Values Kueue refuses are left out."""
-    request: dict[str, Any] = {"podIndexLabel": pod_index_label}
+def topology_request(
+    annotations: Mapping[str, str], *, pod_index_label: str, groups: tuple[str, int] | None = None
+) -> dict[str, Any]:
+    """What a pod set asks of the topology, from the annotations of its template; empty if nothing.
+
+    `groups` are the label that numbers the groups of its pods, and how many there are. Values Kueue refuses are left out.
+    """
+    request: dict[str, Any] = {"podIndexLabel": pod_index_label} if pod_index_label else {}
+    if groups is not None:
+        request |= {"subGroupIndexLabel": groups[0], "subGroupCount": groups[1]}
     chosen = next(((field, annotations[key]) for key, field in _TOPOLOGY_CHOICES if key in annotations), None)
     if chosen:
         request[chosen[0]] = chosen[1]

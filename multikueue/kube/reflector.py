@@ -18,7 +18,16 @@ import anyio.lowlevel
 
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import Object, ObjectKey
-from multikueue.errors import ApiError, ClusterUnreachable, Expired, Invalid, InvalidObject, NotFound, ServerError
+from multikueue.errors import (
+    ApiError,
+    ClusterUnreachable,
+    Expired,
+    Forbidden,
+    Invalid,
+    InvalidObject,
+    NotFound,
+    ServerError,
+)
 from multikueue.kube.client import Client, Stream
 from multikueue.kube.decode import UNREADABLE, Event, change_of, event_of, object_of, stub_of
 from multikueue.kube.errors import error_from_status
@@ -75,7 +84,8 @@ class _Broken(Exception):
 class Reflector(Generic[T]):
     """One collection of one cluster. `run` it in one task; that task owns the state here.
 
-    `synced` is set once the sink has the whole collection. `on_state` is told (True, "") when the watch stands, and
+    `synced` is set once the sink has the whole collection. `refused` says that the server's last word was that it has no
+    such kind, or does not let us see it. `on_state` is told (True, "") when the watch stands, and
     (False, why) on each failed attempt to get it to stand; the normal end of a watch and a forgotten version are none.
     `idle` is the seconds of silence after which a peer is taken for dead: servers send bookmarks every two minutes.
     `sleep` and `jitter` (in [0, 1)) are for tests.
@@ -96,6 +106,7 @@ class Reflector(Generic[T]):
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self.synced = anyio.Event()
+        self.refused = False
         self._client, self._kind, self._sink, self._on_state = client, kind, sink, on_state
         self._label_selector, self._namespace, self._idle, self._page = label_selector, namespace, idle, page
         self._sleep, self._jitter = sleep, jitter
@@ -283,6 +294,7 @@ class Reflector(Generic[T]):
 
     def _stands(self) -> None:
         self._failures = 0
+        self.refused = False
         if not self._standing:
             self._standing = True
             self._on_state(True, "")
@@ -290,6 +302,7 @@ class Reflector(Generic[T]):
     def _failed(self, error: Exception, *, fresh: bool) -> float:
         """Tell of the failure; answers the seconds to wait."""
         self._failures += 1
+        self.refused = isinstance(error, (NotFound, Forbidden))
         # A version grows old in the normal course of things; one that was listed just now does not.
         if fresh or not isinstance(error, Expired):
             self._standing = False

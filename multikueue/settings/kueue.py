@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from multikueue.errors import ConfigurationError
 from multikueue.settings.problems import shown, spelled
-from multikueue.settings.tree import FAIR_STRATEGIES
+from multikueue.settings.tree import FAIR_STRATEGIES, FRAMEWORKS
 
 __all__ = ["FIELDS", "FRAMEWORKS", "GROUP", "VERSIONS", "Field", "Ignored", "Translation", "is_kueues", "translate"]
 
@@ -24,9 +24,6 @@ VERSIONS = ("v1beta1", "v1beta2")
 
 ALL_AT_ONCE = "kueue.x-k8s.io/multikueue-dispatcher-all-at-once"
 INCREMENTAL = "kueue.x-k8s.io/multikueue-dispatcher-incremental"
-
-FRAMEWORKS = frozenset(("batch/job",))
-"""The integrations that our job adapters cover."""
 
 GATES = (
     "MultiKueue",
@@ -292,11 +289,15 @@ def _namespace(_tree: Tree) -> str:
 # What has no effect.
 
 
-def _frameworks(value: Any) -> Any:
-    """The frameworks that are not covered; the whole list if it leaves out one that is."""
-    if not isinstance(value, list) or not FRAMEWORKS.issubset(map(str, value)):
-        return value
-    return [each for each in value if str(each) not in FRAMEWORKS] or None
+def _frameworks(value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, list):
+        raise ValueError("expected a list of names")
+    return (tuple(each for each in map(str, value) if each in FRAMEWORKS),)
+
+
+def _uncovered(value: Any) -> Any:
+    """The frameworks that are not covered."""
+    return [each for each in value if str(each) not in FRAMEWORKS] or None if isinstance(value, list) else None
 
 
 def _within(tree: Tree, *path: str) -> Any:
@@ -466,7 +467,13 @@ FIELDS: tuple[Field, ...] = (
     ),
     _ignored("clientConnection.qps", "calls are limited by how many are under way, not by rate"),
     _ignored("clientConnection.burst", "calls are limited by how many are under way, not by rate"),
-    _ignored("integrations.frameworks", "batch/job is what is covered, and always", unheeded=_frameworks),
+    _means(
+        "integrations.frameworks",
+        "integrations.frameworks",
+        convert=_frameworks,
+        unheeded=_uncovered,
+        why="not covered yet",
+    ),
     _ignored("integrations.externalFrameworks", _LATER, fine=([],)),
     _ignored("integrations.labelKeysToCopy", _LATER, fine=([],)),
     _ignored("integrations.podOptions", "pods are not covered", versions="v1beta1"),

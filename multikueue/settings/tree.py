@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -28,14 +29,18 @@ __all__ = [
     "BESIDE_KUEUE",
     "EXTERNAL_DISPATCHER",
     "FAIR_STRATEGIES",
+    "FRAMEWORKS",
     "LIVE",
     "STANDALONE",
     "AccessProvider",
     "AdmissionSharing",
     "Cluster",
     "ClusterProfiles",
+    "DeclaredKind",
+    "DeclaredPods",
     "Dispatch",
     "ExecCommand",
+    "Integrations",
     "LeaderElection",
     "Leaf",
     "Live",
@@ -61,6 +66,20 @@ STANDALONE: Final[frozenset[Role]] = frozenset(("jobs", "quota", "dispatch"))
 BESIDE_KUEUE: Final[frozenset[Role]] = frozenset(("dispatch",))
 EXTERNAL_DISPATCHER: Final[frozenset[Role]] = frozenset(("nominate",))
 
+BATCH_JOB: Final = "batch/job"
+FRAMEWORKS: Final = (
+    BATCH_JOB,
+    "jobset.x-k8s.io/jobset",
+    "kubeflow.org/pytorchjob",
+    "kubeflow.org/tfjob",
+    "kubeflow.org/xgboostjob",
+    "kubeflow.org/paddlejob",
+    "kubeflow.org/jaxjob",
+    "kubeflow.org/mpijob",
+    "ray.io/raycluster",
+)
+"""The integrations that our job adapters cover, by Kueue's names."""
+
 FairStrategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
 FAIR_STRATEGIES: Final[tuple[FairStrategy, ...]] = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
 
@@ -76,6 +95,19 @@ def _known_order(strategies: tuple[FairStrategy, ...]) -> tuple[FairStrategy, ..
     if strategies not in ((FAIR_STRATEGIES[0],), (FAIR_STRATEGIES[1],), FAIR_STRATEGIES):
         raise ValueError(f"expected {FAIR_STRATEGIES[0]}, {FAIR_STRATEGIES[1]}, or both in this order")
     return strategies
+
+
+def _known_frameworks(names: tuple[str, ...]) -> tuple[str, ...]:
+    unknown = [name for name in names if name not in FRAMEWORKS]
+    if unknown:
+        raise ValueError(f"expected some of {', '.join(FRAMEWORKS)}, got {unknown[0]}")
+    return tuple(name for name in FRAMEWORKS if name in names or name == BATCH_JOB)
+
+
+def _kind_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Z][A-Za-z0-9]*\.v[a-z0-9]+\.[a-z0-9-]+(\.[a-z0-9-]+)+", name):
+        raise ValueError(f"expected Kind.version.group, such as MiniCluster.v1alpha2.flux-framework.org, got {name}")
+    return name
 
 
 def _require_order(group: BaseModel, shorter: str, longer: str) -> None:
@@ -485,6 +517,71 @@ class Log(_Group):
     """One JSON object per line, or lines for people (with colours on a terminal); auto takes console on a terminal."""
 
 
+class DeclaredPods(_Group):
+    """Where pods of a kind are. Paths below `at` start there; `[*]` stands for each of several."""
+
+    at: str
+    """The part of the object that describes them, `spec.workers` or `spec.groups[*]` say: each is one pod set."""
+
+    template: str = "template"
+    """Their pod template."""
+
+    name: str = "main"
+    """The pod set's name."""
+
+    name_at: str = ""
+    """Where its name is, if it is in the object."""
+
+    count: str = "replicas"
+    """How many there are; one if it is absent."""
+
+
+class DeclaredKind(_Group):
+    """A kind of jobs that a CustomResourceDefinition brings, by where in its objects things are."""
+
+    name: Annotated[str, AfterValidator(_kind_name)]
+    """As Kueue writes it: Kind.version.group."""
+
+    plural: str = ""
+    """Its name in URLs; without it, the kind in lower case with an s."""
+
+    pods: tuple[DeclaredPods, ...]
+    """Its pods."""
+
+    suspend: str = "spec.suspend"
+    """The field that holds a job."""
+
+    managed_by: str = "spec.managedBy"
+    """The field that makes its own controller leave a job to us."""
+
+    managers: tuple[str, ...] = ()
+    """Values of managedBy that nobody chose: the webhook replaces them."""
+
+    succeeded: str = ""
+    """The condition that says that it is over and well, or PATH=VALUE|VALUE."""
+
+    failed: str = ""
+    """The same for one that failed."""
+
+    active_counts: tuple[str, ...] = ()
+    """Where its status counts the pods that run."""
+
+    dropped: tuple[str, ...] = ()
+    """Fields that no copy gets, besides managedBy."""
+
+
+class Integrations(_Group):
+    """Which kinds of jobs are taken in. One whose CustomResourceDefinition is missing is off until it is there."""
+
+    frameworks: Annotated[
+        tuple[str, ...], NoDecode, BeforeValidator(from_commas), AfterValidator(_known_frameworks)
+    ] = (BATCH_JOB,)
+    """Kinds that we know, by the names of Kueue's integrations. `batch/job` is always on."""
+
+    declared: tuple[DeclaredKind, ...] = ()
+    """Further kinds, by declaration."""
+
+
 class Settings(_Group):
     """The whole tree. `Settings()` is the defaults alone; `load` reads the sources."""
 
@@ -495,6 +592,7 @@ class Settings(_Group):
     cluster: Cluster = Cluster()
     dispatch: Dispatch = Dispatch()
     quota: Quota = Quota()
+    integrations: Integrations = Integrations()
     webhook: Webhook = Webhook()
     probes: Probes = Probes()
     metrics: MetricsEndpoint = MetricsEndpoint()

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from multikueue import strategy as contract
 from multikueue.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass, Secret
-from multikueue.api.job import Job
+from multikueue.api.job import AnyJob, JobKey
+from multikueue.api.kinds import Kind
 from multikueue.api.meta import Object, ObjectKey, controller_of
 from multikueue.api.multikueue import (
     CONTROLLER_NAME,
@@ -22,9 +23,11 @@ from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlav
 from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, Workload, queue_of, workload_spec
 from multikueue.dispatch.consult import Answer
 from multikueue.dispatch.group import Group, Reach, Remote, attempt_of
-from multikueue.jobs.table import adapter_for, adapter_of
+from multikueue.jobs.adapter import Adapter
+from multikueue.jobs.table import BATCH_ONLY, Adapters
 from multikueue.quota.engine import Engine
 from multikueue.store.cache import Cache
+from multikueue.store.jobs import JobCaches
 from multikueue.store.placements import Placements, named
 from multikueue.store.worker import WorkerView
 
@@ -44,7 +47,7 @@ class Touched(Protocol):
     """Who must look again. Each call only notes a key."""
 
     def workload(self, key: ObjectKey) -> None: ...
-    def job(self, key: ObjectKey) -> None: ...
+    def job(self, key: JobKey) -> None: ...
     def queue(self, cluster_queue: str, local_queue: ObjectKey | None) -> None: ...
     def cohort(self, name: str) -> None: ...
     def check(self, name: str) -> None: ...
@@ -77,13 +80,19 @@ class Store:
     """Owner: the manager. Caches are filled by the manager cluster's watches; `workers` by each worker's connection.
 
     Each change is passed on to the quota engine at once and to `touched` as keys. `now` is the time of the change.
-    `namespace` is ours, in which Placements are looked for unless named with another.
+    `namespace` is ours, in which Placements are looked for unless named with another. `adapters` are the kinds of jobs in use.
     """
 
     def __init__(
-        self, engine: Engine, touched: Touched, now: Callable[[], datetime], *, namespace: str = "kueue-system"
+        self,
+        engine: Engine,
+        touched: Touched,
+        now: Callable[[], datetime],
+        *,
+        namespace: str = "kueue-system",
+        adapters: Adapters = BATCH_ONLY,
     ) -> None:
-        self.engine, self.touched, self.now, self.namespace = engine, touched, now, namespace
+        self.engine, self.touched, self.now, self.namespace, self.adapters = engine, touched, now, namespace, adapters
         self.placements = Placements(lambda key: self.touched.workload(key), now)
         self.observers: list[Observer] = []
         self.workers: dict[str, WorkerView] = {}
@@ -91,7 +100,7 @@ class Store:
         """The attempt of a workload and the worker chosen in it, until it is recorded in the object."""
         self.answers: dict[ObjectKey, tuple[str, Answer]] = {}
         """The attempt of a workload and the last answer of its strategy in it, as long as it has no winner."""
-        self.jobs: Cache[Job] = Cache(self._job_changed)
+        self.jobs = JobCaches(adapters, self._job_changed)
         self.workloads: Cache[Workload] = Cache(
             self._workload_changed, indexes={"owner": _owner_uid, "check": _check_names, "queue": _queue}
         )
@@ -117,7 +126,11 @@ class Store:
     def worker(self, name: str) -> WorkerView:
         """The view of a worker, made on first use."""
         if name not in self.workers:
-            worker = WorkerView(name, self._remote_changed, self._remote_job_changed, since=self.now())
+            worker = WorkerView(
+                name, self._remote_changed, self._remote_job_changed, adapters=self.adapters, since=self.now()
+            )
+            for kind in self.jobs.kinds:
+                worker.jobs.open(kind)
             self.workers[name] = worker
             for observer in self.observers:
                 observer.worker_met(worker)
@@ -137,15 +150,22 @@ class Store:
             observer.worker_forgotten(worker)
         return True
 
-    def owner(self, workload: Workload) -> ObjectKey | None:
+    def open_jobs(self, kind: Kind[Any]) -> Cache[Any]:
+        """The manager cluster has that kind of jobs: from now on there are such jobs, here and on the workers."""
+        for worker in self.workers.values():
+            worker.jobs.open(kind)
+        return self.jobs.open(kind)
+
+    def owner(self, workload: Workload) -> JobKey | None:
         """The key of the job that owns a workload."""
         owner = controller_of(workload.metadata)
-        return ObjectKey(workload.metadata.namespace, owner.name) if owner and owner.kind == "Job" else None
+        adapter = self.adapters.owner(owner.api_version, owner.kind) if owner else None
+        return JobKey(adapter.kind.name, workload.metadata.namespace, owner.name) if owner and adapter else None
 
-    def owned(self, job: Job) -> tuple[Workload, ...]:
+    def owned(self, job: AnyJob) -> tuple[Workload, ...]:
         return self.workloads.by("owner", job.metadata.uid)
 
-    def local_job(self, workload: Workload) -> Job | None:
+    def local_job(self, workload: Workload) -> AnyJob | None:
         """The job that owns a workload, if it is the very one and not a later job of the same name."""
         key, owner = self.owner(workload), controller_of(workload.metadata)
         job = self.jobs.get(key) if key else None
@@ -202,7 +222,7 @@ class Store:
             remotes=tuple(self._remotes(key, local, self.clusters_for(check))),
             problem=self._problem(local, job) if local else "",
             job_known=job is not None,
-            job_finished=job is not None and adapter_for(job).finished(job) is not None,
+            job_finished=job is not None and self.adapters.of(job).finished(job) is not None,
             choice=_of_attempt(self.choices.get(key), local) or "",
             answer=_of_attempt(self.answers.get(key), local),
             origin=origin,
@@ -232,13 +252,15 @@ class Store:
         holding = (name for name, worker in self.workers.items() if worker.holds(key))
         job = self.owner(local) if local else None
         for name in dict.fromkeys((*configured, *recorded, *holding)):
-            remote = self._remote(key, name, configured=name in configured)
+            remote = self._remote(key, name, job, configured=name in configured)
             yield _unreadable(remote) if self.worker(name).hides(key, job) else remote
 
-    def _remote(self, key: ObjectKey, name: str, *, configured: bool) -> Remote:
+    def _remote(self, key: ObjectKey, name: str, job: JobKey | None, *, configured: bool) -> Remote:
         worker, cluster = self.worker(name), self.clusters.get(ObjectKey("", name))
         conflict, asked = worker.conflict(key, self.now()), worker.asked.get(key)
         cordoned = cluster is not None and cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true"
+        lacking = worker.lacking.get(job.kind, "") if job else ""
+        held = worker.job_of(key)
         return Remote(
             cluster=name,
             reach=worker.reach,
@@ -247,26 +269,27 @@ class Store:
             known=worker.known,
             silent=worker.silent,
             workload=worker.workloads.get(key),
-            job=worker.job_of(key),
+            job=held,
+            is_active=self.adapters.of(held).is_active if held is not None else _never,
             maybe_job=asked.attempt if asked else "",
             maybe_until=asked.until if asked else None,
             conflict=conflict.text if conflict else "",
             conflict_until=conflict.until if conflict else None,
             configured=configured,
-            usable=not (cordoned or worker.leaving),
-            why="cordoned" if cordoned else worker.leaving or worker.why,
+            usable=not (cordoned or worker.leaving or lacking),
+            why="cordoned" if cordoned else worker.leaving or lacking or worker.why,
             labels=cluster.metadata.labels if cluster else {},
             annotations=cluster.metadata.annotations if cluster else {},
         )
 
-    def _problem(self, local: Workload, job: Job | None) -> str:
+    def _problem(self, local: Workload, job: AnyJob | None) -> str:
         """Why the job cannot be dispatched at all, in Kueue's words (contract 3.1 E3, E4)."""
         owner = controller_of(local.metadata) or next(iter(local.metadata.owner_references), None)
         if owner is None:
             return "No multikueue adapter found"
-        if adapter_of(owner.api_version, owner.kind) is None:
+        if self.adapters.owner(owner.api_version, owner.kind) is None:
             return f'No multikueue adapter found for owner kind "{owner.api_version}, Kind={owner.kind}"'
-        reason = adapter_for(job).unmanaged_reason(job) if job else None
+        reason = self.adapters.of(job).unmanaged_reason(job) if job else None
         return f"The owner is not managed by Kueue: {reason}" if reason else ""
 
     # Changes. Each notes who must look again.
@@ -276,6 +299,17 @@ class Store:
         self.touched.cluster(name)
         for observer in self.observers:
             observer.reach_changed(self.worker(name))
+        for key in self._dispatched_to(name):
+            self.touched.workload(key)
+
+    def lacks(self, name: str, kind: Kind[Any], why: str) -> None:
+        """A worker does not have that kind of jobs, or does not let us see them, as `why` says; empty: now it does."""
+        lacking = self.worker(name).lacking
+        if lacking.get(kind.name, "") == why:
+            return
+        lacking.pop(kind.name, None)
+        if why:
+            lacking[kind.name] = why
         for key in self._dispatched_to(name):
             self.touched.workload(key)
 
@@ -323,11 +357,11 @@ class Store:
             return local.spec.cluster_queue, key
         return (admission.cluster_queue, None) if admission else None
 
-    def _job_changed(self, old: Job | None, new: Job | None) -> None:
+    def _job_changed(self, adapter: Adapter, old: AnyJob | None, new: AnyJob | None) -> None:
         touched = new or old
         assert touched is not None
-        self.touched.job(touched.key)
-        if old is None or new is None or _job_traits(old) != _job_traits(new):
+        self.touched.job(JobKey(adapter.kind.name, touched.metadata.namespace, touched.metadata.name))
+        if old is None or new is None or _job_traits(adapter, old) != _job_traits(adapter, new):
             for workload in self.owned(touched):
                 self.touched.workload(workload.key)
 
@@ -340,7 +374,7 @@ class Store:
                 return
         self.touched.workload(key)
 
-    def _remote_job_changed(self, key: ObjectKey) -> None:
+    def _remote_job_changed(self, key: JobKey) -> None:
         self.touched.job(key)
 
     def _cluster_queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
@@ -489,6 +523,10 @@ def _of_attempt(found: tuple[str, T] | None, local: Workload | None) -> T | None
     return found[1] if found and local is not None and found[0] and found[0] == attempt_of(local) else None
 
 
+def _never(_job: AnyJob) -> bool:
+    return False
+
+
 def _unreadable(remote: Remote) -> Remote:
     """What is there and cannot be read may run: it is neither counted as gone nor ever as lost."""
     return replace(remote, reach=Reach.SUSPECT, since=None, why="it holds something that cannot be read")
@@ -506,9 +544,9 @@ def _traits(workload: Workload) -> tuple[object, ...]:
     return states, status.cluster_name, meta.generation, meta.uid, meta.deletion_timestamp is None, meta.annotations
 
 
-def _job_traits(job: Job) -> tuple[object, ...]:
+def _job_traits(adapter: Adapter, job: AnyJob) -> tuple[object, ...]:
     """What the workload of a job depends on; of running counts only whether they suffice."""
-    meta, adapter = job.metadata, adapter_for(job)
+    meta = job.metadata
     state = adapter.finished(job), adapter.ready_pods(job)
     return meta.generation, meta.deletion_timestamp is None, state, _said(job)
 

@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from multikueue.api.job import Job, job_status
+from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import ADMITTED, DEACTIVATION_TARGET, EVICTED, FINISHED, PREBUILT_LABEL, Workload
 from multikueue.dispatch.group import Reach, is_lost
+from multikueue.jobs.adapter import Adapter
+from multikueue.jobs.table import BATCH_ONLY, Adapters
 from multikueue.store.cache import Cache
+from multikueue.store.jobs import JobCaches
 
 CONFLICT_MEMORY = timedelta(minutes=5)
 """How long a worker is passed over for a workload after a foreign object was found in its place."""
@@ -35,7 +38,7 @@ class Conflict:
     until: datetime
 
 
-def prebuilt_key(job: Job) -> Iterable[ObjectKey]:
+def prebuilt_key(job: AnyJob) -> Iterable[ObjectKey]:
     """The workload a remote job belongs to."""
     name = job.metadata.labels.get(PREBUILT_LABEL)
     return (ObjectKey(job.metadata.namespace, name),) if name else ()
@@ -49,12 +52,14 @@ class WorkerView:
     having learned the outcome; `creating` the copies being made, whose coming is no news. The caches
     survive a lost connection: they are the last known state. `leaving` says, in words, why its name is about to be
     given to another cluster, so that it gets nothing new. `silent` turns True when it did not answer the last time it was
-    asked, and ends with its next sign of life. `in_vain` is until when it was asked, or looked for, in vain.
+    asked, and ends with its next sign of life. `in_vain` is until when it was asked, or looked for, in vain. `lacking` says
+    of the kinds of jobs that it does not have, or does not let us see, why that is.
     """
 
     name: str
     touch_workload: Callable[[ObjectKey, str, bool], None]
-    touch_job: Callable[[ObjectKey], None]
+    touch_job: Callable[[JobKey], None]
+    adapters: Adapters = BATCH_ONLY
     reach: Reach = Reach.SUSPECT
     since: datetime | None = None
     in_vain: datetime | None = None
@@ -65,17 +70,17 @@ class WorkerView:
     asked: dict[ObjectKey, Asked] = field(default_factory=dict)
     conflicts: dict[ObjectKey, Conflict] = field(default_factory=dict)
     creating: set[ObjectKey] = field(default_factory=set)
+    lacking: dict[str, str] = field(default_factory=dict)
     workloads: Cache[Workload] = field(init=False)
-    jobs: Cache[Job] = field(init=False)
+    jobs: JobCaches = field(init=False)
 
     def __post_init__(self) -> None:
         self.workloads = Cache(self._workload_changed)
-        self.jobs = Cache(self._job_changed, indexes={"workload": prebuilt_key})
+        self.jobs = JobCaches(self.adapters, self._job_changed, indexes={"workload": prebuilt_key})
 
-    def job_of(self, key: ObjectKey) -> Job | None:
+    def job_of(self, key: ObjectKey) -> AnyJob | None:
         """Our job for the workload of that key."""
-        found = self.jobs.by("workload", key)
-        return found[0] if found else None
+        return self.jobs.first("workload", key)
 
     def conflict(self, key: ObjectKey, now: datetime) -> Conflict | None:
         conflict = self.conflicts.get(key)
@@ -98,11 +103,11 @@ class WorkerView:
         self.asked.clear()
         self.conflicts.clear()
         self.workloads.replace(())
-        self.jobs.replace(())
+        self.jobs.forget()
 
-    def hides(self, key: ObjectKey, job: ObjectKey | None) -> bool:
+    def hides(self, key: ObjectKey, job: JobKey | None) -> bool:
         """Whether the copy or the job of a workload is there and cannot be read: nothing can be said of it."""
-        return key in self.workloads.unreadable or (job is not None and job in self.jobs.unreadable)
+        return key in self.workloads.unreadable or (job is not None and self.jobs.hides(job))
 
     def held(self) -> set[ObjectKey]:
         """The workloads that have something there."""
@@ -116,20 +121,20 @@ class WorkerView:
         if old is None or new is None or _traits(old) != _traits(new):
             self.touch_workload(touched.key, self.name, _is_leaving(new))
 
-    def _job_changed(self, old: Job | None, new: Job | None) -> None:
+    def _job_changed(self, adapter: Adapter, old: AnyJob | None, new: AnyJob | None) -> None:
         touched = new or old
         assert touched is not None
-        self.touch_job(touched.key)
+        self.touch_job(JobKey(adapter.kind.name, touched.metadata.namespace, touched.metadata.name))
         for key in prebuilt_key(touched):
             self.asked.pop(key, None)
-            if old is None or new is None or _job_traits(old) != _job_traits(new):
+            if old is None or new is None or _job_traits(adapter, old) != _job_traits(adapter, new):
                 self.touch_workload(key, self.name, _is_leaving(new))
 
 
 _DECISIVE = frozenset({ADMITTED, EVICTED, FINISHED, DEACTIVATION_TARGET})
 
 
-def _is_leaving(item: Workload | Job | None) -> bool:
+def _is_leaving(item: Workload | AnyJob | None) -> bool:
     return item is None or item.metadata.deletion_timestamp is not None
 
 
@@ -143,6 +148,6 @@ def _traits(copy: Workload) -> tuple[object, ...]:
     return states, meta.deletion_timestamp is None, meta.uid, meta.annotations, bytes(copy.spec)
 
 
-def _job_traits(job: Job) -> tuple[object, ...]:
-    status, meta = job_status(job), job.metadata
-    return bool(status.active or status.terminating), meta.deletion_timestamp is None, meta.uid, meta.annotations
+def _job_traits(adapter: Adapter, job: AnyJob) -> tuple[object, ...]:
+    meta = job.metadata
+    return adapter.is_active(job), meta.deletion_timestamp is None, meta.uid, meta.annotations

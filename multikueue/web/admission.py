@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from multikueue.api.meta import encode
-from multikueue.jobs.defaulting import DEFAULT_MANAGERS, Submitted, default_job, read_job, refusal
+from multikueue.jobs.adapter import Adapter, Submission
+from multikueue.jobs.table import BATCH_ONLY, Adapters
 
 Lookup = Callable[[str, str], bool | None]
 """(namespace, LocalQueue) -> whether its ClusterQueue dispatches to workers; None if there is no such queue."""
@@ -43,10 +44,11 @@ class _Review(msgspec.Struct, frozen=True, rename="camel"):
 _decode = msgspec.json.Decoder(_Review).decode
 
 
-def review(body: bytes, lookup: Lookup) -> bytes:
-    """The answer to one AdmissionReview about a batch Job: allowed, perhaps with a patch; or denied with the reasons.
+def review(body: bytes, lookup: Lookup, adapters: Adapters = BATCH_ONLY) -> bytes:
+    """The answer to one AdmissionReview about a job: allowed, perhaps with a patch; or denied with the reasons.
 
-    Whatever is not a Job being created or updated is allowed as it is. Raises NotAReview if there is nothing to answer.
+    Whatever is not a job of a kind in use being created or updated is allowed as it is. Raises NotAReview if there is
+    nothing to answer.
     """
     try:
         asked = _decode(body)
@@ -54,42 +56,43 @@ def review(body: bytes, lookup: Lookup) -> bytes:
         raise NotAReview(f"not an AdmissionReview: {error}") from None
     if asked.api_version != "admission.k8s.io/v1" or asked.kind != "AdmissionReview":
         raise NotAReview(f"expected admission.k8s.io/v1 AdmissionReview, got {asked.api_version} {asked.kind}")
-    answer = {"apiVersion": asked.api_version, "kind": asked.kind, "response": _respond(asked.request, lookup)}
+    answer = {
+        "apiVersion": asked.api_version,
+        "kind": asked.kind,
+        "response": _respond(asked.request, lookup, adapters),
+    }
     return encode(answer)
 
 
-def _respond(request: _Request, lookup: Lookup) -> dict[str, Any]:
+def _respond(request: _Request, lookup: Lookup, adapters: Adapters) -> dict[str, Any]:
     allowed: dict[str, Any] = {"uid": request.uid, "allowed": True}
-    if not _is_job(request) or request.operation not in ("CREATE", "UPDATE"):
+    adapter = adapters.resource(request.resource.group, request.resource.resource)
+    if adapter is None or request.sub_resource or request.operation not in ("CREATE", "UPDATE"):
         return allowed
     try:
-        job = read_job(request.object)
-        old = read_job(request.old_object) if request.operation == "UPDATE" else None
+        job = adapter.submitted(request.object)
+        old = adapter.submitted(request.old_object) if request.operation == "UPDATE" else None
     except (msgspec.DecodeError, RecursionError) as error:
-        return _denied(request, f"the Job can't be read: {error}")
+        return _denied(request, f"the {adapter.kind.kind} can't be read: {error}")
     if not job.queue and (old is None or not old.queue):
         return allowed
-    problem = refusal(job, old)
+    problem = adapter.refusal(job, old)
     if problem is not None:
         return _denied(request, problem)
-    return allowed if old is not None else allowed | _defaults(job, request, lookup)
+    return allowed if old is not None else allowed | _defaults(adapter, job, request, lookup)
 
 
-def _is_job(request: _Request) -> bool:
-    return (request.resource.group, request.resource.resource) == ("batch", "jobs") and not request.sub_resource
-
-
-def _defaults(job: Submitted, request: _Request, lookup: Lookup) -> dict[str, Any]:
-    namespace = request.namespace or job.metadata.namespace or ""
+def _defaults(adapter: Adapter, job: Submission, request: _Request, lookup: Lookup) -> dict[str, Any]:
+    namespace = request.namespace or job.namespace
     dispatched = lookup(namespace, job.queue)
-    patch = default_job(job, queue_uses_multikueue=bool(dispatched))
+    patch = adapter.defaults(job, queue_uses_multikueue=bool(dispatched))
     found: dict[str, Any] = {}
     if patch:
         found = {"patchType": "JSONPatch", "patch": b64encode(encode(patch)).decode()}
-    if dispatched is None and job.fields.managed_by in DEFAULT_MANAGERS:
+    if dispatched is None and job.managed_by_default:
         found["warnings"] = [
             f"LocalQueue {job.queue} doesn't exist in namespace {namespace} yet, so the job isn't marked for dispatch "
-            "to other clusters, and the mark (spec.managedBy) can't be added later"
+            "to other clusters, and the mark (managedBy) can't be added later"
         ]
     return found
 

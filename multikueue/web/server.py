@@ -22,6 +22,7 @@ import structlog
 from aiohttp import web
 
 from multikueue.errors import ConfigurationError
+from multikueue.jobs.table import BATCH_ONLY, Adapters
 from multikueue.telemetry.metrics import CONTENT_TYPE
 from multikueue.web.admission import Lookup, NotAReview, review
 from multikueue.web.certificates import Serving, load_chain
@@ -97,9 +98,11 @@ class Server:
     Whatever serves raises ConfigurationError if it cannot listen there, and ssl.SSLError for an unusable certificate.
     """
 
-    def __init__(self, *, ready: Ready, lookup: Lookup, details: Details = _nothing) -> None:
+    def __init__(
+        self, *, ready: Ready, lookup: Lookup, details: Details = _nothing, adapters: Adapters = BATCH_ONLY
+    ) -> None:
         self._ready, self._details = ready, details
-        self._lookup = lookup
+        self._lookup, self._adapters = lookup, adapters
         self._listeners: list[_Listener] = []
         self._webhook: _Listener | None = None
         self._visibility: _Listener | None = None
@@ -205,7 +208,7 @@ class Server:
             return web.Response(status=503, text=f"{problem}\n")
         body = await request.read()
         try:
-            return web.Response(body=review(body, self._lookup), content_type=_JSON)
+            return web.Response(body=review(body, self._lookup, self._adapters), content_type=_JSON)
         except NotAReview as error:
             log.warning("webhook.not_a_review", error=str(error))
             return web.Response(status=400, text=f"{error}\n")

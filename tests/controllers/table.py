@@ -23,6 +23,7 @@ from multikueue.controllers.strategies import Strategies
 from multikueue.controllers.world import Queues, World
 from multikueue.dispatch.group import Reach
 from multikueue.errors import Conflict, MultiKueueError
+from multikueue.jobs.table import BATCH_ONLY, Adapters
 from multikueue.kube.client import Client
 from multikueue.manager import Touch
 from multikueue.quota.engine import Engine
@@ -48,10 +49,11 @@ class Table:
         roles: frozenset[Role] = STANDALONE,
         manager: type[ClusterInMemory] = ClusterInMemory,
         pods_ready: PodsReady = PodsReady(),  # noqa: B008  # frozen
+        adapters: Adapters = BATCH_ONLY,
         **dispatch: Any,
     ) -> None:
         """`manager` is the kind of cluster that the manager's is; `dispatch` are settings of that group."""
-        self.time = NOW
+        self.time, self.adapters = NOW, adapters
         dispatching, quotas = Dispatch(origin=ORIGIN, **dispatch), Quota(pods_ready=pods_ready)
         self.settings = Settings(roles=roles, dispatch=dispatching, quota=quotas)
         self.manager = manager("manager", self.now)
@@ -67,7 +69,7 @@ class Table:
         """A new manager process over the clusters as they are."""
         self.queues, admission = Queues(), Admission()
         self.engine = Engine()
-        self.store = Store(self.engine, Touch(self.queues, admission), self.now)
+        self.store = Store(self.engine, Touch(self.queues, admission), self.now, adapters=self.adapters)
         self.recorder = Recorder(self.now)
         settings = InForce(self.settings)
         self.world = World(
@@ -91,7 +93,7 @@ class Table:
     def _outbox(self, name: str, cluster: ClusterInMemory) -> Outbox:
         self.queues.outboxes[name] = WorkQueue()
         worker = self.store.worker(name)
-        self._watch(cluster, {kinds.WORKLOADS: worker.workloads, kinds.JOBS: worker.jobs}, _is_ours)
+        self._watch(cluster, {kinds.WORKLOADS: worker.workloads, kinds.JOBS: worker.jobs.of(kinds.JOBS)}, _is_ours)
         return Outbox(self.world, worker, cast("Client", cluster))
 
     def _watch(self, cluster: ClusterInMemory, caches: dict[Kind[Any], Any], selected: Callable[[Body], bool]) -> None:

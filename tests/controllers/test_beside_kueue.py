@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from multikueue.api import kinds
+from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey
 from multikueue.api.shared import KUEUE_ADMISSION
 from multikueue.api.workload import FAILED_ON, NOMINATED
@@ -88,7 +89,7 @@ async def test_looking_at_everything_again_writes_nothing() -> None:
     world, core = await running()
     world.manager.calls.clear()
     world.queues.workloads.add(world.key())
-    world.queues.jobs.add(JOB)
+    world.queues.jobs.add(JobKey("Job.batch", *JOB))
     await core.settle()
     assert world.manager.calls == []
 

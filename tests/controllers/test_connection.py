@@ -23,6 +23,7 @@ from multikueue.store.worker import Asked, WorkerView
 from multikueue.testing import NOW
 from tests.controllers.table import Table, table
 from tests.controllers.worker_server import WorkerServer, worker_server
+from tests.jobs.gadgets import GADGETS, WITH_GADGETS
 
 pytestmark = pytest.mark.anyio
 
@@ -322,3 +323,34 @@ async def test_a_worker_is_asked_as_soon_as_its_time_is_up() -> None:
         await anyio.sleep(0.05)  # the last of the short intervals is over
         line.worker.in_vain = None
         await line.until(lambda: line.worker.in_vain is not None)
+
+
+# Kinds of jobs that not every cluster has.
+
+
+async def test_a_worker_that_lacks_a_kind_of_jobs_is_as_good_as_any_for_the_others() -> None:
+    async with worker_server("one") as server:
+        server.lacks = {"gadgets"}
+        async with connected(server, adapters=WITH_GADGETS) as line:
+            line.world.store.open_jobs(GADGETS)
+            assert "not listed yet" in line.worker.lacking["Gadget.example.com"]
+            await line.until(lambda: "no kind Gadget" in line.worker.lacking["Gadget.example.com"])
+            assert line.worker.reach is Reach.CONNECTED
+            assert line.states == []
+
+
+async def test_a_kind_is_watched_once_the_manager_has_it_and_used_once_the_worker_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("multikueue.kube.reflector._ABSENT_PAUSE", 0.01)
+    async with worker_server("one", "two") as server:
+        server.lacks = {"gadgets"}
+        async with connected(server, adapters=WITH_GADGETS) as line:
+            assert "WATCH gadgets" not in server.uses("one")
+            line.world.store.open_jobs(GADGETS)
+            await line.until(lambda: "no kind Gadget" in line.worker.lacking["Gadget.example.com"])
+            line.connection.offer(access(server, "two"))
+            await line.until(lambda: line.connection.access.kubeconfig == access(server, "two").kubeconfig)
+            server.lacks = set()
+            await line.until(lambda: not line.worker.lacking)
+            assert "WATCH gadgets" in server.uses("two")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from multikueue.api import kinds
+from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue import CONTROLLER_NAME
 from multikueue.controllers.workloads import Workloads
@@ -88,7 +89,7 @@ async def test_looking_at_everything_again_writes_nothing() -> None:
     before = [len(c.calls) for c in (world.manager, *world.workers.values())]
     for key in (world.key(),):
         world.queues.workloads.add(key)
-    world.queues.jobs.add(JOB)
+    world.queues.jobs.add(JobKey("Job.batch", *JOB))
     await world.settle()
     assert [len(c.calls) for c in (world.manager, *world.workers.values())] == before
 
@@ -118,7 +119,10 @@ async def _some(world: Table, count: int) -> None:
     jobs, workloads = Jobs(world.world), Workloads(world.world)
     for number in range(count):
         world._cycle()
-        loops = [(world.queues.jobs, jobs.reconcile), (world.queues.workloads, workloads.reconcile)]
+        loops: list[tuple[Any, Any]] = [
+            (world.queues.jobs, jobs.reconcile),
+            (world.queues.workloads, workloads.reconcile),
+        ]
         boxes = [(world.queues.outboxes[n], o.reconcile) for n, o in world.outboxes.items()]
         for queue, reconcile in (*boxes, *loops):
             if len(queue):
@@ -210,7 +214,7 @@ async def test_a_refusal_does_not_hide_a_job_whose_answer_was_lost_before() -> N
     world = table()
     world.submit()
     await world.settle()
-    worker, known = world.workers["w1"], world.store.worker("w1").jobs
+    worker, known = world.workers["w1"], world.store.worker("w1").jobs.of(kinds.JOBS)
     silence = ClusterUnreachable("w1", "no answer")
     worker.lose_answer = lambda verb, plural: silence if (verb, plural) == ("create", "jobs") else None
     worker.fault = lambda verb, plural: silence if (verb, plural) == ("get", "jobs") else None
@@ -372,7 +376,7 @@ async def test_a_remote_job_that_cannot_be_read_is_not_taken_for_gone() -> None:
     world = await running()
     worker = world.store.worker("w1")
     (job,) = worker.jobs
-    worker.jobs.unreadable.add(job.key)
+    worker.jobs.of(kinds.JOBS).unreadable.add(job.key)
     worker.jobs.remove(job)
     world.queues.workloads.add(world.key())
     await world.settle()

@@ -221,7 +221,7 @@ async def test_an_answer_that_cannot_be_read_is_a_lost_one() -> None:
         InvalidObject("answer", "$.spec", "object") if (verb, plural) == ("create", "jobs") else None
     )
     only(world, "get jobs", InvalidObject("answer", "$.spec", "object"))
-    world.store.worker("w1").jobs.upsert = lambda _item: None  # type: ignore[assignment,method-assign]  # nor the watch
+    world.store.worker("w1").jobs.of(kinds.JOBS).upsert = lambda _item: None  # type: ignore[assignment,method-assign]  # nor the watch
     world.admit("w1")
     await world.settle()
     world.queues.outboxes["w1"].add(world.key())

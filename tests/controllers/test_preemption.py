@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from multikueue.api import kinds
+from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.admission import Admission
 from multikueue.controllers.figures import Figures
@@ -130,7 +131,7 @@ async def test_a_budget_that_makes_no_sense_is_told_of_and_stops_nothing() -> No
 async def test_preemptions_are_counted_by_the_queue_that_gains() -> None:
     world = await pressed()
     for job in list(world.store.jobs):
-        await Jobs(world.world).reconcile(job.key)
+        await Jobs(world.world).reconcile(JobKey("Job.batch", *job.key))
     Admission()._cycle(world.world)
     assert world.world.metrics.preempted("cq", "InClusterQueue")._value.get() == 1
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from multikueue.api import kinds
+from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.standby import Bystander, look_at_all
 from multikueue.runtime import WorkQueue
@@ -23,7 +24,7 @@ class Notes:
     def workload(self, key: ObjectKey) -> None:
         self.taken.add(("workload", str(key)))
 
-    def job(self, key: ObjectKey) -> None:
+    def job(self, key: JobKey) -> None:
         self.taken.add(("job", str(key)))
 
     def queue(self, cluster_queue: str, local_queue: ObjectKey | None) -> None:
@@ -46,7 +47,7 @@ async def test_a_bystander_looks_after_its_connections_and_notes_nothing_else() 
     clusters: WorkQueue[str] = WorkQueue()
     bystander = Bystander(clusters)
     bystander.workload(ObjectKey("ns", "w"))
-    bystander.job(ObjectKey("ns", "j"))
+    bystander.job(JobKey("Job.batch", "ns", "j"))
     bystander.queue("main", ObjectKey("ns", "q"))
     bystander.cohort("all")
     bystander.check("mk")

@@ -35,6 +35,7 @@ from multikueue.errors import (
     ServerError,
     Throttled,
 )
+from multikueue.jobs.table import FRAMEWORKS
 from multikueue.kube.client import Client
 from multikueue.web.certificates import LIFETIME, Serving
 from multikueue.web.server import WEBHOOK_PATH, Server
@@ -448,3 +449,10 @@ async def test_what_is_asked_about() -> None:
         assert entry["namespaceSelector"]["matchExpressions"][0]["values"] == ["kube-system", "ours"]
         assert entry["objectSelector"]["matchExpressions"][0]["key"] == "kueue.x-k8s.io/queue-name"
         assert (entry["sideEffects"], entry["timeoutSeconds"]) == ("None", 5)
+
+
+async def test_each_kind_in_use_is_asked_about_there_or_not() -> None:
+    used = [adapter.kind for adapter in FRAMEWORKS.values()]
+    for entry in webhooks({}, namespace="ours", failure_policy="Fail", kinds=used):
+        asked = {(*rule["apiGroups"], *rule["apiVersions"], *rule["resources"]) for rule in entry["rules"]}
+        assert asked == {(kind.group, kind.version, kind.plural) for kind in used}

@@ -3,16 +3,24 @@ from __future__ import annotations
 import pytest
 
 from multikueue.jobs.batch_job import BATCH_JOB
-from multikueue.jobs.table import adapter_for, adapter_of
+from multikueue.jobs.table import BATCH_ONLY, Adapters
 from multikueue.testing import job, workload
 
 
 def test_a_batch_job_is_known_by_value_and_by_name() -> None:
-    assert adapter_for(job("j").build()) is BATCH_JOB
-    assert adapter_of("batch/v1", "Job") is BATCH_JOB
+    assert BATCH_ONLY.of(job("j").build()) is BATCH_JOB
+    assert BATCH_ONLY.owner("batch/v1", "Job") is BATCH_JOB
+    assert BATCH_ONLY.resource("batch", "jobs") is BATCH_JOB
+    assert BATCH_ONLY.named("Job.batch") is BATCH_JOB
 
 
 def test_others_are_not() -> None:
-    assert adapter_of("batch/v2", "Job") is None
+    assert BATCH_ONLY.owner("batch/v2", "Job") is None
+    assert BATCH_ONLY.resource("apps", "jobs") is None
     with pytest.raises(KeyError):
-        adapter_for(workload("w").build())
+        BATCH_ONLY.of(workload("w").build())  # type: ignore[arg-type]
+
+
+def test_a_kind_has_one_adapter() -> None:
+    with pytest.raises(ValueError, match="one adapter per kind"):
+        Adapters((BATCH_JOB, BATCH_JOB))

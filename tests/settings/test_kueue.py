@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multikueue.errors import ConfigurationError
-from multikueue.jobs.table import ADAPTERS
-from multikueue.settings import Loaded, Settings, kueue, read
+from multikueue.jobs.table import FRAMEWORKS
+from multikueue.settings import Loaded, Settings, kueue, read, tree
 from multikueue.settings.tree import AdmissionSharing, PodsReady, Transformation, leaves
 
 BOTH = pytest.mark.parametrize("version", kueue.VERSIONS)
@@ -364,17 +364,18 @@ def test_a_field_that_only_v1beta1_has(tmp_path: Path) -> None:
     assert [each.why for each in found.ignored] == ["there is no such field in v1beta2"]
 
 
-def test_frameworks_that_are_not_covered_are_named(tmp_path: Path) -> None:
-    found = loaded(tmp_path, {"integrations": {"frameworks": ["batch/job", "pod"]}})
+def test_frameworks_are_those_we_know_and_others_are_named(tmp_path: Path) -> None:
+    found = loaded(tmp_path, {"integrations": {"frameworks": ["batch/job", "pod", "jobset.x-k8s.io/jobset"]}})
+    assert found.settings.integrations.frameworks == ("batch/job", "jobset.x-k8s.io/jobset")
     assert [each.value for each in found.ignored] == ["['pod']"]
     assert loaded(tmp_path, {"integrations": {"frameworks": ["batch/job"]}}).ignored == ()
     without = loaded(tmp_path, {"integrations": {"frameworks": ["pod"]}})
+    assert without.settings.integrations.frameworks == ("batch/job",), "always"
     assert [each.value for each in without.ignored] == ["['pod']"]
 
 
 def test_the_frameworks_are_those_of_our_adapters() -> None:
-    ours = {f"{version.partition('/')[0]}/{kind.lower()}" for version, kind in ADAPTERS}
-    assert ours == kueue.FRAMEWORKS
+    assert tuple(FRAMEWORKS) == tree.FRAMEWORKS
 
 
 # What is wrong.

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from multikueue.api.core import LimitRange, LimitRangeItem, LimitRangeSpec, Overhead, RuntimeClass
-from multikueue.api.job import Job
+from multikueue.api.job import Job, JobKey
 from multikueue.api.meta import ObjectKey, ObjectMeta
 from multikueue.api.multikueue import CONTROLLER_NAME, ClusterProfile, MultiKueueCluster
 from multikueue.api.ocm import Placement
@@ -42,7 +42,7 @@ class Noted:
     def workload(self, key: ObjectKey) -> None:
         self.keys.append(f"workload {key.name}")
 
-    def job(self, key: ObjectKey) -> None:
+    def job(self, key: JobKey) -> None:
         self.keys.append(f"job {key.name}")
 
     def queue(self, cluster_queue: str, local_queue: ObjectKey | None) -> None:

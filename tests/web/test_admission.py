@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multikueue.api.meta import encode
+from multikueue.jobs.table import FRAMEWORKS, Adapters
 from multikueue.web.admission import NotAReview, review
 from tests.web.builders import QUEUED, Tree, response_in, review_of
 
@@ -151,3 +152,72 @@ def test_whatever_comes_is_an_answer_or_a_refusal(garbage: bytes) -> None:
     except NotAReview:
         return
     assert msgspec.json.decode(found)["response"]
+
+
+# Kinds that are declared.
+
+PYTORCH = {"group": "kubeflow.org", "resource": "pytorchjobs"}
+WITH_PYTORCH = Adapters((FRAMEWORKS["batch/job"], FRAMEWORKS["kubeflow.org/pytorchjob"]))
+
+
+def training(queue: str = "main", **policy: Any) -> Tree:
+    spec: Tree = {"pytorchReplicaSpecs": {}} | ({"runPolicy": policy} if policy else {})
+    return {"metadata": {"name": "t", "labels": {"kueue.x-k8s.io/queue-name": queue}}, "spec": spec}
+
+
+def trained(job: Tree | None, **more: Any) -> Tree:
+    return response_in(review(review_of(job, resource=PYTORCH, **more), dispatched, WITH_PYTORCH))
+
+
+@pytest.mark.parametrize(
+    ("job", "patch"),
+    [
+        pytest.param(
+            training(),
+            [
+                {"op": "add", "path": "/spec/runPolicy", "value": {"suspend": True}},
+                {"op": "add", "path": "/spec/runPolicy/managedBy", "value": "kueue.x-k8s.io/multikueue"},
+            ],
+            id="what is missing on the way is made once",
+        ),
+        pytest.param(
+            training(suspend=True, managedBy="kubeflow.org/training-operator"),
+            [{"op": "add", "path": "/spec/runPolicy/managedBy", "value": "kueue.x-k8s.io/multikueue"}],
+            id="the kind's own controller was not chosen",
+        ),
+        pytest.param(
+            training("local", cleanPodPolicy="All"),
+            [{"op": "add", "path": "/spec/runPolicy/suspend", "value": True}],
+            id="in a queue of this cluster",
+        ),
+        pytest.param(
+            {**training(), "spec": None},
+            [
+                {"op": "add", "path": "/spec", "value": {"runPolicy": {"suspend": True}}},
+                {"op": "add", "path": "/spec/runPolicy/managedBy", "value": "kueue.x-k8s.io/multikueue"},
+            ],
+            id="a spec of nothing",
+        ),
+    ],
+)
+def test_a_new_job_of_a_declared_kind_gets_its_defaults(job: Tree, patch: list[Tree]) -> None:
+    assert trained(job) == {**ALLOWED, "patchType": "JSONPatch", "patch": patch}
+
+
+def test_a_manager_that_somebody_chose_stays() -> None:
+    assert trained(training(suspend=True, managedBy="example.com/mine")) == ALLOWED
+
+
+def test_the_rules_of_labels_hold_for_every_kind() -> None:
+    assert not trained(training("Not A Name"))["allowed"]
+    running, moved = training(suspend=False), training("local", suspend=False)
+    assert "immutable while" in trained(moved, operation="UPDATE", old=running)["status"]["message"]
+    assert trained(training("local", suspend=True), operation="UPDATE", old=training(suspend=True)) == ALLOWED
+
+
+def test_a_kind_that_is_not_in_use_is_left_alone() -> None:
+    assert response_in(review(review_of(training(), resource=PYTORCH), dispatched)) == ALLOWED
+
+
+def test_what_is_no_such_job_is_refused_by_its_kind() -> None:
+    assert "the PyTorchJob can't be read" in trained({"metadata": 7})["status"]["message"]

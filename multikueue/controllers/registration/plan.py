@@ -19,9 +19,11 @@ from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESP
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.multikueue import KUBECONFIG_KEY
 from multikueue.errors import ConfigurationError
-from multikueue.jobs.table import ADAPTERS
+from multikueue.jobs.table import FRAMEWORKS
 
 __all__ = [
+    "CUSTOM_KINDS",
+    "GRANTED",
     "JOB_KINDS",
     "LABELS",
     "RIGHTS",
@@ -74,16 +76,32 @@ QUEUE_RIGHTS = (
     Right("kueue.x-k8s.io", "localqueues", _READ),
 )
 
-JOB_KINDS = tuple(adapter.kind for adapter in ADAPTERS.values())
-"""The kinds of jobs we dispatch: the table is `jobs.table`, a kind that joins it gets its rights by registering again."""
+_KINDS = tuple(adapter.kind for adapter in FRAMEWORKS.values())
 
-JOB_RIGHTS = tuple(
-    right
-    for kind in JOB_KINDS
-    for right in (Right(kind.group, kind.plural, _COPY), Right(kind.group, f"{kind.plural}/status", ("get",)))
-)
+JOB_KINDS = tuple(kind for kind in _KINDS if not kind.is_custom)
+"""The kinds of jobs that every worker must have."""
 
-RIGHTS = (*QUEUE_RIGHTS, *JOB_RIGHTS)
+CUSTOM_KINDS = tuple(kind for kind in _KINDS if kind.is_custom)
+"""Those it may have. The table is `jobs.table`; a kind that joins it gets its rights by registering again."""
+
+
+def _job_rights(kinds: Iterable[Kind[Any]]) -> tuple[Right, ...]:
+    groups: dict[str, list[str]] = {}
+    for kind in kinds:
+        groups.setdefault(kind.group, []).append(kind.plural)
+    return tuple(
+        Right(group, f"{plural}{part}", verbs)
+        for group, plurals in groups.items()
+        for part, verbs in (("", _COPY), ("/status", ("get",)))
+        for plural in plurals
+    )
+
+
+RIGHTS = (*QUEUE_RIGHTS, *_job_rights(JOB_KINDS))
+"""What a worker must let us do."""
+
+GRANTED = (*RIGHTS, *_job_rights(CUSTOM_KINDS))
+"""What a worker that joins lets us do."""
 
 
 # --- the names -------------------------------------------------------------------------------------------------------
@@ -187,7 +205,7 @@ def worker_objects(registration: Registration, *, with_user: bool = False) -> tu
     return (
         _namespace(registration),
         Wanted(SERVICE_ACCOUNTS, {"metadata": {"name": name, "namespace": namespace, "labels": LABELS}}),
-        Wanted(CLUSTER_ROLES, {"metadata": {"name": name, "labels": LABELS}, "rules": role_rules(RIGHTS)}),
+        Wanted(CLUSTER_ROLES, {"metadata": {"name": name, "labels": LABELS}, "rules": role_rules(GRANTED)}),
         Wanted(
             CLUSTER_ROLE_BINDINGS,
             {"metadata": {"name": name, "labels": LABELS}, "roleRef": role, "subjects": subjects},

@@ -6,6 +6,8 @@ import pytest
 
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.registration.plan import (
+    CUSTOM_KINDS,
+    GRANTED,
     JOB_KINDS,
     RIGHTS,
     Registration,
@@ -15,8 +17,9 @@ from multikueue.controllers.registration.plan import (
     worker_objects,
 )
 from multikueue.errors import ConfigurationError
-from multikueue.jobs.table import ADAPTERS
+from multikueue.jobs.table import FRAMEWORKS
 
+KUBEFLOW = ("pytorchjobs", "tfjobs", "xgboostjobs", "paddlejobs", "jaxjobs", "mpijobs")
 OURS = {"app.kubernetes.io/managed-by": "multikueue"}
 
 
@@ -41,6 +44,12 @@ def test_the_worker_gets_an_account_with_the_rights_of_the_contract_and_no_more(
         },
         {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": all_but_update},
         {"apiGroups": ["batch"], "resources": ["jobs/status"], "verbs": ["get"]},
+        {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": all_but_update},
+        {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets/status"], "verbs": ["get"]},
+        {"apiGroups": ["kubeflow.org"], "resources": list(KUBEFLOW), "verbs": all_but_update},
+        {"apiGroups": ["kubeflow.org"], "resources": [f"{each}/status" for each in KUBEFLOW], "verbs": ["get"]},
+        {"apiGroups": ["ray.io"], "resources": ["rayclusters"], "verbs": all_but_update},
+        {"apiGroups": ["ray.io"], "resources": ["rayclusters/status"], "verbs": ["get"]},
     ]
     assert binding["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "multikueue"}
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "multikueue", "namespace": "kueue-system"}]
@@ -63,9 +72,10 @@ def test_the_manager_gets_a_secret_and_a_cluster_that_names_it() -> None:
 
 
 def test_each_kind_of_jobs_has_its_rights() -> None:
-    assert {kind.kind for kind in JOB_KINDS} == {kind for _, kind in ADAPTERS}
-    for kind in JOB_KINDS:
-        verbs = {right.resource: set(right.verbs) for right in RIGHTS if right.group == kind.group}
+    assert {*JOB_KINDS, *CUSTOM_KINDS} == {adapter.kind for adapter in FRAMEWORKS.values()}
+    assert set(RIGHTS) <= set(GRANTED)
+    for kind in (*JOB_KINDS, *CUSTOM_KINDS):
+        verbs = {right.resource: set(right.verbs) for right in GRANTED if right.group == kind.group}
         assert verbs[kind.plural] >= {"get", "list", "watch", "create", "delete", "patch"}
         assert verbs[f"{kind.plural}/status"] == {"get"}
 

@@ -1,0 +1,87 @@
+"""Kinds of jobs that a CustomResourceDefinition brings: off until the manager cluster has it, on from then on."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import structlog
+
+from multikueue.api.kinds import Kind
+from multikueue.controllers.events import tell_state
+from multikueue.controllers.world import World
+from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, NotFound
+from multikueue.kube.reflector import Reflector
+
+__all__ = ["JobKinds"]
+
+log = structlog.get_logger()
+
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+"""Seconds between two looks for a kind that is not there: short at first, while things are set up."""
+
+
+@dataclass(slots=True)
+class JobKinds:
+    """Watches, on the manager cluster, the jobs of those kinds that are in use and that it has.
+
+    A kind is opened in the store before its jobs are listed, so that the workers are watched for it too. One that is not
+    there is told of once; it is looked for again and again.
+    """
+
+    world: World
+    sleep: Callable[[float], Awaitable[None]] = anyio.sleep
+    _settled: dict[str, anyio.Event] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._settled = {kind.name: anyio.Event() for kind in self._kinds()}
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            for kind in self._kinds():
+                tasks.start_soon(self._keep, kind)
+
+    async def known(self) -> None:
+        """Returns once the jobs of each kind were listed, or the kind was found missing."""
+        for settled in self._settled.values():
+            await settled.wait()
+
+    def _kinds(self) -> list[Kind[Any]]:
+        return [adapter.kind for adapter in self.world.store.adapters if adapter.kind.is_custom]
+
+    async def _keep(self, kind: Kind[Any]) -> None:
+        await self._appearance(kind)
+        cache = self.world.store.open_jobs(kind)
+        log.info("jobs.kind_on", kind=kind.name, version=kind.version)
+        reflector = Reflector(self.world.manager, kind, cache, on_state=tell_state(kind.plural))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(reflector.run)
+            await reflector.synced.wait()
+            self._settled[kind.name].set()
+
+    async def _appearance(self, kind: Kind[Any]) -> None:
+        """Asks for the kind until the manager cluster has it and lets us see it."""
+        pause, told = FIRST_PAUSE, ""
+        while True:
+            try:
+                await self.world.manager.request("GET", kind.path(), params={"limit": "1"})
+            except (NotFound, Forbidden) as error:
+                why = _why(kind, error)
+                if why != told:
+                    log.info("jobs.kind_off", kind=kind.name, version=kind.version, why=why)
+                told = why
+                self._settled[kind.name].set()
+            except (ApiError, ClusterUnreachable) as error:
+                log.warning("jobs.kind_unknown", kind=kind.name, why=str(error))
+            else:
+                return
+            await self.sleep(pause)
+            pause = min(LONGEST_PAUSE, 2 * pause)
+
+
+def _why(kind: Kind[Any], error: ApiError) -> str:
+    if isinstance(error, NotFound):
+        return f"the cluster has no kind {kind.kind} ({kind.api_version})"
+    return str(error)

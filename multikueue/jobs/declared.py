@@ -1,0 +1,346 @@
+"""Kinds of jobs that need no code: a declaration says where in the object things are, one adapter does the rest.
+
+What holds for all of them (contract 5.2, 5.6): the copy is the object without its managedBy, suspended for the worker's
+Kueue to start it; its status comes home whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from multikueue.api.canonical import canonical
+from multikueue.api.job import AnyJob, job_type
+from multikueue.api.kinds import Kind
+from multikueue.api.meta import Condition, controller_of, encode
+from multikueue.api.workload import FAILED, QUEUE_LABEL, SUCCEEDED, Finish, PodSet, Workload, workload_spec
+from multikueue.jobs import defaulting, paths, workloads
+from multikueue.jobs.adapter import MANAGED
+from multikueue.jobs.canonical import merge_patch
+from multikueue.jobs.priority import Priority
+from multikueue.jobs.templates import in_workload, is_same_template, part, tree_of
+
+__all__ = ["Declaration", "DeclaredJob", "Pods", "State", "condition", "state_of"]
+
+Tree = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """A place in the status that has one of these values. `message` is where it is said what happened."""
+
+    at: str
+    values: tuple[str, ...]
+    message: str = ""
+
+    def holds(self, job: Tree) -> bool:
+        return any(value in self.values for value in paths.found(job, self.at))
+
+
+def condition(type_: str) -> State:
+    """That the condition of this type is true."""
+    place = f"status.conditions[type={type_}]"
+    return State(at=f"{place}.status", values=("True",), message=f"{place}.message")
+
+
+def state_of(text: str) -> State | None:
+    """A state as settings write it: the type of a condition, or PATH=VALUE|VALUE; None for an empty text."""
+    at, is_path, values = text.rpartition("=")
+    if not is_path:
+        return condition(text) if text else None
+    return State(at=at, values=tuple(values.split("|")))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pods:
+    """Pods of one shape, or of several if `at` is a path to several parts, each of which is a pod set.
+
+    `name` is the pod set's, in lower case; or `name_at` where it is in the part. The other paths start at the part too.
+    There are `count` times the smallest of `each` many pods. Where `count` or the first of `each` is absent, it is one.
+    `index` is the label that numbers them; `group` numbers the groups that `count` counts.
+    """
+
+    at: str
+    template: str = "template"
+    name: str = "main"
+    name_at: str = ""
+    count: str = "replicas"
+    each: tuple[str, ...] = ()
+    index: str = ""
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declaration:
+    """One kind. All paths start at the object.
+
+    `framework` is the name of its integration in Kueue's configuration; `managers` are the values of managedBy that nobody
+    chose. `succeeded` and `failed` say when it is over; `active_counts` count the pods that run, `active_states` say that
+    some do. Its pods are all ready in the state `ready`, or when the `ready_counts` together reach the sum of what is found
+    at `ready_of`; where nothing is said of it, as soon as something runs. `priority` is where a PriorityClass is named,
+    before those of the pods count. `dropped` is what no copy gets.
+    """
+
+    framework: str
+    group: str
+    version: str
+    plural: str
+    kind: str
+    pods: tuple[Pods, ...]
+    suspend: str = "spec.suspend"
+    managed_by: str = "spec.managedBy"
+    managers: tuple[str, ...] = ()
+    succeeded: State | None = None
+    failed: State | None = None
+    active_counts: tuple[str, ...] = ()
+    active_states: tuple[State, ...] = ()
+    ready: State | None = None
+    ready_counts: tuple[str, ...] = ()
+    ready_of: str = ""
+    priority: str = ""
+    dropped: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for what is no path."""
+        for path in (self.suspend, self.managed_by, *self.dropped):
+            if paths.keys_of(path)[0] != "spec":
+                raise ValueError(f"expected a field of the spec, got {path}")
+        for path in self._paths():
+            paths.only({}, path)
+
+    def _paths(self) -> Iterator[str]:
+        for pods in self.pods:
+            yield from filter(None, (pods.at, pods.template, pods.name_at, pods.count, *pods.each))
+        for state in (self.succeeded, self.failed, self.ready, *self.active_states):
+            if state is not None:
+                yield from filter(None, (state.at, state.message))
+        yield from (*self.active_counts, *self.ready_counts)
+        yield from filter(None, (self.priority, self.ready_of))
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredJob:
+    """The adapter of a declared kind; has no state."""
+
+    declared: Declaration
+    kind: Kind[Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        own = self.declared
+        kind = Kind(own.group, own.version, own.plural, own.kind, True, job_type(own.kind))
+        object.__setattr__(self, "kind", kind)
+
+    def submitted(self, raw: msgspec.Raw) -> defaulting.SubmittedCustom:
+        own = self.declared
+        return defaulting.read_custom(
+            raw, suspend=_in_spec(own.suspend), managed_by=_in_spec(own.managed_by), managers=own.managers
+        )
+
+    def refusal(self, job: defaulting.Marked, old: defaulting.Marked | None = None) -> str | None:
+        return defaulting.refusal_of_any(job, old)
+
+    def defaults(self, job: defaulting.SubmittedCustom, *, queue_uses_multikueue: bool) -> list[Tree]:
+        return defaulting.default_custom(
+            job,
+            suspend=_in_spec(self.declared.suspend),
+            managed_by=_in_spec(self.declared.managed_by),
+            queue_uses_multikueue=queue_uses_multikueue,
+        )
+
+    def queue_name(self, job: AnyJob) -> str:
+        return job.metadata.labels.get(QUEUE_LABEL, "")
+
+    def managed_by(self, job: AnyJob) -> str | None:
+        found = self._peek(job, self.declared.managed_by)
+        return found if isinstance(found, str) else None
+
+    def unmanaged_reason(self, job: AnyJob) -> str | None:
+        manager = self.managed_by(job) or ""
+        return None if manager == MANAGED else f'Expecting {self.declared.managed_by} to be "{MANAGED}" not "{manager}"'
+
+    def pod_priority_class(self, job: AnyJob) -> str:
+        own = paths.only(_tree(job), self.declared.priority) if self.declared.priority else None
+        named = (part(pods["template"], "spec").get("priorityClassName") for pods in self._pod_sets(job))
+        return str(own or next(filter(None, named), ""))
+
+    # --- the Workload ------------------------------------------------------------------------------------------------
+
+    def workload_name(self, job: AnyJob) -> str:
+        return workloads.prebuilt_name(job) or workloads.workload_name(self.kind, job.metadata)
+
+    def workload_body(self, job: AnyJob, *, priority: Priority) -> Tree:
+        return workloads.workload_body(self.kind, job, pod_sets=list(self._pod_sets(job)), priority=priority)
+
+    def matches(self, job: AnyJob, workload: Workload) -> bool:
+        owner, spec = controller_of(workload.metadata), workload_spec(workload)
+        if owner is not None and owner.name != job.metadata.name:
+            return False
+        if (spec.maximum_execution_time_seconds or None) != workloads.maximum_execution_time(job):
+            return False
+        ours, admitted = list(self._pod_sets(job)), workload.has("Admitted")
+        return len(ours) == len(spec.pod_sets) and all(
+            _is_same(own, seen, ignore_tolerations=admitted) for own, seen in zip(ours, spec.pod_sets, strict=True)
+        )
+
+    def _pod_sets(self, job: AnyJob) -> Iterator[Tree]:
+        tree = _tree(job)
+        for pods in self.declared.pods:
+            for each in paths.found(tree, pods.at):
+                if paths.only(each, pods.template) is not None:
+                    yield _pod_set(pods, each)
+
+    # --- the copy on a worker ----------------------------------------------------------------------------------------
+
+    def remote_body(
+        self, job: AnyJob, *, workload_name: str, origin: str, attempt: str, queue: str | None = None
+    ) -> Tree:
+        """The object to create on the winner: every field as it is, but for what is declared to be dropped."""
+        spec = job.spec
+        for path in (self.declared.managed_by, *self.declared.dropped):
+            spec = _raw(paths.without(spec, _in_spec(path)))
+        return {
+            "apiVersion": self.kind.api_version,
+            "kind": self.kind.kind,
+            "metadata": workloads.remote_metadata(
+                job, workload_name=workload_name, origin=origin, attempt=attempt, queue=queue
+            ),
+            "spec": paths.with_value(spec, _in_spec(self.declared.suspend), True),
+        }
+
+    # --- the status --------------------------------------------------------------------------------------------------
+
+    def finished(self, job: AnyJob) -> Finish | None:
+        tree: Tree | None = None
+        for state, reason in ((self.declared.succeeded, SUCCEEDED), (self.declared.failed, FAILED)):
+            if state is None:
+                continue
+            tree = tree or {"status": tree_of(job.status)}
+            if state.holds(tree):
+                return Finish(reason=reason, message=str(paths.only(tree, state.message, "") if state.message else ""))
+        return None
+
+    def is_suspended(self, job: AnyJob) -> bool:
+        return self._peek(job, self.declared.suspend) is True
+
+    def is_active(self, job: AnyJob) -> bool:
+        tree = {"status": tree_of(job.status)}
+        counts = (count for path in self.declared.active_counts for count in paths.found(tree, path))
+        return any(isinstance(count, int) and count > 0 for count in counts) or any(
+            state.holds(tree) for state in self.declared.active_states
+        )
+
+    def ready_pods(self, job: AnyJob) -> int:
+        return sum(each["count"] for each in self._pod_sets(job)) if self._is_ready(job) else 0
+
+    def _is_ready(self, job: AnyJob) -> bool:
+        own, tree = self.declared, _tree(job) | {"status": tree_of(job.status)}
+        if own.ready is not None:
+            return own.ready.holds(tree)
+        if not own.ready_counts:
+            return self.is_active(job)
+        counted = sum(_number(each, 0) for path in own.ready_counts for each in paths.found(tree, path))
+        return counted >= sum(_number(each) for each in paths.found(tree, own.ready_of))
+
+    def status_to_copy(self, local: AnyJob, remote: AnyJob) -> msgspec.Raw | None:
+        """Whole, whenever it says something new. While the local job is held, only an end is news; and a remote that has
+        not begun has nothing to say to a job that has not either."""
+        if self.unmanaged_reason(local) or self.finished(local):
+            return None
+        if not self.finished(remote):
+            not_begun = self._is_idle(remote) and not canonical(tree_of(local.status))
+            if not_begun or self._is_idle(local):
+                return None
+        return remote.status if _differ(local.status, remote.status) else None
+
+    def status_of_end(self, local: AnyJob, end: Condition) -> msgspec.Raw | None:
+        state = self.declared.succeeded if end.reason == SUCCEEDED else self.declared.failed
+        if state is None or self.unmanaged_reason(local) or self.finished(local):
+            return None
+        status = _told(tree_of(local.status), state, end)
+        return _raw(status) if status is not None else None
+
+    def status_patch(self, local: AnyJob, status: msgspec.Raw) -> Tree:
+        return workloads.precisely(local) | {"status": merge_patch(tree_of(local.status), tree_of(status))}
+
+    def reset_status_patch(self, job: AnyJob) -> Tree | None:
+        """Nothing of what it says holds for the next run."""
+        if self.unmanaged_reason(job) or self.finished(job) or not self.is_suspended(job):
+            return None
+        return workloads.precisely(job) | {"status": None} if canonical(tree_of(job.status)) else None
+
+    # --- start and stop ----------------------------------------------------------------------------------------------
+
+    def start_patch(self, job: AnyJob) -> Tree | None:
+        return self._suspend_patch(job, False) if self.is_suspended(job) else None
+
+    def stop_patch(self, job: AnyJob) -> Tree | None:
+        return None if self.is_suspended(job) else self._suspend_patch(job, True)
+
+    def _suspend_patch(self, job: AnyJob, suspend: bool) -> Tree:
+        return {"metadata": {"uid": job.metadata.uid}} | paths.nested(paths.keys_of(self.declared.suspend), suspend)
+
+    def _is_idle(self, job: AnyJob) -> bool:
+        return self.is_suspended(job) and not self.is_active(job)
+
+    def _peek(self, job: AnyJob, path: str) -> Any:
+        return paths.peek(job.spec, _in_spec(path))
+
+
+def _tree(job: AnyJob) -> Tree:
+    """As much of the object as declarations look at before it runs."""
+    return {"spec": tree_of(job.spec)}
+
+
+def _in_spec(path: str) -> paths.Keys:
+    return paths.keys_of(path)[1:]
+
+
+def _raw(tree: Any) -> msgspec.Raw:
+    return tree if isinstance(tree, msgspec.Raw) else msgspec.Raw(encode(tree))
+
+
+def _pod_set(pods: Pods, each: Tree) -> Tree:
+    template = paths.only(each, pods.template)
+    template = template if isinstance(template, dict) else {}
+    count = _number(paths.only(each, pods.count))
+    least = [_number(paths.only(each, path)) for path in pods.each[:1]]
+    least += [_number(number) for path in pods.each[1:] for number in paths.found(each, path)]
+    annotations = part(part(template, "metadata"), "annotations")
+    topology = workloads.topology_request(
+        annotations, pod_index_label=pods.index, groups=(pods.group, count) if pods.group else None
+    )
+    return {
+        "name": str(paths.only(each, pods.name_at) if pods.name_at else pods.name).lower(),
+        "count": count * min(least, default=1),
+        "template": in_workload(template),
+        **({"topologyRequest": topology} if topology else {}),
+    }
+
+
+def _number(value: Any, otherwise: int = 1) -> int:
+    return value if isinstance(value, int) and value >= 0 else otherwise
+
+
+def _is_same(own: Tree, seen: PodSet, *, ignore_tolerations: bool) -> bool:
+    if (own["name"], own["count"]) != (seen.name, seen.count):
+        return False
+    return is_same_template(encode(own["template"]), bytes(seen.template), ignore_tolerations)
+
+
+def _differ(ours: msgspec.Raw, theirs: msgspec.Raw) -> bool:
+    return bytes(ours) != bytes(theirs) and bool(canonical(tree_of(ours)) != canonical(tree_of(theirs)))
+
+
+def _told(status: Tree, state: State, end: Condition) -> Tree | None:
+    """The status with the words of an end in it, as far as it is clear where they go."""
+    list_, selected, rest = state.at.removeprefix("status.").partition("[type=")
+    if not selected:
+        keys = paths.keys_of(state.at)[1:]
+        return msgspec.json.decode(encode(paths.with_value(_raw(status), keys, state.values[0])))  # type: ignore[no-any-return]
+    type_ = rest.partition("]")[0]
+    said = tree_of(encode(msgspec.structs.replace(end, type=type_, observed_generation=0)))
+    kept = [each for each in status.get(list_) or [] if each.get("type") != type_]
+    return status | {list_: [*kept, said]}

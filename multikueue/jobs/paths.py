@@ -1,0 +1,120 @@
+"""Paths into JSON trees, as the declarations of job kinds write them.
+
+`spec.runPolicy.suspend` names a field. Behind a field, `[*]` stands for each item of a list or each value of an object,
+and `[type=Ready]` for the items of a list whose field `type` is that. What is not there is not found; nothing raises.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+__all__ = ["Keys", "fields_of", "found", "keys_of", "nested", "only", "peek", "with_value", "without"]
+
+Tree = dict[str, Any]
+Keys = tuple[str, ...]
+_Selected = tuple[str, str]
+_Step = str | _Selected
+
+_EACH: _Selected = ("*", "")
+_PATH = re.compile(r"[^][.=*]+(\[(\*|[^][.=*]+=[^][]*)\])?(\.[^][.=*]+(\[(\*|[^][.=*]+=[^][]*)\])?)*")
+_PART = re.compile(r"([^][.=*]+)(?:\[(?:(\*)|([^][.=*]+)=([^][]*))\])?")
+
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+@lru_cache(maxsize=4096)
+def _steps(path: str) -> tuple[_Step, ...]:
+    if not _PATH.fullmatch(path):
+        raise ValueError(
+            f"expected a path such as spec.replicas, items[*].name or conditions[type=Ready].status, got {path!r}"
+        )
+    steps: list[_Step] = []
+    for field, each, key, value in _PART.findall(path):
+        steps.append(field)
+        if each or key:
+            steps.append(_EACH if each else (key, value))
+    return tuple(steps)
+
+
+def keys_of(path: str) -> Keys:
+    """The fields of a path that names exactly one; ValueError if it is none, or names several."""
+    steps = _steps(path)
+    keys = tuple(step for step in steps if isinstance(step, str))
+    if len(keys) < len(steps):
+        raise ValueError(f"expected the path of one field, got {path!r}")
+    return keys
+
+
+def found(tree: Any, path: str) -> Iterator[Any]:
+    """All that is at a path, in order, but for null; ValueError if it is no path."""
+    at: Iterable[Any] = (tree,)
+    for step in _steps(path):
+        at = [item for each in at for item in _follow(each, step)]
+    return iter([item for item in at if item is not None])
+
+
+def only(tree: Any, path: str, default: Any = None) -> Any:
+    """The first of what is at a path."""
+    return next(found(tree, path), default)
+
+
+def _follow(tree: Any, step: _Step) -> Iterable[Any]:
+    if isinstance(step, str):
+        return (tree[step],) if isinstance(tree, dict) and step in tree else ()
+    items = list(tree.values()) if isinstance(tree, dict) else tree if isinstance(tree, list) else []
+    if step is _EACH:
+        return items
+    key, value = step
+    return [item for item in items if isinstance(item, dict) and item.get(key) == value]
+
+
+# Raw trees: only what lies on the way is decoded, so that all else stays byte for byte.
+
+
+def peek(raw: msgspec.Raw, keys: Keys) -> Any:
+    """The value of one field; None if it is not there."""
+    try:
+        for key in keys:
+            raw = _fields(raw)[key]
+        return msgspec.json.decode(raw)
+    except (KeyError, msgspec.ValidationError):
+        return None
+
+
+def without(raw: msgspec.Raw, keys: Keys) -> msgspec.Raw | Tree:
+    """The tree without one field; the very same if it is not there."""
+    fields = fields_of(raw)
+    first, rest = keys[0], keys[1:]
+    if fields is None or first not in fields:
+        return raw
+    if not rest:
+        return {key: value for key, value in fields.items() if key != first}
+    return {**fields, first: without(fields[first], rest)}
+
+
+def with_value(raw: msgspec.Raw, keys: Keys, value: Any) -> Tree:
+    """The tree with one field set; what is missing or null on the way there is made."""
+    fields = fields_of(raw) or {}
+    first, rest = keys[0], keys[1:]
+    return {**fields, first: with_value(fields.get(first, msgspec.Raw(b"{}")), rest, value) if rest else value}
+
+
+def nested(keys: Keys, value: Any) -> Tree:
+    """A tree with that one field."""
+    for key in reversed(keys):
+        value = {key: value}
+    tree: Tree = value
+    return tree
+
+
+def fields_of(raw: msgspec.Raw) -> dict[str, msgspec.Raw] | None:
+    """The fields of an object, undecoded; None if it is none."""
+    try:
+        return _fields(raw)
+    except msgspec.ValidationError:
+        return None

@@ -1,0 +1,69 @@
+"""Pod templates: as a Workload has them, and whether a Workload's says what the job's says (quota-engine 6.2, 6.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from multikueue.api.canonical import canonical
+from multikueue.api.meta import decoder
+from multikueue.jobs.canonical import is_pruned_copy
+
+__all__ = ["in_workload", "is_same_template", "part", "tree_of", "with_single_variables"]
+
+Tree = dict[str, Any]
+
+tree_of: Callable[[bytes | msgspec.Raw], Tree] = decoder(dict[str, Any])
+
+
+def part(tree: Tree, name: str) -> Tree:
+    """The object at that name, empty when absent or null."""
+    return tree.get(name) or {}
+
+
+def with_single_variables(spec: Tree) -> Tree:
+    """The pod spec with the last value of each environment variable only, in the place of the first.
+
+    The Workload's schema has the names as keys and refuses a second one; Kubernetes takes the last.
+    """
+    groups = {key: spec[key] for key in ("containers", "initContainers") if spec.get(key)}
+    return spec | {key: [_with_single_variables_of(container) for container in group] for key, group in groups.items()}
+
+
+def in_workload(template: Tree) -> Tree:
+    """A template that no API server has completed, with the empty parts that Kueue writes all the same."""
+    spec = with_single_variables(part(template, "spec"))
+    groups = {key: spec[key] for key in ("containers", "initContainers") if spec.get(key)}
+    full = {key: [{"resources": {}} | container for container in group] for key, group in groups.items()}
+    return {"metadata": {}} | template | ({"spec": spec | full} if template.get("spec") else {})
+
+
+def _with_single_variables_of(container: Tree) -> Tree:
+    variables = container.get("env")
+    if not variables:
+        return container
+    return container | {"env": list({variable.get("name"): variable for variable in variables}.values())}
+
+
+def _with_defaults(spec: Tree) -> Tree:
+    """With what the schema of Workloads fills in and that of a job's kind may not: the protocol of a port."""
+    groups = {key: spec[key] for key in ("containers", "initContainers") if spec.get(key)}
+    return spec | {key: [_with_protocols(container) for container in group] for key, group in groups.items()}
+
+
+def _with_protocols(container: Tree) -> Tree:
+    ports = container.get("ports")
+    return container | {"ports": [{"protocol": "TCP"} | port for port in ports]} if ports else container
+
+
+@lru_cache(maxsize=1024)  # asked again and again about the same few templates
+def is_same_template(job: bytes, workload: bytes, ignore_tolerations: bool) -> bool:
+    """Whether two templates, as JSON, agree on what decides about running: containers, and tolerations unless ignored."""
+    ours = canonical(_with_defaults(with_single_variables(part(tree_of(job), "spec"))))
+    theirs = canonical(_with_defaults(part(tree_of(workload), "spec")))
+    if not ignore_tolerations and ours.get("tolerations") != theirs.get("tolerations"):
+        return False
+    return all(is_pruned_copy(theirs.get(key, []), ours.get(key, [])) for key in ("containers", "initContainers"))

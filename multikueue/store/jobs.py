@@ -1,0 +1,111 @@
+"""The jobs of one cluster: a cache for each kind that is on there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain
+from typing import Any
+
+from multikueue.api.job import AnyJob, JobKey
+from multikueue.api.kinds import Kind
+from multikueue.api.meta import ObjectKey
+from multikueue.jobs.adapter import Adapter
+from multikueue.jobs.table import Adapters
+from multikueue.store.cache import Cache, Indexer, Listener
+
+__all__ = ["JobCaches"]
+
+Changed = Callable[[Adapter, AnyJob | None, AnyJob | None], None]
+Opened = Callable[[Kind[Any], Cache[Any]], None]
+
+
+class JobCaches:
+    """Caches of jobs by kind. Kubernetes' own kinds are on from the start, others as soon as somebody opens them.
+
+    `on_change` is told each real change, with the adapter of the kind, as `Cache` tells it.
+    """
+
+    def __init__(
+        self, adapters: Adapters, on_change: Changed, *, indexes: Mapping[str, Indexer[AnyJob]] | None = None
+    ) -> None:
+        self._adapters, self._on_change, self._indexes = adapters, on_change, indexes
+        self._caches: dict[str, Cache[Any]] = {}
+        self._observers: list[Listener[AnyJob]] = []
+        self._waiting: list[Opened] = []
+        for adapter in adapters:
+            if not adapter.kind.is_custom:
+                self.open(adapter.kind)
+
+    def __iter__(self) -> Iterator[AnyJob]:
+        return chain.from_iterable(tuple(self._caches.values()))
+
+    def __len__(self) -> int:
+        return sum(map(len, self._caches.values()))
+
+    @property
+    def kinds(self) -> tuple[Kind[Any], ...]:
+        """Those that are on."""
+        return tuple(self._adapters.named(name).kind for name in self._caches)
+
+    def open(self, kind: Kind[Any]) -> Cache[Any]:
+        """The cache of a kind, which is on from now on."""
+        found = self._caches.get(kind.name)
+        if found is not None:
+            return found
+        cache: Cache[Any] = Cache(partial(self._on_change, self._adapters.named(kind.name)), indexes=self._indexes)
+        for listener in self._observers:
+            cache.observe(listener)
+        self._caches[kind.name] = cache
+        for opened in self._waiting:
+            opened(kind, cache)
+        return cache
+
+    @contextmanager
+    def telling(self, opened: Opened) -> Iterator[None]:
+        """Meanwhile `opened` is told of each kind that is opened."""
+        self._waiting.append(opened)
+        try:
+            yield
+        finally:
+            self._waiting.remove(opened)
+
+    def of(self, kind: Kind[Any]) -> Cache[Any]:
+        """The cache of a kind; KeyError if it is not on."""
+        return self._caches[kind.name]
+
+    def observe(self, listener: Listener[AnyJob]) -> None:
+        """Tell `listener` of changes too, as `Cache.observe` does, of jobs of all kinds."""
+        self._observers.append(listener)
+        for cache in self._caches.values():
+            cache.observe(listener)
+
+    def get(self, key: JobKey) -> AnyJob | None:
+        cache = self._caches.get(key.kind)
+        return cache.get(key.object) if cache is not None else None
+
+    def first(self, index: str, value: ObjectKey) -> AnyJob | None:
+        """The first job of any kind whose index function named `value`."""
+        for cache in self._caches.values():
+            found = cache.by(index, value)
+            if found:
+                job: AnyJob = found[0]
+                return job
+        return None
+
+    def upsert(self, job: AnyJob) -> None:
+        self.of(self._adapters.of(job).kind).upsert(job)
+
+    def remove(self, job: AnyJob) -> None:
+        self.of(self._adapters.of(job).kind).remove(job)
+
+    def hides(self, key: JobKey) -> bool:
+        """Whether the job is there and could not be read."""
+        cache = self._caches.get(key.kind)
+        return cache is not None and key.object in cache.unreadable
+
+    def forget(self) -> None:
+        """All are gone, as far as we know."""
+        for cache in self._caches.values():
+            cache.replace(())

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multikueue.api.canonical import canonical, terse
+
+# What an API server stores: a null only ever stands for an absent field.
+LEAVES = st.none() | st.booleans() | st.integers(-5, 5) | st.text("ab", max_size=3)
+TREES = st.recursive(
+    LEAVES,
+    lambda t: st.lists(t, max_size=3) | st.dictionaries(st.text("xyz", max_size=2), t, max_size=3),
+    max_leaves=12,
+)
+OBJECTS = st.dictionaries(st.text("xyz", max_size=2), TREES, max_size=4)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param({"a": None, "b": [], "c": {}, "d": {"e": None}}, {}, id="null, empty and absent are one"),
+        pytest.param({"requests": {"cpu": "1"}}, {"requests": {"cpu": "1000m"}}, id="quantities by value"),
+        pytest.param({"limits": {"memory": "1Gi"}}, {"limits": {"memory": 1073741824}}, id="quantities as numbers"),
+        pytest.param({"l": [{"a": None}]}, {"l": [{}]}, id="inside lists"),
+    ],
+)
+def test_same_meaning(one: Any, other: Any) -> None:
+    assert canonical(one) == canonical(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param({"a": False}, {}, id="false is said"),
+        pytest.param({"a": 0}, {}, id="zero is said"),
+        pytest.param({"requests": {"cpu": "1"}}, {"requests": {"cpu": "1001m"}}, id="other quantities"),
+        pytest.param({"requests": {"cpu": "much"}}, {"requests": {"cpu": "1"}}, id="what is no quantity"),
+        pytest.param({"l": [1, 2]}, {"l": [2, 1]}, id="order counts"),
+    ],
+)
+def test_other_meaning(one: Any, other: Any) -> None:
+    assert canonical(one) != canonical(other)
+
+
+@given(tree=OBJECTS)
+def test_canonical_twice_is_canonical(tree: dict[str, Any]) -> None:
+    assert canonical(canonical(tree)) == canonical(tree)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param({"readOnly": False, "value": "", "n": 0}, {}, id="zeros"),
+        pytest.param({"a": {"b": False}, "l": [{"c": ""}]}, {"l": [{}]}, id="what is empty without them"),
+        pytest.param({"limits": {"cpu": "0.5"}}, {"limits": {"cpu": "500m"}}, id="quantities"),
+    ],
+)
+def test_what_a_go_program_writes_means_the_same(one: Any, other: Any) -> None:
+    assert terse(one) == terse(other)
+
+
+def test_a_true_word_stays() -> None:
+    assert terse({"a": True, "b": 1, "c": "x"}) == {"a": True, "b": 1, "c": "x"}

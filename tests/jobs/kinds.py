@@ -1,0 +1,107 @@
+"""An object of each declared kind, as its users write it, with the marks that make it ours."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+from multikueue.api.job import AnyJob
+from multikueue.api.meta import decoder, encode
+from multikueue.jobs.adapter import MANAGED
+from multikueue.jobs.declared import DeclaredJob
+from multikueue.jobs.paths import keys_of
+
+Tree = dict[str, Any]
+
+
+def template(image: str = "x", **spec: Any) -> Tree:
+    requests = {"requests": {"cpu": "1"}}
+    return {"spec": {"containers": [{"name": "main", "image": image, "resources": requests}], **spec}}
+
+
+def _replicas(field: str, **roles: int) -> Tree:
+    replicas = {
+        role: {"replicas": n, "restartPolicy": "Never", "template": template(role)} for role, n in roles.items()
+    }
+    return {field: replicas, "runPolicy": {"ttlSecondsAfterFinished": 5, "cleanPodPolicy": "All"}}
+
+
+def _job(name: str, *, replicas: int, **job: Any) -> Tree:
+    return {"name": name, "replicas": replicas, "template": {"spec": {**job, "template": template(name)}}}
+
+
+SPECS: dict[str, Tree] = {
+    "JobSet": {
+        "ttlSecondsAfterFinished": 5,
+        "network": {"enableDNSHostnames": True},
+        "replicatedJobs": [_job("Driver", replicas=1), _job("worker", replicas=2, parallelism=4, completions=3)],
+    },
+    "PyTorchJob": _replicas("pytorchReplicaSpecs", Worker=3, Master=1),
+    "TFJob": _replicas("tfReplicaSpecs", Worker=2, PS=1, Chief=1, Evaluator=1),
+    "XGBoostJob": _replicas("xgbReplicaSpecs", Master=1, Worker=2),
+    "PaddleJob": _replicas("paddleReplicaSpecs", Worker=2),
+    "JAXJob": _replicas("jaxReplicaSpecs", Worker=2),
+    "MPIJob": _replicas("mpiReplicaSpecs", Worker=2, Launcher=1) | {"slotsPerWorker": 2},
+    "RayCluster": {
+        "rayVersion": "2.9",
+        "headGroupSpec": {"rayStartParams": {}, "template": template("head")},
+        "workerGroupSpecs": [
+            {"groupName": "Small", "replicas": 2, "numOfHosts": 2, "rayStartParams": {}, "template": template("small")},
+            {"groupName": "big", "replicas": 1, "rayStartParams": {}, "template": template("big")},
+        ],
+    },
+}
+
+POD_SETS: dict[str, list[tuple[str, int]]] = {
+    "JobSet": [("driver", 1), ("worker", 6)],
+    "PyTorchJob": [("master", 1), ("worker", 3)],
+    "TFJob": [("chief", 1), ("ps", 1), ("worker", 2), ("evaluator", 1)],
+    "XGBoostJob": [("master", 1), ("worker", 2)],
+    "PaddleJob": [("worker", 2)],
+    "JAXJob": [("worker", 2)],
+    "MPIJob": [("launcher", 1), ("worker", 2)],
+    "RayCluster": [("head", 1), ("small", 4), ("big", 1)],
+}
+"""The pod sets of these objects in Kueue 0.16: names and counts, in order."""
+
+
+def body(adapter: DeclaredJob, *, name: str = "job", managed: bool = True, suspend: bool = True) -> Tree:
+    """The object, in the queue `main`."""
+    made: Tree = {
+        "apiVersion": adapter.kind.api_version,
+        "kind": adapter.kind.kind,
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": f"uid-{name}",
+            "resourceVersion": "7",
+            "labels": {"kueue.x-k8s.io/queue-name": "main", "team": "a"},
+            "annotations": {"note": "kept", "kubectl.kubernetes.io/last-applied-configuration": "{}"},
+        },
+        "spec": copy.deepcopy(SPECS[adapter.kind.kind]),
+    }
+    put(made, adapter.declared.suspend, suspend)
+    if managed:
+        put(made, adapter.declared.managed_by, MANAGED)
+    return made
+
+
+def value(adapter: DeclaredJob, made: Tree) -> AnyJob:
+    """The object as we hold it."""
+    seen: AnyJob = decoder(adapter.kind.type)(encode(made))
+    return seen
+
+
+def put(tree: Tree, path: str, what: Any) -> None:
+    *way, last = keys_of(path)
+    for key in way:
+        tree = tree.setdefault(key, {})
+    tree[last] = what
+
+
+def leaves(tree: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """Each place of a tree that has no further places, with what is there."""
+    pairs = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    inner = [leaf for key, each in pairs for leaf in leaves(each, (*at, key))]
+    return iter(inner or [(at, tree)])

@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import inspect
+
+from multikueue.jobs import declarations
+from multikueue.jobs.declarations import DECLARATIONS
+
+
+def test_each_kind_is_declared_once_under_the_name_kueue_gives_it() -> None:
+    assert (
+        len({each.framework for each in DECLARATIONS}) == len({each.kind for each in DECLARATIONS}) == len(DECLARATIONS)
+    )
+    assert all(each.framework.endswith(f"/{each.kind.lower()}") for each in DECLARATIONS)
+    assert all(each.plural == f"{each.kind.lower()}s" for each in DECLARATIONS)
+
+
+def test_a_declaration_is_short() -> None:
+    lines, start = inspect.getsource(declarations).splitlines(), 0
+    for number, line in enumerate(lines):
+        if "= Declaration(" in line:
+            start = number
+        if line == ")":
+            assert number - start < 26, lines[start]

@@ -1,0 +1,311 @@
+"""Every declared kind by the same tables: the Workload, the copy, the status at home, the end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multikueue.api.meta import Condition, encode
+from multikueue.api.workload import Finish
+from multikueue.jobs.adapter import MANAGED
+from multikueue.jobs.declarations import DECLARATIONS
+from multikueue.jobs.declared import Declaration, DeclaredJob, Pods, condition
+from multikueue.jobs.paths import keys_of, peek
+from multikueue.jobs.priority import Priority
+from tests.jobs.builders import plain, stored, tree, with_status
+from tests.jobs.kinds import POD_SETS, SPECS, body, leaves, put, template, value
+
+ADAPTERS = {each.kind: DeclaredJob(each) for each in DECLARATIONS}
+EACH = pytest.mark.parametrize("adapter", ADAPTERS.values(), ids=ADAPTERS)
+ENDING = [adapter for adapter in ADAPTERS.values() if adapter.declared.succeeded]
+EACH_ENDING = pytest.mark.parametrize("adapter", ENDING, ids=[adapter.kind.kind for adapter in ENDING])
+COUNTING = [adapter for adapter in ENDING if adapter.declared.active_counts]
+JOB_SET, PYTORCH = ADAPTERS["JobSet"], ADAPTERS["PyTorchJob"]
+
+
+def ended(type_: str) -> dict[str, Any]:
+    return {"conditions": [{"type": type_, "status": "True", "message": "so it is", "reason": "R"}]}
+
+
+def running(adapter: DeclaredJob) -> dict[str, Any]:
+    """A status that tells of pods that run."""
+    counts = {"name": "worker", "active": 2, "ready": 2}
+    return {"replicatedJobsStatus": [counts]} if adapter is JOB_SET else {"replicaStatuses": {"Worker": counts}}
+
+
+def remote(adapter: DeclaredJob, made: dict[str, Any]) -> dict[str, Any]:
+    """The copy, as the worker's API server receives it."""
+    job = value(adapter, made)
+    return plain(adapter.remote_body(job, workload_name="wl", origin="mk", attempt="now", queue="main"))  # type: ignore[no-any-return]
+
+
+def test_each_declaration_has_its_example() -> None:
+    assert SPECS.keys() == POD_SETS.keys() == ADAPTERS.keys()
+
+
+# The Workload.
+
+
+@EACH
+def test_the_pod_sets_are_those_of_kueue(adapter: DeclaredJob) -> None:
+    job = value(adapter, body(adapter))
+    made = plain(adapter.workload_body(job, priority=Priority()))
+    assert [(each["name"], each["count"]) for each in made["spec"]["podSets"]] == POD_SETS[adapter.kind.kind]
+    assert all(each["template"]["spec"]["containers"] for each in made["spec"]["podSets"])
+    assert made["metadata"]["ownerReferences"][0]["kind"] == adapter.kind.kind
+    assert made["metadata"]["name"].startswith(f"{adapter.kind.kind.lower()}-job-")
+    assert made["spec"]["queueName"] == "main"
+
+
+def test_the_topology_of_a_job_set_knows_its_groups() -> None:
+    made = plain(JOB_SET.workload_body(value(JOB_SET, body(JOB_SET)), priority=Priority()))
+    assert made["spec"]["podSets"][1]["topologyRequest"] == {
+        "podIndexLabel": "batch.kubernetes.io/job-completion-index",
+        "subGroupIndexLabel": "jobset.sigs.k8s.io/job-index",
+        "subGroupCount": 2,
+    }
+
+
+def test_where_nothing_numbers_the_pods_no_topology_is_asked_for() -> None:
+    made = ADAPTERS["RayCluster"]
+    pod_sets = made.workload_body(value(made, body(made)), priority=Priority())["spec"]["podSets"]
+    assert all("topologyRequest" not in each for each in pod_sets)
+
+
+@EACH
+def test_the_workload_matches_its_job_until_a_template_or_a_count_changes(adapter: DeclaredJob) -> None:
+    made = body(adapter)
+    job = value(adapter, made)
+    seen = stored(adapter.workload_body(job, priority=Priority()))
+    assert adapter.matches(job, seen)
+    for path, leaf in list(leaves(made["spec"])):
+        if path[-1] == "image" or (path[-1] == "replicas" and leaf > 1):
+            changed = body(adapter)
+            at: Any = changed["spec"]
+            for key in path[:-1]:
+                at = at[key]
+            at[path[-1]] = "other" if path[-1] == "image" else leaf + 1
+            assert not adapter.matches(value(adapter, changed), seen), path
+
+
+def test_the_class_of_the_run_policy_comes_before_that_of_the_pods() -> None:
+    made = body(PYTORCH)
+    made["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["priorityClassName"] = "workers"
+    assert PYTORCH.pod_priority_class(value(PYTORCH, made)) == "workers"
+    put(made, "spec.runPolicy.schedulingPolicy.priorityClass", "policy")
+    assert PYTORCH.pod_priority_class(value(PYTORCH, made)) == "policy"
+
+
+# The copy.
+
+
+@EACH
+def test_the_copy_is_the_object_but_for_what_is_dropped_and_its_marks(adapter: DeclaredJob) -> None:
+    made, copy = body(adapter, suspend=False), remote(adapter, body(adapter, suspend=False))
+    dropped = {keys_of(path) for path in (adapter.declared.managed_by, *adapter.declared.dropped)}
+    wanted = dict(leaves({"spec": made["spec"]}))
+    lost = {path for path in wanted if path not in dict(leaves(copy))}
+    assert {path[: len(keys)] for path in lost for keys in dropped if path[: len(keys)] == keys} <= dropped
+    assert all(any(path[: len(keys)] == keys for keys in dropped) for path in lost)
+    assert peek(msgspec.Raw(encode(copy)), keys_of(adapter.declared.suspend)) is True
+    assert copy["metadata"] == {
+        "name": "job",
+        "namespace": "default",
+        "labels": made["metadata"]["labels"]
+        | {"kueue.x-k8s.io/multikueue-origin": "mk", "kueue.x-k8s.io/prebuilt-workload-name": "wl"},
+        "annotations": {"note": "kept", "multikueue.dev/attempt": "now"},
+    }
+
+
+QUICK = settings(max_examples=25)
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=10,
+)
+_fields = st.dictionaries(st.text(min_size=1, max_size=8).map("x{}".format), _json, max_size=4)
+
+
+@EACH
+@QUICK
+@given(top=_fields, inner=_fields)
+def test_whatever_else_a_spec_has_travels(adapter: DeclaredJob, top: dict[str, Any], inner: dict[str, Any]) -> None:
+    made = body(adapter)
+    made["spec"] |= top
+    *way, _ = keys_of(adapter.declared.managed_by)
+    at = made
+    for key in way:
+        at = at[key]
+    at |= inner
+    copy = remote(adapter, made)
+    for path in (adapter.declared.managed_by, *adapter.declared.dropped):
+        assert peek(msgspec.Raw(encode(copy)), keys_of(path)) is None
+    assert top.items() <= copy["spec"].items() or way == ["spec"]
+    assert (top | inner if way == ["spec"] else inner).items() <= _at(copy, way).items()
+
+
+def _at(made: dict[str, Any], way: list[str]) -> dict[str, Any]:
+    for key in way:
+        made = made[key]
+    return made
+
+
+@EACH
+@QUICK
+@given(spec=_fields | st.fixed_dictionaries({"replicatedJobs": _json, "runPolicy": _json, "workerGroupSpecs": _json}))
+def test_a_spec_of_any_shape_breaks_nothing(adapter: DeclaredJob, spec: dict[str, Any]) -> None:
+    job = value(adapter, body(adapter) | {"spec": spec, "status": spec})
+    seen = stored(adapter.workload_body(value(adapter, body(adapter)), priority=Priority()))
+    adapter.workload_body(job, priority=Priority())
+    adapter.matches(job, seen)
+    adapter.remote_body(job, workload_name="wl", origin="mk", attempt="a")
+    adapter.status_to_copy(job, job)
+    adapter.reset_status_patch(job)
+    adapter.pod_priority_class(job)
+
+
+# Who runs it.
+
+
+@EACH
+def test_a_job_is_ours_if_its_manager_is(adapter: DeclaredJob) -> None:
+    assert adapter.unmanaged_reason(value(adapter, body(adapter))) is None
+    own = body(adapter, managed=False)
+    put(own, adapter.declared.managed_by, adapter.declared.managers[0])
+    for made in (body(adapter, managed=False), own):
+        assert adapter.declared.managed_by in str(adapter.unmanaged_reason(value(adapter, made)))
+    assert adapter.managed_by(value(adapter, body(adapter))) == MANAGED
+
+
+@EACH
+def test_starting_and_stopping_are_patches_of_the_one_field(adapter: DeclaredJob) -> None:
+    held, free = value(adapter, body(adapter)), value(adapter, body(adapter, suspend=False))
+    assert (adapter.start_patch(free), adapter.stop_patch(held)) == (None, None)
+    started, stopped = adapter.start_patch(held), adapter.stop_patch(free)
+    assert started is not None
+    assert stopped is not None
+    assert started["metadata"] == stopped["metadata"] == {"uid": "uid-job"}
+    way = keys_of(adapter.declared.suspend)
+    assert peek(msgspec.Raw(encode(started)), way) is False
+    assert peek(msgspec.Raw(encode(stopped)), way) is True
+
+
+# The status.
+
+
+@EACH_ENDING
+def test_it_is_over_when_its_status_says_so(adapter: DeclaredJob) -> None:
+    job, success = value(adapter, body(adapter)), "Completed" if adapter is JOB_SET else "Succeeded"
+    assert adapter.finished(job) is None
+    assert adapter.finished(with_status(job, running(adapter))) is None  # type: ignore[arg-type]
+    assert adapter.finished(with_status(job, ended(success))) == Finish(reason="Succeeded", message="so it is")  # type: ignore[arg-type]
+    assert adapter.finished(with_status(job, ended("Failed"))) == Finish(reason="Failed", message="so it is")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("adapter", COUNTING, ids=[adapter.kind.kind for adapter in COUNTING])
+def test_the_status_of_all_stages_comes_home_whole_and_once(adapter: DeclaredJob) -> None:
+    local, far = value(adapter, body(adapter, suspend=False)), value(adapter, body(adapter, suspend=False))
+    for stage in (running(adapter), ended("Failed") | running(adapter)):
+        there = with_status(far, stage)  # type: ignore[arg-type]
+        status = adapter.status_to_copy(local, there)
+        assert status is not None
+        assert tree(status) == stage
+        patch = plain(adapter.status_patch(local, status))
+        assert patch["metadata"] == {"uid": "uid-job", "resourceVersion": "7"}
+        assert adapter.status_to_copy(with_status(local, stage), there) is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("adapter", COUNTING, ids=[adapter.kind.kind for adapter in COUNTING])
+def test_while_the_job_is_held_only_an_end_is_news(adapter: DeclaredJob) -> None:
+    held, far = value(adapter, body(adapter)), value(adapter, body(adapter, suspend=False))
+    assert adapter.status_to_copy(held, with_status(far, running(adapter))) is None  # type: ignore[arg-type]
+    assert adapter.status_to_copy(held, with_status(far, ended("Failed"))) is not None  # type: ignore[arg-type]
+    stopped = with_status(held, running(adapter))  # type: ignore[arg-type]
+    assert adapter.is_active(stopped)
+    assert adapter.reset_status_patch(stopped) == {
+        "metadata": {"uid": "uid-job", "resourceVersion": "7"},
+        "status": None,
+    }
+    assert adapter.reset_status_patch(held) is None
+
+
+def test_a_copy_that_has_not_begun_is_no_news() -> None:
+    local, far = value(JOB_SET, body(JOB_SET, suspend=False)), value(JOB_SET, body(JOB_SET))
+    said = {"conditions": [{"type": "Suspended", "status": "True"}]}
+    assert JOB_SET.status_to_copy(local, with_status(far, said)) is None  # type: ignore[arg-type]
+    ran = with_status(local, running(JOB_SET))  # type: ignore[arg-type]
+    assert JOB_SET.status_to_copy(ran, with_status(far, said)) is not None  # type: ignore[arg-type]
+
+
+@EACH_ENDING
+@pytest.mark.parametrize("reason", ["Succeeded", "Failed"])
+def test_an_end_that_only_the_workload_tells_is_told(adapter: DeclaredJob, reason: str) -> None:
+    job = value(adapter, body(adapter, suspend=False))
+    end = Condition(type="Finished", status="True", reason=reason, message="it was so")
+    status = adapter.status_of_end(job, end)
+    assert status is not None
+    told = with_status(job, tree(status))  # type: ignore[arg-type]
+    assert adapter.finished(told) == Finish(reason=reason, message="it was so")
+    assert adapter.status_of_end(told, end) is None
+
+
+# A kind of somebody's own.
+
+
+MINI_CLUSTER = Declaration(
+    framework="flux-framework.org/minicluster",
+    group="flux-framework.org",
+    version="v1alpha2",
+    plural="miniclusters",
+    kind="MiniCluster",
+    pods=(Pods(at="spec", template="pod", count="size"),),
+    succeeded=condition("JobFinished"),
+)
+
+
+def test_a_kind_is_added_by_declaring_it() -> None:
+    adapter = DeclaredJob(MINI_CLUSTER)
+    made = {"metadata": {"name": "m"}, "spec": {"size": 4, "pod": template(), "suspend": True}}
+    (pods,) = adapter.workload_body(value(adapter, made), priority=Priority())["spec"]["podSets"]
+    assert (pods["name"], pods["count"]) == ("main", 4)
+
+
+@pytest.mark.parametrize("path", ["spec.items[*].suspend", "spec..suspend", "status.suspend"])
+def test_a_declaration_with_a_bad_path_is_refused(path: str) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        replace(MINI_CLUSTER, suspend=path)
+
+
+# Whether the pods are ready.
+
+READY = {
+    "JobSet": {"replicatedJobsStatus": [{"name": "Driver", "succeeded": 1}, {"name": "worker", "ready": 2}]},
+    "RayCluster": {"state": "ready"},
+}
+"""As their controllers say it; the others have a condition Running."""
+
+
+@EACH
+def test_all_pods_are_ready_when_the_kind_says_so(adapter: DeclaredJob) -> None:
+    status = READY.get(adapter.kind.kind, ended("Running"))
+    job, all_ = value(adapter, body(adapter)), sum(count for _, count in POD_SETS[adapter.kind.kind])
+    assert adapter.ready_pods(job) == 0
+    assert adapter.ready_pods(with_status(job, status)) == all_
+
+
+def test_a_job_set_is_ready_when_all_of_its_jobs_are() -> None:
+    status = {"replicatedJobsStatus": [{"name": "Driver", "ready": 1}, {"name": "worker", "ready": 1, "active": 2}]}
+    assert JOB_SET.ready_pods(with_status(value(JOB_SET, body(JOB_SET)), status)) == 0
+
+
+def test_where_nothing_is_said_of_it_what_runs_is_ready() -> None:
+    silent = DeclaredJob(replace(PYTORCH.declared, ready=None))
+    job = value(silent, body(silent))
+    assert silent.ready_pods(with_status(job, running(silent))) == 4
+    assert silent.ready_pods(job) == 0

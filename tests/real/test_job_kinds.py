@@ -1,0 +1,155 @@
+"""Jobs of declared kinds on real clusters, with their real CRDs: the life of one, and the Workload that Kueue makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import anyio
+import pytest
+
+from multikueue.jobs.declared import DeclaredJob
+from multikueue.jobs.priority import Priority
+from multikueue.jobs.table import FRAMEWORKS
+from testbed.bed import MANAGER, Plan, Testbed
+from testbed.client import Kind, eventually
+from testbed.controllers import GARBAGE
+from testbed.objects import WORKLOAD, Object
+from tests.jobs.builders import plain
+from tests.jobs.kinds import body, value
+from tests.real.harness import Team
+from tests.real.skipping import needs_programs
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.real,
+    pytest.mark.timeout(180),
+    needs_programs("other clusters have neither these kinds nor a Kueue that integrates them"),
+]
+
+DECLARED = {name: adapter for name, adapter in FRAMEWORKS.items() if isinstance(adapter, DeclaredJob)}
+EACH = pytest.mark.parametrize("adapter", DECLARED.values(), ids=DECLARED)
+REFUSED = "kubeflow.org/jaxjob"
+"""What Kueue 0.16 does not take from elsewhere."""
+ENDING = {name: adapter for name, adapter in DECLARED.items() if adapter.declared.succeeded and name != REFUSED}
+STARTED = "2026-01-01T12:00:00Z"
+
+
+@pytest.fixture(scope="module")
+def bed() -> Iterator[Testbed]:
+    """A worker whose Kueue integrates all kinds we know."""
+    plan = Plan(
+        workers=1,
+        crds=("kueue", "jobset", "kubeflow", "mpi", "ray"),
+        frameworks=tuple(FRAMEWORKS),
+        controllers={MANAGER: [GARBAGE]},
+    )
+    bed = Testbed(plan)
+    anyio.run(bed.open)
+    yield bed
+    anyio.run(bed.close)
+
+
+@pytest.fixture(scope="module")
+def manager_settings() -> dict[str, str]:
+    return {"INTEGRATIONS__FRAMEWORKS": ",".join(FRAMEWORKS)}
+
+
+def kind_of(adapter: DeclaredJob) -> Kind:
+    return Kind(adapter.kind.api_version, adapter.kind.kind)
+
+
+def made(adapter: DeclaredJob, namespace: str, *, managed: bool = True) -> Object:
+    """The object as a user submits it, with nothing that a server gives."""
+    whole = body(adapter, managed=managed)
+    meta = {"name": "job", "namespace": namespace, "labels": whole["metadata"]["labels"]}
+    return {**whole, "metadata": meta}
+
+
+def condition(type_: str, **more: Any) -> Object:
+    said = {"type": type_, "status": "True", "reason": "Done", "message": "all went well"}
+    return said | {"lastTransitionTime": STARTED} | more
+
+
+def running(adapter: DeclaredJob) -> Object:
+    counts = {"failed": 0, "ready": 1, "succeeded": 0, "suspended": 0, "active": 1, "name": "worker"}
+    if adapter.kind.kind == "JobSet":
+        return {"replicatedJobsStatus": [counts]}
+    return {"replicaStatuses": {"Worker": {"active": 1}}, "conditions": [condition("Running")]}
+
+
+def over(adapter: DeclaredJob) -> Object:
+    return {"conditions": [condition("Completed" if adapter.kind.kind == "JobSet" else "Succeeded")]}
+
+
+@pytest.mark.parametrize("adapter", ENDING.values(), ids=ENDING)
+async def test_a_job_runs_on_one_worker_and_its_status_comes_home(crew: Team, adapter: DeclaredJob) -> None:
+    kind, namespace = kind_of(adapter), crew.namespace
+    await crew.manager.create(made(adapter, namespace))
+
+    async def started() -> tuple[str, Object] | None:
+        found = {worker: await client.find(kind, "job", namespace) for worker, client in crew.clients.items()}
+        there = [(w, each) for w, each in found.items() if each and not adapter.is_suspended(value(adapter, each))]
+        assert len(there) <= 1
+        return there[0] if there else None
+
+    worker, remote = await eventually(started, timeout=40)
+    client = crew.clients[worker]
+    assert adapter.managed_by(value(adapter, remote)) is None
+    assert remote["metadata"]["labels"]["team"] == "a"
+
+    async def at_home(wanted: Object) -> bool:
+        status = (await crew.manager.get(kind, "job", namespace)).get("status") or {}
+        assert wanted.items() <= status.items(), status
+        return True
+
+    for stage in (running(adapter), over(adapter)):
+        await client.patch_status(kind, "job", stage, namespace)
+        await eventually(lambda stage=stage: at_home(stage), timeout=40)  # type: ignore[misc]
+
+    async def left() -> bool:
+        assert await client.find(kind, "job", namespace) is None, "the remote job is still there"
+        assert not await client.list(WORKLOAD, namespace), "the copy is still there"
+        (local,) = await crew.manager.list(WORKLOAD, namespace)
+        said = {each["type"]: each for each in local["status"]["conditions"]}
+        assert said["Finished"]["reason"] == "Succeeded"
+        return True
+
+    await eventually(left, timeout=40)
+    await crew.manager.delete(kind, "job", namespace)
+
+
+async def test_what_the_workers_kueue_does_not_take_says_so(crew: Team) -> None:
+    adapter = DECLARED[REFUSED]
+    await crew.manager.create(made(adapter, crew.namespace))
+
+    async def told() -> bool:
+        names = [local["metadata"]["name"] for local in await crew.manager.list(WORKLOAD, crew.namespace)]
+        said = [event["message"] for name in names for event in await crew.told(WORKLOAD, name)]
+        assert any("Is not supported" in message for message in said), said
+        return True
+
+    await eventually(told, timeout=40)
+    await crew.manager.delete(kind_of(adapter), "job", crew.namespace)
+
+
+@EACH
+async def test_a_workload_looks_like_the_one_that_kueue_makes(crew: Team, adapter: DeclaredJob) -> None:
+    kind, client = kind_of(adapter), next(iter(crew.clients.values()))
+    await crew.stop()  # once it is started, the templates have what its flavor says
+    await client.create(made(adapter, crew.namespace, managed=False))
+
+    async def of_kueue() -> Object | None:
+        found = await client.list(WORKLOAD, crew.namespace)
+        return found[0] if found else None
+
+    theirs = await eventually(of_kueue, timeout=40)
+    job = value(adapter, await client.get(kind, "job", crew.namespace))
+    ours = plain(adapter.workload_body(job, priority=Priority()))
+    probe = {**ours, "metadata": {**ours["metadata"], "name": "probe"}}
+    stored = await client.create(probe, dry_run=True)
+    assert ours["metadata"]["name"] == theirs["metadata"]["name"]
+    assert ours["metadata"]["labels"] == theirs["metadata"]["labels"]
+    assert ours["metadata"]["ownerReferences"] == theirs["metadata"]["ownerReferences"]
+    assert stored["spec"] == theirs["spec"]
+    await client.delete(kind, "job", crew.namespace)

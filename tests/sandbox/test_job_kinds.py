@@ -1,0 +1,196 @@
+"""Jobs of kinds that a CustomResourceDefinition brings, through a whole manager: submitted, run on a worker, home again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import anyio
+import pytest
+from anyio.abc import TaskGroup
+
+from multikueue.api import kinds
+from multikueue.api.meta import ObjectKey
+from multikueue.jobs.declared import DeclaredJob
+from multikueue.jobs.table import FRAMEWORKS
+from multikueue.sandbox.time import VirtualClock, run
+from multikueue.sandbox.world import NAMESPACE, Layout, Share, World
+from multikueue.settings import Cluster, InForce, Integrations, Settings
+from tests.jobs.kinds import body
+
+LAYOUT = Layout(queues=(Share("main", 64),), workers=(Share("w1", 64), Share("w2", 64)))
+JOB = ObjectKey(NAMESPACE, "job")
+STARTED = "2026-01-01T12:00:00Z"
+Object = dict[str, Any]
+
+EACH = pytest.mark.parametrize("framework", ["jobset.x-k8s.io/jobset", "kubeflow.org/pytorchjob"])
+
+
+def adapter_of(framework: str) -> DeclaredJob:
+    adapter = FRAMEWORKS[framework]
+    assert isinstance(adapter, DeclaredJob)
+    return adapter
+
+
+def definition(adapter: DeclaredJob) -> Object:
+    """The kind's CustomResourceDefinition, without rules of its own."""
+    kind, free = adapter.kind, {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": kind.version,
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": free, "status": free}}},
+    }
+    names = {"plural": kind.plural, "kind": kind.kind, "singular": kind.kind.lower(), "listKind": f"{kind.kind}List"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{kind.plural}.{kind.group}"},
+        "spec": {"group": kind.group, "names": names, "scope": "Namespaced", "versions": [version]},
+    }
+
+
+def in_a_world(test: Callable[[World, TaskGroup, DeclaredJob], Coroutine[Any, Any, None]], framework: str) -> None:
+    """Plays the test on virtual time, with a manager that takes in the kind."""
+
+    async def main() -> None:
+        random.seed(1)
+        world = World(LAYOUT, clock=VirtualClock(), seed=1)
+        world.furnish()
+        async with anyio.create_task_group() as tasks:
+            await world.start(tasks)
+            await test(world, tasks, adapter_of(framework))
+            tasks.cancel_scope.cancel()
+
+    run(main)
+
+
+def in_force(adapter: DeclaredJob) -> InForce:
+    integrations = Integrations(frameworks=("batch/job", adapter.declared.framework))
+    return InForce(Settings(cluster=Cluster(namespace=LAYOUT.secrets), integrations=integrations))
+
+
+def submitted(world: World, adapter: DeclaredJob) -> None:
+    made = body(adapter)
+    made["metadata"] = {"name": JOB.name, "namespace": NAMESPACE, "labels": made["metadata"]["labels"]}
+    world.manager.create(adapter.kind, made)
+
+
+async def until(condition: Callable[[], object], *, within: float = 120.0) -> None:
+    with anyio.fail_after(within):
+        while not condition():  # noqa: ASYNC110
+            await anyio.sleep(0.5)
+
+
+def holders(world: World, adapter: DeclaredJob) -> list[str]:
+    """The workers that have the job."""
+    return [name for name, worker in world.workers.items() if worker.site.stored(adapter.kind, JOB) is not None]
+
+
+def status(world: World, adapter: DeclaredJob) -> Object:
+    found: Object = (world.manager.stored(adapter.kind, JOB) or {}).get("status") or {}
+    return found
+
+
+def running(adapter: DeclaredJob) -> Object:
+    counts = {"name": "worker", "active": 2}
+    return (
+        {"replicatedJobsStatus": [counts]} if adapter.kind.kind == "JobSet" else {"replicaStatuses": {"Worker": counts}}
+    )
+
+
+def over(adapter: DeclaredJob) -> Object:
+    type_ = "Completed" if adapter.kind.kind == "JobSet" else "Succeeded"
+    said = {
+        "type": type_,
+        "status": "True",
+        "reason": "Done",
+        "message": "all went well",
+        "lastTransitionTime": STARTED,
+    }
+    return {"conditions": [said]}
+
+
+def finish(world: World, adapter: DeclaredJob, worker: str) -> None:
+    """The worker's controller, and its Kueue, say that the job is over."""
+    site = world.workers[worker].site
+    idle = dict.fromkeys(running(adapter))
+    site.patch(adapter.kind, JOB, {"status": idle | over(adapter)}, subresource="status")
+    (copy,) = site.all(kinds.WORKLOADS)
+    key = ObjectKey(NAMESPACE, copy["metadata"]["name"])
+    ended = {"type": "Finished", "status": "True", "reason": "Succeeded", "message": "", "lastTransitionTime": STARTED}
+    conditions = [*copy["status"]["conditions"], ended]
+    site.patch(kinds.WORKLOADS, key, {"status": {"conditions": conditions}}, subresource="status")
+
+
+async def _lives(world: World, tasks: TaskGroup, adapter: DeclaredJob) -> None:
+    for site in (world.manager, world.workers["w2"].site):
+        site.cluster.install([definition(adapter)])
+    await world.add_manager("manager-0", in_force(adapter)).begin(tasks).wait()
+    submitted(world, adapter)
+    await until(lambda: holders(world, adapter))
+    assert holders(world, adapter) == ["w2"], "the other one does not have the kind"
+
+    far = world.workers["w2"].site.stored(adapter.kind, JOB) or {}
+    local = world.manager.stored(adapter.kind, JOB) or {}
+    assert adapter.managed_by(adapter.kind.type(spec=_raw(far["spec"]))) is None
+    assert far["metadata"]["labels"]["team"] == local["metadata"]["labels"]["team"]
+    (workload,) = world.manager.all(kinds.WORKLOADS)
+    assert workload["metadata"]["ownerReferences"][0]["kind"] == adapter.kind.kind
+
+    world.workers["w2"].site.patch(adapter.kind, JOB, {"status": running(adapter)}, subresource="status")
+    await until(lambda: status(world, adapter) == running(adapter))
+    finish(world, adapter, "w2")
+    await until(lambda: status(world, adapter) == over(adapter))
+    await until(lambda: not holders(world, adapter))
+    (workload,) = world.manager.all(kinds.WORKLOADS)
+    assert any(each["type"] == "Finished" and each["status"] == "True" for each in workload["status"]["conditions"])
+    assert [worker.site.all(kinds.WORKLOADS) for worker in world.workers.values()] == [[], []]
+
+
+async def _comes_late(world: World, tasks: TaskGroup, adapter: DeclaredJob) -> None:
+    for worker in world.workers.values():
+        worker.site.cluster.install([definition(adapter)])
+    await world.add_manager("manager-0", in_force(adapter)).begin(tasks).wait()
+    await anyio.sleep(60)
+    world.manager.cluster.install([definition(adapter)])
+    submitted(world, adapter)
+    await until(lambda: holders(world, adapter))
+
+
+async def _survives_the_manager(world: World, tasks: TaskGroup, adapter: DeclaredJob) -> None:
+    for site in world.sites:
+        site.cluster.install([definition(adapter)])
+    manager = world.add_manager("manager-0", in_force(adapter))
+    await manager.begin(tasks).wait()
+    submitted(world, adapter)
+    await until(lambda: holders(world, adapter))
+    (winner,) = holders(world, adapter)
+    manager.kill()
+    finish(world, adapter, winner)
+    await world.add_manager("manager-1", in_force(adapter)).begin(tasks).wait()
+    await until(lambda: status(world, adapter) == over(adapter))
+    await until(lambda: not holders(world, adapter))
+
+
+def _raw(tree: Object) -> Any:
+    import msgspec
+
+    return msgspec.Raw(msgspec.json.encode(tree))
+
+
+@EACH
+def test_it_runs_where_its_kind_is_known_and_comes_home_finished(framework: str) -> None:
+    in_a_world(_lives, framework)
+
+
+@EACH
+def test_a_kind_that_comes_late_is_taken_in(framework: str) -> None:
+    in_a_world(_comes_late, framework)
+
+
+@EACH
+def test_a_manager_that_dies_loses_no_end(framework: str) -> None:
+    in_a_world(_survives_the_manager, framework)

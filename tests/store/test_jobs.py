@@ -1,0 +1,103 @@
+"""Jobs of several kinds in one cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+from multikueue.api.job import AnyJob, JobKey
+from multikueue.api.kinds import JOBS
+from multikueue.api.meta import ObjectKey
+from multikueue.jobs.adapter import Adapter
+from multikueue.jobs.table import BATCH_ONLY
+from multikueue.store.jobs import JobCaches
+from multikueue.store.worker import prebuilt_key
+from multikueue.testing import job
+from tests.jobs.gadgets import GADGETS, WITH_GADGETS, gadget
+
+GADGET, JOB = JobKey("Gadget.example.com", "default", "same"), JobKey("Job.batch", "default", "same")
+WORKLOAD = "kueue.x-k8s.io/prebuilt-workload-name"
+
+
+class Told:
+    """Keeps what was told: the kind and the names of old and new."""
+
+    def __init__(self) -> None:
+        self.changes: list[tuple[str, str, str]] = []
+
+    def __call__(self, adapter: Adapter, old: AnyJob | None, new: AnyJob | None) -> None:
+        self.changes.append((adapter.kind.kind, old.metadata.name if old else "", new.metadata.name if new else ""))
+
+
+def test_kubernetes_own_kinds_are_on_and_others_once_they_are_opened() -> None:
+    jobs = JobCaches(WITH_GADGETS, Told())
+    assert jobs.kinds == (JOBS,)
+    assert jobs.get(GADGET) is None
+    with pytest.raises(KeyError):
+        jobs.upsert(gadget("same"))
+    assert jobs.open(GADGETS) is jobs.open(GADGETS)
+    assert jobs.kinds == (JOBS, GADGETS)
+    jobs.upsert(gadget("same"))
+    assert jobs.get(GADGET) == gadget("same")
+
+
+def test_jobs_of_one_name_and_two_kinds_are_two() -> None:
+    told = Told()
+    jobs = JobCaches(WITH_GADGETS, told)
+    jobs.open(GADGETS)
+    jobs.upsert(job("same").build())
+    jobs.upsert(gadget("same"))
+    assert len(jobs) == 2
+    assert [type(each).__name__ for each in jobs] == ["Job", "Gadget"]
+    jobs.remove(gadget("same"))
+    assert jobs.get(JOB) is not None
+    assert jobs.get(GADGET) is None
+    assert told.changes == [("Job", "", "same"), ("Gadget", "", "same"), ("Gadget", "same", "")]
+
+
+def test_an_index_goes_over_all_kinds() -> None:
+    jobs = JobCaches(WITH_GADGETS, Told(), indexes={"workload": prebuilt_key})
+    jobs.open(GADGETS)
+    jobs.upsert(gadget("g", labels={WORKLOAD: "wl"}))
+    found = jobs.first("workload", ObjectKey("default", "wl"))
+    assert found is not None
+    assert found.metadata.name == "g"
+    assert jobs.first("workload", ObjectKey("default", "other")) is None
+
+
+def test_who_looks_on_hears_of_kinds_that_are_opened_later() -> None:
+    seen: list[str] = []
+    jobs = JobCaches(WITH_GADGETS, Told())
+    jobs.observe(lambda _old, new: seen.append(new.metadata.name if new else ""))
+    jobs.open(GADGETS)
+    jobs.upsert(gadget("g"))
+    jobs.upsert(job("j").build())
+    assert seen == ["g", "j"]
+
+
+def test_a_kind_that_is_opened_is_told_of_once_and_only_meanwhile() -> None:
+    opened: list[str] = []
+    jobs = JobCaches(WITH_GADGETS, Told())
+    with jobs.telling(lambda kind, _cache: opened.append(kind.name)):
+        jobs.open(GADGETS)
+        jobs.open(GADGETS)
+    assert opened == ["Gadget.example.com"]
+    with jobs.telling(lambda kind, _cache: opened.append(kind.name)):
+        pass
+    assert opened == ["Gadget.example.com"]
+
+
+def test_what_cannot_be_read_is_hidden_under_its_kind() -> None:
+    jobs = JobCaches(WITH_GADGETS, Told())
+    jobs.open(GADGETS).unreadable.add(GADGET.object)
+    assert jobs.hides(GADGET)
+    assert not jobs.hides(JOB)
+    assert not JobCaches(BATCH_ONLY, Told()).hides(GADGET)
+
+
+def test_all_kinds_are_forgotten_together() -> None:
+    jobs = JobCaches(WITH_GADGETS, Told())
+    jobs.open(GADGETS)
+    jobs.upsert(gadget("g"))
+    jobs.upsert(job("j").build())
+    jobs.forget()
+    assert len(jobs) == 0
