@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from multikueue.api.job import Job
+from multikueue.api.job import AnyJob, Job
 from multikueue.api.meta import decoder, encode
 from multikueue.api.workload import Workload, WorkloadSpec
 from multikueue.jobs.batch_job import BATCH_JOB
 from multikueue.jobs.priority import Priority
 from multikueue.testing import JobBuilder, WorkloadBuilder, job
 
+J = TypeVar("J", bound=AnyJob)
 Tree = dict[str, Any]
 
 
@@ -27,7 +28,7 @@ def with_spec(job: Job, **fields: Any) -> Job:
     return msgspec.structs.replace(job, spec=msgspec.Raw(encode(tree(job.spec) | fields)))
 
 
-def with_status(job: Job, status: Tree) -> Job:
+def with_status(job: J, status: Tree) -> J:
     return msgspec.structs.replace(job, status=msgspec.Raw(encode(status)))
 
 

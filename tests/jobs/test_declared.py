@@ -203,30 +203,30 @@ def test_starting_and_stopping_are_patches_of_the_one_field(adapter: DeclaredJob
 def test_it_is_over_when_its_status_says_so(adapter: DeclaredJob) -> None:
     job, success = value(adapter, body(adapter)), "Completed" if adapter is JOB_SET else "Succeeded"
     assert adapter.finished(job) is None
-    assert adapter.finished(with_status(job, running(adapter))) is None  # type: ignore[arg-type]
-    assert adapter.finished(with_status(job, ended(success))) == Finish(reason="Succeeded", message="so it is")  # type: ignore[arg-type]
-    assert adapter.finished(with_status(job, ended("Failed"))) == Finish(reason="Failed", message="so it is")  # type: ignore[arg-type]
+    assert adapter.finished(with_status(job, running(adapter))) is None
+    assert adapter.finished(with_status(job, ended(success))) == Finish(reason="Succeeded", message="so it is")
+    assert adapter.finished(with_status(job, ended("Failed"))) == Finish(reason="Failed", message="so it is")
 
 
 @pytest.mark.parametrize("adapter", COUNTING, ids=[adapter.kind.kind for adapter in COUNTING])
 def test_the_status_of_all_stages_comes_home_whole_and_once(adapter: DeclaredJob) -> None:
     local, far = value(adapter, body(adapter, suspend=False)), value(adapter, body(adapter, suspend=False))
     for stage in (running(adapter), ended("Failed") | running(adapter)):
-        there = with_status(far, stage)  # type: ignore[arg-type]
+        there = with_status(far, stage)
         status = adapter.status_to_copy(local, there)
         assert status is not None
         assert tree(status) == stage
         patch = plain(adapter.status_patch(local, status))
         assert patch["metadata"] == {"uid": "uid-job", "resourceVersion": "7"}
-        assert adapter.status_to_copy(with_status(local, stage), there) is None  # type: ignore[arg-type]
+        assert adapter.status_to_copy(with_status(local, stage), there) is None
 
 
 @pytest.mark.parametrize("adapter", COUNTING, ids=[adapter.kind.kind for adapter in COUNTING])
 def test_while_the_job_is_held_only_an_end_is_news(adapter: DeclaredJob) -> None:
     held, far = value(adapter, body(adapter)), value(adapter, body(adapter, suspend=False))
-    assert adapter.status_to_copy(held, with_status(far, running(adapter))) is None  # type: ignore[arg-type]
-    assert adapter.status_to_copy(held, with_status(far, ended("Failed"))) is not None  # type: ignore[arg-type]
-    stopped = with_status(held, running(adapter))  # type: ignore[arg-type]
+    assert adapter.status_to_copy(held, with_status(far, running(adapter))) is None
+    assert adapter.status_to_copy(held, with_status(far, ended("Failed"))) is not None
+    stopped = with_status(held, running(adapter))
     assert adapter.is_active(stopped)
     assert adapter.reset_status_patch(stopped) == {
         "metadata": {"uid": "uid-job", "resourceVersion": "7"},
@@ -238,9 +238,9 @@ def test_while_the_job_is_held_only_an_end_is_news(adapter: DeclaredJob) -> None
 def test_a_copy_that_has_not_begun_is_no_news() -> None:
     local, far = value(JOB_SET, body(JOB_SET, suspend=False)), value(JOB_SET, body(JOB_SET))
     said = {"conditions": [{"type": "Suspended", "status": "True"}]}
-    assert JOB_SET.status_to_copy(local, with_status(far, said)) is None  # type: ignore[arg-type]
-    ran = with_status(local, running(JOB_SET))  # type: ignore[arg-type]
-    assert JOB_SET.status_to_copy(ran, with_status(far, said)) is not None  # type: ignore[arg-type]
+    assert JOB_SET.status_to_copy(local, with_status(far, said)) is None
+    ran = with_status(local, running(JOB_SET))
+    assert JOB_SET.status_to_copy(ran, with_status(far, said)) is not None
 
 
 @EACH_ENDING
@@ -250,7 +250,7 @@ def test_an_end_that_only_the_workload_tells_is_told(adapter: DeclaredJob, reaso
     end = Condition(type="Finished", status="True", reason=reason, message="it was so")
     status = adapter.status_of_end(job, end)
     assert status is not None
-    told = with_status(job, tree(status))  # type: ignore[arg-type]
+    told = with_status(job, tree(status))
     assert adapter.finished(told) == Finish(reason=reason, message="it was so")
     assert adapter.status_of_end(told, end) is None
 
@@ -284,7 +284,7 @@ def test_a_declaration_with_a_bad_path_is_refused(path: str) -> None:
 
 # Whether the pods are ready.
 
-READY = {
+READY: dict[str, dict[str, Any]] = {
     "JobSet": {"replicatedJobsStatus": [{"name": "Driver", "succeeded": 1}, {"name": "worker", "ready": 2}]},
     "RayCluster": {"state": "ready"},
 }
