@@ -152,15 +152,14 @@ class Cluster:
         if self.longest is None:
             return _status(403, "Forbidden", "no tokens here")
         life = min(self.longest, timedelta(seconds=body["spec"]["expirationSeconds"]))
-        until = datetime.now(UTC).replace(microsecond=0) + life
-        token = json_web_token(until, number=len(self.tokens))
+        token = json_web_token(NOW + life, number=len(self.tokens))
         self.tokens.add(token)
-        return 201, {"status": {"token": token, "expirationTimestamp": until.strftime("%Y-%m-%dT%H:%M:%SZ")}}
+        return 201, {"status": {"token": token, "expirationTimestamp": (NOW + life).strftime("%Y-%m-%dT%H:%M:%SZ")}}
 
     def _approve(self, request: Tree, body: Tree) -> Answer:
         if self.signs:
             life = timedelta(seconds=request["spec"]["expirationSeconds"])
-            pem = sign(b64decode(request["spec"]["request"]), datetime.now(UTC).replace(microsecond=0) + life)
+            pem = sign(b64decode(request["spec"]["request"]), NOW + life)
             body = {**body, "status": {**body["status"], "certificate": b64encode(pem).decode()}}
         request["status"] = body["status"]
         return 200, request
