@@ -421,7 +421,7 @@ async def _second_of_ours(crew: Team) -> Object:
 
 
 async def _per_flavor(crew: Team) -> Object:
-    return {"admissionChecksStrategy": {"admissionChecks": [{"name": crew.namespace, "onFlavors": ["default"]}]}}
+    return {"admissionChecksStrategy": {"admissionChecks": [{"name": crew.namespace, "onFlavors": ["another"]}]}}
 
 
 async def _with_provisioning(crew: Team) -> Object:
@@ -460,9 +460,7 @@ def _checks(*names: str) -> Object:
     ("fault", "reason", "words"),
     [
         pytest.param(_second_of_ours, "MultipleMultiKueueAdmissionChecks", "-second", id="two checks of ours"),
-        pytest.param(
-            _per_flavor, "MultiKueueAdmissionCheckAppliedPerFlavor", "some flavors only", id="ours per flavor"
-        ),
+        pytest.param(_per_flavor, "MultiKueueAdmissionCheckAppliedPerFlavor", "per flavor", id="ours per flavor"),
         pytest.param(_with_provisioning, "MultiKueueWithProvisioningRequest", "-prov", id="ours with provisioning"),
         pytest.param(_inactive, "AdmissionCheckInactive", "-off", id="an inactive check"),
         pytest.param(_missing_check, "AdmissionCheckNotFound", "-nowhere", id="a check that is not there"),

@@ -383,7 +383,15 @@ async def a_stopped_queue_takes_a_reservation_back(side: Side) -> None:
 # --- the test ---------------------------------------------------------------------------------------------------------
 
 
+STARTED_AT_ONCE = (".Job job.conditions.Suspended", ".Job job.last.status.conditions.Suspended")
+"""Who sees first a job that Kueue starts the moment it is there: the job controller, which notes that it is held, or
+Kueue."""
+
 RACES = {
+    "a_copy_gets_its_job_and_runs": STARTED_AT_ONCE,
+    "a_copy_belongs_to_another_job": STARTED_AT_ONCE,
+    "a_manager_evicts_a_copy": STARTED_AT_ONCE,
+    "a_copy_is_deleted_with_its_job": STARTED_AT_ONCE,
     # Who sees first that it runs: Kueue, which holds it, or the job controller, which notes a start.
     "a_job_that_was_not_admitted_is_started_by_its_user": (".Job job.conditions.Suspended", ".Job job.last.status"),
     # Kueue asks for the end once more while the job is being stopped, if that takes a while, and leaves it at that.
