@@ -193,6 +193,7 @@ class Manager:
             self.clock.now,
             namespace=namespace,
             adapters=adapters_of(self.settings),
+            minds_pods=self.settings.quota.pods_ready.enabled,
         )
         return World(
             store=store,

@@ -62,7 +62,7 @@ class Workloads:
         store, now = self.world.store, self.world.now()
         local_queue = store.local_queues.get(queue_of(local))
         name = local_queue.spec.cluster_queue if local_queue else ""
-        job = store.local_job(local)
+        job, patience = store.local_job(local), self._patience()
         reservation = store.engine.reservation(local.key)
         admission = reservation or local.status.admission
         flavors = {f for a in admission.pod_set_assignments for f in a.flavors.values()} if admission else ()
@@ -79,8 +79,8 @@ class Workloads:
             holding=is_holding(group, now),
             job_finished=store.adapters.of(job).finished(job) if job else None,
             retry_backoff=self._backoff(local),
-            patience=self._patience(),
-            ready_pods=store.adapters.of(job).ready_pods(job) if job else None,
+            patience=patience,
+            ready_pods=store.adapters.of(job).ready_pods(job) if job and patience else None,
         )
         return lifecycle.step(local, facts)
 

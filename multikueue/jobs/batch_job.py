@@ -159,7 +159,7 @@ class BatchJob:
             never_started = not ours.get("startTime") and not theirs.get("startTime")
             if never_started or (suspended and not self.is_active(local)):
                 return None
-        return _news(local, theirs)
+        return _news(local, ours, theirs)
 
     def status_of_end(self, local: AnyJob, end: Condition) -> msgspec.Raw | None:
         """With the counters as they were last seen: nobody knows the last ones."""
@@ -167,7 +167,8 @@ class BatchJob:
             return None
         type_ = batch_status.COMPLETE if end.reason == SUCCEEDED else batch_status.FAILED
         said = msgspec.structs.replace(end, type=type_, observed_generation=0)
-        return _news(local, tree_of(local.status) | {"conditions": [tree_of(msgspec.Raw(encode(said)))]})
+        ours = tree_of(local.status)
+        return _news(local, ours, ours | {"conditions": [tree_of(msgspec.Raw(encode(said)))]})
 
     def status_patch(self, local: AnyJob, status: msgspec.Raw) -> Tree:
         return workloads.precisely(local) | {"status": merge_patch(tree_of(local.status), tree_of(status))}
@@ -259,9 +260,9 @@ def _without_generated_labels(raw: msgspec.Raw, job: AnyJob) -> Tree | msgspec.R
     return raw if kept == labels else _with_labels(template, kept)
 
 
-def _news(local: AnyJob, theirs: Tree) -> msgspec.Raw | None:
-    """That status as far as the local job may have it; None if it may not, or says nothing new."""
-    ours, suspended = tree_of(local.status), job_spec(local).suspend
+def _news(local: AnyJob, ours: Tree, theirs: Tree) -> msgspec.Raw | None:
+    """That status as far as the local job, whose own is `ours`, may have it; None if it may not, or says nothing new."""
+    suspended = job_spec(local).suspend
     status = batch_status.writable(ours, theirs, suspended=suspended, succeeded_may_shrink=_is_elastic_index(local))
     if status is None or batch_status.comparable(status) == batch_status.comparable(ours):
         return None

@@ -81,6 +81,7 @@ class Store:
 
     Each change is passed on to the quota engine at once and to `touched` as keys. `now` is the time of the change.
     `namespace` is ours, in which Placements are looked for unless named with another. `adapters` are the kinds of jobs in use.
+    With `minds_pods` a workload is touched when the pods of its job become ready or cease to be.
     """
 
     def __init__(
@@ -91,8 +92,10 @@ class Store:
         *,
         namespace: str = "kueue-system",
         adapters: Adapters = BATCH_ONLY,
+        minds_pods: bool = False,
     ) -> None:
         self.engine, self.touched, self.now, self.namespace, self.adapters = engine, touched, now, namespace, adapters
+        self._minds_pods = minds_pods
         self.placements = Placements(lambda key: self.touched.workload(key), now)
         self.observers: list[Observer] = []
         self.workers: dict[str, WorkerView] = {}
@@ -361,9 +364,14 @@ class Store:
         touched = new or old
         assert touched is not None
         self.touched.job(JobKey(adapter.kind.name, touched.metadata.namespace, touched.metadata.name))
-        if old is None or new is None or _job_traits(adapter, old) != _job_traits(adapter, new):
+        if old is None or new is None or self._job_traits(adapter, old) != self._job_traits(adapter, new):
             for workload in self.owned(touched):
                 self.touched.workload(workload.key)
+
+    def _job_traits(self, adapter: Adapter, job: AnyJob) -> tuple[object, ...]:
+        """What the workload of a job depends on; of running counts only whether they suffice, where that matters."""
+        meta, ready = job.metadata, adapter.ready_pods(job) if self._minds_pods else 0
+        return meta.generation, meta.deletion_timestamp is None, adapter.finished(job), ready, _said(job)
 
     def _remote_changed(self, key: ObjectKey, worker: str, leaving: bool) -> None:
         """What leaves a worker is news only as long as the workload still waits for it, or runs there."""
@@ -542,13 +550,6 @@ def _traits(workload: Workload) -> tuple[object, ...]:
     meta, status = workload.metadata, workload.status
     states = tuple(workload.has(type_) for type_ in (ADMITTED, EVICTED, FINISHED))
     return states, status.cluster_name, meta.generation, meta.uid, meta.deletion_timestamp is None, meta.annotations
-
-
-def _job_traits(adapter: Adapter, job: AnyJob) -> tuple[object, ...]:
-    """What the workload of a job depends on; of running counts only whether they suffice."""
-    meta = job.metadata
-    state = adapter.finished(job), adapter.ready_pods(job)
-    return meta.generation, meta.deletion_timestamp is None, state, _said(job)
 
 
 def _said(item: Object) -> dict[str, str]:

@@ -69,7 +69,13 @@ class Table:
         """A new manager process over the clusters as they are."""
         self.queues, admission = Queues(), Admission()
         self.engine = Engine()
-        self.store = Store(self.engine, Touch(self.queues, admission), self.now, adapters=self.adapters)
+        self.store = Store(
+            self.engine,
+            Touch(self.queues, admission),
+            self.now,
+            adapters=self.adapters,
+            minds_pods=self.settings.quota.pods_ready.enabled,
+        )
         self.recorder = Recorder(self.now)
         settings = InForce(self.settings)
         self.world = World(

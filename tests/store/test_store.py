@@ -61,10 +61,10 @@ class Noted:
         pass
 
 
-def stored() -> tuple[Store, Noted]:
+def stored(*, minds_pods: bool = False) -> tuple[Store, Noted]:
     """A store with one queue, one check over w1 and w2, a job and its workload."""
     noted = Noted()
-    store = Store(Engine(), noted, lambda: NOW)
+    store = Store(Engine(), noted, lambda: NOW, minds_pods=minds_pods)
     store.checks.upsert(admission_check("mk").config("mk").build())
     store.configs.upsert(multikueue_config("mk", "w1", "w2").build())
     for name in ("w1", "w2"):
@@ -217,6 +217,18 @@ def test_the_clusters_of_a_source_look_again_when_it_changes() -> None:
         noted.keys.clear()
         change()
         assert noted.keys == told
+
+
+@pytest.mark.parametrize(
+    ("minds_pods", "told"),
+    [(False, ["job job"]), (True, ["job job", "workload wl"])],
+    ids=["nobody looks at pods", "pods are waited for"],
+)
+def test_ready_pods_concern_a_workload_only_where_they_are_waited_for(minds_pods: bool, told: list[str]) -> None:
+    store, noted = stored(minds_pods=minds_pods)
+    submitted = job("job").queue("main").suspended().managed_by()
+    store.jobs.upsert(submitted.running(active=1, ready=1).version(2).build())
+    assert noted.keys == told
 
 
 def test_a_job_that_others_manage_is_a_problem() -> None:
