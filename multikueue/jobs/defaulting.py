@@ -50,13 +50,10 @@ class Marked(Protocol):
     def suspended(self) -> bool: ...
 
 
-class SubmittedCustom(msgspec.Struct, frozen=True):
-    """A job of a declared kind as an admission request shows it; `suspended` and the like are found by paths."""
+class _Submitted(msgspec.Struct, frozen=True):
+    """A job as an admission request shows it: not stored yet, with nulls where fields are empty."""
 
     metadata: _Metadata = _Metadata()
-    spec: msgspec.Raw = msgspec.Raw(b"null")
-    suspended: bool = False
-    managed_by_default: bool = False
 
     @property
     def namespace(self) -> str:
@@ -71,19 +68,18 @@ class SubmittedCustom(msgspec.Struct, frozen=True):
         return self.labels.get(QUEUE_LABEL, "")
 
 
-class Submitted(msgspec.Struct, frozen=True):
-    """A batch Job as an admission request shows it: not stored yet, with nulls where fields are empty."""
+class SubmittedCustom(_Submitted, frozen=True):
+    """One of a declared kind; `suspended` and the like are found by paths."""
 
-    metadata: _Metadata = _Metadata()
+    spec: msgspec.Raw = msgspec.Raw(b"null")
+    suspended: bool = False
+    managed_by_default: bool = False
+
+
+class Submitted(_Submitted, frozen=True):
+    """A batch Job."""
+
     spec: _Spec | None = None
-
-    @property
-    def namespace(self) -> str:
-        return self.metadata.namespace or ""
-
-    @property
-    def labels(self) -> dict[str, str]:
-        return self.metadata.labels or {}
 
     @property
     def annotations(self) -> dict[str, str]:
@@ -92,10 +88,6 @@ class Submitted(msgspec.Struct, frozen=True):
     @property
     def fields(self) -> _Spec:
         return self.spec or _Spec()
-
-    @property
-    def queue(self) -> str:
-        return self.labels.get(QUEUE_LABEL, "")
 
     @property
     def suspended(self) -> bool:
