@@ -4,18 +4,9 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from multikueue.api.canonical import canonical, terse
-
-# What an API server stores: a null only ever stands for an absent field.
-LEAVES = st.none() | st.booleans() | st.integers(-5, 5) | st.text("ab", max_size=3)
-TREES = st.recursive(
-    LEAVES,
-    lambda t: st.lists(t, max_size=3) | st.dictionaries(st.text("xyz", max_size=2), t, max_size=3),
-    max_leaves=12,
-)
-OBJECTS = st.dictionaries(st.text("xyz", max_size=2), TREES, max_size=4)
+from tests.api.trees import OBJECTS
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,11 @@ from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.multikueue import AdmissionCheck
 from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
 from multikueue.api.workload import QUOTA_RESERVED, Workload, workload_spec
+from multikueue.quota.amounts import demand
 from multikueue.quota.engine import Engine
 from multikueue.quota.lifecycle import Facts, Step, step
+from multikueue.quota.ordering import queue_rank
+from multikueue.quota.waiting import Waiting
 from multikueue.testing import NOW, WorkloadBuilder, cluster_queue, flavor, local_queue, namespace, workload
 
 SECOND = timedelta(seconds=1)
@@ -28,6 +31,16 @@ def wants(
 ) -> WorkloadBuilder:
     """A pending workload; a higher `age` makes it older by so many seconds."""
     return workload(name, namespace=namespace).queue(queue).request(**resources).created(NOW - timedelta(seconds=age))
+
+
+def waiting(builder: WorkloadBuilder) -> Waiting:
+    return waiting_of(builder.build())
+
+
+def waiting_of(value: Workload) -> Waiting:
+    """The workload as a queue holds it."""
+    spec = workload_spec(value)
+    return Waiting(value, spec, demand(spec), queue_rank(value, spec.priority))
 
 
 class Play:

@@ -10,16 +10,16 @@ from datetime import datetime, timedelta
 
 from multikueue.api.meta import ObjectKey
 from multikueue.api.queues import ClusterQueue, LocalQueue, ResourceFlavor
-from multikueue.api.workload import Workload, workload_spec
-from multikueue.quota.amounts import demand
+from multikueue.api.workload import Workload
 from multikueue.quota.cycle import Decision, Head, Refuse, Reserve, run
 from multikueue.quota.fair import FairSharing
-from multikueue.quota.ordering import queue_rank, queue_time
+from multikueue.quota.ordering import queue_time
 from multikueue.quota.preemption import Preemption
 from multikueue.quota.snapshot import snapshot
 from multikueue.quota.tree import Forest, Member, fair_weight, quotas
 from multikueue.quota.usage import Holding
 from multikueue.quota.waiting import Reason, Verdict, Waiting
+from tests.quota.builders import waiting_of
 
 __all__ = ["Obvious"]
 
@@ -53,8 +53,7 @@ class Obvious:
         self.routes[queue.key] = queue.spec.cluster_queue
 
     def arrive(self, workload: Workload) -> None:
-        spec = workload_spec(workload)
-        self.waiting.append(Waiting(workload, spec, demand(spec), queue_rank(workload, spec.priority)))
+        self.waiting.append(waiting_of(workload))
 
     def leave(self, key: ObjectKey, now: datetime) -> None:
         self.waiting = [each for each in self.waiting if each.key != key]

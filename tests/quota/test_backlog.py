@@ -6,8 +6,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.quota.backlog import FLUSH_DELAY, Backlog
 from multikueue.quota.waiting import Reason
 from multikueue.testing import NOW
-from tests.quota.builders import after, key_of, wants
-from tests.quota.test_waiting import waiting
+from tests.quota.builders import after, key_of, waiting, wants
 
 
 def backlog(*names: str) -> Backlog:

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from multikueue.quota.crowd import Crowd, Half
 from multikueue.quota.waiting import Verdict, Waiting
-from tests.quota.builders import key_of, wants
-from tests.quota.test_waiting import waiting
+from tests.quota.builders import key_of, waiting, wants
 
 FULL, FULLER = Verdict("1 more needed"), Verdict("2 more needed")
 OLDEST_FIRST = [waiting(wants(name, age=9 - age)) for age, name in enumerate("abcdef")]

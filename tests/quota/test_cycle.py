@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from multikueue.api.workload import workload_spec
-from multikueue.quota.amounts import demand
 from multikueue.quota.cycle import Decision, Head, Refuse, Reserve, run
-from multikueue.quota.ordering import queue_rank
 from multikueue.quota.snapshot import QueueSnapshot, snapshot
 from multikueue.quota.tree import Forest, Member, quotas
-from multikueue.quota.waiting import Progress, Reason, Waiting
+from multikueue.quota.waiting import Progress, Reason
 from multikueue.testing import ClusterQueueBuilder, WorkloadBuilder, cluster_queue, flavor, limits, pod_set
-from tests.quota.builders import wants
+from tests.quota.builders import waiting, wants
 
 CPU = ("default", "cpu")
 
@@ -34,9 +31,7 @@ def tree(*queues: ClusterQueueBuilder, **used: int) -> dict[str, QueueSnapshot]:
 
 
 def head(queue: QueueSnapshot, wanted: WorkloadBuilder, *, problem: str = "") -> Head:
-    value = wanted.build()
-    spec = workload_spec(value)
-    return Head(Waiting(value, spec, demand(spec), queue_rank(value, spec.priority)), queue, 1, problem)
+    return Head(waiting(wanted), queue, 1, problem)
 
 
 def told(decisions: list[Decision]) -> dict[str, str]:

@@ -13,8 +13,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.quota.pending import PendingQueue
 from multikueue.quota.waiting import Progress, Reason, Verdict, Waiting
 from multikueue.testing import NOW, WorkloadBuilder
-from tests.quota.builders import after, wants
-from tests.quota.test_waiting import waiting
+from tests.quota.builders import after, waiting, wants
 
 EVERYBODY = lambda namespace: True  # noqa: E731
 

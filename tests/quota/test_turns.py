@@ -7,15 +7,12 @@ from datetime import timedelta
 import pytest
 
 from multikueue.api.queues import AdmissionFairSharingStatus, FairSharingStatus, LocalQueue, QueueStatus
-from multikueue.api.workload import workload_spec
-from multikueue.quota.amounts import demand
 from multikueue.quota.engine import Engine
 from multikueue.quota.history import Fading
-from multikueue.quota.ordering import queue_rank
 from multikueue.quota.turns import Turns
 from multikueue.quota.waiting import Reason, Waiting
-from multikueue.testing import NOW, ClusterQueueBuilder, WorkloadBuilder, cluster_queue, local_queue
-from tests.quota.builders import Play, after, key_of, names, wants
+from multikueue.testing import NOW, ClusterQueueBuilder, cluster_queue, local_queue
+from tests.quota.builders import Play, after, key_of, names, waiting, wants
 
 HOUR = timedelta(hours=1)
 
@@ -164,26 +161,24 @@ def test_a_head_that_was_refused_gives_way_when_another_queue_used_less() -> Non
 # --- preemption ------------------------------------------------------------------------------------------------------
 
 
-def test_qe_344_who_used_most_goes_first_whatever_its_priority() -> None:
-    queue = shared(4).cohort("all").preempt(reclaim_within_cohort="Any", within_cluster_queue="Never")
+PREEMPTED = {
+    "qe-344: who used most, whatever its priority": (
+        shared(4).cohort("all").preempt(reclaim_within_cohort="Any", within_cluster_queue="Never"),
+        "a",
+    ),
+    "without turns the lowest priority": (shared(4).taking_turns("").cohort("all"), "b"),
+}
+
+
+@pytest.mark.parametrize(("queue", "first"), PREEMPTED.values(), ids=PREEMPTED)
+def test_who_goes_first_for_the_owner_of_what_was_lent(queue: ClusterQueueBuilder, first: str) -> None:
     owner = cluster_queue("owner").cohort("all").quota("default", cpu=4).preempt(reclaim_within_cohort="Any")
     scene = play(queue, used("lq-a", "9"), used("lq-b", "1"))
     scene.apply(owner.build(), local_queue("mine", "owner").build())
     scene.submit(wants("a", queue="lq-a", cpu=4).priority(10), wants("b", queue="lq-b", cpu=4).priority(1))
     assert sorted(scene.settle()) == ["a", "b"]
     scene.submit(wants("owners", queue="mine", cpu=4))
-    assert names(scene.engine.cycle(scene.now).evicted) == ("a",)
-
-
-def test_without_turns_the_lowest_priority_goes_first() -> None:
-    queue = shared(4).taking_turns("").cohort("all")
-    owner = cluster_queue("owner").cohort("all").quota("default", cpu=4).preempt(reclaim_within_cohort="Any")
-    scene = play(queue, used("lq-a", "9"), used("lq-b", "1"))
-    scene.apply(owner.build(), local_queue("mine", "owner").build())
-    scene.submit(wants("a", queue="lq-a", cpu=4).priority(10), wants("b", queue="lq-b", cpu=4).priority(1))
-    assert sorted(scene.settle()) == ["a", "b"]
-    scene.submit(wants("owners", queue="mine", cpu=4))
-    assert names(scene.engine.cycle(scene.now).evicted) == ("b",)
+    assert names(scene.engine.cycle(scene.now).evicted) == (first,)
 
 
 def test_only_the_weaker_are_taken_though_stronger_ones_come_before_them() -> None:
@@ -198,16 +193,10 @@ def test_only_the_weaker_are_taken_though_stronger_ones_come_before_them() -> No
 # --- the line --------------------------------------------------------------------------------------------------------
 
 
-def waits(builder: WorkloadBuilder) -> Waiting:
-    value = builder.build()
-    spec = workload_spec(value)
-    return Waiting(value, spec, demand(spec), queue_rank(value, spec.priority))
-
-
 def test_a_line_counts_and_shows_those_of_all_local_queues() -> None:
     usage = {key_of("a"): 2.0, key_of("b"): 1.0}
     line = Turns(usage.__getitem__)
-    first, second, third = (waits(wants(name, queue=name[0], cpu=1)) for name in ("a1", "b1", "b2"))
+    first, second, third = (waiting(wants(name, queue=name[0], cpu=1)) for name in ("a1", "b1", "b2"))
     for each in (first, second, third):
         assert line.push_or_update(each, NOW)
     assert [each.key.name for each in line.in_order()] == ["b1", "b2", "a1"]
@@ -227,7 +216,7 @@ def test_a_line_counts_and_shows_those_of_all_local_queues() -> None:
 
 def test_a_head_on_its_way_may_be_removed_with_all_others_of_its_queue() -> None:
     line = Turns(lambda _: 0.0)
-    one, other = waits(wants("one", queue="a", cpu=1, age=9)), waits(wants("other", queue="a", cpu=1))
+    one, other = waiting(wants("one", queue="a", cpu=1, age=9)), waiting(wants("other", queue="a", cpu=1))
     line.push_or_update(one, NOW)
     line.push_or_update(other, NOW)
     assert _popped(line) is one
@@ -240,11 +229,11 @@ def test_a_head_on_its_way_may_be_removed_with_all_others_of_its_queue() -> None
 def test_for_whom_others_go_is_first_among_equals() -> None:
     usage = {key_of("a"): 1.0, key_of("b"): 1.0}
     line = Turns(usage.__getitem__)
-    line.push_or_update(waits(wants("a", queue="a", cpu=1)), NOW)
-    line.push_or_update(waits(wants("b", queue="b", cpu=1, age=9)), NOW)
+    line.push_or_update(waiting(wants("a", queue="a", cpu=1)), NOW)
+    line.push_or_update(waiting(wants("b", queue="b", cpu=1, age=9)), NOW)
     taken = _popped(line)
     line.give_back(taken, Reason.PENDING_PREEMPTION, NOW)
-    line.push_or_update(waits(wants("strong", queue="a", cpu=1).priority(9)), NOW)
+    line.push_or_update(waiting(wants("strong", queue="a", cpu=1).priority(9)), NOW)
     assert line.top() is taken
     usage[key_of("a")] = 0.0
     head = line.top()
@@ -254,12 +243,12 @@ def test_for_whom_others_go_is_first_among_equals() -> None:
 
 def test_back_off_and_strictness_are_those_of_any_line() -> None:
     line = Turns(lambda _: 0.0)
-    late = waits(wants("late", queue="a", cpu=1).requeue_state(1, at=after(60)))
+    late = waiting(wants("late", queue="a", cpu=1).requeue_state(1, at=after(60)))
     assert not line.push_or_update(late, NOW)
     line.unpark(late.key)
     assert line.top() is late
     line.strict = True
-    line.push_or_update(waits(wants("second", queue="b", cpu=1, age=9)), NOW)
+    line.push_or_update(waiting(wants("second", queue="b", cpu=1, age=9)), NOW)
     head = _popped(line)
     line.give_back(head, Reason.GENERIC, NOW)
     assert line.strict

@@ -6,20 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from multikueue.api.workload import workload_spec
-from multikueue.quota.amounts import demand
-from multikueue.quota.ordering import queue_rank
-from multikueue.quota.waiting import Progress, Waiting
+from multikueue.quota.waiting import Progress
 from multikueue.testing import NOW, WorkloadBuilder, pod_set
-from tests.quota.builders import after, wants
+from tests.quota.builders import after, waiting, wants
 
 Change = Callable[[WorkloadBuilder], WorkloadBuilder]
-
-
-def waiting(builder: WorkloadBuilder) -> Waiting:
-    value = builder.build()
-    spec = workload_spec(value)
-    return Waiting(value, spec, demand(spec), queue_rank(value, spec.priority))
 
 
 ASKS: dict[str, tuple[Change, bool]] = {

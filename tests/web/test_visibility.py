@@ -9,12 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import workload_spec
-from multikueue.quota.amounts import demand
-from multikueue.quota.ordering import queue_rank
 from multikueue.quota.waiting import Waiting
 from multikueue.testing import NOW, workload
 from multikueue.web.visibility import GROUP, MOST, Discovery, Pending, Refused, answer, question, status
+from tests.quota.builders import waiting_of
 
 BASE = f"/apis/{GROUP}/v1beta2"
 CLUSTER_QUEUE = f"{BASE}/clusterqueues/cq/pendingworkloads"
@@ -23,9 +21,7 @@ LOCAL_QUEUE = f"{BASE}/namespaces/team/localqueues/lq/pendingworkloads"
 
 def waiting(name: str, *, namespace: str = "team", queue: str = "lq", priority: int = 0) -> Waiting:
     builder = workload(name, namespace=namespace).queue(queue).priority(priority).created(NOW - timedelta(seconds=3))
-    built = builder.request(cpu="1").build()
-    spec = workload_spec(built)
-    return Waiting(built, spec, demand(spec), queue_rank(built, spec.priority))
+    return waiting_of(builder.request(cpu="1").build())
 
 
 LINE = (
@@ -35,6 +31,7 @@ LINE = (
     waiting("d", namespace="others"),
     waiting("e", queue="other"),
 )
+
 ROUTES = {ObjectKey("team", "lq"): "cq", ObjectKey("team", "other"): "cq", ObjectKey("team", "dangling"): "gone"}
 
 
