@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -14,10 +13,10 @@ from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.jobs.declared import DeclaredJob
 from multikueue.jobs.table import FRAMEWORKS
-from multikueue.sandbox.time import VirtualClock, run
 from multikueue.sandbox.world import NAMESPACE, Layout, Share, World
 from multikueue.settings import Cluster, InForce, Integrations, Settings
 from tests.jobs.kinds import body
+from tests.sandbox.stage import perform
 
 LAYOUT = Layout(queues=(Share("main", 64),), workers=(Share("w1", 64), Share("w2", 64)))
 JOB = ObjectKey(NAMESPACE, "job")
@@ -55,16 +54,7 @@ def definition(adapter: DeclaredJob) -> Object:
 def in_a_world(test: Callable[[World, TaskGroup, DeclaredJob], Coroutine[Any, Any, None]], framework: str) -> None:
     """Plays the test on virtual time, with a manager that takes in the kind."""
 
-    async def main() -> None:
-        random.seed(1)
-        world = World(LAYOUT, clock=VirtualClock(), seed=1)
-        world.furnish()
-        async with anyio.create_task_group() as tasks:
-            await world.start(tasks)
-            await test(world, tasks, adapter_of(framework))
-            tasks.cancel_scope.cancel()
-
-    run(main)
+    perform(LAYOUT, lambda world, tasks: test(world, tasks, adapter_of(framework)))
 
 
 def in_force(adapter: DeclaredJob) -> InForce:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -13,10 +12,10 @@ from anyio.abc import TaskGroup
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.sandbox import objects
-from multikueue.sandbox.time import VirtualClock, run
 from multikueue.sandbox.wire import Refused
 from multikueue.sandbox.world import MANAGER, NAMESPACE, Layout, Share, World
 from multikueue.settings import Cluster, InForce, Settings
+from tests.sandbox.stage import perform
 
 LAYOUT = Layout(queues=(Share("main", 8),), workers=(Share("w1", 4), Share("w2", 8)))
 JOB = ObjectKey(NAMESPACE, "job")
@@ -25,17 +24,8 @@ JOB = ObjectKey(NAMESPACE, "job")
 def in_a_world(test: Callable[[World, TaskGroup], Coroutine[Any, Any, None]]) -> Callable[[], None]:
     """The test runs on virtual time in a furnished world whose workers run."""
 
-    async def main() -> None:
-        random.seed(1)
-        world = World(LAYOUT, clock=VirtualClock(), seed=1)
-        world.furnish()
-        async with anyio.create_task_group() as tasks:
-            await world.start(tasks)
-            await test(world, tasks)
-            tasks.cancel_scope.cancel()
-
     def wrapped() -> None:
-        run(main)
+        perform(LAYOUT, test)
 
     wrapped.__name__, wrapped.__doc__ = test.__name__, test.__doc__
     return wrapped
