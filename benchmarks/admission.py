@@ -16,7 +16,7 @@ import msgspec
 
 from benchmarks.events import workload_event
 from benchmarks.sides import QUOTA, Ours, Peer, Side
-from benchmarks.wire import CONNECTIONS, Wire
+from benchmarks.wire import Wire
 from testbed import objects, queues
 from testbed.bed import Testbed
 from testbed.client import ApiError, Client, eventually
@@ -113,25 +113,16 @@ class _Burst:
                 lambda task_status: self._wire.watch(self._workloads, self._on_event, task_status=task_status)
             )
             began = time.monotonic()
-            await self._submit([f"{prefix}-{number}" for number in range(jobs)])
+            await self._wire.post_all(self._jobs, (self._job(prefix, number) for number in range(jobs)))
             with anyio.fail_after(PATIENCE_SECONDS):
                 await self._done.wait()
             tasks.cancel_scope.cancel()
         return time.monotonic() - began
 
-    async def _submit(self, names: Sequence[str]) -> None:
-        waiting = iter(enumerate(names))
-
-        async def submitter() -> None:
-            for number, name in waiting:
-                queue = self._lines[number % len(self._lines)]
-                await self._wire.post(
-                    self._jobs, self._body.replace(NAME, name.encode()).replace(QUEUE, queue.encode())
-                )
-
-        async with anyio.create_task_group() as tasks:
-            for _ in range(min(CONNECTIONS, len(names))):
-                tasks.start_soon(submitter)
+    def _job(self, prefix: str, number: int) -> bytes:
+        """One after the other goes to the next queue."""
+        queue = self._lines[number % len(self._lines)]
+        return self._body.replace(NAME, f"{prefix}-{number}".encode()).replace(QUEUE, queue.encode())
 
     def _on_event(self, line: bytes) -> str:
         event = workload_event(line)

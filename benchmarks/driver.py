@@ -18,7 +18,7 @@ import msgspec
 
 from benchmarks.events import JobEvent, WorkloadEvent, completion, job_event, workload_event
 from benchmarks.timeline import Stage, Timelines
-from benchmarks.wire import CONNECTIONS, Wire
+from benchmarks.wire import Wire
 from testbed import objects
 
 __all__ = ["QUEUE", "Driver"]
@@ -66,16 +66,12 @@ class Driver:
 
     async def submit(self, names: Sequence[str]) -> None:
         """Submit these jobs at once: as many calls are under way as there are connections."""
-        waiting = iter(names)
+        await self._manager.post_all(self._job_path(), map(self._submission, names))
 
-        async def submitter() -> None:
-            for name in waiting:
-                self.times.note(Stage.SUBMITTED, name, time.monotonic())
-                await self._manager.post(self._job_path(), self._body.replace(NAME, name.encode()))
-
-        async with anyio.create_task_group() as tasks:
-            for _ in range(min(CONNECTIONS, len(names))):
-                tasks.start_soon(submitter)
+    def _submission(self, name: str) -> bytes:
+        """The job, which is submitted this instant."""
+        self.times.note(Stage.SUBMITTED, name, time.monotonic())
+        return self._body.replace(NAME, name.encode())
 
     def hold(self) -> None:
         """From now on jobs run until `let_go`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Self
 
@@ -62,6 +62,18 @@ class Wire:
 
     async def post(self, path: str, body: bytes) -> bytes:
         return await self._call("POST", path, body, JSON)
+
+    async def post_all(self, path: str, bodies: Iterable[bytes]) -> None:
+        """Post them, as many at a time as there are connections; each is asked for when its turn has come."""
+        waiting = iter(bodies)
+
+        async def poster() -> None:
+            for body in waiting:
+                await self.post(path, body)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(CONNECTIONS):
+                tasks.start_soon(poster)
 
     async def patch(self, path: str, body: bytes) -> bytes:
         """A merge patch."""

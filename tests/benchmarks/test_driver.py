@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any, cast
 
 import anyio
@@ -40,6 +40,10 @@ class Cluster:
         assert path == JOBS
         self.posted.append(json.loads(body))
         return b""
+
+    async def post_all(self, path: str, bodies: Iterable[bytes]) -> None:
+        for body in bodies:
+            await self.post(path, body)
 
     async def patch(self, path: str, body: bytes) -> bytes:
         self.patched.append(path)
