@@ -302,8 +302,8 @@ class Observer:
         elif new is not None and (story := self._stories.get(new.key)) is not None:
             if story.reached is Milestone.COPIED and new.has(ADMITTED):
                 self._reach(story, Milestone.ADMITTED)
-            if story.ended is None and new.has(FINISHED):
-                story.ended = self.seconds()
+            if new.has(FINISHED):
+                self._ended(story)
 
     def _copied(self, worker: WorkerView, copy: Workload) -> None:
         local = self.store.workloads.get(copy.key)
@@ -323,11 +323,20 @@ class Observer:
         return "lost" if winner and winner != cluster else "withdrawn"
 
     def _remote_job_changed(self, worker: WorkerView, old: AnyJob | None, new: AnyJob | None) -> None:
-        if old is not None or new is None or not (self.acting and worker.known):
+        if new is None or not (self.acting and worker.known):
             return
         for key in prebuilt_key(new):
-            if (story := self._stories.get(key)) is not None:
+            if (story := self._stories.get(key)) is None:
+                continue
+            if old is None:
                 self._reach(story, Milestone.JOB_CREATED)
+            elif self.store.adapters.of(new).finished(new) is not None:
+                self._ended(story)
+
+    def _ended(self, story: _Story) -> None:
+        """The winner's job or its copy of the workload, whichever is seen first, is over."""
+        if story.ended is None:
+            story.ended = self.seconds()
 
     # Small questions.
 

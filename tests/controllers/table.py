@@ -215,11 +215,15 @@ class Table:
 
     def finish(self, worker: str, name: str = "job") -> None:
         """The job has run to its end there."""
+        self.finish_job(worker, name)
+        self._set(worker, name, Finished="True")
+
+    def finish_job(self, worker: str, name: str = "job") -> None:
+        """As `finish`, but the worker's Kueue has not seen it yet."""
         when = "2026-01-01T12:30:00Z"
         done = [{"type": t, "status": "True", "lastTransitionTime": when} for t in ("SuccessCriteriaMet", "Complete")]
         status = {"startTime": "2026-01-01T12:00:00Z", "completionTime": when, "succeeded": 1, "conditions": done}
         self.workers[worker].change(kinds.JOBS, ObjectKey(NAMESPACE, name), {"status": status})
-        self._set(worker, name, Finished="True")
 
     def _set(self, worker: str, name: str, **states: str) -> None:
         cluster, key = self.workers[worker], self.key(name)

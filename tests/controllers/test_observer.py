@@ -97,6 +97,19 @@ async def test_the_straight_way_is_counted_once() -> None:
 
 
 @pytest.mark.anyio
+async def test_the_last_phase_is_taken_even_if_the_worker_never_says_that_the_workload_is_finished() -> None:
+    world = table()
+    world.submit()
+    await world.settle()
+    world.admit("w1")
+    await world.settle()
+    world.finish_job("w1")
+    await world.settle()
+    assert value(world, "kueue_finished_workloads_total", cluster_queue="cq") == 1
+    assert value(world, f"{PHASES}_count", phase="finished") == 1
+
+
+@pytest.mark.anyio
 async def test_phases_add_up_to_the_whole() -> None:
     world = table()
     ticks = iter(range(1000))
