@@ -6,6 +6,7 @@ A watch counts once, when it begins. Everything else counts when it is answered.
 from __future__ import annotations
 
 import json
+import os
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -24,6 +25,7 @@ Mark = NewType("Mark", int)
 
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 PROBE = "testbed-audit-probe"
+BLOCK_BYTES = 1 << 16
 
 
 class Call(NamedTuple):
@@ -70,8 +72,19 @@ class Audit:
         self._plane = plane
 
     def mark(self) -> Mark:
-        """The end of the log now. Calls answered a moment ago may still be on their way into it: see `settled`."""
-        return Mark(self.path.stat().st_size if self.path.exists() else 0)
+        """The end of the last whole line of the log now. Calls answered a moment ago may still be on their way into it:
+        see `settled`."""
+        if not self.path.exists():
+            return Mark(0)
+        with self.path.open("rb") as log:
+            end = log.seek(0, os.SEEK_END)
+            while end:  # a block may be within one line
+                start = max(0, end - BLOCK_BYTES)
+                log.seek(start)
+                if (found := log.read(end - start).rfind(b"\n")) >= 0:
+                    return Mark(start + found + 1)
+                end = start
+        return Mark(0)
 
     async def settled(self) -> Mark:
         """A mark after everything that was answered before this call."""

@@ -51,6 +51,17 @@ def test_only_what_comes_after_the_mark_counts(audit: Audit) -> None:
     assert audit.since(mark, until) == Counter({Call("kueue", "kueue", "delete", "jobs"): 1})
 
 
+@pytest.mark.parametrize("length", [20, 200_000], ids=["its first bytes", "more than is read at once"])
+@pytest.mark.parametrize("before", ["", _entry()], ids=["the first", "a later one"])
+def test_a_line_half_written_at_the_mark_comes_whole_after_it(audit: Audit, before: str, length: int) -> None:
+    line = _entry("delete", note="x" * 2 * length)
+    audit.path.write_text(before + line[:length])
+    mark = audit.mark()
+    with audit.path.open("a") as log:
+        log.write(line[length:])
+    assert audit.since(mark) == Counter({Call("kueue", "kueue", "delete", "jobs"): 1})
+
+
 def test_a_watch_counts_once_when_it_begins(audit: Audit) -> None:
     audit.path.write_text(_entry("watch", stage="ResponseStarted") + _entry("watch"))
     (call,) = audit.since(audit.mark() * 0).items()  # type: ignore[arg-type]
