@@ -161,6 +161,14 @@ def _remove_all(v: View) -> Decision:
     return _same(v, actions=_removals((), v.group.remotes))
 
 
+def _finished(v: View) -> Decision:
+    """Nothing stays on the workers. A job may be over before its win is recorded, if we died in between: where it ran is
+    told all the same."""
+    if v.ready or v.winner is None or not v.group.is_current(v.won.job):
+        return _remove_all(v)
+    return replace(_remove_all(v), status=_won(v))
+
+
 def _unreserved(v: View) -> Decision:
     """Nothing may be recorded without quota: a name left behind would block the next winner (CX-17)."""
     status = msgspec.structs.replace(without_nomination(v.local.status), cluster_name=None)
@@ -522,7 +530,7 @@ def _until_lost(v: View, remotes_: tuple[Remote, ...] | list[Remote]) -> timedel
 HANDLERS: dict[Phase, Callable[[View], Decision]] = {
     Phase.HIDDEN: _same,
     Phase.GONE: _remove_all,
-    Phase.FINISHED: _remove_all,
+    Phase.FINISHED: _finished,
     Phase.UNRESERVED: _unreserved,
     Phase.UNCHECKED: _remove_all,
     Phase.REJECTED: _remove_all,

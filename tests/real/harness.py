@@ -476,6 +476,13 @@ class Starts:
                 await self._news.wait()
         return list(self.runs[name].values())
 
+    async def reach(self, count: int, *, timeout: float = 60) -> None:
+        """Waits until so many jobs have started."""
+        with anyio.move_on_after(timeout):
+            while sum(map(bool, self.runs.values())) < count:
+                await self._news.wait()
+        assert sum(map(bool, self.runs.values())) >= count, f"fewer than {count} have started after {timeout:g} s"
+
     async def seen(self, name: str = "job", *, timeout: float = 30) -> str:
         """The worker that has a job of that name, as soon as one has it."""
         with anyio.fail_after(timeout):
