@@ -13,9 +13,10 @@ from datetime import timedelta
 import msgspec
 
 from multikueue.api import kinds
+from multikueue.api.job import AnyJob
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import Workload, WorkloadStatus, queue_of, workload_spec
+from multikueue.api.workload import ReclaimablePod, Workload, WorkloadStatus, queue_of, workload_spec
 from multikueue.controllers import statuses
 from multikueue.controllers.jobs import release
 from multikueue.controllers.world import World
@@ -81,8 +82,21 @@ class Workloads:
             retry_backoff=self._backoff(local),
             patience=patience,
             ready_pods=store.adapters.of(job).ready_pods(job) if job and patience else None,
+            reclaimable=self._reclaimable(local, job, group),
         )
         return lifecycle.step(local, facts)
+
+    def _reclaimable(self, local: Workload, job: AnyJob | None, group: Group) -> tuple[ReclaimablePod, ...] | None:
+        """By what the winner says: the counters of the local job may still tell of an attempt before this one."""
+        if job is None:
+            return None
+        adapter = self.world.store.adapters.of(job)
+        if self.world.store.multikueue_check(local) is None:
+            return adapter.reclaimable(job)
+        winner = group.remote(local.status.cluster_name or "")
+        if winner is None or winner.job is None or not group.is_current(winner.job):
+            return ()
+        return adapter.reclaimable(winner.job)
 
     def _misread(self, local: Workload) -> Iterator[lifecycle.Event]:
         """What its annotations ask for and cannot have."""

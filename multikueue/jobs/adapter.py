@@ -10,7 +10,7 @@ from multikueue.api.job import AnyJob
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import Condition
 from multikueue.api.multikueue import CONTROLLER_NAME
-from multikueue.api.workload import Finish, Workload
+from multikueue.api.workload import Finish, ReclaimablePod, Workload
 from multikueue.jobs.priority import Priority
 
 MANAGED = CONTROLLER_NAME
@@ -94,6 +94,10 @@ class Adapter(Protocol):
 
     def ready_pods(self, job: AnyJob) -> int:
         """How many of its pods are ready or have succeeded; 0 while they are fewer than it can do with."""
+        ...
+
+    def reclaimable(self, job: AnyJob) -> tuple[ReclaimablePod, ...]:
+        """How many of its pods will not be needed again, by pod set: others may have their quota (quota-engine 6.1)."""
         ...
 
     def status_to_copy(self, local: AnyJob, remote: AnyJob) -> msgspec.Raw | None:

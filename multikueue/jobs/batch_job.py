@@ -17,6 +17,7 @@ from multikueue.api.workload import (
     SUCCEEDED,
     Finish,
     PodSet,
+    ReclaimablePod,
     Workload,
     workload_spec,
 )
@@ -143,6 +144,16 @@ class BatchJob:
         ready = min(wanted, status.ready + status.succeeded + len(status.uncounted_terminated_pods.succeeded))
         fewest = _min_count(job)
         return ready if ready >= (wanted if fewest is None else fewest) else 0
+
+    def reclaimable(self, job: AnyJob) -> tuple[ReclaimablePod, ...]:
+        spec = job_spec(job)
+        if spec.parallelism == 1:
+            return ()
+        succeeded = job_status(job).succeeded
+        remaining = (spec.parallelism if spec.completions is None else spec.completions) - succeeded
+        if not succeeded or remaining >= spec.parallelism:
+            return ()
+        return (ReclaimablePod(name="main", count=spec.parallelism - remaining),)
 
     def status_to_copy(self, local: AnyJob, remote: AnyJob) -> msgspec.Raw | None:
         """The status for the local job, if it says something new and may be written now (contract 5.3).

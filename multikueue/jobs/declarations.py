@@ -21,6 +21,7 @@ JOB_SET = Declaration(
             name_at="name",
             template="template.spec.template",
             each=("template.spec.parallelism", "template.spec.completions"),
+            over="status.replicatedJobsStatus[*]",
             index="batch.kubernetes.io/job-completion-index",
             group="jobset.sigs.k8s.io/job-index",
         ),

@@ -16,7 +16,16 @@ from multikueue.api.canonical import canonical
 from multikueue.api.job import AnyJob, job_type
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import Condition, controller_of, encode
-from multikueue.api.workload import FAILED, QUEUE_LABEL, SUCCEEDED, Finish, PodSet, Workload, workload_spec
+from multikueue.api.workload import (
+    FAILED,
+    QUEUE_LABEL,
+    SUCCEEDED,
+    Finish,
+    PodSet,
+    ReclaimablePod,
+    Workload,
+    workload_spec,
+)
 from multikueue.jobs import defaulting, paths, workloads
 from multikueue.jobs.adapter import MANAGED
 from multikueue.jobs.canonical import merge_patch
@@ -60,6 +69,8 @@ class Pods:
 
     `name` is the pod set's, in lower case; or `name_at` where it is in the part. The other paths start at the part too.
     There are `count` times the smallest of `each` many pods. Where `count` or the first of `each` is absent, it is one.
+    `over` is a path from the object to parts that say of the pod sets, by the same name, how many of `count` have
+    `succeeded`.
     `index` is the label that numbers them; `group` numbers the groups that `count` counts.
     """
 
@@ -69,6 +80,7 @@ class Pods:
     name_at: str = ""
     count: str = "replicas"
     each: tuple[str, ...] = ()
+    over: str = ""
     index: str = ""
     group: str = ""
 
@@ -113,7 +125,7 @@ class Declaration:
 
     def _paths(self) -> Iterator[str]:
         for pods in self.pods:
-            yield from filter(None, (pods.at, pods.template, pods.name_at, pods.count, *pods.each))
+            yield from filter(None, (pods.at, pods.template, pods.name_at, pods.count, *pods.each, pods.over))
         for state in (self.succeeded, self.failed, self.ready, *self.active_states):
             if state is not None:
                 yield from filter(None, (state.at, state.message))
@@ -235,8 +247,14 @@ class DeclaredJob:
     def ready_pods(self, job: AnyJob) -> int:
         return sum(each["count"] for each in self._pod_sets(job)) if self._is_ready(job) else 0
 
+    def reclaimable(self, job: AnyJob) -> tuple[ReclaimablePod, ...]:
+        if not any(pods.over for pods in self.declared.pods):
+            return ()
+        tree = _with_status(job)
+        return tuple(freed for pods in self.declared.pods if pods.over for freed in _over(pods, tree))
+
     def _is_ready(self, job: AnyJob) -> bool:
-        own, tree = self.declared, _tree(job) | {"status": tree_of(job.status)}
+        own, tree = self.declared, _with_status(job)
         if own.ready is not None:
             return own.ready.holds(tree)
         if not own.ready_counts:
@@ -294,6 +312,10 @@ def _tree(job: AnyJob) -> Tree:
     return {"spec": tree_of(job.spec)}
 
 
+def _with_status(job: AnyJob) -> Tree:
+    return _tree(job) | {"status": tree_of(job.status)}
+
+
 def _in_spec(path: str) -> paths.Keys:
     return paths.keys_of(path)[1:]
 
@@ -306,18 +328,35 @@ def _pod_set(pods: Pods, each: Tree) -> Tree:
     template = paths.only(each, pods.template)
     template = template if isinstance(template, dict) else {}
     count = _number(paths.only(each, pods.count))
-    least = [_number(paths.only(each, path)) for path in pods.each[:1]]
-    least += [_number(number) for path in pods.each[1:] for number in paths.found(each, path)]
     annotations = part(part(template, "metadata"), "annotations")
     topology = workloads.topology_request(
         annotations, pod_index_label=pods.index, groups=(pods.group, count) if pods.group else None
     )
     return {
-        "name": str(paths.only(each, pods.name_at) if pods.name_at else pods.name).lower(),
-        "count": count * min(least, default=1),
+        "name": _name(pods, each),
+        "count": count * _per_count(pods, each),
         "template": in_workload(template),
         **({"topologyRequest": topology} if topology else {}),
     }
+
+
+def _name(pods: Pods, each: Tree) -> str:
+    return str(paths.only(each, pods.name_at) if pods.name_at else pods.name).lower()
+
+
+def _per_count(pods: Pods, each: Tree) -> int:
+    least = [_number(paths.only(each, path)) for path in pods.each[:1]]
+    least += [_number(number) for path in pods.each[1:] for number in paths.found(each, path)]
+    return min(least, default=1)
+
+
+def _over(pods: Pods, tree: Tree) -> Iterator[ReclaimablePod]:
+    """A count that cannot be is no news of anything."""
+    succeeded = {_name(pods, told): _number(paths.only(told, "succeeded"), 0) for told in paths.found(tree, pods.over)}
+    for each in paths.found(tree, pods.at):
+        name = _name(pods, each)
+        if 0 < succeeded.get(name, 0) <= _number(paths.only(each, pods.count)):
+            yield ReclaimablePod(name=name, count=succeeded[name] * _per_count(pods, each))
 
 
 def _number(value: Any, otherwise: int = 1) -> int:

@@ -28,6 +28,7 @@ from multikueue.api.workload import (
     REQUEUED,
     Admission,
     Finish,
+    ReclaimablePod,
     RequeueState,
     Workload,
     WorkloadStatus,
@@ -60,7 +61,7 @@ class Facts:
     `job_finished`: the local job's status is final. `retry_backoff`: how long a workload waits after an eviction by a
     check that asked for another try, or for pods that were late; None: not at all. `preemption`: another workload is to
     have its quota. `patience`: how long pods are waited for; None: nobody looks at them. `ready_pods`: as the job's
-    status says; None: there is no job to ask.
+    status says; None: there is no job to ask. `reclaimable`: the pods that will not be needed again; None as before.
     """
 
     now: datetime
@@ -77,6 +78,7 @@ class Facts:
     retry_backoff: timedelta | None = None
     patience: Patience | None = None
     ready_pods: int | None = None
+    reclaimable: tuple[ReclaimablePod, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,7 @@ class _Step:
             self.deactivate = True
         else:
             self.live()
+        self.reclaim()
         self.look_at_pods()
 
     def live(self) -> None:
@@ -190,6 +193,18 @@ class _Step:
         conditions = without_condition(self.status.conditions, DEACTIVATION_TARGET)
         if conditions is not self.status.conditions or self.status.requeue_state is not None:
             self.status = replace(self.status, conditions=conditions, requeue_state=None)
+
+    def reclaim(self) -> None:
+        """Others may have the quota of pods that are over. What was given back can't be taken again (Kueue's webhook)."""
+        if self.facts.reclaimable is None or self.has(FINISHED):
+            return
+        freed = {pods.name: pods.count for pods in self.facts.reclaimable}
+        old = {pods.name: pods.count for pods in self.status.reclaimable_pods}
+        if self.has(QUOTA_RESERVED):
+            freed |= {name: max(count, freed.get(name, 0)) for name, count in old.items()}
+        if freed != old:
+            pods = tuple(ReclaimablePod(name=name, count=count) for name, count in freed.items())
+            self.status = replace(self.status, reclaimable_pods=pods)
 
     def reserve(self) -> None:
         admission = self.facts.reservation

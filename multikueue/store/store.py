@@ -371,7 +371,8 @@ class Store:
     def _job_traits(self, adapter: Adapter, job: AnyJob) -> tuple[object, ...]:
         """What the workload of a job depends on; of running counts only whether they suffice, where that matters."""
         meta, ready = job.metadata, adapter.ready_pods(job) if self._minds_pods else 0
-        return meta.generation, meta.deletion_timestamp is None, adapter.finished(job), ready, _said(job)
+        state = adapter.finished(job), adapter.reclaimable(job), ready
+        return meta.generation, meta.deletion_timestamp is None, state, _said(job)
 
     def _remote_changed(self, key: ObjectKey, worker: str, leaving: bool) -> None:
         """What leaves a worker is news only as long as the workload still waits for it, or runs there."""

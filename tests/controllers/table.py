@@ -208,9 +208,9 @@ class Table:
     def evict(self, worker: str, name: str = "job") -> None:
         self._set(worker, name, QuotaReserved="False", Admitted="False", Evicted="True")
 
-    def run(self, worker: str, name: str = "job", *, active: int = 1, ready: int = 1) -> None:
-        """So many pods of the job run there, and are ready."""
-        status = {"startTime": "2026-01-01T12:00:00Z", "active": active, "ready": ready}
+    def run(self, worker: str, name: str = "job", *, active: int = 1, ready: int = 1, succeeded: int = 0) -> None:
+        """So many pods of the job run there, are ready, and are over."""
+        status = {"startTime": "2026-01-01T12:00:00Z", "active": active, "ready": ready, "succeeded": succeeded}
         self.workers[worker].change(kinds.JOBS, ObjectKey(NAMESPACE, name), {"status": status})
 
     def finish(self, worker: str, name: str = "job") -> None:
@@ -253,11 +253,13 @@ def table(**settings: Any) -> Table:
     return made
 
 
-def job_body(name: str, *, managed: bool = True, suspend: bool = True, cpu: str = "1", queue: str = QUEUE) -> Body:
+def job_body(
+    name: str, *, managed: bool = True, suspend: bool = True, cpu: str = "1", pods: int = 1, queue: str = QUEUE
+) -> Body:
     container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": cpu}}}
     spec: Body = {
-        "parallelism": 1,
-        "completions": 1,
+        "parallelism": pods,
+        "completions": pods,
         "suspend": suspend,
         "template": {"spec": {"containers": [container], "restartPolicy": "Never"}},
     }

@@ -309,3 +309,26 @@ def test_where_nothing_is_said_of_it_what_runs_is_ready() -> None:
     job = value(silent, body(silent))
     assert silent.ready_pods(with_status(job, running(silent))) == 4
     assert silent.ready_pods(job) == 0
+
+
+# Pods that are over.
+
+RECLAIMED: dict[str, tuple[list[dict[str, Any]], list[tuple[str, int]]]] = {
+    "as many pods as each of its jobs has": ([{"name": "worker", "succeeded": 1}], [("worker", 3)]),
+    "all of a pod set": ([{"name": "Driver", "succeeded": 1}, {"name": "worker"}], [("driver", 1)]),
+    "more than there are is no news": ([{"name": "worker", "succeeded": 3}], []),
+    "of another name": ([{"name": "other", "succeeded": 1}], []),
+    "nothing is over": ([{"name": "worker", "active": 2}], []),
+}
+
+
+@pytest.mark.parametrize(("told", "expected"), RECLAIMED.values(), ids=RECLAIMED.keys())
+def test_jobs_of_a_set_that_are_over_give_their_quota_back(
+    told: list[dict[str, Any]], expected: list[tuple[str, int]]
+) -> None:
+    job = with_status(value(JOB_SET, body(JOB_SET)), {"replicatedJobsStatus": told})
+    assert [(pods.name, pods.count) for pods in JOB_SET.reclaimable(job)] == expected
+
+
+def test_kinds_that_say_nothing_of_it_keep_their_quota_to_the_end() -> None:
+    assert PYTORCH.reclaimable(with_status(value(PYTORCH, body(PYTORCH)), running(PYTORCH))) == ()

@@ -18,6 +18,7 @@ from multikueue.api.workload import (
     AdmissionCheckState,
     Finish,
     PodSetRequest,
+    ReclaimablePod,
     RequeueState,
     Workload,
     WorkloadStatus,
@@ -567,3 +568,22 @@ def test_no_step_leaves_a_contradiction(builder: WorkloadBuilder, known: Facts) 
             assert all(check.state == "Pending" for check in found.status.admission_checks)
     if before.has("QuotaReserved") and before.has("Admitted") and known.holding:
         assert found.has("QuotaReserved")
+
+
+# Pods that are over.
+
+RECLAIM: dict[str, tuple[WorkloadBuilder, dict[str, int] | None, dict[str, int]]] = {
+    "are given back": (workload().admitted(), {"main": 1}, {"main": 1}),
+    "are never taken again": (workload().admitted().reclaimable(main=2), {"main": 1}, {"main": 2}),
+    "stay while nothing is known": (workload().admitted().reclaimable(main=2), {}, {"main": 2}),
+    "stay where there is no job to ask": (workload().reclaimable(main=2), None, {"main": 2}),
+    "are needed again without quota": (workload().reclaimable(main=2), {}, {}),
+    "count no more in the end": (workload().admitted().finished(), {"main": 1}, {}),
+}
+
+
+@pytest.mark.parametrize(("built", "over", "expected"), RECLAIM.values(), ids=RECLAIM.keys())
+def test_pods_that_are_over(built: WorkloadBuilder, over: dict[str, int] | None, expected: dict[str, int]) -> None:
+    pods = None if over is None else tuple(ReclaimablePod(name=n, count=c) for n, c in over.items())
+    found = taken(built, facts(reclaimable=pods))
+    assert {each.name: each.count for each in found.status.reclaimable_pods} == expected

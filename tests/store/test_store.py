@@ -29,6 +29,7 @@ from multikueue.testing import (
     workload,
 )
 from multikueue.testing.workloads import WorkloadBuilder
+from tests.jobs.builders import with_status
 
 KEY = ObjectKey("default", "wl")
 
@@ -229,6 +230,16 @@ def test_ready_pods_concern_a_workload_only_where_they_are_waited_for(minds_pods
     submitted = job("job").queue("main").suspended().managed_by()
     store.jobs.upsert(submitted.running(active=1, ready=1).version(2).build())
     assert noted.keys == told
+
+
+def test_pods_that_are_not_needed_again_concern_the_workload() -> None:
+    store, noted = stored()
+    submitted = job("job").queue("main").suspended().managed_by().parallelism(2).completions(2)
+    store.jobs.upsert(submitted.running(active=2).version(2).build())
+    for version, told in ((3, ["job job", "workload wl"]), (4, ["job job"])):
+        noted.keys.clear()
+        store.jobs.upsert(with_status(submitted.version(version).build(), {"succeeded": 1}))
+        assert noted.keys == told
 
 
 def test_a_job_that_others_manage_is_a_problem() -> None:

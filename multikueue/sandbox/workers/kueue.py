@@ -56,6 +56,7 @@ from multikueue.jobs.actions import (
     RemoveFinalizer,
     UpdateWorkloadSpec,
 )
+from multikueue.jobs.batch_job import BATCH_JOB
 from multikueue.kube.client import Client
 from multikueue.quota import lifecycle
 from multikueue.quota.waiting import Verdict
@@ -169,7 +170,7 @@ class SimulatedKueue:
         if seen.has(FINISHED):
             return DONE
         until, job = self._hold(seen), self._seen.owner(seen)
-        local = replace(seen, status=_with_reclaimable(self._scripted(seen).status, job))
+        local = replace(seen, status=self._scripted(seen).status)
         step = lifecycle.step(local, self._facts(local, job))
         status = _with_request_of_manager(seen.status, step.status)
         await self._write_status(seen, status)
@@ -211,6 +212,7 @@ class SimulatedKueue:
             cluster_queue_active=engine.is_active(name),
             holding=_is_holding(workload, job, local_queue, queue),
             job_finished=kueue_jobs.ending(workload, job, self._seen.flavors_by_name()),
+            reclaimable=BATCH_JOB.reclaimable(job) if job else None,
         )
 
     async def _write_status(self, seen: Workload, status: WorkloadStatus) -> None:
@@ -339,12 +341,6 @@ class SimulatedKueue:
             answer = await self._client.merge_patch(ADMISSION_CHECKS, key, body, subresource="status")
             self._seen.checks.upsert(answer)
         return DONE
-
-
-def _with_reclaimable(status: WorkloadStatus, job: Job | None) -> WorkloadStatus:
-    """The status with the pods that its job does not need any more."""
-    pods = kueue_jobs.reclaimable(job) if job is not None else status.reclaimable_pods
-    return status if pods == status.reclaimable_pods else replace(status, reclaimable_pods=pods)
 
 
 def _with_request_of_manager(old: WorkloadStatus, new: WorkloadStatus) -> WorkloadStatus:

@@ -25,7 +25,6 @@ from multikueue.api.workload import (
     QUOTA_RESERVED,
     Finish,
     PodSetAssignment,
-    ReclaimablePod,
     Workload,
     workload_spec,
 )
@@ -52,7 +51,6 @@ __all__ = [
     "is_active",
     "job_keys",
     "let_go",
-    "reclaimable",
 ]
 
 Tree = dict[str, Any]
@@ -133,20 +131,6 @@ def ending(workload: Workload, job: Job | None, flavors: Mapping[str, ResourceFl
         return Finish(reason=OUT_OF_SYNC, message=message) if prebuilt else None
     problem = conflict(job, workload, flavors) if starts else ""
     return Finish(reason=FAILED_TO_START, message=problem) if problem else finish
-
-
-def reclaimable(job: Job) -> tuple[ReclaimablePod, ...]:
-    """The pods that will not be needed again, so that their quota may be used by others already."""
-    succeeded = job_status(job).succeeded
-    if not succeeded:
-        return ()
-    spec = job_spec(job)
-    if spec.parallelism == 1:
-        return ()
-    remaining = (spec.parallelism if spec.completions is None else spec.completions) - succeeded
-    if remaining >= spec.parallelism:
-        return ()
-    return (ReclaimablePod(name="main", count=spec.parallelism - remaining),)
 
 
 # --- which Workload is the job's -------------------------------------------------------------------------------------

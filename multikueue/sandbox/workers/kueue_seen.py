@@ -22,7 +22,7 @@ from multikueue.jobs.priority import Priority
 from multikueue.jobs.workloads import prebuilt_name
 from multikueue.quota.engine import Engine
 from multikueue.runtime import WorkQueue
-from multikueue.sandbox.workers.kueue_jobs import JobView, is_active, job_keys, reclaimable
+from multikueue.sandbox.workers.kueue_jobs import JobView, is_active, job_keys
 from multikueue.store.cache import Cache
 
 __all__ = ["CYCLE", "Look", "Seen"]
@@ -291,7 +291,7 @@ def _traits(workload: Workload) -> tuple[object, ...]:
 def _job_traits(job: Job) -> tuple[object, ...]:
     """What Kueue looks at in a job, but for pods that end."""
     meta = job.metadata
-    state = (reclaimable(job), BATCH_JOB.finished(job))
+    state = (BATCH_JOB.reclaimable(job), BATCH_JOB.finished(job))
     return meta.generation, meta.deletion_timestamp is None, meta.labels, meta.annotations, state
 
 

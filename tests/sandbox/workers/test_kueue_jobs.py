@@ -17,7 +17,6 @@ from multikueue.api.workload import (
     Finish,
     PodSetAssignment,
     PriorityClassRef,
-    ReclaimablePod,
     Workload,
 )
 from multikueue.jobs.actions import (
@@ -29,7 +28,7 @@ from multikueue.jobs.actions import (
     UpdateWorkloadSpec,
 )
 from multikueue.jobs.priority import Priority, workload_class_ref
-from multikueue.sandbox.workers.kueue_jobs import JobView, decide, ending, let_go, reclaimable
+from multikueue.sandbox.workers.kueue_jobs import JobView, decide, ending, let_go
 from multikueue.testing import JobBuilder, flavor, job
 from tests.jobs.builders import become, plain, stored, tree, with_spec, with_status, workload_of
 
@@ -356,23 +355,6 @@ def test_a_deleted_workload_stops_its_job() -> None:
         finalizers=("kueue.x-k8s.io/resource-in-use",),
     )
     assert kinds(view(FREE, leaving)) == ["PatchJob", "PatchJob", "RemoveFinalizer"]
-
-
-@pytest.mark.parametrize(
-    ("spec", "succeeded", "expected"),
-    [
-        pytest.param({"parallelism": 1, "completions": 4}, 3, 0, id="one pod at a time"),
-        pytest.param({"parallelism": 3, "completions": 9}, 6, 0, id="all are needed once more"),
-        pytest.param({"parallelism": 3, "completions": 9}, 7, 1, id="two are left to do"),
-        pytest.param({"parallelism": 3, "completions": None}, 1, 1, id="as many as run must succeed"),
-        pytest.param({"parallelism": 3, "completions": 9}, 0, 0, id="none has succeeded"),
-    ],
-)
-def test_pods_that_are_not_needed_again_give_their_quota_back(
-    spec: dict[str, Any], succeeded: int, expected: int
-) -> None:
-    pods = (ReclaimablePod(name="main", count=expected),) if expected else ()
-    assert reclaimable(with_status(with_spec(FREE, **spec), {"succeeded": succeeded})) == pods
 
 
 # --- workloads made by others ----------------------------------------------------------------------------------------
