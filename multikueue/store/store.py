@@ -167,6 +167,13 @@ class Store:
         adapter = self.adapters.owner(owner.api_version, owner.kind) if owner else None
         return JobKey(adapter.kind.name, workload.metadata.namespace, owner.name) if owner and adapter else None
 
+    def runs_here(self, job: AnyJob) -> bool:
+        """Whether a job has pods on the manager cluster, or may have: it is none of those that are dispatched."""
+        adapter = self.adapters.of(job)
+        if adapter.unmanaged_reason(job) is None:
+            return False
+        return adapter.is_active(job) or not adapter.is_suspended(job)
+
     def owned(self, job: AnyJob) -> tuple[Workload, ...]:
         return self.workloads.by("owner", job.metadata.uid)
 
@@ -374,7 +381,14 @@ class Store:
     def _job_traits(self, adapter: Adapter, job: AnyJob) -> tuple[object, ...]:
         """What the workload of a job depends on; of running counts only whether they suffice, where that matters."""
         meta, ready = job.metadata, adapter.ready_pods(job) if self._minds_pods else 0
-        return meta.generation, meta.deletion_timestamp is None, adapter.finished(job), ready, _said(job)
+        return (
+            meta.generation,
+            meta.deletion_timestamp is None,
+            adapter.finished(job),
+            ready,
+            self.runs_here(job),
+            _said(job),
+        )
 
     def _remote_changed(self, key: ObjectKey, worker: str, leaving: bool) -> None:
         """What leaves a worker is news only as long as the workload still waits for it, or runs there."""
