@@ -104,6 +104,9 @@ class Touch:
     def check(self, name: str) -> None:
         self.queues.checks.add(name)
 
+    def flavor(self, name: str) -> None:
+        self.queues.flavors.add(name)
+
     def cluster(self, name: str) -> None:
         self.queues.clusters.add(name)
 

@@ -18,6 +18,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.controllers.admission import Admission
 from multikueue.controllers.checks import Checks
 from multikueue.controllers.clusters import Clusters
+from multikueue.controllers.finalizers import Finalizers
 from multikueue.controllers.jobs import Jobs
 from multikueue.controllers.kinds import JobKinds
 from multikueue.controllers.placements import PlacementWatch
@@ -41,6 +42,7 @@ FIRST_CONTACT = 3.0
 """Seconds that the workers get to connect before the first decision; one that is away must not hold up the rest."""
 
 Task = Callable[[], Coroutine[Any, Any, None]]
+Reconcile = Callable[[str], Awaitable[Result]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ def standalone(world: World, settings: Settings, admission: Admission) -> Deploy
     store, queues, concurrency = world.store, world.queues, settings.dispatch.concurrency
     clusters = Clusters(world, settings.dispatch, settings.cluster.namespace)
     placements = PlacementWatch(world)
-    statuses = QueueStatuses(world)
+    statuses, finalizers = QueueStatuses(world), Finalizers(world)
     return Deployment(
         watches=(
             Watch(kinds.NAMESPACES, store.namespaces),
@@ -158,13 +160,29 @@ def standalone(world: World, settings: Settings, admission: Admission) -> Deploy
         loops=(
             Loop("jobs", queues.jobs, Jobs(world).reconcile, concurrency),
             Loop("workloads", queues.workloads, Workloads(world).reconcile, concurrency),
-            Loop("checks", queues.checks, Checks(world).reconcile),
-            Loop("cluster queues", queues.cluster_queues, statuses.reconcile_cluster_queue, workers=2),
+            Loop("flavors", queues.flavors, finalizers.reconcile_flavor),
+            Loop("checks", queues.checks, _both(Checks(world).reconcile, finalizers.reconcile_check)),
+            Loop(
+                "cluster queues",
+                queues.cluster_queues,
+                _both(statuses.reconcile_cluster_queue, finalizers.reconcile_cluster_queue),
+                workers=2,
+            ),
             Loop("local queues", queues.local_queues, statuses.reconcile_local_queue, workers=4),
             Loop("cohorts", queues.cohorts, statuses.reconcile_cohort),
         ),
         tasks=(lambda: admission.run(world), lambda: _sweep(world)),
     )
+
+
+def _both(one: Reconcile, other: Reconcile) -> Reconcile:
+    """Two concerns of one object, one after the other, so that their writes do not meet."""
+
+    async def reconcile(name: str) -> Result:
+        results = await one(name), await other(name)
+        return Result(min((r.again_after for r in results if r.again_after is not None), default=None))
+
+    return reconcile
 
 
 def beside_kueue(world: World, settings: Settings, _: Admission) -> Deployment:

@@ -57,7 +57,7 @@ async def test_what_is_watched(roles: frozenset[Role], watched: set[str]) -> Non
     [
         pytest.param(
             STANDALONE,
-            {"jobs", "workloads", "checks", "cluster queues", "local queues", "cohorts"},
+            {"jobs", "workloads", "flavors", "checks", "cluster queues", "local queues", "cohorts"},
             id="standalone: everything",
         ),
         pytest.param(BESIDE_KUEUE, {"jobs", "workloads", "checks"}, id="beside Kueue: no statuses of queues"),
@@ -78,16 +78,18 @@ async def test_only_one_role_gives_quota() -> None:
     ("roles", "closed"),
     [
         pytest.param(STANDALONE, set(), id="standalone"),
-        pytest.param(BESIDE_KUEUE, {"cluster_queues", "local_queues"}, id="beside Kueue"),
+        pytest.param(BESIDE_KUEUE, {"flavors", "cluster_queues", "local_queues"}, id="beside Kueue"),
         pytest.param(
-            EXTERNAL_DISPATCHER, {"jobs", "checks", "cluster_queues", "local_queues"}, id="external dispatcher"
+            EXTERNAL_DISPATCHER,
+            {"jobs", "flavors", "checks", "cluster_queues", "local_queues"},
+            id="external dispatcher",
         ),
     ],
 )
 async def test_keys_that_nobody_looks_at_do_not_pile_up(roles: frozenset[Role], closed: set[str]) -> None:
     world = table(roles=roles)
     touch_everything(world)
-    fixed = ("jobs", "workloads", "checks", "clusters", "cluster_queues", "local_queues")
+    fixed = ("jobs", "workloads", "flavors", "checks", "clusters", "cluster_queues", "local_queues")
     waiting = {name: getattr(world.queues, name).depth() for name in fixed}
     assert {name for name, depth in waiting.items() if not sum(depth.waiting) + depth.delayed} == closed
 
@@ -98,6 +100,7 @@ def touch_everything(world: Table) -> None:
     touched.workload(key)
     touched.job(JobKey("Job.batch", *key))
     touched.check("mk")
+    touched.flavor("default")
     touched.cluster("w1")
     touched.queue("cq", key)
 

@@ -104,6 +104,7 @@ class Figures:
         yield "workloads", queues.workloads
         yield "jobs", queues.jobs
         yield "checks", queues.checks
+        yield "flavors", queues.flavors
         yield "clusters", queues.clusters
         yield "cluster queues", queues.cluster_queues
         yield "local queues", queues.local_queues

@@ -10,7 +10,8 @@ import structlog
 from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import WORKLOAD_FINALIZER, Workload
+from multikueue.api.workload import Workload
+from multikueue.controllers.finalizers import remove_finalizer
 from multikueue.controllers.world import World
 from multikueue.dispatch.decide import is_holding
 from multikueue.dispatch.group import Remote
@@ -152,15 +153,5 @@ class Jobs:
 async def release(world: World, key: ObjectKey) -> None:
     """Remove our finalizer from a workload that is being deleted, so that it may go."""
     workload = world.store.workloads.get(key)
-    if workload is None or WORKLOAD_FINALIZER not in workload.metadata.finalizers:
-        return
-    kept = [f for f in workload.metadata.finalizers if f != WORKLOAD_FINALIZER]
-    body = {"metadata": {"resourceVersion": workload.metadata.resource_version, "finalizers": kept}}
-    try:
-        answer = await world.manager.merge_patch(WORKLOADS, key, body)
-    except NotFound:
-        return
-    if kept:
-        world.store.workloads.upsert(answer)
-    else:
-        world.store.workloads.remove(workload)
+    if workload is not None:
+        await remove_finalizer(world.manager, WORKLOADS, world.store.workloads, workload)

@@ -38,6 +38,9 @@ class Bystander:
     def check(self, name: str) -> None:
         pass
 
+    def flavor(self, name: str) -> None:
+        pass
+
     def cluster(self, name: str) -> None:
         self.clusters.add(name)
 
@@ -55,6 +58,8 @@ def look_at_all(store: Store, touched: Touched) -> None:
         touched.job(JobKey(store.adapters.of(job).kind.name, *job.key))
     for check in store.checks:
         touched.check(check.metadata.name)
+    for flavor in store.flavors:
+        touched.flavor(flavor.metadata.name)
     for cluster in store.clusters:
         touched.cluster(cluster.metadata.name)
     for cluster_queue in store.cluster_queues:

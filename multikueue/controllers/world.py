@@ -29,6 +29,7 @@ class Queues:
     workloads: WorkQueue[ObjectKey] = field(default_factory=WorkQueue)
     jobs: WorkQueue[JobKey] = field(default_factory=WorkQueue)
     checks: WorkQueue[Name] = field(default_factory=WorkQueue)
+    flavors: WorkQueue[Name] = field(default_factory=WorkQueue)
     clusters: WorkQueue[Name] = field(default_factory=WorkQueue)
     cluster_queues: WorkQueue[Name] = field(default_factory=WorkQueue)
     local_queues: WorkQueue[ObjectKey] = field(default_factory=WorkQueue)
@@ -36,7 +37,7 @@ class Queues:
     outboxes: dict[Name, WorkQueue[ObjectKey]] = field(default_factory=dict)
 
     def all(self) -> tuple[WorkQueue[ObjectKey] | WorkQueue[JobKey] | WorkQueue[Name], ...]:
-        fixed = (self.workloads, self.jobs, self.checks, self.clusters)
+        fixed = (self.workloads, self.jobs, self.checks, self.flavors, self.clusters)
         statuses = (self.cluster_queues, self.local_queues, self.cohorts)
         return (*fixed, *statuses, *self.outboxes.values())
 

@@ -18,7 +18,7 @@ from multikueue.api.workload import (
     PREBUILT_LABEL,
     PRIORITY_CLASS_LABEL,
     QUEUE_LABEL,
-    WORKLOAD_FINALIZER,
+    RESOURCE_IN_USE,
     Workload,
 )
 from multikueue.jobs.priority import Priority
@@ -98,7 +98,7 @@ def workload_body(
             "namespace": meta.namespace,
             "labels": job_uid_labels(meta),
             **({"annotations": annotations} if annotations else {}),
-            "finalizers": [WORKLOAD_FINALIZER],
+            "finalizers": [RESOURCE_IN_USE],
             "ownerReferences": [owner_reference(kind, meta)],
         },
         "spec": workload_spec_body(job, pod_sets=pod_sets, priority=priority),

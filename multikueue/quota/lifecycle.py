@@ -57,7 +57,8 @@ class Facts:
 
     `required_checks` are those of the reservation or admission at hand, or those for all flavors while there is none.
     `until`: with the reservation, by when it has to be gone.
-    `holding`: something of the workload runs, or may; an evicted workload keeps its quota as long.
+    `holding`: something of the workload runs, or may; an evicted workload keeps its quota as long. `run_by_others`: it has
+    no job of a kind that we know, so whoever runs its pods says when they are gone (4.4).
     `job_finished`: the local job's status is final. `retry_backoff`: how long a workload waits after an eviction by a
     check that asked for another try, or for pods that were late; None: not at all. `preemption`: another workload is to
     have its quota. `patience`: how long pods are waited for; None: nobody looks at them. `ready_pods`: as the job's
@@ -74,6 +75,7 @@ class Facts:
     cluster_queue: ClusterQueue | None = None
     cluster_queue_active: bool = False
     holding: bool = False
+    run_by_others: bool = False
     job_finished: Finish | None = None
     retry_backoff: timedelta | None = None
     patience: Patience | None = None
@@ -367,7 +369,9 @@ class _Step:
 
     def release(self) -> None:
         """An eviction is complete when nothing runs any more: only now does quota go back."""
-        if self.has(EVICTED) and self.has(QUOTA_RESERVED) and not self.facts.holding:
+        if self.facts.holding or self.facts.run_by_others:
+            return
+        if self.has(EVICTED) and self.has(QUOTA_RESERVED):
             self.status = transitions.release(self.status, generation=self.generation, now=self.now)
 
     def requeue(self) -> None:

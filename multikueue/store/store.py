@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
@@ -26,6 +26,7 @@ from multikueue.dispatch.group import Group, Reach, Remote, attempt_of
 from multikueue.jobs.adapter import Adapter
 from multikueue.jobs.table import BATCH_ONLY, Adapters
 from multikueue.quota.engine import Engine
+from multikueue.quota.status import check_names, flavor_names
 from multikueue.store.cache import Cache
 from multikueue.store.jobs import JobCaches
 from multikueue.store.placements import Placements, named
@@ -51,6 +52,7 @@ class Touched(Protocol):
     def queue(self, cluster_queue: str, local_queue: ObjectKey | None) -> None: ...
     def cohort(self, name: str) -> None: ...
     def check(self, name: str) -> None: ...
+    def flavor(self, name: str) -> None: ...
     def cluster(self, name: str) -> None: ...
     def admission(self) -> None: ...
 
@@ -164,6 +166,13 @@ class Store:
         owner = controller_of(workload.metadata)
         adapter = self.adapters.owner(owner.api_version, owner.kind) if owner else None
         return JobKey(adapter.kind.name, workload.metadata.namespace, owner.name) if owner and adapter else None
+
+    def runs_here(self, job: AnyJob) -> bool:
+        """Whether a job has pods on the manager cluster, or may have: it is none of those that are dispatched."""
+        adapter = self.adapters.of(job)
+        if adapter.unmanaged_reason(job) is None:
+            return False
+        return adapter.is_active(job) or not adapter.is_suspended(job)
 
     def owned(self, job: AnyJob) -> tuple[Workload, ...]:
         return self.workloads.by("owner", job.metadata.uid)
@@ -348,17 +357,18 @@ class Store:
         owner = self.owner(touched)
         if owner is not None and (old is None or new is None or _traits(old) != _traits(new)):
             self.touched.job(owner)
-        for queue in dict.fromkeys(self._place_of(seen) for seen in (old, new) if seen is not None):
-            if queue is not None:
-                self.touched.queue(*queue)
+        for queue in dict.fromkeys(place for seen in (old, new) if seen is not None for place in self._places_of(seen)):
+            self.touched.queue(*queue)
 
-    def _place_of(self, workload: Workload) -> tuple[str, ObjectKey | None] | None:
-        """The queues in which a workload waits or counts; it counts where it was admitted, even without a LocalQueue."""
+    def _places_of(self, workload: Workload) -> Iterator[tuple[str, ObjectKey | None]]:
+        """The queues in which a workload waits or counts; it counts where it was admitted, even if its LocalQueue is gone
+        or another one of that name leads elsewhere."""
         key = queue_of(workload)
         local, admission = self.local_queues.get(key), workload.status.admission
         if local is not None:
-            return local.spec.cluster_queue, key
-        return (admission.cluster_queue, None) if admission else None
+            yield local.spec.cluster_queue, key
+        if admission is not None and (local is None or local.spec.cluster_queue != admission.cluster_queue):
+            yield admission.cluster_queue, None
 
     def _job_changed(self, adapter: Adapter, old: AnyJob | None, new: AnyJob | None) -> None:
         touched = new or old
@@ -371,7 +381,7 @@ class Store:
     def _job_traits(self, adapter: Adapter, job: AnyJob) -> tuple[object, ...]:
         """What the workload of a job depends on; of running counts only whether they suffice, where that matters."""
         meta, ready = job.metadata, adapter.ready_pods(job) if self._minds_pods else 0
-        state = adapter.finished(job), adapter.reclaimable(job), ready
+        state = adapter.finished(job), adapter.reclaimable(job), ready, self.runs_here(job)
         return meta.generation, meta.deletion_timestamp is None, state, _said(job)
 
     def _remote_changed(self, key: ObjectKey, worker: str, leaving: bool) -> None:
@@ -394,11 +404,18 @@ class Store:
             self.engine.set_cluster_queue(new, self.now())
         if old is None or new is None or _spec_changed(old, new):
             self._queue_touched(name)
+            self._no_more_used(old, new)
         elif _said(old) != _said(new):
             self.touched.admission()
             self.touched.queue(name, None)
             for local in self.local_queues.by("cluster_queue", name):
                 self._touch_workloads_in(local.key)
+
+    def _no_more_used(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
+        """What a ClusterQueue names no more may have been kept for it alone."""
+        for names, touch in ((flavor_names, self.touched.flavor), (check_names, self.touched.check)):
+            for name in (names(old) if old else set()) - (names(new) if new else set()):
+                touch(name)
 
     def _queue_touched(self, cluster_queue: str) -> None:
         self.touched.admission()
@@ -435,6 +452,7 @@ class Store:
             self.engine.remove_flavor(_name(old), self.now())
         else:
             self.engine.set_flavor(new, self.now())
+        self.touched.flavor(_name(new or old))
         self._all_queues_touched()
 
     def _cohort_changed(self, old: Cohort | None, new: Cohort | None) -> None:

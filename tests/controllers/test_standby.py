@@ -36,6 +36,9 @@ class Notes:
     def check(self, name: str) -> None:
         self.taken.add(("check", name))
 
+    def flavor(self, name: str) -> None:
+        self.taken.add(("flavor", name))
+
     def cluster(self, name: str) -> None:
         self.taken.add(("cluster", name))
 
@@ -51,6 +54,7 @@ async def test_a_bystander_looks_after_its_connections_and_notes_nothing_else() 
     bystander.queue("main", ObjectKey("ns", "q"))
     bystander.cohort("all")
     bystander.check("mk")
+    bystander.flavor("default")
     bystander.admission()
     assert len(clusters) == 0
 

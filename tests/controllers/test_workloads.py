@@ -15,10 +15,10 @@ pytestmark = pytest.mark.anyio
 KEY = ObjectKey(NAMESPACE, "own")
 
 
-def of_class(name: str, **metadata: Any) -> dict[str, Any]:
-    """A workload without a job that is too large for the quota, so that it stays as it is."""
+def of_class(name: str, *, cpu: str = "1000", **metadata: Any) -> dict[str, Any]:
+    """A workload without a job, if not told otherwise too large for the quota, so that it stays as it is."""
     ref = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": name}
-    container = {"name": "c", "resources": {"requests": {"cpu": "1000"}}}
+    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
     pod_set = {"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}
     spec = {"queueName": QUEUE, "podSets": [pod_set], "priority": 5, "priorityClassRef": ref}
     return {"metadata": {"name": KEY.name, "namespace": KEY.namespace, **metadata}, "spec": spec}
@@ -59,3 +59,41 @@ async def test_a_workload_of_a_job_is_left_to_its_job() -> None:
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": "1", "controller": True}
     world.manager.put(kinds.WORKLOADS, of_class("high", ownerReferences=[owner]))
     assert await priority(world) == 5
+
+
+async def test_who_made_a_workload_without_a_job_ends_its_eviction() -> None:
+    """An external controller runs its pods: nobody else knows when they are gone."""
+    world = table()
+    world.manager.change(kinds.CLUSTER_QUEUES, ObjectKey("", "cq"), {"spec": {"admissionChecksStrategy": None}})
+    world.manager.put(kinds.WORKLOADS, of_class("low", cpu="1"))
+    await world.settle()
+    assert world.store.engine.tally("cq").reserving == 1
+    drain = {"spec": {"stopPolicy": "HoldAndDrain"}, "metadata": {"generation": 2}}
+    world.manager.change(kinds.CLUSTER_QUEUES, ObjectKey("", "cq"), drain)
+    await world.settle()
+    evicted = world.store.workloads.get(KEY)
+    assert evicted is not None
+    assert evicted.has("Evicted")
+    assert evicted.has("QuotaReserved")
+    assert world.store.engine.tally("cq").reserving == 1
+
+
+async def test_a_job_that_runs_on_the_manager_keeps_its_quota_until_its_pods_are_gone() -> None:
+    world = table()
+    queue, job = ObjectKey("", "cq"), ObjectKey(NAMESPACE, "job")
+    world.manager.change(kinds.CLUSTER_QUEUES, queue, {"spec": {"admissionChecksStrategy": None}})
+    world.submit(managed=False)
+    await world.settle()
+    assert (world.manager.find(kinds.JOBS, job) or {})["spec"]["suspend"] is False
+    world.manager.change(kinds.JOBS, job, {"status": {"active": 1}})
+
+    drain = {"spec": {"stopPolicy": "HoldAndDrain"}, "metadata": {"generation": 2}}
+    world.manager.change(kinds.CLUSTER_QUEUES, queue, drain)
+    await world.settle()
+    assert (world.manager.find(kinds.JOBS, job) or {})["spec"]["suspend"] is True
+    assert (world.condition("Evicted") or {})["status"] == "True"
+    assert (world.condition("QuotaReserved") or {})["status"] == "True"
+
+    world.manager.change(kinds.JOBS, job, {"status": {"active": 0}})
+    await world.settle()
+    assert (world.condition("QuotaReserved") or {})["status"] == "False"

@@ -154,7 +154,7 @@ class Pods:
 
         def step(workload: Workload, facts: Facts) -> lifecycle.Step:
             holding = workload.key not in self.gone and not _is_taken_back(workload, facts)
-            found = real(workload, replace(facts, holding=holding))
+            found = real(workload, replace(facts, holding=holding, run_by_others=False))
             if not any(each.type == QUOTA_RESERVED and each.status == "True" for each in found.status.conditions):
                 self.gone.discard(workload.key)
             return found

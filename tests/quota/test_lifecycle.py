@@ -251,6 +251,28 @@ def test_and_gives_it_back_when_nothing_runs_any_more() -> None:
     assert found.status.admission is None
 
 
+@pytest.mark.parametrize(
+    "builder",
+    [
+        pytest.param(workload().admitted().evicted("Preempted", message="for another"), id="preempted"),
+        pytest.param(workload().admitted().evicted("Deactivated", message="by its user").inactive(), id="switched off"),
+    ],
+)
+def test_what_others_run_keeps_its_quota_until_they_take_it_back(builder: WorkloadBuilder) -> None:
+    """Only the controller of its job ends an eviction in Kueue; a workload without a job waits for whoever made it."""
+    evicted = builder.build()
+
+    assert step(evicted, facts(run_by_others=True)).status is evicted.status
+
+
+def test_a_stopped_queue_takes_back_what_others_would_run_but_do_not_yet() -> None:
+    known = facts(queue=QUEUE.stopped(), required_checks=("mk",), run_by_others=True)
+    found = taken(workload().reserved().check("mk"), known)
+
+    assert told(found, "QuotaReserved") == ("False", "Inadmissible", "ClusterQueue cq is stopped")
+    assert told(found, "Evicted") is None
+
+
 def test_a_retry_evicts_and_waits_for_what_runs() -> None:
     found = taken(retrying(), facts(holding=True, required_checks=("mk",)))
 
@@ -534,6 +556,7 @@ def any_facts(draw: st.DrawFn) -> Facts:
         queue=draw(st.sampled_from([queue, queue, None])),
         active=draw(st.booleans()),
         holding=draw(st.booleans()),
+        run_by_others=draw(st.booleans()),
         reservation=draw(st.sampled_from([None, ADMISSION])),
         verdict=draw(st.sampled_from([None, VERDICT])),
         required_checks=draw(st.sampled_from([(), ("mk",), ("mk", "x")])),

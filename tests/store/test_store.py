@@ -20,6 +20,7 @@ from multikueue.testing import (
     NOW,
     admission_check,
     cluster_queue,
+    flavor,
     job,
     local_queue,
     multikueue_cluster,
@@ -54,6 +55,9 @@ class Noted:
 
     def check(self, name: str) -> None:
         self.keys.append(f"check {name}")
+
+    def flavor(self, name: str) -> None:
+        self.keys.append(f"flavor {name}")
 
     def cluster(self, name: str) -> None:
         self.keys.append(f"cluster {name}")
@@ -309,7 +313,43 @@ def test_a_workload_that_moves_to_another_queue_concerns_both() -> None:
     store.local_queues.upsert(local_queue("other", "elsewhere").build())
     noted.keys.clear()
     store.workloads.upsert(local().queue("other").version(9).build())
-    assert sorted(key for key in noted.keys if key.startswith("queue")) == ["queue cq", "queue elsewhere"]
+    assert {key for key in noted.keys if key.startswith("queue")} == {"queue cq", "queue elsewhere"}
+
+
+def test_what_was_admitted_elsewhere_counts_there_though_its_local_queue_leads_to_another_queue_now() -> None:
+    store, noted = stored()
+    queue = store.local_queues.get(ObjectKey("default", "main"))
+    assert queue is not None
+    store.local_queues.remove(queue)
+    store.local_queues.upsert(local_queue("main", "elsewhere").uid("new").version(8).build())
+    noted.keys.clear()
+    store.workloads.upsert(local().finished().version(9).build())
+    assert {key for key in noted.keys if key.startswith("queue")} == {"queue cq", "queue elsewhere"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(
+            lambda s: s.cluster_queues.upsert(cluster_queue("cq").version(9).generation(2).build()), id="named"
+        ),
+        pytest.param(lambda s: s.cluster_queues.remove(s.cluster_queues.get(ObjectKey("", "cq"))), id="there"),
+    ],
+)
+def test_a_check_and_a_flavor_are_looked_at_when_the_queue_is_no_more_or_names_them_no_more(
+    change: Callable[[Store], None],
+) -> None:
+    store, noted = stored()
+    store.cluster_queues.upsert(cluster_queue("cq").checks("mk").quota("default", cpu=1).version(5).build())
+    noted.keys.clear()
+    change(store)
+    assert {"check mk", "flavor default"} <= set(noted.keys)
+
+
+def test_a_flavor_is_looked_at_when_it_comes_and_when_it_changes() -> None:
+    store, noted = stored()
+    store.flavors.upsert(flavor("default").build())
+    assert "flavor default" in noted.keys
 
 
 def test_a_workload_counts_where_it_was_admitted_even_if_its_local_queue_is_gone() -> None:

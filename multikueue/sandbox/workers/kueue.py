@@ -43,7 +43,7 @@ from multikueue.api.workload import (
     EVICTED_ON_MANAGER,
     FINISHED,
     QUOTA_RESERVED,
-    WORKLOAD_FINALIZER,
+    RESOURCE_IN_USE,
     Workload,
     WorkloadStatus,
 )
@@ -277,9 +277,9 @@ class SimulatedKueue:
 
     async def _remove_finalizer(self, key: ObjectKey) -> None:
         seen = self._seen.workloads.get(key)
-        if seen is None or WORKLOAD_FINALIZER not in seen.metadata.finalizers:
+        if seen is None or RESOURCE_IN_USE not in seen.metadata.finalizers:
             return
-        kept = [name for name in seen.metadata.finalizers if name != WORKLOAD_FINALIZER]
+        kept = [name for name in seen.metadata.finalizers if name != RESOURCE_IN_USE]
         body = {"metadata": {"resourceVersion": seen.metadata.resource_version, "finalizers": kept}}
         try:
             answer = await self._client.merge_patch(WORKLOADS, key, body)
