@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 import anyio
 import anyio.abc
@@ -47,7 +48,7 @@ from multikueue.quota.amounts import Accounting, Transformation
 from multikueue.quota.engine import Engine
 from multikueue.quota.fair import FairSharing
 from multikueue.quota.history import Fading
-from multikueue.roles import Deployment, adapters_of, compose
+from multikueue.roles import Deployment, Watch, adapters_of, compose
 from multikueue.runtime import Backoff, Clock, Mandate, SystemClock, WorkQueue, first
 from multikueue.runtime.clock import boot_time
 from multikueue.settings import (
@@ -131,6 +132,31 @@ class Readiness:
     def problem(self) -> str | None:
         """The first that is missing; None when nothing is."""
         return next((f"{name}: {wrong}" for name, wrong in self.details.items() if wrong), None)
+
+
+class Company:
+    """The watches of one cluster. The first that stands again after trouble hurries the others: it answers again."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._troubled: dict[str, Reflector[Any]] = {}
+
+    def reflector(self, watch: Watch) -> Reflector[Any]:
+        name = watch.kind.plural
+        tell = tell_state(name)
+
+        def on_state(ok: bool, why: str) -> None:
+            tell(ok, why)
+            if not ok:
+                self._troubled[name] = made
+            elif self._troubled.pop(name, None) is not None:
+                for other in self._troubled.values():
+                    other.hurry()
+
+        made: Reflector[Any] = Reflector(
+            self._client, watch.kind, watch.cache, namespace=watch.namespace, on_state=on_state
+        )
+        return made
 
 
 @dataclass(slots=True)
@@ -309,10 +335,8 @@ class Manager:
 
     async def _sync(self, tasks: anyio.abc.TaskGroup, deployment: Deployment) -> None:
         """Watch the manager cluster; returns once all is listed."""
-        reflectors = [
-            Reflector(self.client, w.kind, w.cache, namespace=w.namespace, on_state=tell_state(w.kind.plural))
-            for w in deployment.watches
-        ]
+        company = Company(self.client)
+        reflectors = [company.reflector(watch) for watch in deployment.watches]
         for reflector in reflectors:
             tasks.start_soon(reflector.run)
         for watch, reflector in zip(deployment.watches, reflectors, strict=True):

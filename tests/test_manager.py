@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import anyio
 import pytest
 from structlog.testing import capture_logs
 
 from multikueue import manager as composition
+from multikueue.api.kinds import CLUSTER_QUEUES, JOBS, WORKLOADS, Kind
 from multikueue.kube.client import Client
-from multikueue.manager import Manager, Readiness
-from multikueue.roles import Deployment
+from multikueue.kube.reflector import OnState
+from multikueue.manager import Company, Manager, Readiness
+from multikueue.roles import Deployment, Watch
 from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, InForce, Role, Settings
 from multikueue.settings.tree import Webhook
+from multikueue.store.cache import Cache
 from multikueue.web.server import Server
 
 pytestmark = pytest.mark.anyio
@@ -37,6 +40,32 @@ def test_the_first_that_is_missing_is_named_and_the_others_are_listed() -> None:
 
 def test_without_a_webhook_none_is_waited_for() -> None:
     assert "webhook" not in Readiness(caches=["jobs"], webhook=False).details
+
+
+def test_the_first_watch_that_stands_again_hurries_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    hurried: list[str] = []
+
+    class Watching:
+        def __init__(self, _client: object, kind: Kind[Any], *_more: object, on_state: OnState, **_how: object) -> None:
+            self.name, self.on_state = kind.plural, on_state
+
+        def hurry(self) -> None:
+            hurried.append(self.name)
+
+    monkeypatch.setattr(composition, "Reflector", Watching)
+    company = Company(cast("Client", None))
+    jobs, queues, workloads = (
+        cast("Watching", company.reflector(Watch(kind, Cache(lambda *_: None))))
+        for kind in (JOBS, CLUSTER_QUEUES, WORKLOADS)
+    )
+    jobs.on_state(True, "")
+    assert hurried == [], "nobody is in trouble"
+    for watching in (jobs, queues):
+        watching.on_state(False, "no connection")
+    queues.on_state(True, "")
+    assert hurried == ["jobs"]
+    workloads.on_state(True, "")
+    assert hurried == ["jobs"], "it was not in trouble itself"
 
 
 async def test_workers_that_were_not_reached_yet_and_a_webhook_that_does_not_stand_are_told_as_such() -> None:

@@ -41,6 +41,9 @@ log = structlog.get_logger()
 RECHECK = timedelta(milliseconds=500)
 """Time between two signs of life asked from a worker that did not answer just now."""
 
+TIME_TO_STAND = timedelta(seconds=10)
+"""How long watches may take to stand again once their cluster answers: a listing, and the doubts about a quiet one."""
+
 MARGIN = timedelta(milliseconds=10)
 """We wait by another clock than the one that tells the time."""
 
@@ -217,10 +220,10 @@ class Connection:
     async def _heartbeat(self, client: Client, outbox: Outbox) -> None:
         """Asks for a sign of life, with our credentials, for ever. The first one after trouble hurries the watches.
 
-        That one does not say that the worker is still away, though its watches do not stand yet; any later one does, of
-        the time up to the one before: since then they could have stood up.
+        That one does not say that the worker is still away, though its watches do not stand yet; a later one does, of the
+        time in which they could have stood up.
         """
-        answered = self.world.now()
+        back = self.world.now()
         while True:
             asked = self.world.now()
             try:
@@ -229,26 +232,24 @@ class Connection:
                 outbox.hold()
                 if isinstance(error, Unauthorized):
                     self._refused()
-                self._was_asked_in_vain(asked)
+                # No answer is read in a time in which we are stopped ourselves: only what an answer may take counts.
+                self._in_vain(min(self.world.now(), asked + self.settings.heartbeat_timeout))
                 self._report("heartbeat", str(error))
             else:
                 outbox.trust()
                 if "heartbeat" in self._trouble:
+                    back = asked
                     for reflector in self._reflectors:
                         reflector.hurry()
-                else:
-                    self._was_asked_in_vain(answered)
-                answered = asked
+                elif asked - TIME_TO_STAND > back:
+                    self._in_vain(asked - TIME_TO_STAND)
                 self._report("heartbeat", "")
             await self._rest()
 
-    def _was_asked_in_vain(self, asked: datetime) -> None:
-        """If that settles that it is lost, those who wait for it need not wait any longer.
-
-        No answer is read in a time in which we are stopped ourselves: only what an answer may take counts.
-        """
+    def _in_vain(self, until: datetime) -> None:
+        """So long it was asked in vain. If that settles that it is lost, those who wait for it need not wait any longer."""
         was_lost = self._is_lost()
-        self.worker.in_vain = min(self.world.now(), asked + self.settings.heartbeat_timeout)
+        self.worker.in_vain = until
         if self._is_lost() and not was_lost:
             self.world.store.reach_changed(self.name)
 

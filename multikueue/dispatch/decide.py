@@ -45,6 +45,9 @@ from multikueue.strategy import Nomination
 ASKED_AGAIN = timedelta(seconds=1)
 """After which to look whether a worker that is due to be lost was asked once more in vain."""
 
+SHORTEST_ATTEMPT = timedelta(seconds=2)
+"""A reservation is told from the next one by the second in which it was made, on another clock than ours."""
+
 STUCK_AFTER = timedelta(seconds=5)
 """How long a copy must be inadmissible on its worker before the workload says so."""
 
@@ -367,6 +370,11 @@ def _winner_gone(v: View) -> Decision:
     return _retry(v, f'Admitting remote no longer exists on worker cluster "{v.won.cluster}"')
 
 
+def _turned_down(v: View) -> Decision:
+    names = ", ".join(v.local.status.nominated_cluster_names)
+    return _retry(v, f'Workload deactivated on worker clusters: "{names}", resetting for re-admission')
+
+
 def _evicted_remotely(v: View) -> Decision:
     evicted = v.won.condition(EVICTED)
     if evicted is not None and evicted.reason == f"{DEACTIVATED}DueTo{OUT_OF_TIME}":
@@ -396,6 +404,12 @@ def _out_of_sync(v: View) -> Decision:
 
 
 def _retry(v: View, message: str, *, type_: str = "Normal") -> Decision:
+    """Not at once: what is left of this attempt must never be taken for the next one's (`SHORTEST_ATTEMPT`)."""
+    reserved = v.local.condition(QUOTA_RESERVED)
+    if reserved is not None and reserved.last_transition_time is not None:
+        left = reserved.last_transition_time + SHORTEST_ATTEMPT - v.now
+        if left > timedelta(0):
+            return _same(v, after=left)
     text = f'{message}. Previously: "{v.state}"'
     status = msgspec.structs.replace(_with_check(v, "Retry", text), conditions=_with_failure(v))
     return replace(_same(v), status=status, events=(Event(type_, "MultiKueue", text),))
@@ -430,10 +444,13 @@ def _admitted(v: View) -> Decision:
 
 
 def _may_hold_unseen(v: View, remote: Remote) -> bool:
-    """A nominated worker not seen since we began may hold a job that a predecessor made just before it died."""
-    named = v.local.status.nominated_cluster_names
+    """A nominated worker not seen since we began may hold a job that a predecessor made just before it died, and one where
+    an attempt ended a job that it could not take back."""
+    if remote.known or remote.lost(v.now, v.group.lost_after):
+        return False
+    named, failed = v.local.status.nominated_cluster_names, v.local.condition(FAILED_ON)
     nominated = remote.cluster in named or (remote.configured and len(named) == MAX_NOMINATED)
-    return nominated and not remote.known and not remote.lost(v.now, v.group.lost_after)
+    return nominated or (failed is not None and remote.cluster in failures(failed.message))
 
 
 def _holds_out_of_reach(v: View, remote: Remote) -> bool:
@@ -538,6 +555,7 @@ HANDLERS: dict[Phase, Callable[[View], Decision]] = {
     Phase.SETTLING: _same,
     Phase.UNDISPATCHABLE: _undispatchable,
     Phase.WAITING: _remove_all,
+    Phase.TURNED_DOWN: _turned_down,
     Phase.NOMINATING: _nominating,
     Phase.WINNER_LOST: _winner_lost,
     Phase.WINNER_UNREACHABLE: _winner_unreachable,

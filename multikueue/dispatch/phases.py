@@ -11,7 +11,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 
-from multikueue.api.workload import ADMITTED, EVICTED, FAILED, FINISHED, QUOTA_RESERVED, SUCCEEDED, Workload
+from multikueue.api.workload import (
+    ADMITTED,
+    DEACTIVATED,
+    EVICTED,
+    FAILED,
+    FINISHED,
+    QUOTA_RESERVED,
+    SUCCEEDED,
+    Workload,
+)
 from multikueue.dispatch.group import MAX_NOMINATED, Group, Remote
 
 
@@ -26,6 +35,7 @@ class Phase(Enum):
     SETTLING = "waiting to be evicted for a retry"
     UNDISPATCHABLE = "the job cannot be dispatched"
     WAITING = "other admission checks are not ready"
+    TURNED_DOWN = "deactivated on all nominated workers"
     NOMINATING = "waiting for a worker to admit a copy"
     WINNER_LOST = "the winner is out of reach for too long"
     WINNER_UNREACHABLE = "the winner is out of reach"
@@ -129,6 +139,19 @@ def _is_gone(v: View) -> bool:
     return v.group.local is None or v.group.local.metadata.deletion_timestamp is not None
 
 
+def _is_turned_down(group: Group) -> bool:
+    """Whether all who were asked have deactivated their copy: by an administrator, a check of theirs, or a limit. Nobody
+    admits those ever again."""
+    assert group.local is not None
+    asked = [group.remote(name) for name in group.local.status.nominated_cluster_names]
+    return bool(asked) and all(r is not None and r.reachable and _is_deactivated(group, r) for r in asked)
+
+
+def _is_deactivated(group: Group, remote: Remote) -> bool:
+    evicted = remote.condition(EVICTED) if group.is_current(remote.workload) else None
+    return evicted is not None and evicted.status == "True" and evicted.reason.startswith(DEACTIVATED)
+
+
 def _winner_is_gone(v: View) -> bool:
     """Ready promises a copy and a job on the winner; only while Pending may the job still be missing."""
     if v.ready:
@@ -153,6 +176,7 @@ PHASES: tuple[tuple[Phase, Predicate], ...] = (
     (Phase.UNDISPATCHABLE, lambda v: bool(v.group.problem)),
     (Phase.WAITING, lambda v: v.winner is None and not v.group.others_ready),
     (Phase.WINNER_GONE, lambda v: v.winner is None and v.ready),
+    (Phase.TURNED_DOWN, lambda v: v.winner is None and _is_turned_down(v.group)),
     (Phase.NOMINATING, lambda v: v.winner is None),
     (Phase.WINNER_LOST, lambda v: not v.won.reachable and v.won.lost(v.now, v.group.lost_after)),
     (Phase.WINNER_UNREACHABLE, lambda v: not v.won.reachable),

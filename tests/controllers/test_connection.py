@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.connection import Connection, OtherCluster
+from multikueue.controllers.connection import TIME_TO_STAND, Connection, OtherCluster
 from multikueue.controllers.kubeconfigs import Access
 from multikueue.dispatch.group import Reach
 from multikueue.errors import ClusterUnreachable, Unauthorized
@@ -296,10 +296,22 @@ async def test_a_worker_is_asked_in_vain_for_as_long_as_it_is_away(trouble: str)
             server.tokens.clear()
         await line.until(lambda: line.worker.reach is Reach.ISOLATED)
         line.worker.in_vain = None
+        line.world.time += TIME_TO_STAND + timedelta(seconds=1)
         await line.until(lambda: line.worker.in_vain is not None)
         server.tokens, server.lacks = {"one"}, set()
         await line.until(lambda: line.worker.reach is Reach.CONNECTED)
         assert not line.worker.lost(NOW + timedelta(days=1), timedelta(minutes=1))
+
+
+async def test_a_worker_that_answers_again_has_a_while_for_its_watches_to_stand() -> None:
+    async with worker_server("one") as server, connecting(server) as line:
+        server.lacks = {"workloads"}
+        await line.until(lambda: line.worker.reach is Reach.ISOLATED)
+        line.worker.in_vain = None
+        line.world.time += TIME_TO_STAND
+        server.asked.clear()
+        await line.until(lambda: server.uses("one").count("GET api") > 2)
+        assert line.worker.in_vain is None
 
 
 async def test_who_waits_for_the_loss_of_a_worker_is_told_of_it() -> None:

@@ -20,6 +20,7 @@ from multikueue.testing import NOW, job, workload
 from multikueue.testing.workloads import JobBuilder, WorkloadBuilder
 
 EARLIER = "2025-12-31T00:00:00Z"
+RESERVED = NOW - timedelta(minutes=1)
 CHECK = "mk"
 
 
@@ -35,7 +36,7 @@ def pending() -> WorkloadBuilder:
 
 
 def reserved() -> WorkloadBuilder:
-    return pending().reserved("cq").check(CHECK)
+    return pending().reserved("cq", at=RESERVED).check(CHECK)
 
 
 def won(cluster: str = "w1") -> WorkloadBuilder:

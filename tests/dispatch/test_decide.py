@@ -23,6 +23,7 @@ from strategies.incremental import Incremental
 from tests.dispatch.builders import (
     ATTEMPT,
     EARLIER,
+    RESERVED,
     admitted_copy,
     away,
     consulted,
@@ -55,6 +56,11 @@ PHASES = {
     "evicted on the manager": (Phase.EVICTED, won().evicted(), ()),
     "a retry waits for its eviction": (Phase.SETTLING, reserved().check("mk", "Retry"), ()),
     "copies are out and none is admitted": (Phase.NOMINATING, reserved(), (worker("w1", copy()),)),
+    "all who were asked have deactivated it": (
+        Phase.TURNED_DOWN,
+        reserved().nominated("w1"),
+        (worker("w1", copy().evicted("Deactivated")),),
+    ),
     "another check is not ready": (Phase.WAITING, reserved().check("other"), BOTH),
     "one admitted": (Phase.ADMITTED, reserved().nominated("w1"), (worker("w1", admitted_copy()),)),
     "one admitted that is being withdrawn": (
@@ -163,8 +169,8 @@ def test_what_is_left_of_a_deleted_workload_of_that_name_is_removed_and_cannot_w
 def test_a_copy_without_a_mark_counts_if_it_is_not_older_than_the_reservation() -> None:
     unmarked = pending().origin().reserved("remote").admitted()
     local = reserved().nominated("w1")
-    assert decided(local, worker("w1", unmarked.created(NOW))).phase is Phase.ADMITTED
-    assert decided(local, worker("w1", unmarked.created(NOW - timedelta(seconds=1)))).phase is Phase.NOMINATING
+    assert decided(local, worker("w1", unmarked.created(RESERVED))).phase is Phase.ADMITTED
+    assert decided(local, worker("w1", unmarked.created(RESERVED - timedelta(seconds=1)))).phase is Phase.NOMINATING
 
 
 def test_a_worker_that_is_not_nominated_loses_its_copy() -> None:
@@ -546,6 +552,10 @@ def test_a_copy_that_is_seen_to_finish_before_its_job_is_seen_waits_for_it() -> 
 def test_a_nominated_worker_not_yet_seen_holds_the_job_back() -> None:
     """A predecessor may have made the job there just before it died."""
     unseen = away(replace(worker("w2"), known=False))
+    ended = (
+        reserved().nominated("w1").condition(FAILED_ON, reason="AttemptFailed", message="w2 at 2026-01-01T11:00:00Z")
+    )
+    assert told(decided(ended, worker("w1", admitted_copy()), unseen)) == [], "its job may still be there"
     local = reserved().nominated("w1", "w2")
     decision = decided(local, worker("w1", admitted_copy()), unseen)
     assert told(decision) == []
@@ -631,6 +641,24 @@ def test_the_workload_is_tried_again(remotes: tuple[Remote, ...], now: object, m
     decision = decided(won("w1"), *remotes, now=now)  # type: ignore[arg-type]
     assert check_of(decision.status) == ("Retry", f'{message}. Previously: "Ready"')
     assert [event.message for event in decision.events] == [f'{message}. Previously: "Ready"']
+
+
+def test_what_all_nominated_workers_have_deactivated_is_tried_again() -> None:
+    refused = copy().evicted("Deactivated")
+    local = reserved().nominated("w1", "w2")
+    waits = decided(local, worker("w1", refused), worker("w2", copy()))
+    assert waits.phase is Phase.NOMINATING
+    away_ = decided(local, worker("w1", refused), away(worker("w2", refused)))
+    assert away_.phase is Phase.NOMINATING
+    over = decided(local, worker("w1", refused), worker("w2", refused))
+    message = 'Workload deactivated on worker clusters: "w1, w2", resetting for re-admission. Previously: "Pending"'
+    assert (over.phase, check_of(over.status)) == (Phase.TURNED_DOWN, ("Retry", message))
+
+
+def test_an_attempt_is_given_up_only_when_the_next_can_be_told_from_it() -> None:
+    decision = decided(won("w1"), worker("w1"), now=RESERVED + timedelta(seconds=1))
+    assert (decision.status, decision.again_after) == (won("w1").build().status, timedelta(seconds=1))
+    assert decision.events == ()
 
 
 def test_a_job_whose_time_is_up_on_its_worker_is_not_given_new_time() -> None:

@@ -14,7 +14,7 @@ from multikueue.dispatch.group import MAX_NOMINATED
 from multikueue.dispatch.question import failure_note, failures, nominated_before, question, usable
 from multikueue.strategy import Nomination
 from multikueue.testing import NOW
-from tests.dispatch.builders import EARLIER, EVERYWHERE, away, copy, group, reserved, won, worker
+from tests.dispatch.builders import EARLIER, EVERYWHERE, RESERVED, away, copy, group, reserved, won, worker
 
 AT = NOW - timedelta(minutes=3)
 
@@ -32,7 +32,7 @@ def test_the_question_tells_the_workload_and_its_fleet() -> None:
     cordoned = replace(worker("w2"), usable=False, why="cordoned")
     asked = question(group(local, worker("w1"), cordoned, away(replace(worker("w3"), configured=False))), NOW)
     assert asked is not None
-    assert (asked.workload.queue, asked.workload.cluster_queue, asked.workload.reserved_at) == ("main", "cq", NOW)
+    assert (asked.workload.queue, asked.workload.cluster_queue, asked.workload.reserved_at) == ("main", "cq", RESERVED)
     assert (asked.workload.nominated_clusters, asked.workload.nominated_at) == (("w1",), AT)
     assert asked.workload.failed_on == {"w2": NOW - timedelta(hours=1)}
     assert [(w.name, w.usable, w.why) for w in asked.fleet.workers] == [("w1", True, ""), ("w2", False, "cordoned")]

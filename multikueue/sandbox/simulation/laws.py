@@ -68,10 +68,12 @@ class Breach:
 
 @dataclass(slots=True)
 class _Attempt:
-    """A reservation of a local workload: from when to when it was in force, and what came of it where."""
+    """A reservation of a local workload: from when to when it was in force, and what came of it where. `lost`: it was given
+    up with its worker."""
 
     began: float = 0.0
     ended: float | None = None
+    lost: bool = False
     admitted: set[str] = field(default_factory=set)
     jobs: set[str] = field(default_factory=set)
 
@@ -181,15 +183,18 @@ class Laws:
                 self.broken("release", write.at, f"{_name(write)} gives its quota back and runs on {worker.name}")
 
     def _within_quota(self, write: Write) -> None:
-        """A workload that is deactivated counts no more, though its job may still be on its way to its end: as in Kueue."""
+        """A workload that is deactivated counts no more, though its job may still be on its way to its end: as in Kueue.
+        Nor do pods that are over."""
         used: Counter[str] = Counter()
         for workload in self.world.manager.all(kinds.WORKLOADS):
             active = workload["spec"].get("active", True) and not seen.is_true(workload, FINISHED)
             if active and seen.is_true(workload, QUOTA_RESERVED):
                 admission = workload["status"].get("admission") or {}
+                over = {pods["name"]: pods["count"] for pods in workload["status"].get("reclaimablePods") or ()}
                 for assigned in admission.get("podSetAssignments") or ():
-                    usage = (assigned.get("resourceUsage") or {}).get("cpu", "0")
-                    used[admission["clusterQueue"]] += _milli(usage)
+                    usage, count = (assigned.get("resourceUsage") or {}).get("cpu", "0"), assigned.get("count") or 1
+                    left = count - min(count, over.get(assigned["name"], 0))
+                    used[admission["clusterQueue"]] += _milli(usage) * left // count
         for queue in self.world.manager.all(kinds.CLUSTER_QUEUES):
             quota = _milli(queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"])
             name = queue["metadata"]["name"]
@@ -202,7 +207,7 @@ class Laws:
     def _win(self, write: Write, attempt: str) -> None:
         check, before = _check(write.new), _check(write.old)
         if check.get("state") == "Retry" and before.get("state") == "Ready":
-            self._loss(write, check.get("message") or "")
+            self._loss(write, attempt, check.get("message") or "")
         if check.get("state") != "Ready" or before.get("state") == "Ready":
             return
         winner, known = write.new["status"].get("clusterName"), self._attempts[attempt]
@@ -213,13 +218,14 @@ class Laws:
         elif winner not in known.jobs:
             self.broken("I4", write.at, f"{_name(write)} is Ready on {winner}, which never had the job of this attempt")
 
-    def _loss(self, write: Write, message: str) -> None:
+    def _loss(self, write: Write, attempt: str, message: str) -> None:
         if not message.startswith("Admitting remote lost"):
             return
         worker = ((write.old or {}).get("status") or {}).get("clusterName") or ""
         if not self._is_lost(worker, write.at):
             since = self._away_since(worker, write.at)
             self.broken("I9", write.at, f"{_name(write)}: {worker} counts as lost, and is away since {since}")
+        self._attempts[attempt].lost = True
 
     def _finish(self, write: Write, attempt: str) -> None:
         finished = seen.condition(write.new, FINISHED) or {}
@@ -319,12 +325,13 @@ class Laws:
 
     def _once(self, write: Write) -> None:
         """A job that came to its end is not made again: its result could be read. Of a reservation that another one had
-        followed by then nothing is believed any more."""
+        followed by then nothing is believed any more, nor of one that was given up with its worker."""
         name = write.new["metadata"]["name"]
         if name in self.deeds.disturbed:
             return
         for end in self._ends[self._local_job(write.new)]:
-            if not self._excused(end.worker, write.at) and not self._is_of_the_past(end):
+            known = self._attempts[end.attempt]
+            if not self._excused(end.worker, write.at) and not known.lost and not self._is_of_the_past(end):
                 self.broken("twice", write.at, f"job {name} is made on {write.host}, and had ended on {end.worker}")
 
     def _is_of_the_past(self, end: _End) -> bool:

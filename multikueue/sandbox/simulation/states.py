@@ -63,7 +63,8 @@ class States:
                 self._rounds(workload, now)
 
     def _remember_ready(self, workloads: list[Object], now: float) -> None:
-        ready = {_attempt(w) for w in workloads if _check(w).get("state") == "Ready" and not seen.is_true(w, FINISHED)}
+        in_force = (w for w in workloads if not seen.is_true(w, FINISHED) and not seen.is_leaving(w))
+        ready = {_attempt(w) for w in in_force if _check(w).get("state") == "Ready"}
         self._ready_since = {attempt: self._ready_since.get(attempt, now) for attempt in sorted(ready)}
 
     def _is_calm(self, host: str, now: float) -> bool:

@@ -324,6 +324,19 @@ def test_what_a_reservation_of_the_past_comes_to_is_not_believed() -> None:
     assert "twice" not in judge.broken
 
 
+def test_what_an_attempt_came_to_that_was_given_up_with_its_worker_is_not_believed() -> None:
+    lost = check("Retry", 'Admitting remote lost: worker cluster "worker1" is out of reach for too long')
+    with court() as judge:
+        dispatched(judge)
+        judge.local(won())
+        judge.job("worker1", remote(**done()), by="", at=10.0)
+        trouble = judge.deeds.troubles.begin("*", "worker1", 10.0)
+        judge.local(reserved(admissionChecks=lost, clusterName="worker1"), at=100.0)
+        trouble.end = 110.0
+        judge.job("worker2", at=200.0)
+    assert "twice" not in judge.broken
+
+
 def test_no_job_runs_twice_at_a_time() -> None:
     with court() as judge:
         dispatched(judge)
@@ -351,6 +364,16 @@ def test_quota_is_not_given_out_twice() -> None:
     with court() as judge:
         judge.local(reserved(cpu="9"))
     assert judge.broken == ["quota"]
+
+
+def test_pods_that_are_over_count_no_more() -> None:
+    with court() as judge:
+        for name in ("first", "second"):
+            half = reserved(cpu="8", reclaimablePods=[{"name": "main", "count": 1}])
+            half["status"]["admission"]["podSetAssignments"][0]["count"] = 2
+            half["metadata"] |= {"name": name, "uid": name}
+            judge.local(half)
+    assert judge.broken == []
 
 
 def test_a_deactivated_workload_counts_no_more() -> None:
