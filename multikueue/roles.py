@@ -164,7 +164,7 @@ def standalone(world: World, settings: Settings, admission: Admission) -> Deploy
             Loop("local queues", queues.local_queues, statuses.reconcile_local_queue, workers=4),
             Loop("cohorts", queues.cohorts, statuses.reconcile_cohort),
         ),
-        tasks=(lambda: admission.run(world), lambda: _sweep(world), Capacity(world).run),
+        tasks=(lambda: admission.run(world), Capacity(world).run, lambda: _sweep(world)),
     )
 
 
@@ -190,7 +190,7 @@ def beside_kueue(world: World, settings: Settings, _: Admission) -> Deployment:
             Loop("workloads", queues.workloads, Dispatches(world).reconcile, concurrency),
             Loop("checks", queues.checks, Checks(world).reconcile),
         ),
-        tasks=(lambda: _sweep(world), Capacity(world).run),
+        tasks=(Capacity(world).run, lambda: _sweep(world)),
     )
 
 

@@ -150,6 +150,8 @@ def offer(
     notes = [f"flavor {flavor} of {cluster} counts for nothing here" for flavor in translation.unknown(counted)]
     if not record.present:
         notes.append(f"{cluster} is away" + (": what it had counts for a while" if any(most.values()) else ""))
+    elif not next(record.latest()).behind(feeders[name]):
+        notes.append(f"none of its LocalQueues leads to a ClusterQueue on {cluster}")
     resources = frozenset(resource for _, resource in counted)
     settled = record.settled(hold, now)
     return Offer(cluster=cluster, amounts=most, resources=resources, settled=settled, notes=tuple(notes))

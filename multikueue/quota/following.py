@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -158,49 +158,48 @@ def follow(queue: ClusterQueue, offers: Sequence[Offer], *, reserve: Reserve, th
     """How much a ClusterQueue is to have, given what its workers have for it."""
     unread = [f"{each.cluster}: {each.problem}" for each in offers if each.problem]
     problem = "; ".join(unread) if offers else "no worker is configured"
-    figures = (
-        _figure(fr, quota, offers, reserve=reserve, threshold=threshold)
-        for fr, quota in quotas(queue.spec.resource_groups).items()
-    )
-    stays = (_unchanged(figure) if problem else figure for figure in figures)
-    return Decision(tuple(stays), problem, tuple(note for each in offers for note in each.notes))
+    figures = (_figure(fr, quota, offers, reserve) for fr, quota in quotas(queue.spec.resource_groups).items())
+    if problem:
+        stay = (replace(each, wanted=each.nominal, why="not all of its workers are known") for each in figures)
+        return Decision(tuple(stay), problem, _notes(offers))
+    settled = all(each.settled for each in offers)
+    damped = (_damped(figure, threshold=threshold, settled=settled) for figure in figures)
+    return Decision(tuple(damped), notes=_notes(offers))
 
 
-def _figure(fr: FlavorResource, quota: Quota, offers: Iterable[Offer], *, reserve: Reserve, threshold: int) -> Figure:
-    (flavor, resource), nominal = fr, quota.nominal
-    counting = [each for each in offers if resource in each.resources]
-    total = sum(each.amounts.get(fr, 0) for each in counting)
+def _notes(offers: Iterable[Offer]) -> tuple[str, ...]:
+    return tuple(note for each in offers for note in each.notes)
+
+
+def _figure(fr: FlavorResource, quota: Quota, offers: Iterable[Offer], reserve: Reserve) -> Figure:
+    """What is there for one (flavor, resource)."""
+    (flavor, resource), least = fr, quota.lending_limit or 0
+    workers = {each.cluster: each.amounts.get(fr, 0) for each in offers if resource in each.resources}
+    total = sum(workers.values())
     kept = reserve.of(resource, total)
-    wanted, why = total - kept, ""
-    if not counting:
-        wanted, why = nominal, "no worker counts it"
-    elif wanted < (quota.lending_limit or 0):
-        wanted, why = quota.lending_limit or 0, "not less than its lendingLimit"
-    if abs(wanted - nominal) * 100 < threshold * nominal:
-        wanted, why = nominal, why or f"less than {threshold}% of a change" * (wanted != nominal)
-    if wanted < nominal and not all(each.settled for each in offers):
-        wanted, why = nominal, "shrinks only after a while"
-    return Figure(
+    found = Figure(
         flavor=flavor,
         resource=resource,
-        nominal=nominal,
-        workers={each.cluster: each.amounts.get(fr, 0) for each in counting},
+        nominal=quota.nominal,
+        workers=workers,
         reserve=kept,
-        wanted=wanted,
-        why=why,
+        wanted=total - kept,
     )
+    if not workers:
+        return replace(found, wanted=found.nominal, why="no worker counts it")
+    if found.wanted < least:
+        return replace(found, wanted=least, why="not less than its lendingLimit")
+    return found
 
 
-def _unchanged(figure: Figure) -> Figure:
-    return Figure(
-        flavor=figure.flavor,
-        resource=figure.resource,
-        nominal=figure.nominal,
-        workers=figure.workers,
-        reserve=figure.reserve,
-        wanted=figure.nominal,
-        why="not all of its workers are known",
-    )
+def _damped(figure: Figure, *, threshold: int, settled: bool) -> Figure:
+    """It stays as it is where the change is too small, or comes too soon."""
+    change = figure.wanted - figure.nominal
+    if change and abs(change) * 100 < threshold * figure.nominal:
+        return replace(figure, wanted=figure.nominal, why=f"a change of less than {threshold}%")
+    if change < 0 and not settled:
+        return replace(figure, wanted=figure.nominal, why="shrinks only after a while")
+    return figure
 
 
 def json_patch(queue: ClusterQueue, changes: Iterable[Figure]) -> list[dict[str, Any]]:

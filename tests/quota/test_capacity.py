@@ -179,6 +179,33 @@ def test_a_worker_never_seen_counts_nothing_and_is_not_settled_before_its_time()
     assert offered(record, after=HOLD).settled
 
 
+def test_a_worker_without_the_queue_is_named() -> None:
+    found = offered(seen(worker(cluster_queue("theirs").quota("default", cpu=4), other="theirs")))
+    assert (found.amounts, found.notes) == ({}, ("none of its LocalQueues leads to a ClusterQueue on w1",))
+
+
+absences = st.lists(
+    st.tuples(st.integers(1, 299), st.sampled_from([None, 0, 1, 2, 3]), st.integers(1, 1000)), max_size=8
+)
+
+
+@given(absences)
+def test_whoever_is_less_for_shorter_than_the_hold_moves_nothing(steps: list[tuple[int, int | None, int]]) -> None:
+    record, now = seen(having(4)), NOW
+    for shortly, amount, later in steps:
+        if amount is None:
+            record.missed(now)
+        else:
+            record.saw(having(amount), now)
+        assert cpu(offered(record, after=now - NOW)) == 4
+        now += timedelta(seconds=shortly)
+        assert cpu(offered(record, after=now - NOW)) == 4
+        record.forget(HOLD, now)
+        record.saw(having(4), now)
+        assert cpu(offered(record, after=now - NOW)) == 4
+        now += timedelta(seconds=later)
+
+
 def test_time_in_which_nobody_looked_is_no_time_that_it_was_away() -> None:
     record = seen(having(4))
     late = timedelta(hours=3)

@@ -123,6 +123,10 @@ def test_quota_is_what_the_workers_have(offers: list[Offer], reserve: Reserve, c
     assert cpu_of(follow(queue().build(), offers, reserve=reserve)) == (cpu, why)
 
 
+def test_a_change_that_is_too_small_says_so() -> None:
+    assert cpu_of(follow(queue().build(), [has(9)], reserve=ALL, threshold=50)) == (10, "a change of less than 50%")
+
+
 def test_what_keeps_it_is_named_by_worker() -> None:
     offers = [has(4), Offer(cluster="w2", problem="may not be read"), Offer(cluster="w3", problem="is broken")]
     decision = follow(queue().build(), offers, reserve=ALL)
