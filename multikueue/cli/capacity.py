@@ -15,7 +15,7 @@ from multikueue.api.queues import ClusterQueue
 from multikueue.cli.exit import CommandFailed
 from multikueue.cli.fleet import Member
 from multikueue.cli.output import Column, Listing
-from multikueue.controllers.capacity import read_queues, why_unread
+from multikueue.controllers.capacity import CORDONED, read_queues, why_unread
 from multikueue.controllers.registration.ownership import Client as ManagerClient
 from multikueue.controllers.registration.preflight import Routes, routes
 from multikueue.errors import ClusterUnreachable, MultiKueueError
@@ -92,7 +92,7 @@ async def survey(
     queues = sorted(way.cluster_queues, key=lambda queue: queue.metadata.name)
     return Survey(
         tuple(fleet.outlook(queue) for queue in queues if queue.metadata.name in fleet.workers),
-        tuple(sorted(name for name, record in fleet.records.items() if record.problem or not record.present)),
+        tuple(sorted(fleet.unread)),
         tuple(filter(None, map(follow_problem, queues))),
     )
 
@@ -105,6 +105,7 @@ class _Fleet:
         found = ((queue.metadata.name, way.clusters_of(queue)) for queue in way.cluster_queues)
         self.workers = {name: clusters for name, clusters in found if clusters is not None}
         self.records = {name: Record(moment) for clusters in self.workers.values() for name in clusters}
+        self.unread: set[str] = set()
         self._following = {queue.metadata.name for queue in way.cluster_queues if reserve_of(queue, rules) is not None}
 
     async def read(self, members: Sequence[Member], connect: Connect) -> None:
@@ -115,20 +116,28 @@ class _Fleet:
                 tasks.start_soon(self._read_one, known.get(name), record, connect)
 
     async def _read_one(self, member: Member | None, record: Record, connect: Connect) -> None:
-        if member is None or member.cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true":
-            record.missed(self._moment)
+        if member is None:
+            record.missed(self._moment, "has no MultiKueueCluster")
+            return
+        if member.cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true":
+            record.missed(self._moment, CORDONED)
             return
         if not member.kubeconfig:
-            record.refused(member.problem)
+            self._refused(member, record, member.problem)
             return
         try:
             check_worker_kubeconfig(member.kubeconfig)
             async with connect(member.name, member.kubeconfig) as worker:
                 record.saw(await read_queues(worker), self._moment)
-        except ClusterUnreachable:
-            record.missed(self._moment)
+        except ClusterUnreachable as error:
+            record.missed(self._moment, f"is away: {error.why}")
+            self.unread.add(member.name)
         except MultiKueueError as error:
-            record.refused(why_unread(error))
+            self._refused(member, record, why_unread(error))
+
+    def _refused(self, member: Member, record: Record, why: str) -> None:
+        record.refused(why)
+        self.unread.add(member.name)
 
     def outlook(self, queue: ClusterQueue) -> Outlook:
         """One that does not follow yet is shown as if it did."""

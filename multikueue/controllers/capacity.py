@@ -17,7 +17,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.queues import FOLLOW_ANNOTATION, ClusterQueue
 from multikueue.controllers.world import World
 from multikueue.dispatch.group import Reach
-from multikueue.errors import ClusterUnreachable, Forbidden, InvalidObject, MultiKueueError, Unauthorized
+from multikueue.errors import ClusterUnreachable, Forbidden, InvalidObject, MultiKueueError, NotLeading, Unauthorized
 from multikueue.kube.client import FIELD_MANAGER, Client
 from multikueue.quota.capacity import Feeders, Offer, Record, WorkerQueues, offer
 from multikueue.quota.following import (
@@ -34,7 +34,7 @@ from multikueue.runtime import supervise
 from multikueue.settings import CapacityFollow
 from multikueue.store.store import CORDON_ANNOTATION
 
-__all__ = ["Capacity", "read_queues", "rules_of"]
+__all__ = ["CORDONED", "Capacity", "read_queues", "rules_of", "why_unread"]
 
 log = structlog.get_logger()
 
@@ -43,6 +43,8 @@ FOLLOWED, UNKNOWN, UNWRITTEN = "CapacityFollowed", "CapacityUnknown", "CapacityN
 
 MANAGER = f"{FIELD_MANAGER}-capacity"
 """The field manager of what is written here: nominal quotas, and nothing else."""
+
+CORDONED = "is cordoned"
 
 
 def rules_of(settings: CapacityFollow) -> Rules:
@@ -140,8 +142,10 @@ class Capacity:
     async def _read_one(self, name: str, record: Record) -> None:
         """What takes hours or comes to nothing is the worker's own trouble: all others are looked at meanwhile."""
         client, cluster = self.world.clients.get(name), self.world.store.clusters.get(ObjectKey("", name))
-        cordoned = cluster is not None and cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true"
-        if client is None or cordoned or self.world.store.worker(name).reach is not Reach.CONNECTED:
+        if cluster is not None and cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true":
+            record.missed(self.world.now(), CORDONED)
+            return
+        if client is None or self.world.store.worker(name).reach is not Reach.CONNECTED:
             record.missed(self.world.now())
             return
         try:
@@ -169,6 +173,8 @@ class Capacity:
         operations = json_patch(queue, decision.changes)
         try:
             written = await self.world.manager.json_patch(CLUSTER_QUEUES, queue.key, operations, manager=MANAGER)
+        except NotLeading:
+            return ""  # whoever leads now looks itself
         except Forbidden as error:
             return f"{changes}: not written: {error.message}: grant deploy/components/capacity-follow"
         except MultiKueueError as error:

@@ -52,30 +52,26 @@ def _nominal(queue: ClusterQueue) -> Amounts:
 
 @dataclass(slots=True)
 class Record:
-    """One worker over time, as looked at since `since`. `problem` says why it could not be read the last time, though it
-    is there."""
+    """One worker over time, as looked at since `since`. `absent` says in which way it was not there the last time, and
+    `problem` why it could not be read though it was."""
 
     since: datetime
+    absent: str = "was not looked at yet"
     problem: str = ""
     _now: WorkerQueues | None = None
     _past: list[tuple[WorkerQueues, datetime]] = field(default_factory=list)
 
-    @property
-    def present(self) -> bool:
-        """Whether it was there the last time."""
-        return self._now is not None
-
     def saw(self, queues: WorkerQueues, now: datetime) -> None:
-        self.problem = ""
+        self.absent = self.problem = ""
         if queues == self._now:
             return
         self._end(now)
         self._past = [(known, ended) for known, ended in self._past if known != queues]
         self._now = queues
 
-    def missed(self, now: datetime) -> None:
-        """It was away, or is to get no work."""
-        self.problem = ""
+    def missed(self, now: datetime, why: str = "is away") -> None:
+        """It was not there, or is to get no work."""
+        self.absent, self.problem = why, ""
         self._end(now)
 
     def refused(self, why: str) -> None:
@@ -148,8 +144,9 @@ def offer(
     shares = (share(queues, name, feeders) for queues in record.latest())
     counted = next(filter(None, shares), {})
     notes = [f"flavor {flavor} of {cluster} counts for nothing here" for flavor in translation.unknown(counted)]
-    if not record.present:
-        notes.append(f"{cluster} is away" + (": what it had counts for a while" if any(most.values()) else ""))
+    if record.absent:
+        held = "; what it had counts for a while" if any(most.values()) else ""
+        notes.append(f"{cluster} {record.absent}{held}")
     elif not next(record.latest()).behind(feeders[name]):
         notes.append(f"none of its LocalQueues leads to a ClusterQueue on {cluster}")
     resources = frozenset(resource for _, resource in counted)

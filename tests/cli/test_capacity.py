@@ -147,7 +147,14 @@ def test_a_worker_whose_credentials_only_the_manager_has_is_named(joined: World,
 def test_a_cordoned_worker_has_nothing(joined: World, cli: Run) -> None:
     cordoned = multikueue_cluster("w1").secret("multikueue-w1").annotations({CORDON_ANNOTATION: "true"})
     joined.manager.add(MULTIKUEUE_CLUSTERS, cordoned.build())
-    assert cells(cli(*COMMAND).out)[0][5] == "0"
+    result = cli(*COMMAND)
+    assert cells(result.out)[0][5] == "0"
+    assert (result.code, "main: w1 is cordoned" in result.err) == (0, True)
+
+
+def test_a_cluster_that_nobody_made_is_named(joined: World, cli: Run) -> None:
+    joined.manager.add(MULTIKUEUE_CONFIGS, multikueue_config("all", "w1", "w9").build())
+    assert "main: w9 has no MultiKueueCluster" in cli(*COMMAND).err
 
 
 def test_without_workers_nothing_would_change(joined: World, cli: Run) -> None:

@@ -11,7 +11,7 @@ from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.api.queues import FOLLOW_ANNOTATION
 from multikueue.controllers.capacity import FOLLOWED, MANAGER, UNKNOWN, UNWRITTEN, Capacity, rules_of
-from multikueue.errors import ClusterUnreachable, Forbidden, InvalidObject, Unauthorized
+from multikueue.errors import ClusterUnreachable, Forbidden, InvalidObject, NotLeading, Unauthorized
 from multikueue.quota.protection import INVALID_ANNOTATION
 from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, STANDALONE, CapacityFollow, Role, load
 from multikueue.store.store import CORDON_ANNOTATION
@@ -102,7 +102,7 @@ async def test_a_worker_that_is_away_for_a_moment_moves_nothing() -> None:
     assert await following.look() == "160"
     following.table.connect("w2")
     assert await following.look(HOLD) == "160"
-    assert following.events(UNKNOWN) == ["w2 is away: what it had counts for a while"]
+    assert following.events(UNKNOWN) == ["w2 is away; what it had counts for a while"]
 
 
 async def test_a_worker_that_stays_away_counts_for_nothing() -> None:
@@ -120,6 +120,14 @@ async def test_a_cordoned_worker_gets_no_work_and_so_has_nothing_for_it() -> Non
     following.manager.change(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", "w2"), cordon)
     await following.look()
     assert await following.look(HOLD) == "100"
+    assert following.events(UNKNOWN)[-1] == "w2 is cordoned"
+
+
+async def test_a_process_that_leads_no_more_says_nothing() -> None:
+    following = Following(160)
+    following.manager.fault = lambda _verb, _plural: NotLeading("another process acts")
+    assert await following.look() == "100"
+    assert following.events(UNWRITTEN) == []
 
 
 async def test_what_is_new_to_this_process_shrinks_nothing_before_it_was_looked_at_for_long_enough() -> None:

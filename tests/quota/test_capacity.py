@@ -166,7 +166,7 @@ def test_more_counts_at_once_and_less_after_the_hold() -> None:
 def test_a_worker_that_is_away_counts_for_a_while_and_then_for_nothing_of_what_it_has_counted() -> None:
     record = seen(having(4))
     record.missed(NOW)
-    assert offered(record).notes == ("w1 is away: what it had counts for a while",)
+    assert offered(record).notes == ("w1 is away; what it had counts for a while",)
     assert cpu(offered(record)) == 4
     gone = offered(record, after=HOLD)
     assert (cpu(gone), gone.resources, gone.notes) == (0, {"cpu"}, ("w1 is away",))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from typing import Any
 
 import pytest
 
+from testbed.bed import Testbed
 from testbed.client import eventually
 from testbed.objects import CLUSTER_QUEUE, MULTIKUEUE_CONFIG, Object
-from tests.real.harness import Manager, Team, complaints
+from tests.real.deployment import component, granted, revoked, withdraw
+from tests.real.harness import EVENT, Manager, Team, complaints
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.timeout(120), pytest.mark.usefixtures("calm")]
 
@@ -107,6 +110,35 @@ async def test_a_job_that_waits_for_quota_gets_it_when_a_worker_grows(crew: Team
     await have(crew, one, "2")
 
     assert await crew.runs_on() == one
+
+
+async def test_the_right_to_write_is_enough_and_without_it_the_queue_says_what_to_grant(
+    bed: Testbed, crew: Team, manager: Manager, manager_settings: dict[str, str]
+) -> None:
+    """With what deploy/ grants, as the service account of a cluster."""
+    token = await granted(bed, "standalone")
+    await have(crew, next(iter(crew.clients)), "150")
+    await follow(crew, "true", workers=tuple(crew.clients))
+    manager.kill()
+    lowly: dict[str, Any] = manager_settings
+    try:
+        async with Manager(bed, access=bed.manager.kubeconfig(token=token), **lowly).running():
+            await eventually(lambda: _told(crew, "deploy/components/capacity-follow"), timeout=40)
+            for body in component("capacity-follow"):
+                await crew.manager.apply(body)
+            await has(crew, "350")
+    finally:
+        for body in component("capacity-follow"):
+            await withdraw(crew.manager, body)
+        await revoked(bed, "standalone")
+        manager.start()
+
+
+async def _told(crew: Team, words: str) -> bool:
+    """Whether a warning about the manager's queue says that."""
+    events = await crew.manager.list(EVENT, "default")
+    about = [event["message"] for event in events if event["involvedObject"]["name"] == crew.namespace]
+    return any(words in message for message in about)
 
 
 async def _waits(crew: Team) -> bool:
