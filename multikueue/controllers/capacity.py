@@ -168,7 +168,8 @@ class Capacity:
         """Answers why it could not be written; empty if it was."""
         name, changes = queue.metadata.name, "; ".join(map(str, decision.changes))
         if self.world.settings.capacity_follow.dry_run:
-            log.info("capacity.would_follow", queue=name, changes=changes)
+            if self._is_news(queue, "dry run", changes):
+                log.info("capacity.would_follow", cluster_queue=name, changes=changes)
             return ""
         operations = json_patch(queue, decision.changes)
         try:
@@ -180,20 +181,20 @@ class Capacity:
         except MultiKueueError as error:
             return f"{changes}: not written: {error}"
         self.world.store.cluster_queues.upsert(written)
-        log.info("capacity.followed", queue=name, changes=changes)
+        log.info("capacity.followed", cluster_queue=name, changes=changes)
         self.world.recorder.emit(CLUSTER_QUEUES, queue, type_="Normal", reason=FOLLOWED, message=changes)
         return ""
 
     def _tell(self, queue: ClusterQueue, reason: str, message: str) -> None:
-        """A warning, when it is news; an empty one is none."""
-        topic = queue.metadata.uid, reason
-        said = self._told.pop(topic, "")
-        if not message:
-            return
-        self._told[topic] = message
-        if message != said:
-            log.warning("capacity.warning", queue=queue.metadata.name, why=message)
+        """A warning, when it is news."""
+        if self._is_news(queue, reason, message):
+            log.warning("capacity.unclear", cluster_queue=queue.metadata.name, why=message)
             self.world.recorder.emit(CLUSTER_QUEUES, queue, type_="Warning", reason=reason, message=message)
+
+    def _is_news(self, queue: ClusterQueue, topic: str, message: str) -> bool:
+        """Whether that is not what was said last; an empty one is no news."""
+        said, self._told[queue.metadata.uid, topic] = self._told.get((queue.metadata.uid, topic), ""), message
+        return message not in ("", said)
 
 
 def why_unread(error: MultiKueueError) -> str:

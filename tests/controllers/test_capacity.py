@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
@@ -204,7 +205,10 @@ async def test_a_queue_without_workers_says_so() -> None:
 
 async def test_a_dry_run_writes_nothing() -> None:
     following = Following(160, dry_run=True)
-    assert await following.look() == "100"
+    with capture_logs() as logs:
+        assert [await following.look() for _ in range(2)] == ["100", "100"]
+    changes = "cpu in flavor default: 100 -> 160 (w1 160)"
+    assert [(each["event"], each["changes"]) for each in logs] == [("capacity.would_follow", changes)]
     assert following.manager.calls == []
     following.set(enabled=True)
     assert await following.look() == "160"
