@@ -16,6 +16,7 @@ from multikueue.api import kinds
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.admission import Admission
+from multikueue.controllers.capacity import Capacity
 from multikueue.controllers.checks import Checks
 from multikueue.controllers.clusters import Clusters
 from multikueue.controllers.finalizers import Finalizers
@@ -171,7 +172,7 @@ def standalone(world: World, settings: Settings, admission: Admission) -> Deploy
             Loop("local queues", queues.local_queues, statuses.reconcile_local_queue, workers=4),
             Loop("cohorts", queues.cohorts, statuses.reconcile_cohort),
         ),
-        tasks=(lambda: admission.run(world), lambda: _sweep(world)),
+        tasks=(lambda: admission.run(world), Capacity(world).run, lambda: _sweep(world)),
     )
 
 
@@ -207,7 +208,7 @@ def beside_kueue(world: World, settings: Settings, _: Admission) -> Deployment:
             Loop("workloads", queues.workloads, Dispatches(world).reconcile, concurrency),
             Loop("checks", queues.checks, Checks(world).reconcile),
         ),
-        tasks=(lambda: _sweep(world),),
+        tasks=(Capacity(world).run, lambda: _sweep(world)),
     )
 
 

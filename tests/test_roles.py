@@ -70,8 +70,9 @@ async def test_what_acts(roles: frozenset[Role], loops: set[str]) -> None:
 
 
 async def test_only_one_role_gives_quota() -> None:
-    """The cycle of admission is a task of the standalone manager alone; the sweep of the workers is the other one."""
-    assert [len(deployment(roles).tasks) for roles in (STANDALONE, BESIDE_KUEUE, EXTERNAL_DISPATCHER)] == [2, 1, 0]
+    """The cycle of admission is a task of the standalone manager alone; all that speak to workers sweep them, and let quotas
+    follow them."""
+    assert [len(deployment(roles).tasks) for roles in (STANDALONE, BESIDE_KUEUE, EXTERNAL_DISPATCHER)] == [3, 2, 0]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,9 @@ MAX_PREEMPTED_ANNOTATION = "multikueue.dev/max-preempted-workloads"
 BACKFILL_ANNOTATION = "multikueue.dev/backfill"
 """On a ClusterQueue with StrictFIFO: which workloads may pass its head while that waits for quota."""
 
+FOLLOW_ANNOTATION = "multikueue.dev/follow-capacity"
+"""On a ClusterQueue: whether its nominal quotas follow what its workers have, `true` or `false`; or with which reserve."""
+
 StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
 
 

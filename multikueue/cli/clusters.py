@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from multikueue.cli.fleet import Member, Report
     from multikueue.controllers.registration.credentials import Endpoint
     from multikueue.controllers.registration.join import Joined
-    from multikueue.controllers.registration.ownership import Client, Side
+    from multikueue.controllers.registration.ownership import Side
+    from multikueue.kube.client import Client
 
 __all__ = ["app"]
 
@@ -276,6 +277,48 @@ def check_clusters(
     reports = run_async(work)
     print_items(fleet.findings_listing(reports), output)
     _end_by(reports)
+
+
+@app.command("capacity")
+def show_capacity(
+    queue: Annotated[
+        str | None, typer.Argument(help="Name of a ClusterQueue. (default: all)", show_default=False)
+    ] = None,
+    namespace: Namespace = "kueue-system",
+    config: SettingsFile = None,
+    output: Output = Format.TABLE,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Show what the workers have for each ClusterQueue, and what its nominal quotas would be if they followed that.
+
+    Nothing is changed. Workers are read with the manager's own credentials, as by `check`. The settings in --config say
+    reserve and flavors; what is away now counts for nothing, though the manager waits a while before it takes quota away.
+
+    Ends with 3 if a worker cannot be reached or read from here.
+
+    \b
+    Examples:
+      multikueue clusters capacity
+      multikueue clusters capacity team-a -o wide --config multikueue.yaml
+    """
+    from multikueue import settings
+    from multikueue.cli import capacity, fleet
+    from multikueue.controllers.capacity import rules_of
+
+    rules = rules_of(settings.load(config).capacity_follow)
+
+    async def work() -> capacity.Survey:
+        async with Target(kubeconfig, context).connect() as client:
+            members = await fleet.gather(client, namespace)
+            return await capacity.survey(client, members, connect=connect_with, rules=rules, moment=now())
+
+    found = run_async(work).of(queue)
+    print_items(capacity.listing(found), output)
+    for text in found.remarks:
+        note(text)
+    if found.unread:
+        raise typer.Exit(ExitCode.UNREACHABLE)
 
 
 @app.command("remove")

@@ -47,8 +47,9 @@ TIME_TO_STAND = timedelta(seconds=10)
 MARGIN = timedelta(milliseconds=10)
 """We wait by another clock than the one that tells the time."""
 
-SPARE_CALLS = 3
-"""Calls at a time besides those of the outbox, for which a sign of life and the two lists must never wait."""
+SPARE_CALLS = 4
+"""Calls at a time besides those of the outbox, for which a sign of life, the two lists and a look at the worker's queues
+must never wait."""
 
 TRIAL_CALLS = 2
 """Calls in flight while credentials are tried."""
@@ -143,11 +144,13 @@ class Connection:
             retries = Backoff(first=self.settings.retry_first, cap=self.settings.retry_cap)
             outbox: WorkQueue[ObjectKey] = WorkQueue(retries=retries)
             self.world.queues.outboxes[self.name] = outbox
+            self.world.clients[self.name] = client
             try:
                 await self._serve(client, outbox)
             finally:
                 if self.world.queues.outboxes.get(self.name) is outbox:
                     del self.world.queues.outboxes[self.name]
+                    del self.world.clients[self.name]
                 self._break_off()
 
     def _break_off(self) -> None:

@@ -53,6 +53,9 @@ class World:
     strategies: Strategies
     now: Callable[[], datetime]
     settings: InForce
+    clients: dict[Name, Client] = field(default_factory=dict)
+    """Those of the workers that have a connection, which owns its client: a look at what no watch of ours shows."""
+
     metrics: Metrics = field(default_factory=Metrics)
     mandate: Mandate = field(default_factory=Mandate.standing)
     """Until when this process may act. All clients ask it before each write."""

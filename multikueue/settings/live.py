@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 from pydantic import BaseModel
 
-from multikueue.settings.tree import Dispatch, Leaf, Quota, Settings, leaves
+from multikueue.settings.tree import CapacityFollow, Dispatch, Leaf, Quota, Settings, leaves
 
 __all__ = ["Change", "InForce"]
 
@@ -36,6 +36,10 @@ class InForce:
     @property
     def quota(self) -> Quota:
         return self.settings.quota
+
+    @property
+    def capacity_follow(self) -> CapacityFollow:
+        return self.settings.capacity_follow
 
     def take(self, new: Settings) -> Change:
         """Puts into force what may change in a running process; the rest stays as it is."""

@@ -23,6 +23,7 @@ from multikueue.settings.values import (
     number_as_text,
     object_name,
     quantity,
+    share,
 )
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "STANDALONE",
     "AccessProvider",
     "AdmissionSharing",
+    "CapacityFollow",
     "Cluster",
     "ClusterProfiles",
     "DeclaredKind",
@@ -397,6 +399,34 @@ class Quota(_Group):
         return self
 
 
+class CapacityFollow(_Group):
+    """Whether nominal quotas follow what the workers have (docs/quota.md). Of the ClusterQueues with a MultiKueue check, the
+    annotation `multikueue.dev/follow-capacity` chooses one; these are the rules for all of them. Needs the role `dispatch`."""
+
+    enabled: bool = False
+    """Whether ClusterQueues without the annotation follow too."""
+
+    interval: Wait = timedelta(minutes=1)
+    """Time between two looks at the queues of the workers, which is two lists for each; none while nobody follows."""
+
+    reserve: Annotated[str, AfterValidator(share)] = "0%"
+    """What is left to others of what the workers have: `10%`, or by resource too: `10%,cpu=4,memory=5%`."""
+
+    shrink_after: Span = timedelta(minutes=5)
+    """How long a worker has to be away, or to have less, before quota shrinks. It grows at once. Longer promises for longer
+    what is not there; shorter lets more work wait on the manager while a worker is away for a moment."""
+
+    threshold: Annotated[int, Field(ge=0, le=100)] = 0
+    """Percent of a quota: it does not follow changes of less. 0: it follows all."""
+
+    flavors: dict[str, str] = Field(default_factory=dict)
+    """The manager's flavor for a worker's, which is given as `flavor` or `cluster/flavor`. Without it: that of the same
+    name, or the only one that a ClusterQueue has for the resource."""
+
+    dry_run: bool = False
+    """Whether changes are only told, in the log."""
+
+
 class Webhook(_Group):
     """The admission webhook that suspends new jobs and marks them as ours."""
 
@@ -592,6 +622,7 @@ class Settings(_Group):
     cluster: Cluster = Cluster()
     dispatch: Dispatch = Dispatch()
     quota: Quota = Quota()
+    capacity_follow: Live[CapacityFollow] = CapacityFollow()
     integrations: Integrations = Integrations()
     webhook: Webhook = Webhook()
     probes: Probes = Probes()

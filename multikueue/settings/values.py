@@ -18,9 +18,12 @@ __all__ = [
     "number_as_text",
     "object_name",
     "quantity",
+    "share",
 ]
 
 _QUANTITY = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+|[KMGTPE]i|[numkMGTPE]?)")
+_PERCENT = r"(?:100|[1-9]?\d)%"
+_RESERVE = re.compile(rf"{_PERCENT}|[^=\s]+\s*=\s*(?:{_PERCENT}|{_QUANTITY.pattern})")
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _OBJECT_NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 _NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)"
@@ -53,6 +56,14 @@ def number_as_text(value: object) -> object:
 def quantity(value: str) -> str:
     if _QUANTITY.fullmatch(value) is None:
         raise ValueError("expected a quantity such as 500m, 2 or 1Gi")
+    return value
+
+
+def share(value: str) -> str:
+    parts = [part.strip() for part in value.split(",")]
+    names = [part.rpartition("=")[0].strip() for part in parts]
+    if not all(map(_RESERVE.fullmatch, parts)) or len(set(names)) < len(names):
+        raise ValueError("expected a percentage, resources with a percentage or quantity, or both: 10%,cpu=4,memory=5%")
     return value
 
 

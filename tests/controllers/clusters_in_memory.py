@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -17,8 +17,11 @@ import msgspec
 
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey, encode, render_time
-from multikueue.errors import AlreadyExists, Conflict, MultiKueueError, NotFound
+from multikueue.errors import AlreadyExists, Conflict, Invalid, MultiKueueError, NotFound
+from multikueue.kube.client import Page
 from multikueue.kube.decode import object_of
+from multikueue.sandbox.patching import patches
+from multikueue.sandbox.wire import Refused
 from multikueue.store.cache import Cache
 
 Body = dict[str, Any]
@@ -28,12 +31,14 @@ Fault = Callable[[str, str], MultiKueueError | None]
 
 @dataclass
 class ClusterInMemory:
-    """One cluster. `calls` lists what was asked of it, as `verb plural[/subresource]`."""
+    """One cluster. `calls` lists what was asked of it, as `verb plural[/subresource]`, `authors` in whose name JSON
+    patches came."""
 
     name: str
     now: Callable[[], datetime]
     objects: dict[tuple[str, ObjectKey], Body] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
+    authors: list[str] = field(default_factory=list)
     fault: Fault = lambda _verb, _plural: None
     lose_answer: Fault = lambda _verb, _plural: None
     cluster: str = ""
@@ -57,6 +62,10 @@ class ClusterInMemory:
     async def get(self, kind: Kind[Any], key: ObjectKey) -> Any:
         self._asked("get", kind)
         return self._value(kind, self._existing(kind, key))
+
+    async def list(self, kind: Kind[Any]) -> Page[Any]:
+        self._asked("list", kind)
+        return Page(tuple(self._value(kind, body) for body in self.all(kind)), "1")
 
     async def create(self, kind: Kind[Any], namespace: str, body: Mapping[str, Any]) -> Any:
         self._asked("create", kind)
@@ -86,6 +95,17 @@ class ClusterInMemory:
         if new["metadata"].get("deletionTimestamp") and not new["metadata"].get("finalizers"):
             self._remove(kind, key, new)
             return self._value(kind, new)
+        return self._answer("patch", kind, self._store(kind, key, new))
+
+    async def json_patch(
+        self, kind: Kind[Any], key: ObjectKey, operations: Sequence[Mapping[str, Any]], *, manager: str
+    ) -> Any:
+        self._asked("patch", kind)
+        self.authors.append(manager)
+        try:
+            new = patches.json_patch(self._existing(kind, key), list(operations))
+        except Refused as refused:
+            raise Invalid(refused.code, "Invalid", refused.message) from None
         return self._answer("patch", kind, self._store(kind, key, new))
 
     async def delete(self, kind: Kind[Any], key: ObjectKey, *, uid: str = "", propagation: str = "") -> Any:
@@ -152,7 +172,7 @@ class ClusterInMemory:
             if selected(body):
                 sink.remove(self._value(kind, body))
 
-    def _of(self, kind: Kind[Any]) -> list[tuple[Kind[Any], Cache[Any], Callable[[Body], bool]]]:
+    def _of(self, kind: Kind[Any]) -> Sequence[tuple[Kind[Any], Cache[Any], Callable[[Body], bool]]]:
         return [watched for watched in self._sinks if watched[0] is kind]
 
     def _value(self, kind: Kind[Any], body: Body) -> Any:

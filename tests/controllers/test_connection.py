@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
+from multikueue.api.kinds import LOCAL_QUEUES
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.connection import TIME_TO_STAND, Connection, OtherCluster
 from multikueue.controllers.kubeconfigs import Access
@@ -119,6 +120,14 @@ async def test_a_new_token_takes_over_without_a_moment_of_trouble() -> None:
             assert line.world.queues.outboxes["w1"] is outbox
             assert line.worker.workloads.get(KEY) is not None
             assert line.connection.newest == access(server, "two").kubeconfig
+
+
+async def test_the_client_of_a_worker_is_there_for_as_long_as_its_connection() -> None:
+    async with worker_server("one") as server:
+        async with connected(server) as line:
+            page = await line.world.world.clients["w1"].list(LOCAL_QUEUES)
+            assert page.items == ()
+        assert line.world.world.clients == {}
 
 
 async def test_credentials_that_are_refused_leave_the_old_ones_in_use() -> None:

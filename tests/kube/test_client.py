@@ -93,6 +93,15 @@ async def test_get_answers_the_object() -> None:
             id="merge patch of the status",
         ),
         pytest.param(
+            lambda c: c.json_patch(JOBS, A, [{"op": "test", "path": "/a", "value": 1}], manager="m&m"),
+            (
+                "PATCH",
+                "/apis/batch/v1/namespaces/ns/jobs/a?fieldManager=m%26m",
+                "application/json-patch+json",
+            ),
+            id="JSON patch",
+        ),
+        pytest.param(
             lambda c: c.apply(JOBS, A, {"a": 1}, manager="kueue admission", force=True, subresource="status"),
             (
                 "PATCH",

@@ -132,6 +132,18 @@ def test_every_binding_binds_a_role_that_is_there_to_the_account(overlay: str) -
             assert "namespace" not in subject, "kustomize fills in the one of the kustomization, and replaces no other"
 
 
+def test_whoever_wants_quotas_to_follow_grants_the_writing_of_them_and_nobody_else_does() -> None:
+    folder = DEPLOY / "components" / "capacity-follow"
+    (file,) = kustomization(folder)["resources"]
+    role, binding = objects((folder / file).read_text())
+
+    assert [(rule["resources"], rule["verbs"]) for rule in role["rules"]] == [(["clusterqueues"], ["patch"])]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert [subject["name"] for subject in binding["subjects"]] == [ACCOUNT]
+    granted = [rule for overlay in OVERLAYS for rule in rules(overlay, "ClusterRole")]
+    assert not [rule for rule in granted if "clusterqueues" in rule["resources"] and "patch" in rule["verbs"]]
+
+
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_no_right_is_wider_than_it_must_be(overlay: str) -> None:
     for rule in [*rules(overlay, "Role"), *rules(overlay, "ClusterRole")]:

@@ -45,9 +45,17 @@ async def revoked(bed: Testbed, overlay: str) -> None:
     """Take it back, so that another overlay's rights stand alone."""
     async with bed.manager.client() as client:
         for body in rights(rendered(f"overlays/{overlay}")):
-            await _delete(client, body)
+            await withdraw(client, body)
 
 
-async def _delete(client: Client, body: Mapping[str, Any]) -> None:
+def component(name: str) -> list[Object]:
+    """What a component grants beyond that, in our namespace as kustomize would have it."""
+    bodies = list(yaml.safe_load_all((DEPLOY / "components" / name / "rights.yaml").read_text()))
+    for subject in (subject for body in bodies for subject in body.get("subjects", ())):
+        subject["namespace"] = NAMESPACE
+    return bodies
+
+
+async def withdraw(client: Client, body: Mapping[str, Any]) -> None:
     meta = body["metadata"]
     await client.delete(Kind(body["apiVersion"], body["kind"]), meta["name"], meta.get("namespace"))

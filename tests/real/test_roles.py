@@ -44,6 +44,7 @@ QUICK = {
     "DISPATCH__SUSPECT_AFTER": "1s",
     "DISPATCH__ISOLATE_AFTER": "2s",
     "DISPATCH__GC_INTERVAL": "1s",
+    "CAPACITY_FOLLOW__INTERVAL": "300ms",
 }
 ONE_AT_A_TIME = {"cpu": "1", "memory": "10Gi"}
 WHOLE = {"requests": {"cpu": "1", "memory": "100Mi"}}
@@ -232,6 +233,15 @@ async def test_a_job_waits_for_the_quota_that_kueue_keeps(narrow: Team) -> None:
     assert await narrow.copies("second") == {}
     await finish(narrow, "first")
     await finish(narrow, "second")
+
+
+async def test_quota_that_follows_the_workers_is_kueues_to_give(narrow: Team) -> None:
+    follows = {"metadata": {"annotations": {"multikueue.dev/follow-capacity": "true"}}}
+    await narrow.manager.patch(CLUSTER_QUEUE, narrow.namespace, follows)
+    names = [f"job-{worker}" for worker in narrow.clients]
+    for name in names:
+        await submit(narrow, name, **WHOLE)
+    assert {await narrow.runs_on(name, timeout=40) for name in names} == set(narrow.clients)
 
 
 async def test_an_eviction_on_the_worker_goes_through_kueues_queue_and_runs_again(crew: Team) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from multikueue.errors import ConfigurationError
 from multikueue.settings import duration, load
 
 
@@ -42,3 +43,11 @@ def test_a_setting_takes_durations_in_every_usual_way(given: object) -> None:
 def test_every_duration_that_go_writes_is_read(hours: int, minutes: int, seconds: int, millis: int) -> None:
     expected = timedelta(hours=hours, minutes=minutes, seconds=seconds, milliseconds=millis)
     assert duration(f"{hours}h{minutes}m{seconds}.{millis:03}s") == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "10", "cpu", "-1%", "101%", "1.5%", "=1", "cpu=", "cpu=x", "cpu=-1", "1%,2%", "a=1,a=2"]
+)
+def test_a_reserve_that_says_nothing_is_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"capacity_follow\.reserve: expected a percentage, resources with"):
+        load(capacity_follow__reserve=text)

@@ -18,6 +18,7 @@ from multikueue.api.queues import ClusterQueue, LocalQueue
 from multikueue.controllers.registration.ownership import Client, ask
 from multikueue.controllers.registration.plan import JOB_KINDS, RIGHTS, Right
 from multikueue.errors import ApiError, Forbidden, MultiKueueError, NotFound
+from multikueue.store.store import clusters_of
 
 __all__ = ["Finding", "Level", "Routes", "missing_rights", "preflight", "routes"]
 
@@ -92,6 +93,17 @@ class Routes:
         checks = {check.metadata.name for check in self.checks if _leads_to(check, naming)}
         feeding = {queue.metadata.name for queue in self.cluster_queues if checks & _checks_of(queue)}
         return tuple(sorted(queue.key for queue in self.local_queues if queue.spec.cluster_queue in feeding))
+
+    def clusters_of(self, queue: ClusterQueue) -> tuple[str, ...] | None:
+        """The clusters that the jobs of a ClusterQueue may go to; None if it has no MultiKueue check."""
+        checks = {check.metadata.name: check for check in self.checks}
+        rules = queue.spec.admission_checks_strategy.admission_checks
+        found = (checks[rule.name] for rule in rules if rule.name in checks)
+        check = next((each for each in found if each.spec.controller_name == CONTROLLER_NAME), None)
+        if check is None:
+            return None
+        named = (clusters_of(each) for each in self.configs if _leads_to(check, (each.metadata.name,)))
+        return next(named, ())
 
 
 async def routes(manager: Client) -> Routes:

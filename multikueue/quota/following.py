@@ -1,0 +1,223 @@
+"""Nominal quotas that follow what the workers have: how much it is to be, what keeps it from that, and the patch for it.
+
+The settings turn it on for all ClusterQueues with a MultiKueue check, and an annotation for one of them, or off; beyond
+Kueue's rules. Quota grows at once. It shrinks only once all its workers were looked at for long enough; what is in use may
+be more than that then, and nobody is evicted for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+from multikueue.api import quantity
+from multikueue.api.queues import FOLLOW_ANNOTATION, ClusterQueue
+from multikueue.errors import InvalidObject
+from multikueue.quota.capacity import Offer
+from multikueue.quota.tree import FlavorResource, Quota, quotas
+
+_PERCENT = re.compile(r"(100|[1-9]?[0-9])%")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A part of what there is: so many percent, or nano-units of it."""
+
+    percent: int = 0
+    nanos: int = 0
+
+    def of(self, resource: str, total: int) -> int:
+        """That part of a total, no more than all of it. Percents are rounded up."""
+        return min(total, -(-total * self.percent // 100) + quantity.amount(resource, self.nanos))
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """What the manager leaves to others of what the workers have, by resource, in each flavor of it."""
+
+    others: Kept = Kept()
+    by_resource: Mapping[str, Kept] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str) -> Reserve:
+        """Of a text such as `10%` or `5%,cpu=4,memory=10%`. Raises ValueError."""
+        kept: dict[str, Kept] = {}
+        for part in text.split(","):
+            resource, equals, amount = (each.strip() for each in part.rpartition("="))
+            if (equals and not resource) or resource in kept:
+                raise ValueError(text)
+            kept[resource] = _kept(amount, percent_only=not resource)
+        return cls(kept.pop("", Kept()), kept)
+
+    def of(self, resource: str, total: int) -> int:
+        return self.by_resource.get(resource, self.others).of(resource, total)
+
+
+def _kept(text: str, *, percent_only: bool) -> Kept:
+    if match := _PERCENT.fullmatch(text):
+        return Kept(percent=int(match[1]))
+    try:
+        nanos = quantity.parse(text)
+    except InvalidObject:
+        raise ValueError(text) from None
+    if percent_only or nanos < 0:
+        raise ValueError(text)
+    return Kept(nanos=nanos)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """How ClusterQueues follow that do not say otherwise.
+
+    Quota shrinks by what has been gone for `shrink_after`; a change of less than `threshold` percent is let be. `flavors`
+    leads from the workers' flavors to the manager's.
+    """
+
+    enabled: bool = False
+    reserve: Reserve = Reserve()
+    shrink_after: timedelta = timedelta(minutes=5)
+    threshold: int = 0
+    flavors: Mapping[str, str] = field(default_factory=dict)
+
+
+def reserve_of(queue: ClusterQueue, rules: Rules) -> Reserve | None:
+    """With which reserve a ClusterQueue follows; None: it does not."""
+    default = rules.reserve if rules.enabled else None
+    match queue.metadata.annotations.get(FOLLOW_ANNOTATION):
+        case None:
+            return default
+        case "true":
+            return rules.reserve
+        case "false":
+            return None
+        case text:
+            try:
+                return Reserve.parse(text)
+            except ValueError:
+                return default
+
+
+def follow_problem(queue: ClusterQueue) -> str:
+    """What is wrong with the annotation, which then counts as absent; empty: nothing."""
+    text = queue.metadata.annotations.get(FOLLOW_ANNOTATION, "true")
+    if text in ("true", "false"):
+        return ""
+    try:
+        Reserve.parse(text)
+    except ValueError:
+        where = f"ClusterQueue {queue.metadata.name}: annotation {FOLLOW_ANNOTATION}"
+        return f'{where}: expected "true", "false" or a reserve such as "10%" or "5%,cpu=4", got "{text}"'
+    return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One (flavor, resource) of a ClusterQueue, in counted amounts: its nominal quota, what the workers have of it, what
+    of that is reserved, and what the quota is to be. `why` says why it is not what is left by the reserve."""
+
+    flavor: str
+    resource: str
+    nominal: int
+    workers: Mapping[str, int]
+    reserve: int = 0
+    wanted: int
+    why: str = ""
+
+    @property
+    def total(self) -> int:
+        return sum(self.workers.values())
+
+    def __str__(self) -> str:
+        def shown(amount: int) -> str:
+            return quantity.render(self.resource, amount)
+
+        parts = [f"{cluster} {shown(amount)}" for cluster, amount in self.workers.items()]
+        parts += [f"reserve {shown(self.reserve)}"] if self.reserve else []
+        parts += [self.why] if self.why else []
+        change = f"{shown(self.nominal)} -> {shown(self.wanted)}"
+        return f"{self.resource} in flavor {self.flavor}: {change} ({', '.join(parts)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """All figures of a ClusterQueue. With a `problem` nothing is to change; `notes` say what does not count."""
+
+    figures: tuple[Figure, ...]
+    problem: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def changes(self) -> tuple[Figure, ...]:
+        return tuple(figure for figure in self.figures if figure.wanted != figure.nominal)
+
+
+def follow(queue: ClusterQueue, offers: Sequence[Offer], *, reserve: Reserve, threshold: int = 0) -> Decision:
+    """How much a ClusterQueue is to have, given what its workers have for it."""
+    unread = [f"{each.cluster}: {each.problem}" for each in offers if each.problem]
+    problem = "; ".join(unread) if offers else "no worker is configured"
+    figures = (_figure(fr, quota, offers, reserve) for fr, quota in quotas(queue.spec.resource_groups).items())
+    if problem:
+        stay = (replace(each, wanted=each.nominal, why="not all of its workers are known") for each in figures)
+        return Decision(tuple(stay), problem, _notes(offers))
+    settled = all(each.settled for each in offers)
+    damped = (_damped(figure, threshold=threshold, settled=settled) for figure in figures)
+    return Decision(tuple(damped), notes=_notes(offers))
+
+
+def _notes(offers: Iterable[Offer]) -> tuple[str, ...]:
+    return tuple(note for each in offers for note in each.notes)
+
+
+def _figure(fr: FlavorResource, quota: Quota, offers: Iterable[Offer], reserve: Reserve) -> Figure:
+    """What is there for one (flavor, resource)."""
+    (flavor, resource), least = fr, quota.lending_limit or 0
+    workers = {each.cluster: each.amounts.get(fr, 0) for each in offers if resource in each.resources}
+    total = sum(workers.values())
+    kept = reserve.of(resource, total)
+    found = Figure(
+        flavor=flavor,
+        resource=resource,
+        nominal=quota.nominal,
+        workers=workers,
+        reserve=kept,
+        wanted=total - kept,
+    )
+    if not workers:
+        return replace(found, wanted=found.nominal, why="no worker counts it")
+    if found.wanted < least:
+        return replace(found, wanted=least, why="not less than its lendingLimit")
+    return found
+
+
+def _damped(figure: Figure, *, threshold: int, settled: bool) -> Figure:
+    """It stays as it is where the change is too small, or comes too soon."""
+    change = figure.wanted - figure.nominal
+    if change and abs(change) * 100 < threshold * figure.nominal:
+        return replace(figure, wanted=figure.nominal, why=f"a change of less than {threshold}%")
+    if change < 0 and not settled:
+        return replace(figure, wanted=figure.nominal, why="shrinks only after a while")
+    return figure
+
+
+def json_patch(queue: ClusterQueue, changes: Iterable[Figure]) -> list[dict[str, Any]]:
+    """The operations that write these changes and nothing else, on the very quotas they were decided on."""
+    wanted = {(each.flavor, each.resource): quantity.render(each.resource, each.wanted) for each in changes}
+    same = {"op": "test", "path": "/metadata/uid", "value": queue.metadata.uid}
+    return [same, *_operations(queue, wanted)]
+
+
+def _operations(queue: ClusterQueue, wanted: Mapping[FlavorResource, str]) -> Iterator[dict[str, Any]]:
+    for g, group in enumerate(queue.spec.resource_groups):
+        for f, flavor in enumerate(group.flavors):
+            for r, resource in enumerate(flavor.resources):
+                if (flavor.name, resource.name) not in wanted:
+                    continue
+                at = f"/spec/resourceGroups/{g}/flavors/{f}"
+                quota = f"{at}/resources/{r}/nominalQuota"
+                yield {"op": "test", "path": f"{at}/name", "value": flavor.name}
+                yield {"op": "test", "path": f"{at}/resources/{r}/name", "value": resource.name}
+                yield {"op": "test", "path": quota, "value": resource.nominal_quota}
+                yield {"op": "replace", "path": quota, "value": wanted[flavor.name, resource.name]}
