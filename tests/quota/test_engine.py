@@ -340,6 +340,53 @@ def test_parked_work_enters_after(change: Callable[[Play], Any]) -> None:
     assert play.run() == ["parked"]
 
 
+CLOSED: dict[str, Callable[[Play], Any]] = {
+    "stopped": lambda play: play.apply(local_queue("other").stopped("HoldAndDrain").build()),
+    "deleted": lambda play: play.engine.remove_local_queue(local_queue("other").build().key, play.now),
+}
+
+
+@pytest.mark.parametrize("close", CLOSED.values(), ids=CLOSED)
+def test_what_a_closed_local_queue_gives_back_wakes_nobody_for_a_long_while(close: Callable[[Play], Any]) -> None:
+    """Kueue looks for those to wake by the LocalQueue, and wakes nobody at all without (quota-engine 2.3)."""
+    play = Play.with_queue(cpu=4)
+    play.apply(local_queue("other").build())
+    play.submit(wants("running", queue="other", age=1, cpu=4))
+    play.settle()
+    play.submit(wants("parked", age=1, cpu=3), wants("behind", cpu=2))
+    play.settle()
+    close(play)
+    play.wait(2)
+    play.settle()
+    freed = play.now
+
+    play.finish("running")
+    assert play.used() == "0"
+    assert play.engine.next_look(play.now) == freed + 300 * SECOND
+    play.wait(60)
+    play.submit(wants("newcomer", cpu=1))
+    assert play.run() == ["newcomer"]
+    play.wait(240)
+    assert play.run() == ["parked"]
+
+
+def test_an_event_wakes_them_before_that() -> None:
+    play = Play.with_queue(cpu=4)
+    play.apply(local_queue("other").build())
+    play.submit(wants("running", queue="other", age=1, cpu=3), wants("small", age=1, cpu=1))
+    play.settle()
+    play.submit(wants("parked", cpu=3))
+    play.wait(2)
+    play.settle()
+    play.apply(local_queue("other").stopped("HoldAndDrain").build())
+    play.finish("running")
+
+    play.finish("small")
+    play.wait(1)
+    assert play.run() == ["parked"]
+    assert play.engine.next_look(play.now) is None
+
+
 def test_qe_308_a_status_write_does_not_wake_parked_work() -> None:
     play = parked()
     play.see(play.workloads[key_of("parked")])
