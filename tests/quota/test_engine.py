@@ -432,7 +432,7 @@ def test_qe_058_the_quota_of_a_deleted_queue_is_gone() -> None:
     assert play.run() == []
 
 
-def test_qe_303_a_ring_of_cohorts_stops_its_queues_until_it_is_broken() -> None:
+def test_qe_135_and_303_a_ring_of_cohorts_stops_its_queues_until_it_is_broken() -> None:
     play = Play(
         cohort("x").parent("y").build(),
         cohort("y").build(),
@@ -750,7 +750,7 @@ def test_a_queue_that_is_made_anew_knows_what_it_lent() -> None:
 # --- answers ---------------------------------------------------------------------------------------------------------
 
 
-def test_required_checks_depend_on_the_flavors() -> None:
+def test_qe_339_required_checks_depend_on_the_flavors() -> None:
     queue = cluster_queue("cq").quota("a", cpu=1).quota("b", cpu=1).checks("all").check_on("only-b", "b")
     engine = Play(queue.build()).engine
 
