@@ -142,6 +142,11 @@ class Backlog:
         """Something changed in that tree: look at its parked workloads again, soon and once."""
         self._flushes[root] = min(now + after, self._flushes.get(root, now + after))
 
+    def hasten_flush(self, root: str, now: datetime) -> None:
+        """One that is requested is due as soon as any."""
+        if root in self._flushes:
+            self.request_flush(root, now)
+
     def take_due_flushes(self, now: datetime) -> set[str]:
         """The trees whose flush is due, which are thereby taken care of."""
         due = {root for root, at in self._flushes.items() if at <= now}

@@ -259,6 +259,7 @@ class Engine:
         self._assumed.pop(key, None)
         self._evictions.pop(key, None)
         self._budgets.forget(key)
+        self._wake_overlooked(key, now)
         self._leave_line(key)
         self._release(key, now)
 
@@ -387,6 +388,13 @@ class Engine:
                 self._history.discharge(holding.local_queue, key)
             self._give_up(holding)
             self._wake_after(holding, now)
+
+    def _wake_overlooked(self, key: ObjectKey, now: datetime) -> None:
+        """Who waits and goes leaves nothing behind; but Kueue wakes those who are parked then as well."""
+        waiting = self._backlog.get(key)
+        queue = self._backlog.route(waiting.local_queue) if waiting else None
+        if queue is not None:
+            self._backlog.hasten_flush(self._forest.root_name(queue), now)
 
     def _wake_after(self, holding: Holding, now: datetime) -> None:
         """Quota is free that others may wait for. Who that is Kueue finds by the LocalQueue of the workload that had it, and

@@ -370,18 +370,26 @@ def test_what_a_closed_local_queue_gives_back_wakes_nobody_for_a_long_while(clos
     assert play.run() == ["parked"]
 
 
-def test_an_event_wakes_them_before_that() -> None:
+ALSO_ENDS: dict[str, Callable[[Play], Any]] = {
+    "one that ends": lambda play: play.finish("small"),
+    "one that waits and goes": lambda play: play.engine.remove_workload(key_of("large"), play.now),
+    "one that waits and is switched off": lambda play: play.see(wants("large", cpu=99).inactive().build()),
+}
+
+
+@pytest.mark.parametrize("event", ALSO_ENDS.values(), ids=ALSO_ENDS)
+def test_an_event_wakes_them_before_that(event: Callable[[Play], Any]) -> None:
     play = Play.with_queue(cpu=4)
     play.apply(local_queue("other").build())
     play.submit(wants("running", queue="other", age=1, cpu=3), wants("small", age=1, cpu=1))
     play.settle()
-    play.submit(wants("parked", cpu=3))
+    play.submit(wants("parked", cpu=3), wants("large", cpu=99))
     play.wait(2)
     play.settle()
     play.apply(local_queue("other").stopped("HoldAndDrain").build())
     play.finish("running")
 
-    play.finish("small")
+    event(play)
     play.wait(1)
     assert play.run() == ["parked"]
     assert play.engine.next_look(play.now) is None
