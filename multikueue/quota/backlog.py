@@ -17,6 +17,9 @@ Line = PendingQueue | Turns
 FLUSH_DELAY = timedelta(seconds=1)
 """Freed or changed quota wakes parked workloads this much later, once per tree: changes come in bursts."""
 
+OVERLOOKED = timedelta(minutes=5)
+"""The same for quota that Kueue does not see become free: what nothing else wakes meanwhile does not wait for ever."""
+
 
 class Backlog:
     """Who waits where. Owned and changed by the engine only.
@@ -65,6 +68,10 @@ class Backlog:
             self._routes[local_queue] = queue
             self._line_up(local_queue, now)
         return True
+
+    def route(self, local_queue: ObjectKey) -> str | None:
+        """The ClusterQueue that a LocalQueue leads to; None if it is stopped or gone."""
+        return self._routes.get(local_queue)
 
     def _line_up(self, local_queue: ObjectKey, now: datetime) -> None:
         for waiting in self._members.get(local_queue, {}).values():
@@ -131,9 +138,14 @@ class Backlog:
 
     # --- looking again ---
 
-    def request_flush(self, root: str, now: datetime) -> None:
+    def request_flush(self, root: str, now: datetime, *, after: timedelta = FLUSH_DELAY) -> None:
         """Something changed in that tree: look at its parked workloads again, soon and once."""
-        self._flushes.setdefault(root, now + FLUSH_DELAY)
+        self._flushes[root] = min(now + after, self._flushes.get(root, now + after))
+
+    def hasten_flush(self, root: str, now: datetime) -> None:
+        """One that is requested is due as soon as any."""
+        if root in self._flushes:
+            self.request_flush(root, now)
 
     def take_due_flushes(self, now: datetime) -> set[str]:
         """The trees whose flush is due, which are thereby taken care of."""

@@ -40,7 +40,7 @@ from multikueue.api.workload import (
 from multikueue.quota import status
 from multikueue.quota.amounts import AS_IT_IS, Accounting, Demand, demand
 from multikueue.quota.backfill import DEPTH, KNOWN_ENDS, backfill, end_of, passing, start_of, waits_for_quota
-from multikueue.quota.backlog import Backlog
+from multikueue.quota.backlog import OVERLOOKED, Backlog
 from multikueue.quota.budget import Budgets
 from multikueue.quota.candidates import Eviction
 from multikueue.quota.catalog import Catalog, is_leaving
@@ -259,6 +259,7 @@ class Engine:
         self._assumed.pop(key, None)
         self._evictions.pop(key, None)
         self._budgets.forget(key)
+        self._wake_overlooked(key, now)
         self._leave_line(key)
         self._release(key, now)
 
@@ -306,7 +307,7 @@ class Engine:
             self._record(new, now)
         traits = old.amounts, old.priority, old.cluster_queue, old.protected
         if traits != (new.amounts, new.priority, new.cluster_queue, new.protected):
-            self._wake(old.cluster_queue, now)
+            self._wake_after(old, now)
 
     def _is_protected(self, workload: Workload) -> bool:
         return self._non_preemptible and is_non_preemptible(workload)
@@ -386,7 +387,23 @@ class Engine:
             if self._history is not None:
                 self._history.discharge(holding.local_queue, key)
             self._give_up(holding)
-            self._wake(holding.cluster_queue, now)
+            self._wake_after(holding, now)
+
+    def _wake_overlooked(self, key: ObjectKey, now: datetime) -> None:
+        """Who waits and goes leaves nothing behind; but Kueue wakes those who are parked then as well."""
+        waiting = self._backlog.get(key)
+        queue = self._backlog.route(waiting.local_queue) if waiting else None
+        if queue is not None:
+            self._backlog.hasten_flush(self._forest.root_name(queue), now)
+
+    def _wake_after(self, holding: Holding, now: datetime) -> None:
+        """Quota is free that others may wait for. Who that is Kueue finds by the LocalQueue of the workload that had it, and
+        wakes nobody if that is stopped or gone (quota-engine 2.3)."""
+        queue = self._backlog.route(holding.local_queue)
+        if queue is not None:
+            self._wake(queue, now)
+        if queue != holding.cluster_queue:
+            self._backlog.request_flush(self._forest.root_name(holding.cluster_queue), now, after=OVERLOOKED)
 
     def _take_turns(self, name: str) -> bool:
         """Whether the LocalQueues of a ClusterQueue are served by what they used of late."""

@@ -80,3 +80,56 @@ async def test_nothing_is_written_twice() -> None:
     world.queues.checks.add(CHECK)
     await world.settle()
     assert world.manager.calls == []
+
+
+async def test_work_cannot_wait_where_a_check_is_not_active() -> None:
+    world = table(quota=0)
+    world.submit("before")
+    await world.settle()
+    assert told(world, "before") == "Pending"
+
+    clusters(world, "nobody")
+    world.submit("after")
+    await world.settle()
+    assert {name: told(world, name) for name in ("before", "after")} == dict.fromkeys(
+        ("before", "after"), "Inadmissible"
+    )
+
+    clusters(world, "w1")
+    await world.settle()
+    assert {name: told(world, name) for name in ("before", "after")} == dict.fromkeys(("before", "after"), "Pending")
+
+
+def told(world: Table, name: str) -> str:
+    return str((world.condition("QuotaReserved", name) or {}).get("reason"))
+
+
+async def test_who_was_switched_off_for_a_rejection_starts_anew_when_it_is_switched_on() -> None:
+    world = table()
+    other = {"type": "Active", "status": "True", "reason": "Active", "message": ""}
+    spec = {"controllerName": "example.com/other"}
+    world.manager.put(
+        kinds.ADMISSION_CHECKS, {"metadata": {"name": "x"}, "spec": spec, "status": {"conditions": [other]}}
+    )
+    rules = [{"name": CHECK}, {"name": "x"}]
+    world.manager.change(
+        kinds.CLUSTER_QUEUES,
+        ObjectKey("", "cq"),
+        {"spec": {"admissionChecksStrategy": {"admissionChecks": rules}}, "metadata": {"generation": 2}},
+    )
+    world.submit()
+    await world.settle()
+    states = [
+        check | ({"state": "Rejected"} if check["name"] == "x" else {}) for check in world.status()["admissionChecks"]
+    ]
+    world.manager.change(kinds.WORKLOADS, world.key(), {"status": {"admissionChecks": states}})
+    await world.settle()
+    assert world.workload()["spec"]["active"] is False
+    assert (world.condition("QuotaReserved") or {})["status"] == "False"
+    assert {check["state"] for check in world.status()["admissionChecks"]} == {"Pending"}
+
+    world.manager.change(kinds.WORKLOADS, world.key(), {"spec": {"active": True}, "metadata": {"generation": 9}})
+    await world.settle()
+    assert (world.condition("QuotaReserved") or {})["status"] == "True"
+    assert {check["state"] for check in world.status()["admissionChecks"]} == {"Pending"}
+    assert world.workload()["spec"]["active"] is True

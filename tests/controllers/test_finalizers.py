@@ -123,7 +123,7 @@ async def test_a_queue_in_which_nothing_holds_quota_goes_at_once() -> None:
     assert finalizers(world, kinds.CLUSTER_QUEUES, "cq") is None
 
 
-async def test_a_queue_stays_until_what_was_admitted_has_ended_and_takes_nothing_new() -> None:
+async def test_qe_327_a_queue_stays_until_what_was_admitted_has_ended_and_takes_nothing_new() -> None:
     world = await settled()
     world.submit("running")
     await rest(world)
@@ -146,7 +146,7 @@ async def test_a_queue_stays_until_what_was_admitted_has_ended_and_takes_nothing
     assert finalizers(world, kinds.CLUSTER_QUEUES, "cq") is None
 
 
-async def test_what_is_reserved_and_not_admitted_does_not_hold_up_its_queue() -> None:
+async def test_qe_327_what_is_reserved_and_not_admitted_does_not_hold_up_its_queue() -> None:
     world = await settled()
     world.submit()
     await rest(world)

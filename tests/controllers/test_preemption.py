@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import isnan
 
 import pytest
 
@@ -157,6 +158,26 @@ async def test_the_shares_of_queues_and_cohorts_are_shown_where_sharing_is_fair(
     found = {family.name: [sample.value for sample in family.samples] for family in figures}
     assert found["kueue_cluster_queue_weighted_share"] == [0]
     assert found["kueue_cohort_weighted_share"] == [0, 0]
+
+
+async def test_qe_243_the_share_of_who_may_not_borrow_and_does_is_no_number() -> None:
+    world = table(quota=0)
+    world.engine = world.store.engine = Engine(fair_sharing=FairSharing())
+    flavors = [{"name": "default", "resources": [{"name": "cpu", "nominalQuota": "1"}]}]
+    bank = {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": flavors}]}
+    world.manager.put(kinds.COHORTS, {"metadata": {"name": "all"}, "spec": bank})
+    queue = world.manager.find(kinds.CLUSTER_QUEUES, QUEUE) or {}
+    spec = {**queue["spec"], "cohortName": "all", "fairSharing": {"weight": "0"}}
+    for kind in (kinds.NAMESPACES, kinds.RESOURCE_FLAVORS, kinds.ADMISSION_CHECKS, kinds.LOCAL_QUEUES):
+        for body in world.manager.all(kind):
+            world.manager.put(kind, body)
+    world.manager.put(kinds.CLUSTER_QUEUES, {"metadata": {"name": "cq", "generation": 3}, "spec": spec})
+    world.submit()
+    await world.settle()
+
+    figures = Figures(store=world.store, queues=world.queues).collect()
+    (share,) = (family for family in figures if family.name == "kueue_cluster_queue_weighted_share")
+    assert [isnan(sample.value) for sample in share.samples] == [True]
 
 
 async def test_and_nowhere_else() -> None:

@@ -3,11 +3,12 @@
 A drawn story is what a recorded one is before it was played: it expects nothing yet. Whom something happens to depends on
 what Kueue will have decided, so such an element is a `Some`, and whoever records the story puts a name in its place.
 
-What depends on Kueue's own timing is left out, since it would say nothing about decisions:
+What depends on Kueue's own timing, or differs on purpose, is left out, since it would say nothing about decisions:
 
 - several causes at once: each element has the time to come to rest before the next one;
 - workloads that wait in a stopped queue: whether they read Pending or Inadmissible is a race. So what is stopped is a
   queue in which nothing waits, and no work is made for it until it is let go;
+- who was switched off by Kueue itself is not switched on again: Kueue leaves it waiting then, we do not (docs/parity.md);
 - two resource groups that both fail: Kueue visits the resources of a pod set in random order, and may then go on trying
   from another flavor the next time. So only one group of a story has more than one flavor.
 """

@@ -432,6 +432,12 @@ def _waits(workload: Object) -> bool:
     return _is_unfinished(workload) and _is_active(workload) and not _holds(workload, "QuotaReserved")
 
 
+def _is_given_up(workload: Object) -> bool:
+    """Whether Kueue itself switched it off: it would leave it waiting for ever, were it switched on again."""
+    conditions = workload.get("status", {}).get("conditions", ())
+    return any(each["type"] == "Evicted" and each["reason"].startswith("DeactivatedDueTo") for each in conditions)
+
+
 def _is_scalable(workload: Object) -> bool:
     """Whether pods of its first pod set can have ended."""
     if not _runs(workload):
@@ -447,7 +453,10 @@ STATES: dict[str, Callable[[Object], bool]] = {
     "waiting": _waits,
     "unfinished": lambda workload: _is_unfinished(workload) and _is_active(workload),
     "inactive": lambda workload: (
-        _is_unfinished(workload) and not _is_active(workload) and not _holds(workload, "QuotaReserved")
+        _is_unfinished(workload)
+        and not _is_active(workload)
+        and not _holds(workload, "QuotaReserved")
+        and not _is_given_up(workload)
     ),
     "scalable": _is_scalable,
     "checked": lambda workload: (

@@ -104,6 +104,8 @@ async def test_what_was_created_needs_no_heartbeat_once_it_is_judged(monkeypatch
         ("unfinished", workload("w", condition("Finished")), False),
         ("inactive", workload("w", *WAITING, active=False), True),
         ("inactive", workload("w", *ADMITTED, active=False), False),
+        ("inactive", workload("w", *WAITING, condition("Evicted", reason="Deactivated"), active=False), True),
+        ("inactive", workload("w", *WAITING, condition("Evicted", reason="DeactivatedDueToX"), active=False), False),
         ("scalable", workload("w", *ADMITTED, count=3), True),
         ("scalable", workload("w", *ADMITTED, count=1), False),
         ("scalable", workload("w", *ADMITTED, count=3, reclaimablePods=[{"name": "main", "count": 2}]), False),

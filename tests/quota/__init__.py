@@ -1,0 +1,15 @@
+"""Tests of the quota room. Those of scenarios of the reference (quota-engine 9) bear their numbers, QE-001 to QE-355.
+
+These have no test, for there is nothing to test:
+
+- QE-021, QE-037, QE-136, QE-256, QE-257, QE-285: a feature gate is off. We have Kueue's defaults and no gates.
+- QE-053, QE-283, QE-284, QE-286, QE-321, QE-351 to QE-355: later than Kueue 0.16.
+- QE-295: a flush in the middle of a cycle. Ours is one synchronous step.
+- QE-310: the order within a snapshot. There is none: a cycle looks at the tree itself.
+- QE-311: a second pass for topologies. Workers place pods, the manager does not.
+- QE-337: retention. `objectRetentionPolicies` has no effect yet.
+- QE-359: a job within a managed job. That is not recognised yet: each job that names a queue has a Workload of its own.
+
+Others are tests of other rooms: QE-023 (a conflict is looked at again), QE-243 and QE-327 of controllers, QE-350 of web,
+QE-356 to QE-358 of jobs, QE-360 of the real suite.
+"""

@@ -340,6 +340,61 @@ def test_parked_work_enters_after(change: Callable[[Play], Any]) -> None:
     assert play.run() == ["parked"]
 
 
+CLOSED: dict[str, Callable[[Play], Any]] = {
+    "stopped": lambda play: play.apply(local_queue("other").stopped("HoldAndDrain").build()),
+    "deleted": lambda play: play.engine.remove_local_queue(local_queue("other").build().key, play.now),
+}
+
+
+@pytest.mark.parametrize("close", CLOSED.values(), ids=CLOSED)
+def test_what_a_closed_local_queue_gives_back_wakes_nobody_for_a_long_while(close: Callable[[Play], Any]) -> None:
+    """Kueue looks for those to wake by the LocalQueue, and wakes nobody at all without (quota-engine 2.3)."""
+    play = Play.with_queue(cpu=4)
+    play.apply(local_queue("other").build())
+    play.submit(wants("running", queue="other", age=1, cpu=4))
+    play.settle()
+    play.submit(wants("parked", age=1, cpu=3), wants("behind", cpu=2))
+    play.settle()
+    close(play)
+    play.wait(2)
+    play.settle()
+    freed = play.now
+
+    play.finish("running")
+    assert play.used() == "0"
+    assert play.engine.next_look(play.now) == freed + 300 * SECOND
+    play.wait(60)
+    play.submit(wants("newcomer", cpu=1))
+    assert play.run() == ["newcomer"]
+    play.wait(240)
+    assert play.run() == ["parked"]
+
+
+ALSO_ENDS: dict[str, Callable[[Play], Any]] = {
+    "one that ends": lambda play: play.finish("small"),
+    "one that waits and goes": lambda play: play.engine.remove_workload(key_of("large"), play.now),
+    "one that waits and is switched off": lambda play: play.see(wants("large", cpu=99).inactive().build()),
+}
+
+
+@pytest.mark.parametrize("event", ALSO_ENDS.values(), ids=ALSO_ENDS)
+def test_an_event_wakes_them_before_that(event: Callable[[Play], Any]) -> None:
+    play = Play.with_queue(cpu=4)
+    play.apply(local_queue("other").build())
+    play.submit(wants("running", queue="other", age=1, cpu=3), wants("small", age=1, cpu=1))
+    play.settle()
+    play.submit(wants("parked", cpu=3), wants("large", cpu=99))
+    play.wait(2)
+    play.settle()
+    play.apply(local_queue("other").stopped("HoldAndDrain").build())
+    play.finish("running")
+
+    event(play)
+    play.wait(1)
+    assert play.run() == ["parked"]
+    assert play.engine.next_look(play.now) is None
+
+
 def test_qe_308_a_status_write_does_not_wake_parked_work() -> None:
     play = parked()
     play.see(play.workloads[key_of("parked")])
@@ -385,7 +440,7 @@ def test_qe_058_the_quota_of_a_deleted_queue_is_gone() -> None:
     assert play.run() == []
 
 
-def test_qe_303_a_ring_of_cohorts_stops_its_queues_until_it_is_broken() -> None:
+def test_qe_135_and_303_a_ring_of_cohorts_stops_its_queues_until_it_is_broken() -> None:
     play = Play(
         cohort("x").parent("y").build(),
         cohort("y").build(),
@@ -703,7 +758,7 @@ def test_a_queue_that_is_made_anew_knows_what_it_lent() -> None:
 # --- answers ---------------------------------------------------------------------------------------------------------
 
 
-def test_required_checks_depend_on_the_flavors() -> None:
+def test_qe_339_required_checks_depend_on_the_flavors() -> None:
     queue = cluster_queue("cq").quota("a", cpu=1).quota("b", cpu=1).checks("all").check_on("only-b", "b")
     engine = Play(queue.build()).engine
 

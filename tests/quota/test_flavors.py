@@ -17,6 +17,7 @@ from multikueue.quota.tree import Forest, Member, quotas
 from multikueue.quota.waiting import Progress
 from multikueue.testing import (
     ClusterQueueBuilder,
+    FlavorBuilder,
     WorkloadBuilder,
     cluster_queue,
     flavor,
@@ -391,3 +392,174 @@ def test_several_flavors_in_one_explicit_group() -> None:
     queue = cluster_queue("cq").resource_group(flavor_quotas("a", cpu=1), flavor_quotas("b", cpu=2))
 
     assert chosen(assigned(place(queue), wl(cpu=2))) == [{"cpu": "b"}]
+
+
+# --- scenarios of the reference by number ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spot", "wanted"),
+    [
+        pytest.param(
+            flavor("spot").taint("special", "yes"),
+            workload("wl").pod_sets(pod_set().request(cpu=3).tolerate("special", "yes")),
+            id="QE-061 by the pod",
+        ),
+        pytest.param(
+            flavor("spot").taint("special", "yes").tolerate("special", "yes"), wl(cpu=3), id="QE-062 by the flavor"
+        ),
+    ],
+)
+def test_a_tainted_flavor_that_is_tolerated(spot: FlavorBuilder, wanted: WorkloadBuilder) -> None:
+    queue = cluster_queue("cq").quota("spot", cpu=4).quota("calm", cpu=4)
+    flavors = {"spot": spot.build(), "calm": flavor("calm").build()}
+
+    assert chosen(assigned(place(queue, flavors=flavors), wanted)) == [{"cpu": "spot"}]
+
+
+def always(mode: Mode) -> Oracle:
+    return lambda fr, amount: Grade(mode)
+
+
+def test_qe_069_where_one_group_cannot_fit_the_other_gets_nothing_either() -> None:
+    queue = place(cluster_queue("cq").quota("one", cpu=4).quota("b", memory=1), used={"cq": {("one", "cpu"): 3000}})
+    found = assigned(queue, wl(cpu=2, memory=2), oracle=always(Mode.PREEMPT))
+
+    assert (found.mode, chosen(found)) == (Mode.NO_FIT, [{}])
+    assert "insufficient quota for memory in flavor b" in found.message()
+
+
+def test_qe_077_only_flavors_that_suit_the_nodes_are_preempted_on() -> None:
+    queue = cluster_queue("cq").quota("one", cpu=4).quota("two", cpu=4)
+    flavors = {name: flavor(name).node_labels(type=name).build() for name in ("one", "two")}
+    used = {"cq": {("one", "cpu"): 3000, ("two", "cpu"): 3000}}
+    pods = workload("wl").pod_sets(pod_set().request(cpu=2).node_selector(type="two"))
+    found = assigned(place(queue, flavors=flavors, used=used), pods, oracle=always(Mode.PREEMPT))
+
+    assert (found.mode, chosen(found)) == (Mode.PREEMPT, [{"cpu": "two"}])
+
+
+def test_qe_081_it_may_preempt_beyond_its_own_quota_if_others_use_what_is_lent() -> None:
+    queue = cluster_queue("cq").cohort("c").quota("one", cpu=limits(2, borrowing=8))
+    lender = cluster_queue("lender").cohort("c").quota("one", cpu=98)
+    placed = place(queue, lender, used={"cq": {("one", "cpu"): 9000}})
+    found = assigned(placed, wl(cpu=2), oracle=lambda fr, amount: Grade(Mode.PREEMPT, 1))
+
+    assert (found.mode, found.borrowing) == (Mode.PREEMPT, 1)
+    assert found.message().endswith("insufficient unused quota for cpu in flavor one, 1 more needed")
+
+
+def test_qe_082_what_others_borrowed_is_missing() -> None:
+    queue, other = (cluster_queue(name).cohort("c").quota("one", cpu=cpu) for name, cpu in (("cq", 3), ("other", 7)))
+    used = {"cq": {("one", "cpu"): 2000}, "other": {("one", "cpu"): 8000}}
+    found = assigned(place(queue, other, used=used), wl(cpu=2), oracle=always(Mode.RECLAIM))
+
+    assert found.mode is Mode.RECLAIM
+    assert found.message().endswith("insufficient unused quota for cpu in flavor one, 2 more needed")
+
+
+def test_qe_083_each_pod_set_preempts_on_the_flavor_that_it_fits() -> None:
+    queue = cluster_queue("cq").quota("one", cpu=4).quota("two", cpu=10)
+    placed = place(queue, used={"cq": {("one", "cpu"): 3000, ("two", "cpu"): 9000}})
+    pods = workload("wl").pod_sets(pod_set("a").request(cpu=3), pod_set("b").request(cpu=9))
+    found = assigned(placed, pods, oracle=always(Mode.PREEMPT))
+
+    assert (found.mode, chosen(found)) == (Mode.PREEMPT, [{"cpu": "one"}, {"cpu": "two"}])
+
+
+BOLD = BorrowWithinCohort(policy="LowerPriority")
+
+
+def lent(rule: dict[str, str], *, limit: int | None = 12) -> QueueSnapshot:
+    """Flavor one would have to be taken back from another queue, and borrowed; flavor two is its own, and free."""
+    queue = cluster_queue("cq").cohort("c").fungibility(**rule).preempt(
+        reclaim_within_cohort="LowerPriority", borrow_within_cohort=BOLD
+    )  # fmt: skip
+    queue = queue.quota("one", cpu=limits(0, borrowing=limit)).quota("two", cpu=12)
+    other = cluster_queue("other").cohort("c").quota("one", cpu=12)
+    return place(queue, other, used={"other": {("one", "cpu"): 10000}})
+
+
+STOP = {"when_can_borrow": "MayStopSearch", "when_can_preempt": "MayStopSearch"}
+
+
+@pytest.mark.parametrize("limit", [12, None], ids=["QE-090", "QE-091 without a limit"])
+def test_preempting_and_borrowing_stop_the_search(limit: int | None) -> None:
+    found = assigned(lent(STOP, limit=limit), wl(cpu=12), oracle=lambda fr, amount: Grade(Mode.RECLAIM, 1))
+
+    assert (found.mode, chosen(found)) == (Mode.RECLAIM, [{"cpu": "one"}])
+
+
+def test_qe_092_unless_borrowing_may_try_the_next() -> None:
+    found = assigned(
+        lent(STOP | {"when_can_borrow": "TryNextFlavor"}), wl(cpu=12), oracle=lambda fr, amount: Grade(Mode.RECLAIM, 1)
+    )
+
+    assert (found.mode, chosen(found)) == (Mode.FIT, [{"cpu": "two"}])
+
+
+def test_qe_093_a_limit_beyond_what_the_cohort_has_is_none() -> None:
+    queue = cluster_queue("cq").cohort("c").quota("one", cpu=limits(1, borrowing=99))
+    found = assigned(place(queue, cluster_queue("other").cohort("c").quota("one", cpu=10)), wl(cpu=12))
+
+    assert found.mode is Mode.NO_FIT
+    assert found.message().endswith("> maximum capacity (11)")
+
+
+@pytest.mark.parametrize(
+    ("second", "expected", "borrowing"),
+    [pytest.param(10, "two", 0, id="QE-094 the second fits"), pytest.param(1, "one", 1, id="QE-095 it does not")],
+)
+def test_lending_limits_count_in_the_search(second: int, expected: str, borrowing: int) -> None:
+    queue = cluster_queue("cq").cohort("c").fungibility(when_can_borrow="TryNextFlavor")
+    queue = queue.quota("one", cpu=limits(10, lending=1)).quota("two", cpu=limits(second, lending=0))
+    lender = cluster_queue("lender").cohort("c").quota("one", cpu=limits(1, lending=1))
+    found = assigned(place(queue, lender, used={"cq": {("one", "cpu"): 2000}}), wl(cpu=9))
+
+    assert (chosen(found), found.borrowing) == ([{"cpu": expected}], borrowing)
+
+
+def test_qe_097_what_is_not_lent_by_others_does_not_count() -> None:
+    queue = cluster_queue("cq").cohort("c").quota("one", cpu=limits(10, lending=0))
+    lender = cluster_queue("lender").cohort("c").quota("one", cpu=limits(5, lending=0))
+    found = assigned(place(queue, lender, used={"cq": {("one", "cpu"): 2000}}), wl(cpu=9), oracle=always(Mode.PREEMPT))
+
+    assert found.mode is Mode.PREEMPT
+    assert found.message().endswith("1 more needed")
+
+
+GPUS = ("uno", "due", "tre")
+
+
+@pytest.mark.parametrize(
+    ("modes", "rule", "expected"),
+    [
+        pytest.param({"uno": Mode.PREEMPT, "due": Mode.RECLAIM}, {}, "tre", id="QE-100 the free one"),
+        pytest.param(
+            {"uno": Mode.PREEMPT, "due": Mode.RECLAIM, "tre": Mode.RECLAIM},
+            {"when_can_preempt": "MayStopSearch"},
+            "uno",
+            id="QE-102 the first where that stops the search",
+        ),
+        pytest.param(dict.fromkeys(GPUS, Mode.PREEMPT), {}, "uno", id="QE-103 the first of equals"),
+        pytest.param(
+            {"uno": Mode.PREEMPT, "due": Mode.PREEMPT, "tre": Mode.RECLAIM},
+            {},
+            "tre",
+            id="QE-104 the last if it is better",
+        ),
+    ],
+)
+def test_the_best_of_three_flavors(modes: dict[str, Mode], rule: dict[str, str], expected: str) -> None:
+    queue = cluster_queue("cq").fungibility(**rule)
+    for name in GPUS:
+        queue = queue.quota(name, gpu=10)
+    placed = place(queue, used={"cq": {(name, "gpu"): 2 for name in modes}})
+
+    assert chosen(assigned(placed, wl(gpu=9), oracle=lambda fr, amount: Grade(modes[fr[0]]))) == [{"gpu": expected}]
+
+
+def test_qe_108_a_flavor_that_does_not_exist() -> None:
+    found = assigned(place(cluster_queue("cq").quota("x", cpu=4), flavors={}), wl(cpu=1))
+
+    assert (found.mode, found.message()) == (Mode.NO_FIT, "couldn't assign flavors to pod set main: flavor x not found")

@@ -8,7 +8,16 @@ import pytest
 
 from multikueue.quota.engine import Engine
 from multikueue.quota.fair import FairSharing
-from multikueue.testing import ClusterQueueBuilder, CohortBuilder, cluster_queue, cohort, flavor, local_queue
+from multikueue.testing import (
+    ClusterQueueBuilder,
+    CohortBuilder,
+    cluster_queue,
+    cohort,
+    flavor,
+    flavor_quotas,
+    limits,
+    local_queue,
+)
 from tests.quota.builders import Play, names, wants
 from tests.quota.scenes import Held, Scene, held, needs, units
 from tests.quota.test_contest import outcome, play
@@ -114,6 +123,12 @@ def share(scene: Play, name: str) -> int:
     return found.figure
 
 
+def cohort_share(scene: Play, name: str) -> int:
+    found = scene.engine.cohort_share(name)
+    assert found
+    return found.figure
+
+
 def test_qe_236_two_give_way_by_both_strategies() -> None:
     scene = lent()
     scene.submit(wants("new", queue="lq-p2", cpu=5))
@@ -206,9 +221,91 @@ def test_a_cohort_with_room_for_all_owes_nothing() -> None:
     scene.submit(*(wants(f"w{number}", queue="lq-p1", cpu=1) for number in range(18)))
     assert len(scene.settle()) == 18
     assert share(scene, "p1") == 625
-    found = scene.engine.cohort_share("cohort-a")
-    assert found
-    assert found.figure == 0
+    assert cohort_share(scene, "cohort-a") == 0
+
+
+def test_qe_259_what_is_lent_is_shared_alike_and_taken_back_from_who_has_the_most() -> None:
+    scene = fair_queues(*(queue(name, "all", 3, rules=ANY) for name in "abc"))
+    scene.submit(*(wants(f"a{number}", queue="lq-a", cpu=1, age=99) for number in range(10)))
+    assert len(settle(scene)) == 9
+    assert [share(scene, name) for name in "abc"] == [667, 0, 0]
+    scene.submit(*(wants(f"b{number}", queue="lq-b", cpu=1, age=50) for number in range(5)))
+    settle(scene)
+    assert [scene.used(name) for name in "abc"] == ["5", "4", "0"]
+    assert [share(scene, name) for name in "abc"] == [223, 112, 0]
+    scene.submit(wants("c0", queue="lq-c", cpu=1))
+    settle(scene)
+    assert [scene.used(name) for name in "abc"] == ["4", "4", "1"]
+    assert [share(scene, name) for name in "abc"] == [112, 112, 0]
+
+
+def test_qe_260_each_cohort_owes_what_its_branch_borrows() -> None:
+    """Two queues far below one side of the root borrow from a bank on the other."""
+    scene = fair_queues(
+        *(below(name, "root") for name in ("first-left", "first-right")),
+        *(below(name, "first-left") for name in ("second-left", "second-right")),
+        below("bank", "first-right", 10),
+        queue("l", "second-left", 2),
+        queue("r", "second-right", 2),
+    )
+    for number in range(5):
+        scene.submit(*(wants(f"{side}{number}", queue=f"lq-{side}", cpu=1, age=9 - number) for side in "lr"))
+    assert len(settle(scene)) == 10
+    figures = {name: cohort_share(scene, name) for name in ("first-left", "second-left", "second-right")}
+    assert figures == {"first-left": 429, "second-left": 215, "second-right": 215}
+    assert cohort_share(scene, "first-right") == cohort_share(scene, "bank") == 0
+
+
+def test_qe_261_who_is_preempted_leaves_a_fair_share_at_each_level() -> None:
+    reclaims = {"reclaim_within_cohort": "LowerPriority"}
+    research = {"chemistry": 1, "physics": 1, "llm": 2}
+    scene = fair_queues(
+        cohort("root").quota("default", cpu=12),
+        below("research", "root"),
+        *(below(name, "research", weight=weight) for name, weight in research.items()),
+        below("best-effort", "root", weight="0.5"),
+        *(queue(f"q-{name}", name, rules=reclaims) for name in research),
+        queue("q-best-effort", "best-effort"),
+    )
+    for name in ("best-effort", "physics"):
+        scene.submit(*(wants(f"{name}{n}", queue=f"lq-q-{name}", cpu=1, age=99).priority(-1) for n in range(6)))
+    assert len(settle(scene)) == 12
+    assert (cohort_share(scene, "best-effort"), cohort_share(scene, "physics")) == (1000, 500)
+    everybody = ("best-effort", *research)
+    for n in range(6):
+        scene.submit(*(wants(f"{name}-new{n}", queue=f"lq-q-{name}", cpu=1).priority(100) for name in everybody))
+    settle(scene)
+    used = {name: scene.used(f"q-{name}") for name in everybody}
+    assert used == {"best-effort": "4", "chemistry": "2", "physics": "2", "llm": "4"}
+    figures = {name: cohort_share(scene, name) for name in (*everybody, "research")}
+    assert figures == {"best-effort": 667, "research": 667, "chemistry": 167, "physics": 167, "llm": 167}
+
+
+def test_qe_262_the_flavor_with_room_left_in_the_cohort_comes_first() -> None:
+    def two(name: str, parent: str, first: int, second: int) -> ClusterQueueBuilder:
+        both = [
+            flavor_quotas(each, cpu=limits(cpu, borrowing=10)) for each, cpu in (("default", first), ("spot", second))
+        ]
+        return (
+            cluster_queue(name).cohort(parent).resource_group(*both).preempt(**ANY)
+            .fungibility(when_can_borrow="TryNextFlavor", when_can_preempt="TryNextFlavor")
+        )  # fmt: skip
+
+    def house(name: str) -> CohortBuilder:
+        nothing = limits(0, borrowing=10)
+        return cohort(name).parent("root").quota("default", cpu=nothing).quota("spot", cpu=nothing)
+
+    scene = fair_queues(
+        cohort("root"),
+        *(house(name) for name in ("cohort-a", "cohort-b")),
+        *(two(name, "cohort-a", 3, 3) for name in ("p1", "p2")),
+        two("p3", "cohort-a", 2, 4),
+        two("p4", "cohort-b", 2, 0),
+    )
+    scene.apply(flavor("spot").build())
+    scene.submit(*(wants(f"w{number:02}", queue="lq-p1", cpu=1, age=99 - number) for number in range(18)))
+    assert len(settle(scene)) == 18
+    assert (share(scene, "p1"), cohort_share(scene, "cohort-a")) == (600, 0)
 
 
 def test_qe_272_a_head_larger_than_its_quota_may_not_have_others_evicted_to_borrow() -> None:

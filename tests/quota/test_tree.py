@@ -36,6 +36,20 @@ def potential(trees: Forest, *names: str) -> list[int]:
     return [node.cell(FR).potential() for name in names if (node := trees.queue(name))]
 
 
+@pytest.mark.parametrize("used", [7000, 5000, 3000], ids=["above", "equal to", "below"])
+def test_qe_133_what_is_used_bubbles_up_only_beyond_what_is_kept(used: int) -> None:
+    """5000 of 10000 are not lent."""
+    trees = forest({"cq": member("c", 10000, None, 5000), "other": member("c", 0)}, {"c": member("", 0)}, {"cq": used})
+    beyond = max(0, used - 5000)
+    assert available(trees, "cq", "other") == [10000 - used, 5000 - beyond]
+    node = trees.queue("cq")
+    assert node
+    node.remove({FR: used})
+    assert available(trees, "cq", "other") == [10000, 5000]
+    node.add({FR: used})
+    assert available(trees, "cq", "other") == [10000 - used, 5000 - beyond]
+
+
 FIGURES = {
     "QE-125 a queue that uses more than it has takes from nobody without a cohort": (
         {"cq1": member("", 0), "cq2": member("", 5000)},
@@ -89,6 +103,18 @@ FIGURES = {
         {},
         [35000, 15000, 50000],
         [35000, 15000, 50000],
+    ),
+    "QE-132 lending limits on the way keep what they do not lend": (
+        {
+            "left-cq1": member("left", 10000, None, 5000),
+            "left-cq2": member("left", 0),
+            "right-cq": member("right", 0),
+            "root-cq": member("root", 0),
+        },
+        {"left": member("root", 10000, None, 5000), "right": member("root", 0), "root": Member()},
+        {},
+        [20000, 15000, 5000, 5000],
+        [20000, 15000, 5000, 5000],
     ),
 }
 

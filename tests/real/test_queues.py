@@ -11,9 +11,18 @@ import anyio
 import pytest
 
 from testbed import objects, queues
-from testbed.client import ApiError, eventually
+from testbed.client import ApiError, Kind, eventually
 from testbed.jobs import complete_job, start_job
-from testbed.objects import ADMISSION_CHECK, CLUSTER_QUEUE, JOB, LOCAL_QUEUE, NAMESPACE, WORKLOAD, Object
+from testbed.objects import (
+    ADMISSION_CHECK,
+    CLUSTER_QUEUE,
+    JOB,
+    LOCAL_QUEUE,
+    NAMESPACE,
+    RESOURCE_FLAVOR,
+    WORKLOAD,
+    Object,
+)
 from tests.real.harness import Manager, Team, complaints, starts
 from tests.real.skipping import needs_testbed
 
@@ -245,6 +254,35 @@ async def test_a_drained_queue_stops_what_runs_and_runs_it_again_later(crew: Tea
         await stop(crew, kind, "None")
         await crew.complete((await started.times(2))[-1])
         await crew.finished()
+
+
+async def test_a_queue_and_its_flavor_that_are_deleted_stay_until_the_work_in_them_has_ended(crew: Team) -> None:
+    flavor = f"{crew.namespace}-own"
+    await crew.manager.create(objects.resource_flavor(flavor))
+    name = await queue(crew, "leaving", resourceGroups=[group(flavor, cpu="9", memory="9Gi")])
+    kept = {RESOURCE_FLAVOR: flavor, CLUSTER_QUEUE: name}
+    await crew.submit("running", queue="leaving")
+    worker = await crew.runs_on("running")
+    await eventually(lambda: crew.is_true("Admitted", "running"))
+    for kind, each in kept.items():
+        await eventually(lambda kind=kind, each=each: has_finalizer(crew, kind, each))  # type: ignore[misc]
+        await crew.manager.delete(kind, each)
+    await crew.submit("late", queue="leaving")
+    await eventually(lambda: waits(crew, "late", reason="Inadmissible", message=f"ClusterQueue {name} is inactive"))
+    for kind, each in kept.items():
+        assert (await crew.manager.get(kind, each))["metadata"]["deletionTimestamp"]
+    await crew.complete(worker, "running")
+    await crew.finished("running")
+
+    async def are_gone() -> bool:
+        return [await crew.manager.find(kind, each) for kind, each in kept.items()] == [None, None]
+
+    await eventually(are_gone)
+
+
+async def has_finalizer(crew: Team, kind: Kind, name: str) -> bool:
+    metadata = (await crew.manager.get(kind, name))["metadata"]
+    return "kueue.x-k8s.io/resource-in-use" in metadata.get("finalizers", ())
 
 
 async def is_suspended_on(crew: Team, worker: str) -> bool:
