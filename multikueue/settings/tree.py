@@ -77,6 +77,7 @@ FRAMEWORKS: Final = (
     "kubeflow.org/jaxjob",
     "kubeflow.org/mpijob",
     "ray.io/raycluster",
+    "ray.io/rayjob",
 )
 """The integrations that our job adapters cover, by Kueue's names."""
 

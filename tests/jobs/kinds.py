@@ -31,6 +31,15 @@ def _job(name: str, *, replicas: int, **job: Any) -> Tree:
     return {"name": name, "replicas": replicas, "template": {"spec": {**job, "template": template(name)}}}
 
 
+RAY: Tree = {
+    "rayVersion": "2.9",
+    "headGroupSpec": {"rayStartParams": {}, "template": template("head")},
+    "workerGroupSpecs": [
+        {"groupName": "Small", "replicas": 2, "numOfHosts": 2, "rayStartParams": {}, "template": template("small")},
+        {"groupName": "big", "replicas": 1, "rayStartParams": {}, "template": template("big")},
+    ],
+}
+
 SPECS: dict[str, Tree] = {
     "JobSet": {
         "ttlSecondsAfterFinished": 5,
@@ -43,13 +52,13 @@ SPECS: dict[str, Tree] = {
     "PaddleJob": _replicas("paddleReplicaSpecs", Worker=2),
     "JAXJob": _replicas("jaxReplicaSpecs", Worker=2),
     "MPIJob": _replicas("mpiReplicaSpecs", Worker=2, Launcher=1) | {"slotsPerWorker": 2},
-    "RayCluster": {
-        "rayVersion": "2.9",
-        "headGroupSpec": {"rayStartParams": {}, "template": template("head")},
-        "workerGroupSpecs": [
-            {"groupName": "Small", "replicas": 2, "numOfHosts": 2, "rayStartParams": {}, "template": template("small")},
-            {"groupName": "big", "replicas": 1, "rayStartParams": {}, "template": template("big")},
-        ],
+    "RayCluster": RAY,
+    "RayJob": {
+        "entrypoint": "python train.py",
+        "submissionMode": "K8sJobMode",
+        "shutdownAfterJobFinishes": True,
+        "ttlSecondsAfterFinished": 5,
+        "rayClusterSpec": RAY,
     },
 }
 
@@ -62,8 +71,44 @@ POD_SETS: dict[str, list[tuple[str, int]]] = {
     "JAXJob": [("worker", 2)],
     "MPIJob": [("launcher", 1), ("worker", 2)],
     "RayCluster": [("head", 1), ("small", 4), ("big", 1)],
+    "RayJob": [("head", 1), ("small", 4), ("big", 1), ("submitter", 1)],
 }
 """The pod sets of these objects in Kueue 0.16: names and counts, in order."""
+
+
+def ended(type_: str) -> Tree:
+    """A status that says by a condition that it is so."""
+    return {"conditions": [{"type": type_, "status": "True", "message": "so it is", "reason": "R"}]}
+
+
+_COUNTS = {"name": "worker", "active": 2, "ready": 2}
+_RAY_JOB = {"message": "so it is", "rayClusterStatus": {"state": "ready"}}
+
+RUNNING: dict[str, Tree] = {
+    "JobSet": {"replicatedJobsStatus": [_COUNTS]},
+    "RayCluster": {"state": "ready"},
+    "RayJob": {"jobDeploymentStatus": "Running", "jobStatus": "RUNNING"},
+}
+"""A status that tells of pods that run, as each kind's own controller writes it; else that of Kubeflow's."""
+
+SUCCEEDED: dict[str, Tree] = {
+    "JobSet": ended("Completed"),
+    "RayJob": _RAY_JOB | {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"},
+}
+FAILED: dict[str, Tree] = {"RayJob": _RAY_JOB | {"jobDeploymentStatus": "Failed", "jobStatus": "FAILED"}}
+"""The same of one that is over."""
+
+
+def running(adapter: DeclaredJob) -> Tree:
+    return RUNNING.get(adapter.kind.kind, {"replicaStatuses": {"Worker": _COUNTS}})
+
+
+def succeeded(adapter: DeclaredJob) -> Tree:
+    return SUCCEEDED.get(adapter.kind.kind, ended("Succeeded"))
+
+
+def failed(adapter: DeclaredJob) -> Tree:
+    return FAILED.get(adapter.kind.kind, ended("Failed"))
 
 
 def body(adapter: DeclaredJob, *, name: str = "job", managed: bool = True, suspend: bool = True) -> Tree:
