@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from multikueue.api.canonical import canonical
-from multikueue.api.job import AnyJob, job_type
+from multikueue.api.job import AnyJob, CustomJob, job_type
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import Condition, controller_of, encode
 from multikueue.api.workload import FAILED, QUEUE_LABEL, SUCCEEDED, Finish, PodSet, Workload, workload_spec
@@ -191,7 +191,9 @@ class DeclaredJob:
         spec = job.spec
         for path in (self.declared.managed_by, *self.declared.dropped):
             spec = _raw(paths.without(spec, _in_spec(path)))
+        others = paths.fields_of(job.others) if isinstance(job, CustomJob) else None
         return {
+            **(others or {}),
             "apiVersion": self.kind.api_version,
             "kind": self.kind.kind,
             "metadata": workloads.remote_metadata(

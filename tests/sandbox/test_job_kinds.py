@@ -40,7 +40,7 @@ def definition(adapter: DeclaredJob) -> Object:
         "served": True,
         "storage": True,
         "subresources": {"status": {}},
-        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": free, "status": free}}},
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": free, "status": free, "data": free}}},
     }
     names = {"plural": kind.plural, "kind": kind.kind, "singular": kind.kind.lower(), "listKind": f"{kind.kind}List"}
     return {
@@ -63,7 +63,7 @@ def in_force(adapter: DeclaredJob) -> InForce:
 
 
 def submitted(world: World, adapter: DeclaredJob) -> None:
-    made = body(adapter)
+    made = body(adapter) | {"data": {"seed": 7}}
     made["metadata"] = {"name": JOB.name, "namespace": NAMESPACE, "labels": made["metadata"]["labels"]}
     world.manager.create(adapter.kind, made)
 
@@ -127,6 +127,7 @@ async def _lives(world: World, tasks: TaskGroup, adapter: DeclaredJob) -> None:
     local = world.manager.stored(adapter.kind, JOB) or {}
     assert adapter.managed_by(adapter.kind.type(spec=_raw(far["spec"]))) is None
     assert far["metadata"]["labels"]["team"] == local["metadata"]["labels"]["team"]
+    assert far["data"] == {"seed": 7}
     (workload,) = world.manager.all(kinds.WORKLOADS)
     assert workload["metadata"]["ownerReferences"][0]["kind"] == adapter.kind.kind
 
