@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from multikueue.jobs import paths
+from multikueue.jobs.app_wrapper import Components
 from multikueue.jobs.declared import Declaration, Pods, Rule, State, condition
 
 __all__ = ["DECLARATIONS"]
@@ -134,6 +135,20 @@ RAY_JOB = Declaration(
     rules=_RAY_JOB_RULES,
 )
 
+APP_WRAPPER = Declaration(
+    framework="workload.codeflare.dev/appwrapper",
+    group="workload.codeflare.dev",
+    version="v1beta2",
+    plural="appwrappers",
+    kind="AppWrapper",
+    managers=("workload.codeflare.dev/appwrapper-controller",),
+    pods=(Components(),),
+    succeeded=State(at="status.phase", values=("Succeeded",)),
+    failed=State(at="status.phase", values=("Failed",), unless=condition("ResourcesDeployed")),
+    active_states=(condition("QuotaReserved"),),
+    ready=condition("PodsReady"),
+)
+
 DECLARATIONS: tuple[Declaration, ...] = (
     JOB_SET,
     _kubeflow("PyTorchJob", "pytorchReplicaSpecs", "Master", "Worker"),
@@ -144,4 +159,5 @@ DECLARATIONS: tuple[Declaration, ...] = (
     _kubeflow("MPIJob", "mpiReplicaSpecs", "Launcher", "Worker", version="v2beta1", operator="mpi"),
     RAY_CLUSTER,
     RAY_JOB,
+    APP_WRAPPER,
 )

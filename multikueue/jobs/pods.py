@@ -73,7 +73,8 @@ class Pods:
 
 def pod_set(name: str, *, count: int, template: Tree, index: str = "", groups: tuple[str, int] | None = None) -> Tree:
     """A pod set as a Workload has it. `index` and `groups` as for `workloads.topology_request`."""
-    annotations = part(part(template, "metadata"), "annotations")
+    given = part(part(template, "metadata"), "annotations")
+    annotations = {key: text for key, text in given.items() if isinstance(text, str)}
     topology = workloads.topology_request(annotations, pod_index_label=index, groups=groups)
     return {
         "name": name.lower(),

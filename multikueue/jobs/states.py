@@ -16,6 +16,8 @@ __all__ = ["State", "condition", "state_of", "told"]
 
 Tree = dict[str, Any]
 
+_CONDITION = "status.conditions[type="
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
@@ -45,7 +47,7 @@ class State:
 
 def condition(type_: str) -> State:
     """That the condition of this type is true."""
-    place = f"status.conditions[type={type_}]"
+    place = f"{_CONDITION}{type_}]"
     return State(at=f"{place}.status", values=("True",), message=f"{place}.message")
 
 
@@ -61,13 +63,26 @@ def told(status: Tree, state: State, end: Condition) -> Tree:
     """The status with the words of an end in it, as far as it is clear where they go."""
     if state.given is not None:
         status = told(status, state.given, end)
-    list_, selected, rest = state.at.removeprefix("status.").partition("[type=")
-    if selected:
-        type_ = rest.partition("]")[0]
+    if state.unless is not None:
+        status = _without(status, state.unless)
+    type_ = _type(state)
+    if type_:
         said = tree_of(encode(msgspec.structs.replace(end, type=type_, observed_generation=0)))
-        return status | {list_: [*(each for each in status.get(list_) or [] if each.get("type") != type_), said]}
+        status = _without(status, state)
+        return status | {"conditions": [*status.get("conditions", ()), said]}
     status = _with(status, state.at, state.values[0])
     return _with(status, state.message, end.message) if state.message else status
+
+
+def _type(state: State) -> str:
+    """The type of the condition that the state is about; empty if it is about something else."""
+    return state.at.removeprefix(_CONDITION).partition("]")[0] if state.at.startswith(_CONDITION) else ""
+
+
+def _without(status: Tree, state: State) -> Tree:
+    """The status without the condition that the state is about."""
+    kept = [each for each in status.get("conditions") or () if each.get("type") != _type(state)]
+    return status | ({"conditions": kept} if "conditions" in status else {})
 
 
 def _with(status: Tree, path: str, value: Any) -> Tree:

@@ -31,6 +31,10 @@ def _job(name: str, *, replicas: int, **job: Any) -> Tree:
     return {"name": name, "replicas": replicas, "template": {"spec": {**job, "template": template(name)}}}
 
 
+def _wrapped(api_version: str, kind: str, **spec: Any) -> Tree:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": kind.lower()}, "spec": spec}
+
+
 RAY: Tree = {
     "rayVersion": "2.9",
     "headGroupSpec": {"rayStartParams": {}, "template": template("head")},
@@ -61,6 +65,19 @@ SPECS: dict[str, Tree] = {
         "rayClusterSpec": RAY,
     },
 }
+_JOBS = [_job("driver", replicas=1), _job("worker", replicas=2, parallelism=4, completions=3)]
+SPECS["AppWrapper"] = {
+    "components": [
+        {
+            "podSets": [{"replicas": 2, "path": "template.spec.jobs[1].template"}],
+            "template": _wrapped("example.com/v1", "Sweep", jobs=[{}, {"template": template("declared")}]),
+        },
+        {
+            "template": _wrapped("jobset.x-k8s.io/v1alpha2", "JobSet", replicatedJobs=_JOBS),
+        },
+        {"template": _wrapped("v1", "Service", clusterIP="None")},
+    ],
+}
 
 POD_SETS: dict[str, list[tuple[str, int]]] = {
     "JobSet": [("driver", 1), ("worker", 6)],
@@ -72,6 +89,7 @@ POD_SETS: dict[str, list[tuple[str, int]]] = {
     "MPIJob": [("launcher", 1), ("worker", 2)],
     "RayCluster": [("head", 1), ("small", 4), ("big", 1)],
     "RayJob": [("head", 1), ("small", 4), ("big", 1), ("submitter", 1)],
+    "AppWrapper": [("job-0", 2), ("job-1", 1), ("job-2", 6)],
 }
 """The pod sets of these objects in Kueue 0.16: names and counts, in order."""
 
@@ -88,14 +106,19 @@ RUNNING: dict[str, Tree] = {
     "JobSet": {"replicatedJobsStatus": [_COUNTS]},
     "RayCluster": {"state": "ready"},
     "RayJob": {"jobDeploymentStatus": "Running", "jobStatus": "RUNNING"},
+    "AppWrapper": {"phase": "Running"} | ended("QuotaReserved"),
 }
 """A status that tells of pods that run, as each kind's own controller writes it; else that of Kubeflow's."""
 
 SUCCEEDED: dict[str, Tree] = {
     "JobSet": ended("Completed"),
     "RayJob": _RAY_JOB | {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"},
+    "AppWrapper": {"phase": "Succeeded"} | ended("ResourcesDeployed"),
 }
-FAILED: dict[str, Tree] = {"RayJob": _RAY_JOB | {"jobDeploymentStatus": "Failed", "jobStatus": "FAILED"}}
+FAILED: dict[str, Tree] = {
+    "RayJob": _RAY_JOB | {"jobDeploymentStatus": "Failed", "jobStatus": "FAILED"},
+    "AppWrapper": {"phase": "Failed"},
+}
 """The same of one that is over."""
 
 

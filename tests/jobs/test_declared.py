@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from multikueue.api.job import AnyJob
 from multikueue.api.meta import Condition, encode
 from multikueue.api.workload import Finish
 from multikueue.jobs.adapter import MANAGED
@@ -17,6 +19,7 @@ from multikueue.jobs.declarations import DECLARATIONS
 from multikueue.jobs.declared import Declaration, DeclaredJob, Pods, condition
 from multikueue.jobs.paths import keys_of, peek
 from multikueue.jobs.priority import Priority
+from multikueue.kube.decode import object_of
 from tests.jobs.builders import plain, stored, tree, with_status
 from tests.jobs.kinds import POD_SETS, SPECS, body, ended, failed, leaves, put, running, succeeded, template, value
 
@@ -25,6 +28,11 @@ EACH = pytest.mark.parametrize("adapter", ADAPTERS.values(), ids=ADAPTERS)
 ENDING = [adapter for adapter in ADAPTERS.values() if adapter.declared.succeeded]
 EACH_ENDING = pytest.mark.parametrize("adapter", ENDING, ids=[adapter.kind.kind for adapter in ENDING])
 JOB_SET, PYTORCH = ADAPTERS["JobSet"], ADAPTERS["PyTorchJob"]
+
+
+def said(adapter: DeclaredJob, words: str) -> str:
+    """Those words, if the kind has a place for some."""
+    return words if adapter.declared.succeeded and adapter.declared.succeeded.message else ""
 
 
 def remote(adapter: DeclaredJob, made: dict[str, Any]) -> dict[str, Any]:
@@ -111,6 +119,15 @@ def test_the_copy_is_the_object_but_for_what_is_dropped_and_its_marks(adapter: D
     }
 
 
+def test_what_else_is_at_the_top_of_an_object_travels_and_its_status_does_not() -> None:
+    whole = body(JOB_SET) | {"data": {"a": [1, None]}, "seed": 7, "status": ended("Completed")}
+    decode: Callable[[bytes], AnyJob] = object_of(JOB_SET.kind.type)  # type: ignore[arg-type]  # hashable, being a type
+    job = decode(encode(whole))
+    copy = plain(JOB_SET.remote_body(job, workload_name="wl", origin="mk", attempt="now"))
+    assert copy.keys() == {"apiVersion", "kind", "metadata", "spec", "data", "seed"}
+    assert (copy["data"], copy["seed"]) == ({"a": [1, None]}, 7)
+
+
 QUICK = settings(max_examples=25)
 
 _json = st.recursive(
@@ -193,8 +210,9 @@ def test_it_is_over_when_its_status_says_so(adapter: DeclaredJob) -> None:
     job = value(adapter, body(adapter))
     assert adapter.finished(job) is None
     assert adapter.finished(with_status(job, running(adapter))) is None
-    assert adapter.finished(with_status(job, succeeded(adapter))) == Finish(reason="Succeeded", message="so it is")
-    assert adapter.finished(with_status(job, failed(adapter))) == Finish(reason="Failed", message="so it is")
+    words = said(adapter, "so it is")
+    assert adapter.finished(with_status(job, succeeded(adapter))) == Finish(reason="Succeeded", message=words)
+    assert adapter.finished(with_status(job, failed(adapter))) == Finish(reason="Failed", message=words)
 
 
 @EACH_ENDING
@@ -240,7 +258,7 @@ def test_an_end_that_only_the_workload_tells_is_told(adapter: DeclaredJob, reaso
     status = adapter.status_of_end(job, end)
     assert status is not None
     told = with_status(job, tree(status))
-    assert adapter.finished(told) == Finish(reason=reason, message="it was so")
+    assert adapter.finished(told) == Finish(reason=reason, message=said(adapter, "it was so"))
     assert adapter.status_of_end(told, end) is None
 
 
@@ -370,6 +388,7 @@ READY: dict[str, dict[str, Any]] = {
     "JobSet": {"replicatedJobsStatus": [{"name": "Driver", "succeeded": 1}, {"name": "worker", "ready": 2}]},
     "RayCluster": {"state": "ready"},
     "RayJob": {"rayClusterStatus": {"state": "ready"}},
+    "AppWrapper": ended("PodsReady"),
 }
 """As their controllers say it; the others have a condition Running."""
 

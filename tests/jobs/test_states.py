@@ -62,5 +62,14 @@ def test_an_end_is_told_in_the_words_of_the_kind() -> None:
     assert (said["type"], said["status"], said["message"]) == ("Ready", "True", "so it was")
 
 
+def test_what_must_not_be_is_no_more_once_an_end_is_told() -> None:
+    over = State(at="status.phase", values=("Failed",), unless=condition("Deployed"))
+    end = Condition(type="Finished", status="True", reason="Failed", message="")
+    before = {"conditions": [{"type": "Deployed", "status": "True"}, {"type": "Other", "status": "True"}]}
+    status = told(before, over, end)
+    assert over.holds({"status": status})
+    assert [each["type"] for each in status["conditions"]] == ["Other"]
+
+
 def test_all_its_paths_are_known() -> None:
     assert list(WELL.paths()) == ["status.result", "status.phase", "status.message"]

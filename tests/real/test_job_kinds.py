@@ -40,7 +40,7 @@ def bed() -> Iterator[Testbed]:
     """A worker whose Kueue integrates all kinds we know."""
     plan = Plan(
         workers=1,
-        crds=("kueue", "jobset", "kubeflow", "mpi", "ray"),
+        crds=("kueue", "jobset", "kubeflow", "mpi", "ray", "appwrapper"),
         frameworks=tuple(FRAMEWORKS),
         controllers={MANAGER: [GARBAGE]},
     )
