@@ -180,7 +180,7 @@ def beside_kueue(world: World, settings: Settings, _: Admission) -> Deployment:
             Watch(kinds.WORKLOADS, store.workloads),
             Watch(kinds.JOBS, store.jobs.of(kinds.JOBS)),
         ),
-        job_kinds=JobKinds(world),
+        job_kinds=JobKinds(world, makes_workloads=False),
         connections=(clusters.run, placements.run),
         cluster_loops=(Loop("clusters", queues.clusters, clusters.reconcile, workers=4),),
         contact=lambda: _first_contact(store, clusters, placements),

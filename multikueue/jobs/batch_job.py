@@ -56,6 +56,10 @@ class BatchJob:
     def kind(self) -> Kind[Job]:
         return JOBS
 
+    @property
+    def runtimes(self) -> None:
+        return None
+
     def submitted(self, raw: msgspec.Raw) -> defaulting.Submitted:
         return defaulting.read_job(raw)
 

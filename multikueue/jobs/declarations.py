@@ -8,6 +8,7 @@ from typing import Any
 from multikueue.jobs import paths
 from multikueue.jobs.app_wrapper import Components
 from multikueue.jobs.declared import Declaration, Pods, Rule, State, condition
+from multikueue.jobs.train_job import RuntimePods, TrainingRuntimes
 
 __all__ = ["DECLARATIONS"]
 
@@ -149,6 +150,22 @@ APP_WRAPPER = Declaration(
     ready=condition("PodsReady"),
 )
 
+TRAIN_JOB = Declaration(
+    framework="trainer.kubeflow.org/trainjob",
+    group="trainer.kubeflow.org",
+    version="v1alpha1",
+    plural="trainjobs",
+    kind="TrainJob",
+    managers=("trainer.kubeflow.org/trainjob-controller",),
+    pods=(RuntimePods(),),
+    runtimes=TrainingRuntimes(),
+    succeeded=condition("Complete"),
+    failed=condition("Failed"),
+    active_counts=("status.jobsStatus[*].active",),
+    ready_counts=("status.jobsStatus[*].ready", "status.jobsStatus[*].succeeded"),
+    ready_of="runtime.template.spec.replicatedJobs[*].replicas",
+)
+
 DECLARATIONS: tuple[Declaration, ...] = (
     JOB_SET,
     _kubeflow("PyTorchJob", "pytorchReplicaSpecs", "Master", "Worker"),
@@ -159,5 +176,6 @@ DECLARATIONS: tuple[Declaration, ...] = (
     _kubeflow("MPIJob", "mpiReplicaSpecs", "Launcher", "Worker", version="v2beta1", operator="mpi"),
     RAY_CLUSTER,
     RAY_JOB,
+    TRAIN_JOB,
     APP_WRAPPER,
 )

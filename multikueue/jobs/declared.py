@@ -18,7 +18,7 @@ from multikueue.api.kinds import Kind
 from multikueue.api.meta import Condition, controller_of, encode
 from multikueue.api.workload import FAILED, QUEUE_LABEL, SUCCEEDED, Finish, PodSet, Workload, workload_spec
 from multikueue.jobs import defaulting, paths, workloads
-from multikueue.jobs.adapter import MANAGED
+from multikueue.jobs.adapter import MANAGED, Runtimes
 from multikueue.jobs.canonical import merge_patch
 from multikueue.jobs.pods import Pods, PodsOf, number
 from multikueue.jobs.priority import Priority
@@ -54,6 +54,7 @@ class Declaration:
     some do. Its pods are all ready in the state `ready`, or when the `ready_counts` together reach the sum of what is found
     at `ready_of`; where nothing is said of it, as soon as something runs. `priority` is where a PriorityClass is named,
     before those of the pods count. `dropped` is what no copy gets. `rules` are what the webhook holds a job in a queue to.
+    `runtimes`: where its jobs only name what says what their pods are like.
     """
 
     framework: str
@@ -75,6 +76,7 @@ class Declaration:
     priority: str = ""
     dropped: tuple[str, ...] = ()
     rules: tuple[Rule, ...] = ()
+    runtimes: Runtimes | None = None
 
     def __post_init__(self) -> None:
         """Raises ValueError for what is no path."""
@@ -110,6 +112,10 @@ class DeclaredJob:
         own = self.declared
         kind = Kind(own.group, own.version, own.plural, own.kind, True, job_type(own.kind))
         object.__setattr__(self, "kind", kind)
+
+    @property
+    def runtimes(self) -> Runtimes | None:
+        return self.declared.runtimes
 
     def submitted(self, raw: msgspec.Raw) -> defaulting.SubmittedCustom:
         own = self.declared
@@ -172,13 +178,15 @@ class DeclaredJob:
             return False
         if (spec.maximum_execution_time_seconds or None) != workloads.maximum_execution_time(job):
             return False
+        if self.runtimes is not None and self.runtimes.problem(job) is not None:
+            return True  # what it was made of is not to be seen now, which is no reason to stop what runs
         ours, admitted = list(self._pod_sets(job)), workload.has("Admitted")
         return len(ours) == len(spec.pod_sets) and all(
             _is_same(own, seen, ignore_tolerations=admitted) for own, seen in zip(ours, spec.pod_sets, strict=True)
         )
 
     def _pod_sets(self, job: AnyJob) -> Iterator[Tree]:
-        tree = {"metadata": {"name": job.metadata.name}} | _tree(job)
+        tree = _tree(job)
         for pods in self.declared.pods:
             yield from pods.pod_sets(tree)
 
@@ -281,8 +289,10 @@ class DeclaredJob:
 
 
 def _tree(job: AnyJob) -> Tree:
-    """As much of the object as declarations look at before it runs."""
-    return {"spec": tree_of(job.spec)}
+    """As much of the object as declarations look at before it runs, and its runtime, if it has one."""
+    runtime = msgspec.json.decode(job.runtime) if isinstance(job, CustomJob) else None
+    known = {"runtime": runtime} if runtime is not None else {}
+    return {"metadata": {"name": job.metadata.name}, "spec": tree_of(job.spec), **known}
 
 
 def _in_spec(path: str) -> paths.Keys:

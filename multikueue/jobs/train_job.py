@@ -6,19 +6,28 @@ JobSet is made (the variables of torchrun, the volumes of MPI) is in no Workload
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
+from multikueue.api.job import AnyJob, CustomJob, JobKey, job_type
+from multikueue.api.kinds import Kind
 from multikueue.jobs import paths
 from multikueue.jobs.pods import number, pod_set
-from multikueue.jobs.templates import part
+from multikueue.jobs.templates import part, tree_of
 
-__all__ = ["RuntimePods", "RuntimeRef", "no_pods_because"]
+__all__ = ["RuntimePods", "TrainingRuntimes"]
 
 Tree = dict[str, Any]
 
 _GROUP = "trainer.kubeflow.org"
+_OF_NAMESPACE = Kind(_GROUP, "v1alpha1", "trainingruntimes", "TrainingRuntime", True, job_type("TrainingRuntime"))
+_OF_CLUSTER = Kind(
+    _GROUP, "v1alpha1", "clustertrainingruntimes", "ClusterTrainingRuntime", False, job_type("ClusterTrainingRuntime")
+)
 _STEP = f"{_GROUP}/trainjob-ancestor-step"
 _TRAINER = "trainer"
 _NODE = "node"
@@ -39,27 +48,26 @@ _MERGE_KEYS = {
 
 
 @dataclass(frozen=True, slots=True)
-class RuntimeRef:
-    """Which runtime a TrainJob names: a TrainingRuntime of its namespace, or a ClusterTrainingRuntime."""
+class TrainingRuntimes:
+    """Those of Trainer: a TrainJob names one of its namespace, or one of the cluster."""
 
-    kind: str
-    name: str
+    @property
+    def kinds(self) -> tuple[Kind[Any], ...]:
+        return (_OF_NAMESPACE, _OF_CLUSTER)
 
-    @staticmethod
-    def of(spec: Tree) -> RuntimeRef:
-        ref = part(spec, "runtimeRef")
-        return RuntimeRef(f"{ref.get('kind') or 'ClusterTrainingRuntime'}.{_GROUP}", str(ref.get("name") or ""))
+    def key(self, job: AnyJob) -> JobKey:
+        ref = part(tree_of(job.spec), "runtimeRef")
+        kind, name = str(ref.get("kind") or _OF_CLUSTER.kind), str(ref.get("name") or "")
+        return JobKey(f"{kind}.{_GROUP}", job.metadata.namespace if kind == _OF_NAMESPACE.kind else "", name)
 
-
-def no_pods_because(job: Tree) -> str | None:
-    """Why the pods of a TrainJob, given with its runtime, cannot be told; None if they can."""
-    ref = RuntimeRef.of(job["spec"])
-    if job.get("runtime") is None:
-        return f'{ref.kind.partition(".")[0]} "{ref.name}" not found: create it, here and on the workers'
-    policy, command = part(job["runtime"], "mlPolicy"), part(job["spec"], "trainer").get("command")
-    if policy.get("torch") is not None and command == _TORCHTUNE:
-        return "the command of a torchtune job is made by Trainer itself, so no Workload can be made of it here"
-    return None
+    def problem(self, job: AnyJob) -> str | None:
+        key, runtime = self.key(job), msgspec.json.decode(job.runtime) if isinstance(job, CustomJob) else None
+        if runtime is None:
+            return f'{key.kind.partition(".")[0]} "{key.name}" not found: create it, here and on the workers'
+        command = part(tree_of(job.spec), "trainer").get("command")
+        if "torch" in part(runtime, "mlPolicy") and command == _TORCHTUNE:
+            return "The command of a torchtune job is known to Trainer alone, so its Workload cannot be made"
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +151,9 @@ def _initializer(container: Tree, said: Tree) -> Tree:
 
 
 def _env(container: Tree, more: list[Tree] | None) -> Tree:
-    return {"env": _merged_list(container.get("env") or [], more, "name")} if more else {}
+    """The variables with more of them: each in the place of the one of its name, or at the end."""
+    known = {each.get("name"): each for each in (*(container.get("env") or ()), *(more or ()))}
+    return {"env": list(known.values())} if more else {}
 
 
 # --- overrides -------------------------------------------------------------------------------------------------------
@@ -173,7 +183,12 @@ def _merged_value(ours: Any, theirs: Any, key: str) -> Any:
 
 
 def _merged_list(ours: list[Tree], theirs: list[Tree], key: str) -> list[Tree]:
-    items = {each.get(key): each for each in ours}
+    """In the order of Kubernetes: theirs, but before each of them those of ours that came before it."""
+    place, known = {each.get(key): n for n, each in enumerate(ours)}, {each.get(key): each for each in ours}
+    named = {each.get(key) for each in theirs}
+    left, merged = deque(each for each in ours if each.get(key) not in named), []
     for each in theirs:
-        items[each.get(key)] = _merged(items.get(each.get(key), {}), each)
-    return list(items.values())
+        while left and place[left[0].get(key)] < place.get(each.get(key), 0):
+            merged.append(left.popleft())
+        merged.append(_merged(known.get(each.get(key), {}), each))
+    return [*merged, *left]

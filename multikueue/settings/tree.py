@@ -78,6 +78,7 @@ FRAMEWORKS: Final = (
     "kubeflow.org/mpijob",
     "ray.io/raycluster",
     "ray.io/rayjob",
+    "trainer.kubeflow.org/trainjob",
     "workload.codeflare.dev/appwrapper",
 )
 """The integrations that our job adapters cover, by Kueue's names."""

@@ -29,6 +29,7 @@ from multikueue.quota.engine import Engine
 from multikueue.store.cache import Cache
 from multikueue.store.jobs import JobCaches
 from multikueue.store.placements import Placements, named
+from multikueue.store.runtimes import Runtimes
 from multikueue.store.worker import WorkerView
 
 T = TypeVar("T")
@@ -104,6 +105,7 @@ class Store:
         self.answers: dict[ObjectKey, tuple[str, Answer]] = {}
         """The attempt of a workload and the last answer of its strategy in it, as long as it has no winner."""
         self.jobs = JobCaches(adapters, self._job_changed)
+        self.runtimes = Runtimes(adapters, self.jobs, lambda key: self.touched.job(key))
         self.workloads: Cache[Workload] = Cache(
             self._workload_changed, indexes={"owner": _owner_uid, "check": _check_names, "queue": _queue}
         )
@@ -370,7 +372,7 @@ class Store:
 
     def _job_traits(self, adapter: Adapter, job: AnyJob) -> tuple[object, ...]:
         """What the workload of a job depends on; of running counts only whether they suffice, where that matters."""
-        meta, ready = job.metadata, adapter.ready_pods(job) if self._minds_pods else 0
+        meta, ready = job.metadata, adapter.ready_pods(self.runtimes.completed(job)) if self._minds_pods else 0
         return meta.generation, meta.deletion_timestamp is None, adapter.finished(job), ready, _said(job)
 
     def _remote_changed(self, key: ObjectKey, worker: str, leaving: bool) -> None:

@@ -6,6 +6,8 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from multikueue.api.job import AnyJob
 from multikueue.api.meta import decoder, encode
 from multikueue.jobs.adapter import MANAGED
@@ -29,6 +31,18 @@ def _replicas(field: str, **roles: int) -> Tree:
 
 def _job(name: str, *, replicas: int, **job: Any) -> Tree:
     return {"name": name, "replicas": replicas, "template": {"spec": {**job, "template": template(name)}}}
+
+
+def _env(name: str, text: str) -> Tree:
+    return {"name": name, "value": text}
+
+
+def _step(name: str, step: str) -> Tree:
+    """A replicated job of a runtime, with the container that Trainer looks for."""
+    pods = template(name.lower(), nodeSelector={"zone": "a"})
+    pods["spec"]["containers"][0] |= {"name": name.lower(), "env": [_env("A", "0"), _env("B", "0")]}
+    labels = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": step}} if step else {}
+    return {"name": name, "replicas": 1, "template": {"metadata": labels, "spec": {"template": pods}}}
 
 
 def _wrapped(api_version: str, kind: str, **spec: Any) -> Tree:
@@ -79,6 +93,43 @@ SPECS["AppWrapper"] = {
     ],
 }
 
+RUNTIME: Tree = {
+    "mlPolicy": {"numNodes": 3, "torch": {"numProcPerNode": "auto"}},
+    "template": {
+        "spec": {
+            "replicatedJobs": [
+                _step("dataset-initializer", "dataset-initializer"),
+                _step("node", "trainer"),
+                _step("log", ""),
+            ]
+        }
+    },
+}
+"""The runtime that the TrainJob names."""
+
+SPECS["TrainJob"] = {
+    "runtimeRef": {"name": "torch", "kind": "ClusterTrainingRuntime", "apiGroup": "trainer.kubeflow.org"},
+    "initializer": {"dataset": {"storageUri": "hf://data", "secretRef": {"name": "token"}, "env": [_env("A", "1")]}},
+    "trainer": {
+        "numNodes": 2,
+        "image": "own",
+        "command": ["train"],
+        "env": [_env("B", "2")],
+        "resourcesPerNode": {"requests": {"cpu": "2"}},
+    },
+    "podTemplateOverrides": [
+        {
+            "targetJobs": [{"name": "node"}],
+            "metadata": {"labels": {"tier": "gold"}},
+            "spec": {
+                "nodeSelector": {"disk": "ssd"},
+                "containers": [{"name": "node", "env": [_env("C", "3")]}],
+                "tolerations": [{"key": "gpu", "operator": "Exists"}],
+            },
+        }
+    ],
+}
+
 POD_SETS: dict[str, list[tuple[str, int]]] = {
     "JobSet": [("driver", 1), ("worker", 6)],
     "PyTorchJob": [("master", 1), ("worker", 3)],
@@ -89,6 +140,7 @@ POD_SETS: dict[str, list[tuple[str, int]]] = {
     "MPIJob": [("launcher", 1), ("worker", 2)],
     "RayCluster": [("head", 1), ("small", 4), ("big", 1)],
     "RayJob": [("head", 1), ("small", 4), ("big", 1), ("submitter", 1)],
+    "TrainJob": [("dataset-initializer", 1), ("node", 2), ("log", 1)],
     "AppWrapper": [("job-0", 2), ("job-1", 1), ("job-2", 6)],
 }
 """The pod sets of these objects in Kueue 0.16: names and counts, in order."""
@@ -107,6 +159,7 @@ RUNNING: dict[str, Tree] = {
     "RayCluster": {"state": "ready"},
     "RayJob": {"jobDeploymentStatus": "Running", "jobStatus": "RUNNING"},
     "AppWrapper": {"phase": "Running"} | ended("QuotaReserved"),
+    "TrainJob": {"jobsStatus": [_COUNTS]},
 }
 """A status that tells of pods that run, as each kind's own controller writes it; else that of Kubeflow's."""
 
@@ -114,6 +167,7 @@ SUCCEEDED: dict[str, Tree] = {
     "JobSet": ended("Completed"),
     "RayJob": _RAY_JOB | {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"},
     "AppWrapper": {"phase": "Succeeded"} | ended("ResourcesDeployed"),
+    "TrainJob": ended("Complete"),
 }
 FAILED: dict[str, Tree] = {
     "RayJob": _RAY_JOB | {"jobDeploymentStatus": "Failed", "jobStatus": "FAILED"},
@@ -156,9 +210,9 @@ def body(adapter: DeclaredJob, *, name: str = "job", managed: bool = True, suspe
 
 
 def value(adapter: DeclaredJob, made: Tree) -> AnyJob:
-    """The object as we hold it."""
+    """The object as we hold it; with its runtime, if its kind has such."""
     seen: AnyJob = decoder(adapter.kind.type)(encode(made))
-    return seen
+    return msgspec.structs.replace(seen, runtime=msgspec.Raw(encode(RUNTIME))) if adapter.runtimes else seen
 
 
 def put(tree: Tree, path: str, what: Any) -> None:

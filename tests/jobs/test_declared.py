@@ -389,6 +389,9 @@ READY: dict[str, dict[str, Any]] = {
     "RayCluster": {"state": "ready"},
     "RayJob": {"rayClusterStatus": {"state": "ready"}},
     "AppWrapper": ended("PodsReady"),
+    "TrainJob": {
+        "jobsStatus": [{"name": "log", "succeeded": 1}, {"name": "node", "ready": 1}, {"name": "d", "ready": 1}]
+    },
 }
 """As their controllers say it; the others have a condition Running."""
 

@@ -15,7 +15,7 @@ from testbed.client import Kind, eventually
 from testbed.controllers import GARBAGE
 from testbed.objects import WORKLOAD, Object
 from tests.jobs.builders import plain
-from tests.jobs.kinds import body, running, succeeded, value
+from tests.jobs.kinds import RUNTIME, body, leaves, running, succeeded, value
 from tests.real.harness import Team
 from tests.real.skipping import needs_programs
 
@@ -32,6 +32,7 @@ REFUSED = "kubeflow.org/jaxjob"
 """What Kueue 0.16 does not take from elsewhere."""
 ENDING = {name: adapter for name, adapter in DECLARED.items() if adapter.declared.succeeded and name != REFUSED}
 ENDLESS = {name: adapter for name, adapter in DECLARED.items() if not adapter.declared.succeeded}
+RUNTIME_KIND = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "ClusterTrainingRuntime"}
 STARTED = "2026-01-01T12:00:00Z"
 
 
@@ -40,14 +41,22 @@ def bed() -> Iterator[Testbed]:
     """A worker whose Kueue integrates all kinds we know."""
     plan = Plan(
         workers=1,
-        crds=("kueue", "jobset", "kubeflow", "mpi", "ray", "appwrapper"),
+        crds=("kueue", "jobset", "kubeflow", "mpi", "ray", "trainer", "appwrapper"),
         frameworks=tuple(FRAMEWORKS),
         controllers={MANAGER: [GARBAGE]},
     )
     bed = Testbed(plan)
-    anyio.run(bed.open)
+    anyio.run(_opened, bed)
     yield bed
     anyio.run(bed.close)
+
+
+async def _opened(bed: Testbed) -> None:
+    """With the runtime that the TrainJob names, which is nobody's to copy."""
+    await bed.open()
+    for plane in bed.planes.values():
+        async with plane.client() as client:
+            await client.create({**RUNTIME_KIND, "metadata": {"name": "torch"}, "spec": RUNTIME})
 
 
 @pytest.fixture(scope="module")
@@ -72,13 +81,11 @@ def at_some_time(status: Object) -> Object:
     return status | ({"conditions": conditions} if conditions else {})
 
 
-def as_stored(adapter: DeclaredJob, status: Object) -> Object:
-    """With the counts that a JobSet must have, all of them."""
-    if adapter.kind.kind != "JobSet":
-        return at_some_time(status)
+def as_stored(status: Object) -> Object:
+    """With all the counts that those must have that count their jobs."""
     counts = dict.fromkeys(("failed", "succeeded", "suspended", "ready", "active"), 0)
-    key = "replicatedJobsStatus"
-    return at_some_time(status) | ({key: [counts | each for each in status[key]]} if key in status else {})
+    counted = {key: status[key] for key in ("replicatedJobsStatus", "jobsStatus") if key in status}
+    return at_some_time(status) | {key: [counts | each for each in jobs] for key, jobs in counted.items()}
 
 
 async def started(crew: Team, adapter: DeclaredJob) -> tuple[str, Object]:
@@ -100,7 +107,7 @@ async def test_a_job_runs_on_one_worker_and_its_status_comes_home(crew: Team, ad
     await crew.manager.create(made(adapter, namespace))
     worker, remote = await started(crew, adapter)
     client = crew.clients[worker]
-    assert adapter.managed_by(value(adapter, remote)) is None
+    assert adapter.managed_by(value(adapter, remote)) in (None, *adapter.declared.managers)
     assert remote["metadata"]["labels"]["team"] == "a"
 
     async def at_home(wanted: Object) -> bool:
@@ -108,7 +115,7 @@ async def test_a_job_runs_on_one_worker_and_its_status_comes_home(crew: Team, ad
         assert wanted.items() <= status.items(), status
         return True
 
-    for stage in (as_stored(adapter, running(adapter)), as_stored(adapter, succeeded(adapter))):
+    for stage in (as_stored(running(adapter)), as_stored(succeeded(adapter))):
         await client.patch_status(kind, "job", stage, namespace)
         await eventually(lambda stage=stage: at_home(stage), timeout=40)  # type: ignore[misc]
 
@@ -181,5 +188,5 @@ async def test_a_workload_looks_like_the_one_that_kueue_makes(crew: Team, adapte
     assert ours["metadata"]["name"] == theirs["metadata"]["name"]
     assert ours["metadata"]["labels"] == theirs["metadata"]["labels"]
     assert ours["metadata"]["ownerReferences"] == theirs["metadata"]["ownerReferences"]
-    assert stored["spec"] == theirs["spec"]
+    assert dict(leaves(stored["spec"])) == dict(leaves(theirs["spec"]))
     await client.delete(kind, "job", crew.namespace)

@@ -50,6 +50,8 @@ def test_the_worker_gets_an_account_with_the_rights_of_the_contract_and_no_more(
         {"apiGroups": ["kubeflow.org"], "resources": [f"{each}/status" for each in KUBEFLOW], "verbs": ["get"]},
         {"apiGroups": ["ray.io"], "resources": ["rayclusters", "rayjobs"], "verbs": all_but_update},
         {"apiGroups": ["ray.io"], "resources": ["rayclusters/status", "rayjobs/status"], "verbs": ["get"]},
+        {"apiGroups": ["trainer.kubeflow.org"], "resources": ["trainjobs"], "verbs": all_but_update},
+        {"apiGroups": ["trainer.kubeflow.org"], "resources": ["trainjobs/status"], "verbs": ["get"]},
         {"apiGroups": ["workload.codeflare.dev"], "resources": ["appwrappers"], "verbs": all_but_update},
         {"apiGroups": ["workload.codeflare.dev"], "resources": ["appwrappers/status"], "verbs": ["get"]},
     ]
