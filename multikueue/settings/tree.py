@@ -78,6 +78,7 @@ FRAMEWORKS: Final = (
     "kubeflow.org/mpijob",
     "ray.io/raycluster",
     "ray.io/rayjob",
+    "ray.io/rayservice",
     "trainer.kubeflow.org/trainjob",
     "workload.codeflare.dev/appwrapper",
 )

@@ -130,6 +130,8 @@ SPECS["TrainJob"] = {
     ],
 }
 
+SPECS["RayService"] = {"serveConfigV2": "applications: []", "rayClusterConfig": RAY}
+
 POD_SETS: dict[str, list[tuple[str, int]]] = {
     "JobSet": [("driver", 1), ("worker", 6)],
     "PyTorchJob": [("master", 1), ("worker", 3)],
@@ -140,6 +142,7 @@ POD_SETS: dict[str, list[tuple[str, int]]] = {
     "MPIJob": [("launcher", 1), ("worker", 2)],
     "RayCluster": [("head", 1), ("small", 4), ("big", 1)],
     "RayJob": [("head", 1), ("small", 4), ("big", 1), ("submitter", 1)],
+    "RayService": [("head", 1), ("small", 4), ("big", 1)],
     "TrainJob": [("dataset-initializer", 1), ("node", 2), ("log", 1)],
     "AppWrapper": [("job-0", 2), ("job-1", 1), ("job-2", 6)],
 }
@@ -160,6 +163,7 @@ RUNNING: dict[str, Tree] = {
     "RayJob": {"jobDeploymentStatus": "Running", "jobStatus": "RUNNING"},
     "AppWrapper": {"phase": "Running"} | ended("QuotaReserved"),
     "TrainJob": {"jobsStatus": [_COUNTS]},
+    "RayService": ended("Ready"),
 }
 """A status that tells of pods that run, as each kind's own controller writes it; else that of Kubeflow's."""
 

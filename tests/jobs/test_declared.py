@@ -389,6 +389,7 @@ READY: dict[str, dict[str, Any]] = {
     "RayCluster": {"state": "ready"},
     "RayJob": {"rayClusterStatus": {"state": "ready"}},
     "AppWrapper": ended("PodsReady"),
+    "RayService": ended("Ready"),
     "TrainJob": {
         "jobsStatus": [{"name": "log", "succeeded": 1}, {"name": "node", "ready": 1}, {"name": "d", "ready": 1}]
     },
