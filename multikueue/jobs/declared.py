@@ -50,7 +50,8 @@ class Declaration:
     """One kind. All paths start at the object.
 
     `framework` is the name of its integration in Kueue's configuration; `managers` are the values of managedBy that nobody
-    chose. `succeeded` and `failed` say when it is over; `active_counts` count the pods that run, `active_states` say that
+    chose; a kind that has no managedBy, `managed_by` empty, is always ours, so its own controller must not run here.
+    `succeeded` and `failed` say when it is over; `active_counts` count the pods that run, `active_states` say that
     some do. Its pods are all ready in the state `ready`, or when the `ready_counts` together reach the sum of what is found
     at `ready_of`; where nothing is said of it, as soon as something runs. `priority` is where a PriorityClass is named,
     before those of the pods count. `dropped` is what no copy gets. `rules` are what the webhook holds a job in a queue to.
@@ -80,7 +81,7 @@ class Declaration:
 
     def __post_init__(self) -> None:
         """Raises ValueError for what is no path."""
-        for path in (self.suspend, self.managed_by, *self.dropped):
+        for path in (self.suspend, *filter(None, (self.managed_by,)), *self.dropped):
             if paths.keys_of(path)[0] != "spec":
                 raise ValueError(f"expected a field of the spec, got {path}")
         for path in self._paths():
@@ -120,7 +121,7 @@ class DeclaredJob:
     def submitted(self, raw: msgspec.Raw) -> defaulting.SubmittedCustom:
         own = self.declared
         return defaulting.read_custom(
-            raw, suspend=_in_spec(own.suspend), managed_by=_in_spec(own.managed_by), managers=own.managers
+            raw, suspend=_in_spec(own.suspend), managed_by=self._managed_by(), managers=own.managers
         )
 
     def refusal(self, job: defaulting.SubmittedCustom, old: defaulting.SubmittedCustom | None = None) -> str | None:
@@ -144,7 +145,7 @@ class DeclaredJob:
         return defaulting.default_custom(
             job,
             suspend=_in_spec(self.declared.suspend),
-            managed_by=_in_spec(self.declared.managed_by),
+            managed_by=self._managed_by(),
             queue_uses_multikueue=queue_uses_multikueue,
         )
 
@@ -152,7 +153,8 @@ class DeclaredJob:
         return job.metadata.labels.get(QUEUE_LABEL, "")
 
     def managed_by(self, job: AnyJob) -> str | None:
-        found = self._peek(job, self.declared.managed_by)
+        path = self.declared.managed_by
+        found = self._peek(job, path) if path else MANAGED
         return found if isinstance(found, str) else None
 
     def unmanaged_reason(self, job: AnyJob) -> str | None:
@@ -197,7 +199,7 @@ class DeclaredJob:
     ) -> Tree:
         """The object to create on the winner: every field as it is, but for what is declared to be dropped."""
         spec = job.spec
-        for path in (self.declared.managed_by, *self.declared.dropped):
+        for path in filter(None, (self.declared.managed_by, *self.declared.dropped)):
             spec = _raw(paths.without(spec, _in_spec(path)))
         others = paths.fields_of(job.others) if isinstance(job, CustomJob) else None
         return {
@@ -283,6 +285,9 @@ class DeclaredJob:
 
     def _is_idle(self, job: AnyJob) -> bool:
         return self.is_suspended(job) and not self.is_active(job)
+
+    def _managed_by(self) -> paths.Keys:
+        return _in_spec(self.declared.managed_by) if self.declared.managed_by else ()
 
     def _peek(self, job: AnyJob, path: str) -> Any:
         return paths.peek(job.spec, _in_spec(path))

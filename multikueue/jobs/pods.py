@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -10,9 +11,45 @@ from multikueue.jobs import paths, workloads
 from multikueue.jobs.states import State
 from multikueue.jobs.templates import in_workload, part
 
-__all__ = ["Pods", "PodsOf", "number", "pod_set"]
+__all__ = ["Container", "Pods", "PodsOf", "number", "pod_set"]
 
 Tree = dict[str, Any]
+
+
+_PLACEMENT = ("nodeSelector", "tolerations", "affinity", "priorityClassName")
+_JAVA_AMOUNT = re.compile(r"([0-9]+)([kmgt])b?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """The one container of pods that are described by fields: its name, and where what it asks for is.
+
+    The template made of it also has what the part says of placement under the names that pods have for it.
+    """
+
+    name: str = "main"
+    requests: tuple[tuple[str, str], ...] = ()
+    limits: tuple[tuple[str, str], ...] = ()
+
+    def __call__(self, found: Tree) -> Tree:
+        resources = {"requests": _amounts(found, self.requests), "limits": _amounts(found, self.limits)}
+        container = {"name": self.name, "resources": {key: amounts for key, amounts in resources.items() if amounts}}
+        placement = {key: found[key] for key in _PLACEMENT if found.get(key)}
+        return {"spec": {"containers": [container], **placement}}
+
+    def paths(self) -> Iterator[str]:
+        yield from (path for _, path in (*self.requests, *self.limits))
+
+
+def _amounts(found: Tree, at: tuple[tuple[str, str], ...]) -> Tree:
+    said = {resource: paths.only(found, path) for resource, path in at}
+    return {resource: _amount(resource, value) for resource, value in said.items() if value is not None}
+
+
+def _amount(resource: str, value: Any) -> str:
+    """As Kubernetes writes it. Memory in small letters is Java's: 512m are megabytes, of 1024 kilobytes each."""
+    java = _JAVA_AMOUNT.fullmatch(str(value)) if resource == "memory" else None
+    return f"{java[1]}{java[2].upper()}i" if java else str(value)
 
 
 class PodsOf(Protocol):
@@ -30,7 +67,7 @@ class Pods:
     `name` is the pod set's, in lower case; or `name_at` where it is in the part. The other paths start at the part too.
     There are `count` times the smallest of `each` many pods. Where `count` or the first of `each` is absent, it is one.
     `index` is the label that numbers them; `group` numbers the groups that `count` counts. A part without a template has
-    no pods, or those of the template that `otherwise` makes of it. There are none but `when` that holds.
+    no pods, or those of the template that `otherwise` makes of it; `template` is empty where no part has one. There are none but `when` that holds.
     """
 
     at: str
@@ -48,7 +85,7 @@ class Pods:
         if self.when is not None and not self.when.holds(job):
             return
         for found in paths.found(job, self.at):
-            template = paths.only(found, self.template)
+            template = paths.only(found, self.template) if self.template else None
             if template is None and self.otherwise is not None and isinstance(found, dict):
                 template = self.otherwise(found)
             if template is not None:
@@ -57,6 +94,7 @@ class Pods:
     def paths(self) -> Iterator[str]:
         yield from filter(None, (self.at, self.template, self.name_at, self.count, *self.each))
         yield from self.when.paths() if self.when is not None else ()
+        yield from self.otherwise.paths() if isinstance(self.otherwise, Container) else ()
 
     def _pod_set(self, found: Any, template: Any) -> Tree:
         count = number(paths.only(found, self.count))

@@ -521,6 +521,16 @@ class Log(_Group):
     """One JSON object per line, or lines for people (with colours on a terminal); auto takes console on a terminal."""
 
 
+def _amounts(texts: tuple[str, ...]) -> tuple[str, ...]:
+    for text in texts:
+        if not all(text.partition("=")):
+            raise ValueError(f"expected RESOURCE=PATH, such as cpu=resources.cores, got {text}")
+    return texts
+
+
+Amounts = Annotated[tuple[str, ...], AfterValidator(_amounts)]
+
+
 class DeclaredPods(_Group):
     """Where pods of a kind are. Paths below `at` start there; `[*]` stands for each of several."""
 
@@ -539,6 +549,15 @@ class DeclaredPods(_Group):
     count: str = "replicas"
     """How many there are; one if it is absent."""
 
+    container: str = ""
+    """The name of the one container of pods that come with no template, but with fields that say what they ask for."""
+
+    requests: Amounts = ()
+    """What it asks for, each as RESOURCE=PATH. Memory in small letters is taken as Java writes it: 512m is 512Mi."""
+
+    limits: Amounts = ()
+    """What it may use at most, in the same way."""
+
 
 class DeclaredKind(_Group):
     """A kind of jobs that a CustomResourceDefinition brings, by where in its objects things are."""
@@ -556,7 +575,8 @@ class DeclaredKind(_Group):
     """The field that holds a job."""
 
     managed_by: str = "spec.managedBy"
-    """The field that makes its own controller leave a job to us."""
+    """The field that makes its own controller leave a job to us. Empty if there is none: then that controller must not run
+    on the manager cluster."""
 
     managers: tuple[str, ...] = ()
     """Values of managedBy that nobody chose: the webhook replaces them."""
@@ -566,6 +586,9 @@ class DeclaredKind(_Group):
 
     failed: str = ""
     """The same for one that failed."""
+
+    active: str = ""
+    """The same for one that has pods."""
 
     active_counts: tuple[str, ...] = ()
     """Where its status counts the pods that run."""
