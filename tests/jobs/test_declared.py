@@ -164,7 +164,19 @@ def _at(made: dict[str, Any], way: list[str]) -> dict[str, Any]:
 
 @EACH
 @QUICK
-@given(spec=_fields | st.fixed_dictionaries({"replicatedJobs": _json, "runPolicy": _json, "workerGroupSpecs": _json}))
+@given(
+    spec=_fields
+    | st.fixed_dictionaries(
+        {
+            "replicatedJobs": _json,
+            "runPolicy": _json,
+            "workerGroupSpecs": _json,
+            "components": _json,
+            "trainer": _json,
+            "rayClusterSpec": _json,
+        }
+    )
+)
 def test_a_spec_of_any_shape_breaks_nothing(adapter: DeclaredJob, spec: dict[str, Any]) -> None:
     job = value(adapter, body(adapter) | {"spec": spec, "status": spec})
     seen = stored(adapter.workload_body(value(adapter, body(adapter)), priority=Priority()))
@@ -174,6 +186,7 @@ def test_a_spec_of_any_shape_breaks_nothing(adapter: DeclaredJob, spec: dict[str
     adapter.status_to_copy(job, job)
     adapter.reset_status_patch(job)
     adapter.pod_priority_class(job)
+    adapter.refusal(adapter.submitted(msgspec.Raw(encode(body(adapter) | {"spec": spec}))))
 
 
 # Who runs it.
