@@ -181,7 +181,7 @@ FAILED: dict[str, Tree] = {
 
 
 def running(adapter: DeclaredJob) -> Tree:
-    return RUNNING.get(adapter.kind.kind, {"replicaStatuses": {"Worker": _COUNTS}})
+    return RUNNING.get(adapter.kind.kind, {"replicaStatuses": {"Worker": {"active": 2}}})
 
 
 def succeeded(adapter: DeclaredJob) -> Tree:
