@@ -67,7 +67,8 @@ class Pods:
     `name` is the pod set's, in lower case; or `name_at` where it is in the part. The other paths start at the part too.
     There are `count` times the smallest of `each` many pods. Where `count` or the first of `each` is absent, it is one.
     `index` is the label that numbers them; `group` numbers the groups that `count` counts. A part without a template has
-    no pods, or those of the template that `otherwise` makes of it; `template` is empty where no part has one. There are none but `when` that holds.
+    no pods, or those of the template that `otherwise` makes of it; `template` is empty where no part has one. There are
+    none at all but `when` that holds.
     """
 
     at: str
