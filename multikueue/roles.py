@@ -30,9 +30,18 @@ from multikueue.controllers.world import World
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.decide import mirror
 from multikueue.jobs.declared import Declaration, DeclaredJob, Pods, state_of
+from multikueue.jobs.pods import Container
 from multikueue.jobs.table import FRAMEWORKS, Adapters
 from multikueue.runtime import Priority, Result, WorkQueue, run_controller
-from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, STANDALONE, DeclaredKind, Role, Settings
+from multikueue.settings import (
+    BESIDE_KUEUE,
+    EXTERNAL_DISPATCHER,
+    STANDALONE,
+    DeclaredKind,
+    DeclaredPods,
+    Role,
+    Settings,
+)
 from multikueue.store.cache import Cache
 from multikueue.store.store import Store
 from multikueue.telemetry.metrics import Metrics
@@ -109,18 +118,33 @@ def _declaration(own: DeclaredKind) -> Declaration:
         version=version,
         plural=own.plural or f"{kind.lower()}s",
         kind=kind,
-        pods=tuple(
-            Pods(at=each.at, template=each.template, name=each.name, name_at=each.name_at, count=each.count)
-            for each in own.pods
-        ),
+        pods=tuple(map(_pods, own.pods)),
         suspend=own.suspend,
         managed_by=own.managed_by,
         managers=own.managers,
         succeeded=state_of(own.succeeded),
         failed=state_of(own.failed),
         active_counts=own.active_counts,
+        active_states=tuple(filter(None, (state_of(own.active),))),
         dropped=own.dropped,
     )
+
+
+def _pods(own: DeclaredPods) -> Pods:
+    container = Container(name=own.container, requests=_amounts(own.requests), limits=_amounts(own.limits))
+    return Pods(
+        at=own.at,
+        template="" if own.container else own.template,
+        name=own.name,
+        name_at=own.name_at,
+        count=own.count,
+        otherwise=container if own.container else None,
+    )
+
+
+def _amounts(texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Resources and paths, as RESOURCE=PATH in settings."""
+    return tuple((resource, path) for resource, _, path in (text.partition("=") for text in texts))
 
 
 def compose(world: World, settings: Settings, admission: Admission) -> Deployment:
@@ -199,7 +223,7 @@ def beside_kueue(world: World, settings: Settings, _: Admission) -> Deployment:
             Watch(kinds.WORKLOADS, store.workloads),
             Watch(kinds.JOBS, store.jobs.of(kinds.JOBS)),
         ),
-        job_kinds=JobKinds(world),
+        job_kinds=JobKinds(world, makes_workloads=False),
         connections=(clusters.run, placements.run),
         cluster_loops=(Loop("clusters", queues.clusters, clusters.reconcile, workers=4),),
         contact=lambda: _first_contact(store, clusters, placements),

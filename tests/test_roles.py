@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import anyio
 import msgspec
@@ -141,6 +142,11 @@ def test_the_kinds_in_use_are_those_that_the_settings_name() -> None:
     assert [adapter.kind.kind for adapter in adapters_of(Settings(integrations=named))] == ["Job", "JobSet"]
 
 
+def test_what_a_container_asks_for_is_a_resource_and_a_path() -> None:
+    with pytest.raises(ValueError, match="expected RESOURCE=PATH"):
+        DeclaredPods(at="spec", container="main", requests=("cpu",))
+
+
 def test_a_kind_of_ones_own_is_declared_in_the_settings() -> None:
     own = DeclaredKind(
         name="Simulation.v1.example.com",
@@ -158,11 +164,16 @@ def test_a_kind_of_ones_own_is_declared_in_the_settings() -> None:
     ("change", "message"),
     [
         pytest.param({"suspend": "spec..x"}, "expected a path", id="no path"),
+        pytest.param(
+            {"pods": (DeclaredPods(at="spec", container="main", requests=("cpu=a..b",)),)},
+            "expected a path",
+            id="no path to what a container asks for",
+        ),
         pytest.param({"name": "JobSet.v1.jobset.x-k8s.io"}, "one adapter per kind", id="declared twice"),
     ],
 )
-def test_a_declaration_that_makes_no_sense_is_refused_at_start(change: dict[str, str], message: str) -> None:
-    own = DeclaredKind(**{"name": "A.v1.example.com", "pods": (DeclaredPods(at="spec"),), **change})  # type: ignore[arg-type]
+def test_a_declaration_that_makes_no_sense_is_refused_at_start(change: dict[str, Any], message: str) -> None:
+    own = DeclaredKind(**{"name": "A.v1.example.com", "pods": (DeclaredPods(at="spec"),), **change})
     used = Integrations(frameworks=("jobset.x-k8s.io/jobset",), declared=(own,))
     with pytest.raises(ConfigurationError, match=message):
         adapters_of(Settings(integrations=used))

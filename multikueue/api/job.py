@@ -35,6 +35,18 @@ class AnyJob(Object):
     status: msgspec.Raw = msgspec.Raw(b"{}")
 
 
+class CustomJob(AnyJob):
+    """A job of a kind that a CustomResourceDefinition brings.
+
+    `others` are all further fields at its top, as one object: copies have them too. `runtime` is the spec of the object
+    that says what its pods are like, where the kind leaves that to another; null while nobody looked it up. Neither is a
+    field of the job's own: no server sends one of such a name.
+    """
+
+    others: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"{}"), name="*others")
+    runtime: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"null"), name="*runtime")
+
+
 class JobSpec(Value):
     parallelism: int = 1
     completions: int | None = None
@@ -70,12 +82,12 @@ class JobStatus(Value):
     uncounted_terminated_pods: UncountedPods = UncountedPods()
 
 
-def job_type(kind: str) -> type[AnyJob]:
+def job_type(kind: str) -> type[CustomJob]:
     """A new type, for the jobs of that kind."""
     made = msgspec.defstruct(
-        kind, [], bases=(AnyJob,), frozen=True, gc=False, omit_defaults=True, rename="camel", kw_only=True
+        kind, [], bases=(CustomJob,), frozen=True, gc=False, omit_defaults=True, rename="camel", kw_only=True
     )
-    return cast("type[AnyJob]", made)
+    return cast("type[CustomJob]", made)
 
 
 class Job(AnyJob):

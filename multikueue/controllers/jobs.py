@@ -55,6 +55,7 @@ class Jobs:
 
     def _view(self, job: AnyJob, adapter: Adapter) -> JobView:
         store = self.world.store
+        job = store.runtimes.completed(job)
         workloads = {w.key: w for w in (*store.owned(job), *self._named(job))}
         remote = self._remote(tuple(workloads.values()))
         queue = adapter.queue_name(job)

@@ -8,12 +8,14 @@ from typing import Any
 
 import anyio
 import structlog
+from anyio.abc import TaskGroup
 
 from multikueue.api.kinds import Kind
 from multikueue.controllers.events import tell_state
 from multikueue.controllers.world import World
 from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, NotFound
 from multikueue.kube.reflector import Reflector
+from multikueue.store.cache import Cache
 
 __all__ = ["JobKinds"]
 
@@ -28,10 +30,11 @@ class JobKinds:
     """Watches, on the manager cluster, the jobs of those kinds that are in use and that it has.
 
     A kind is opened in the store before its jobs are listed, so that the workers are watched for it too. One that is not
-    there is told of once; it is looked for again and again.
+    there is told of once; it is looked for again and again. Who makes no Workloads needs not know what pods are like.
     """
 
     world: World
+    makes_workloads: bool = True
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
     _settled: dict[str, anyio.Event] = field(default_factory=dict)
 
@@ -51,17 +54,30 @@ class JobKinds:
     def _kinds(self) -> list[Kind[Any]]:
         return [adapter.kind for adapter in self.world.store.adapters if adapter.kind.is_custom]
 
-    async def _keep(self, kind: Kind[Any]) -> None:
-        await self._appearance(kind)
-        cache = self.world.store.open_jobs(kind)
-        log.info("jobs.kind_on", kind=kind.name, version=kind.version)
-        reflector = Reflector(self.world.manager, kind, cache, on_state=tell_state(kind.plural))
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(reflector.run)
-            await reflector.synced.wait()
-            self._settled[kind.name].set()
+    def _runtimes(self, kind: Kind[Any]) -> tuple[Kind[Any], ...]:
+        """The kinds that say what the pods of its jobs are like, if it is us who make Workloads of them."""
+        runtimes = self.world.store.adapters.named(kind.name).runtimes
+        return runtimes.kinds if runtimes is not None and self.makes_workloads else ()
 
-    async def _appearance(self, kind: Kind[Any]) -> None:
+    async def _keep(self, kind: Kind[Any]) -> None:
+        settled, store = self._settled[kind.name], self.world.store
+        async with anyio.create_task_group() as tasks:
+            for runtime in self._runtimes(kind):  # first, or its jobs would seem to have no pods
+                await self._appearance(runtime, settled)
+                await self._watch(runtime, store.runtimes.of(runtime), tasks)
+            await self._appearance(kind, settled)
+            cache = store.open_jobs(kind)
+            log.info("jobs.kind_on", kind=kind.name, version=kind.version)
+            await self._watch(kind, cache, tasks)
+            settled.set()
+
+    async def _watch(self, kind: Kind[Any], cache: Cache[Any], tasks: TaskGroup) -> None:
+        """Returns once all there are of the kind were listed."""
+        reflector = Reflector(self.world.manager, kind, cache, on_state=tell_state(kind.plural))
+        tasks.start_soon(reflector.run)
+        await reflector.synced.wait()
+
+    async def _appearance(self, kind: Kind[Any], settled: anyio.Event) -> None:
         """Asks for the kind until the manager cluster has it and lets us see it."""
         pause, told = FIRST_PAUSE, ""
         while True:
@@ -72,7 +88,7 @@ class JobKinds:
                 if why != told:
                     log.info("jobs.kind_off", kind=kind.name, version=kind.version, why=why)
                 told = why
-                self._settled[kind.name].set()
+                settled.set()
             except (ApiError, ClusterUnreachable) as error:
                 log.warning("jobs.kind_unknown", kind=kind.name, why=str(error))
             else:

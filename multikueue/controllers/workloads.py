@@ -82,7 +82,7 @@ class Workloads:
             job_finished=store.adapters.of(job).finished(job) if job else None,
             retry_backoff=self._backoff(local),
             patience=patience,
-            ready_pods=store.adapters.of(job).ready_pods(job) if job and patience else None,
+            ready_pods=store.adapters.of(job).ready_pods(store.runtimes.completed(job)) if job and patience else None,
             reclaimable=self._reclaimable(local, job, group),
         )
         return lifecycle.step(local, facts)

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from multikueue.api.job import AnyJob
+from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import Condition
 from multikueue.api.multikueue import CONTROLLER_NAME
@@ -28,11 +28,31 @@ class Submission(Protocol):
     def managed_by_default(self) -> bool: ...
 
 
+class Runtimes(Protocol):
+    """Objects that say what the pods of a kind's jobs are like, where the jobs only name one of them."""
+
+    @property
+    def kinds(self) -> tuple[Kind[Any], ...]: ...
+
+    def key(self, job: AnyJob) -> JobKey:
+        """Which one the job names: the name of its kind (`Kind.name`), its namespace (empty if it has none) and name."""
+        ...
+
+    def problem(self, job: AnyJob) -> str | None:
+        """Why nobody can tell the pods of a job, given with its runtime; None if one can."""
+        ...
+
+
 class Adapter(Protocol):
     """One kind of jobs. Every method is a pure function of what the API servers hold."""
 
     @property
     def kind(self) -> Kind[Any]: ...
+
+    @property
+    def runtimes(self) -> Runtimes | None:
+        """Where the pods of its jobs are described; None if in the jobs."""
+        ...
 
     # The admission webhook.
 

@@ -57,6 +57,10 @@ class BatchJob:
     def kind(self) -> Kind[Job]:
         return JOBS
 
+    @property
+    def runtimes(self) -> None:
+        return None
+
     def submitted(self, raw: msgspec.Raw) -> defaulting.Submitted:
         return defaulting.read_job(raw)
 

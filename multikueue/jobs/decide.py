@@ -96,6 +96,9 @@ def decide(view: JobView, now: datetime, adapter: Adapter = BATCH_JOB) -> JobDec
         return JobDecision(actions=case.told_end())
     if prebuilt_name(view.job):
         return _decide_prebuilt(case)
+    unknown = adapter.runtimes.problem(view.job) if adapter.runtimes is not None else None
+    if unknown is not None and not view.workloads:
+        return JobDecision(events=(JobEvent("Warning", "PodsUnknown", unknown),))
     if case.undispatchable():
         return _decide_undispatchable(case, now)
     return _decide_own(case)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from multikueue.api.canonical import canonical
-from multikueue.api.job import AnyJob, job_type
+from multikueue.api.job import AnyJob, CustomJob, job_type
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import Condition, controller_of, encode
 from multikueue.api.workload import (
@@ -27,62 +27,31 @@ from multikueue.api.workload import (
     workload_spec,
 )
 from multikueue.jobs import defaulting, paths, workloads
-from multikueue.jobs.adapter import MANAGED
+from multikueue.jobs.adapter import MANAGED, Runtimes
 from multikueue.jobs.canonical import merge_patch
+from multikueue.jobs.pods import Pods, PodsOf, number
 from multikueue.jobs.priority import Priority
-from multikueue.jobs.templates import in_workload, is_same_template, part, tree_of
+from multikueue.jobs.states import State, condition, state_of, told
+from multikueue.jobs.templates import is_same_template, part, tree_of
 
-__all__ = ["Declaration", "DeclaredJob", "Pods", "State", "condition", "state_of"]
+__all__ = ["Declaration", "DeclaredJob", "Pods", "Rule", "State", "condition", "state_of"]
 
 Tree = dict[str, Any]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
-    """A place in the status that has one of these values. `message` is where it is said what happened."""
-
-    at: str
-    values: tuple[str, ...]
-    message: str = ""
-
-    def holds(self, job: Tree) -> bool:
-        return any(value in self.values for value in paths.found(job, self.at))
+MOST_POD_SETS = 8
+"""A Workload has no more."""
 
 
-def condition(type_: str) -> State:
-    """That the condition of this type is true."""
-    place = f"status.conditions[type={type_}]"
-    return State(at=f"{place}.status", values=("True",), message=f"{place}.message")
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """That a job in a queue must not be in this state (or must, if it is `needed`), and why, for its user."""
 
+    state: State
+    why: str
+    needed: bool = False
 
-def state_of(text: str) -> State | None:
-    """A state as settings write it: the type of a condition, or PATH=VALUE|VALUE; None for an empty text."""
-    at, is_path, values = text.rpartition("=")
-    if not is_path:
-        return condition(text) if text else None
-    return State(at=at, values=tuple(values.split("|")))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pods:
-    """Pods of one shape, or of several if `at` is a path to several parts, each of which is a pod set.
-
-    `name` is the pod set's, in lower case; or `name_at` where it is in the part. The other paths start at the part too.
-    There are `count` times the smallest of `each` many pods. Where `count` or the first of `each` is absent, it is one.
-    `over` is a path from the object to parts that say of the pod sets, by the same name, how many of `count` have
-    `succeeded`.
-    `index` is the label that numbers them; `group` numbers the groups that `count` counts.
-    """
-
-    at: str
-    template: str = "template"
-    name: str = "main"
-    name_at: str = ""
-    count: str = "replicas"
-    each: tuple[str, ...] = ()
-    over: str = ""
-    index: str = ""
-    group: str = ""
+    def problem(self, job: Tree) -> str | None:
+        return f"{self.state.at}: {self.why}" if self.state.holds(job) != self.needed else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,10 +59,12 @@ class Declaration:
     """One kind. All paths start at the object.
 
     `framework` is the name of its integration in Kueue's configuration; `managers` are the values of managedBy that nobody
-    chose. `succeeded` and `failed` say when it is over; `active_counts` count the pods that run, `active_states` say that
+    chose; a kind that has no managedBy, `managed_by` empty, is always ours, so its own controller must not run here.
+    `succeeded` and `failed` say when it is over; `active_counts` count the pods that run, `active_states` say that
     some do. Its pods are all ready in the state `ready`, or when the `ready_counts` together reach the sum of what is found
     at `ready_of`; where nothing is said of it, as soon as something runs. `priority` is where a PriorityClass is named,
-    before those of the pods count. `dropped` is what no copy gets.
+    before those of the pods count. `dropped` is what no copy gets. `rules` are what the webhook holds a job in a queue to.
+    `runtimes`: where its jobs only name what says what their pods are like.
     """
 
     framework: str
@@ -101,7 +72,7 @@ class Declaration:
     version: str
     plural: str
     kind: str
-    pods: tuple[Pods, ...]
+    pods: tuple[PodsOf, ...]
     suspend: str = "spec.suspend"
     managed_by: str = "spec.managedBy"
     managers: tuple[str, ...] = ()
@@ -114,10 +85,12 @@ class Declaration:
     ready_of: str = ""
     priority: str = ""
     dropped: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    runtimes: Runtimes | None = None
 
     def __post_init__(self) -> None:
         """Raises ValueError for what is no path."""
-        for path in (self.suspend, self.managed_by, *self.dropped):
+        for path in (self.suspend, *filter(None, (self.managed_by,)), *self.dropped):
             if paths.keys_of(path)[0] != "spec":
                 raise ValueError(f"expected a field of the spec, got {path}")
         for path in self._paths():
@@ -125,10 +98,15 @@ class Declaration:
 
     def _paths(self) -> Iterator[str]:
         for pods in self.pods:
-            yield from filter(None, (pods.at, pods.template, pods.name_at, pods.count, *pods.each, pods.over))
-        for state in (self.succeeded, self.failed, self.ready, *self.active_states):
-            if state is not None:
-                yield from filter(None, (state.at, state.message))
+            yield from pods.paths()
+        for state in (
+            self.succeeded,
+            self.failed,
+            self.ready,
+            *self.active_states,
+            *(rule.state for rule in self.rules),
+        ):
+            yield from state.paths() if state is not None else ()
         yield from (*self.active_counts, *self.ready_counts)
         yield from filter(None, (self.priority, self.ready_of))
 
@@ -145,20 +123,38 @@ class DeclaredJob:
         kind = Kind(own.group, own.version, own.plural, own.kind, True, job_type(own.kind))
         object.__setattr__(self, "kind", kind)
 
+    @property
+    def runtimes(self) -> Runtimes | None:
+        return self.declared.runtimes
+
     def submitted(self, raw: msgspec.Raw) -> defaulting.SubmittedCustom:
         own = self.declared
         return defaulting.read_custom(
-            raw, suspend=_in_spec(own.suspend), managed_by=_in_spec(own.managed_by), managers=own.managers
+            raw, suspend=_in_spec(own.suspend), managed_by=self._managed_by(), managers=own.managers
         )
 
-    def refusal(self, job: defaulting.Marked, old: defaulting.Marked | None = None) -> str | None:
-        return defaulting.refusal_of_any(job, old)
+    def refusal(self, job: defaulting.SubmittedCustom, old: defaulting.SubmittedCustom | None = None) -> str | None:
+        """By the rules for all kinds and by its own; what was wrong before is no news, or nothing could be mended."""
+        known = self._problems(old) if old is not None else []
+        own = [problem for problem in self._problems(job) if problem not in known]
+        return "; ".join(filter(None, (defaulting.refusal_of_any(job, old), *own))) or None
+
+    def _problems(self, job: defaulting.SubmittedCustom) -> list[str]:
+        if not job.queue or paths.fields_of(job.spec) is None:
+            return []
+        tree = {"metadata": {"name": ""}, "spec": tree_of(job.spec)}
+        found = [problem for rule in self.declared.rules if (problem := rule.problem(tree))]
+        names = [each["name"] for pods in self.declared.pods for each in pods.pod_sets(tree)]
+        if len(names) > MOST_POD_SETS:
+            found.append(f"expected at most {MOST_POD_SETS} different groups of pods, got {len(names)}")
+        twice = sorted({name for name in names if names.count(name) > 1})
+        return [*found, *(f"expected a name of its own for each group of pods, got {name!r} twice" for name in twice)]
 
     def defaults(self, job: defaulting.SubmittedCustom, *, queue_uses_multikueue: bool) -> list[Tree]:
         return defaulting.default_custom(
             job,
             suspend=_in_spec(self.declared.suspend),
-            managed_by=_in_spec(self.declared.managed_by),
+            managed_by=self._managed_by(),
             queue_uses_multikueue=queue_uses_multikueue,
         )
 
@@ -166,7 +162,8 @@ class DeclaredJob:
         return job.metadata.labels.get(QUEUE_LABEL, "")
 
     def managed_by(self, job: AnyJob) -> str | None:
-        found = self._peek(job, self.declared.managed_by)
+        path = self.declared.managed_by
+        found = self._peek(job, path) if path else MANAGED
         return found if isinstance(found, str) else None
 
     def unmanaged_reason(self, job: AnyJob) -> str | None:
@@ -192,6 +189,8 @@ class DeclaredJob:
             return False
         if (spec.maximum_execution_time_seconds or None) != workloads.maximum_execution_time(job):
             return False
+        if self.runtimes is not None and self.runtimes.problem(job) is not None:
+            return True  # what it was made of is not to be seen now, which is no reason to stop what runs
         ours, admitted = list(self._pod_sets(job)), workload.has("Admitted")
         return len(ours) == len(spec.pod_sets) and all(
             _is_same(own, seen, ignore_tolerations=admitted) for own, seen in zip(ours, spec.pod_sets, strict=True)
@@ -200,9 +199,7 @@ class DeclaredJob:
     def _pod_sets(self, job: AnyJob) -> Iterator[Tree]:
         tree = _tree(job)
         for pods in self.declared.pods:
-            for each in paths.found(tree, pods.at):
-                if paths.only(each, pods.template) is not None:
-                    yield _pod_set(pods, each)
+            yield from pods.pod_sets(tree)
 
     # --- the copy on a worker ----------------------------------------------------------------------------------------
 
@@ -211,9 +208,11 @@ class DeclaredJob:
     ) -> Tree:
         """The object to create on the winner: every field as it is, but for what is declared to be dropped."""
         spec = job.spec
-        for path in (self.declared.managed_by, *self.declared.dropped):
+        for path in filter(None, (self.declared.managed_by, *self.declared.dropped)):
             spec = _raw(paths.without(spec, _in_spec(path)))
+        others = paths.fields_of(job.others) if isinstance(job, CustomJob) else None
         return {
+            **(others or {}),
             "apiVersion": self.kind.api_version,
             "kind": self.kind.kind,
             "metadata": workloads.remote_metadata(
@@ -248,10 +247,11 @@ class DeclaredJob:
         return sum(each["count"] for each in self._pod_sets(job)) if self._is_ready(job) else 0
 
     def reclaimable(self, job: AnyJob) -> tuple[ReclaimablePod, ...]:
-        if not any(pods.over for pods in self.declared.pods):
+        told = [pods for pods in self.declared.pods if isinstance(pods, Pods) and pods.over]
+        if not told:
             return ()
         tree = _with_status(job)
-        return tuple(freed for pods in self.declared.pods if pods.over for freed in _over(pods, tree))
+        return tuple(freed for pods in told for freed in pods.reclaimed(tree))
 
     def _is_ready(self, job: AnyJob) -> bool:
         own, tree = self.declared, _with_status(job)
@@ -259,8 +259,8 @@ class DeclaredJob:
             return own.ready.holds(tree)
         if not own.ready_counts:
             return self.is_active(job)
-        counted = sum(_number(each, 0) for path in own.ready_counts for each in paths.found(tree, path))
-        return counted >= sum(_number(each) for each in paths.found(tree, own.ready_of))
+        counted = sum(number(each, 0) for path in own.ready_counts for each in paths.found(tree, path))
+        return counted >= sum(number(each) for each in paths.found(tree, own.ready_of))
 
     def status_to_copy(self, local: AnyJob, remote: AnyJob) -> msgspec.Raw | None:
         """Whole, whenever it says something new. While the local job is held, only an end is news; and a remote that has
@@ -277,8 +277,7 @@ class DeclaredJob:
         state = self.declared.succeeded if end.reason == SUCCEEDED else self.declared.failed
         if state is None or self.unmanaged_reason(local) or self.finished(local):
             return None
-        status = _told(tree_of(local.status), state, end)
-        return _raw(status) if status is not None else None
+        return _raw(told(tree_of(local.status), state, end))
 
     def status_patch(self, local: AnyJob, status: msgspec.Raw) -> Tree:
         return workloads.precisely(local) | {"status": merge_patch(tree_of(local.status), tree_of(status))}
@@ -303,13 +302,18 @@ class DeclaredJob:
     def _is_idle(self, job: AnyJob) -> bool:
         return self.is_suspended(job) and not self.is_active(job)
 
+    def _managed_by(self) -> paths.Keys:
+        return _in_spec(self.declared.managed_by) if self.declared.managed_by else ()
+
     def _peek(self, job: AnyJob, path: str) -> Any:
         return paths.peek(job.spec, _in_spec(path))
 
 
 def _tree(job: AnyJob) -> Tree:
-    """As much of the object as declarations look at before it runs."""
-    return {"spec": tree_of(job.spec)}
+    """As much of the object as declarations look at before it runs, and its runtime, if it has one."""
+    runtime = msgspec.json.decode(job.runtime) if isinstance(job, CustomJob) else None
+    known = {"runtime": runtime} if runtime is not None else {}
+    return {"metadata": {"name": job.metadata.name}, "spec": tree_of(job.spec), **known}
 
 
 def _with_status(job: AnyJob) -> Tree:
@@ -324,45 +328,6 @@ def _raw(tree: Any) -> msgspec.Raw:
     return tree if isinstance(tree, msgspec.Raw) else msgspec.Raw(encode(tree))
 
 
-def _pod_set(pods: Pods, each: Tree) -> Tree:
-    template = paths.only(each, pods.template)
-    template = template if isinstance(template, dict) else {}
-    count = _number(paths.only(each, pods.count))
-    annotations = part(part(template, "metadata"), "annotations")
-    topology = workloads.topology_request(
-        annotations, pod_index_label=pods.index, groups=(pods.group, count) if pods.group else None
-    )
-    return {
-        "name": _name(pods, each),
-        "count": count * _per_count(pods, each),
-        "template": in_workload(template),
-        **({"topologyRequest": topology} if topology else {}),
-    }
-
-
-def _name(pods: Pods, each: Tree) -> str:
-    return str(paths.only(each, pods.name_at) if pods.name_at else pods.name).lower()
-
-
-def _per_count(pods: Pods, each: Tree) -> int:
-    least = [_number(paths.only(each, path)) for path in pods.each[:1]]
-    least += [_number(number) for path in pods.each[1:] for number in paths.found(each, path)]
-    return min(least, default=1)
-
-
-def _over(pods: Pods, tree: Tree) -> Iterator[ReclaimablePod]:
-    """A count that cannot be is no news of anything."""
-    succeeded = {_name(pods, told): _number(paths.only(told, "succeeded"), 0) for told in paths.found(tree, pods.over)}
-    for each in paths.found(tree, pods.at):
-        name = _name(pods, each)
-        if 0 < succeeded.get(name, 0) <= _number(paths.only(each, pods.count)):
-            yield ReclaimablePod(name=name, count=succeeded[name] * _per_count(pods, each))
-
-
-def _number(value: Any, otherwise: int = 1) -> int:
-    return value if isinstance(value, int) and value >= 0 else otherwise
-
-
 def _is_same(own: Tree, seen: PodSet, *, ignore_tolerations: bool) -> bool:
     if (own["name"], own["count"]) != (seen.name, seen.count):
         return False
@@ -371,15 +336,3 @@ def _is_same(own: Tree, seen: PodSet, *, ignore_tolerations: bool) -> bool:
 
 def _differ(ours: msgspec.Raw, theirs: msgspec.Raw) -> bool:
     return bytes(ours) != bytes(theirs) and bool(canonical(tree_of(ours)) != canonical(tree_of(theirs)))
-
-
-def _told(status: Tree, state: State, end: Condition) -> Tree | None:
-    """The status with the words of an end in it, as far as it is clear where they go."""
-    list_, selected, rest = state.at.removeprefix("status.").partition("[type=")
-    if not selected:
-        keys = paths.keys_of(state.at)[1:]
-        return msgspec.json.decode(encode(paths.with_value(_raw(status), keys, state.values[0])))  # type: ignore[no-any-return]
-    type_ = rest.partition("]")[0]
-    said = tree_of(encode(msgspec.structs.replace(end, type=type_, observed_generation=0)))
-    kept = [each for each in status.get(list_) or [] if each.get("type") != type_]
-    return status | {list_: [*kept, said]}

@@ -114,9 +114,12 @@ def read_job(raw: bytes | msgspec.Raw) -> Submitted:
 
 
 def read_custom(raw: msgspec.Raw, *, suspend: Keys, managed_by: Keys, managers: tuple[str, ...]) -> SubmittedCustom:
-    """The parts of a job of a declared kind, given where they are within its spec; raises as `read_job`."""
+    """The parts of a job of a declared kind, given where they are within its spec; raises as `read_job`.
+
+    Without a place for it, `managed_by` empty, nobody else can have been chosen.
+    """
     job = _read_custom(raw)
-    manager = peek(job.spec, managed_by)
+    manager = peek(job.spec, managed_by) if managed_by else MANAGED
     return msgspec.structs.replace(
         job,
         suspended=peek(job.spec, suspend) is True,

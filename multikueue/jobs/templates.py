@@ -20,8 +20,9 @@ tree_of: Callable[[bytes | msgspec.Raw], Tree] = decoder(dict[str, Any])
 
 
 def part(tree: Tree, name: str) -> Tree:
-    """The object at that name, empty when absent or null."""
-    return tree.get(name) or {}
+    """The object at that name, empty when absent, null or none."""
+    found = tree.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def with_single_variables(spec: Tree) -> Tree:
@@ -29,33 +30,39 @@ def with_single_variables(spec: Tree) -> Tree:
 
     The Workload's schema has the names as keys and refuses a second one; Kubernetes takes the last.
     """
-    groups = {key: spec[key] for key in ("containers", "initContainers") if spec.get(key)}
+    groups = _containers(spec)
     return spec | {key: [_with_single_variables_of(container) for container in group] for key, group in groups.items()}
 
 
 def in_workload(template: Tree) -> Tree:
     """A template that no API server has completed, with the empty parts that Kueue writes all the same."""
     spec = with_single_variables(part(template, "spec"))
-    groups = {key: spec[key] for key in ("containers", "initContainers") if spec.get(key)}
-    full = {key: [{"resources": {}} | container for container in group] for key, group in groups.items()}
+    groups = _containers(spec)
+    full: Tree = {key: [{"resources": {}} | container for container in group] for key, group in groups.items()}
     return {"metadata": {}} | template | ({"spec": spec | full} if template.get("spec") else {})
+
+
+def _containers(spec: Tree) -> dict[str, list[Tree]]:
+    """Those of a pod spec, under their two names; a schema need not know of templates, so these may be anything."""
+    groups = {key: spec[key] for key in ("containers", "initContainers") if isinstance(spec.get(key), list)}
+    return {key: [each for each in group if isinstance(each, dict)] for key, group in groups.items() if group}
 
 
 def _with_single_variables_of(container: Tree) -> Tree:
     variables = container.get("env")
-    if not variables:
+    if not isinstance(variables, list) or not all(isinstance(each, dict) for each in variables):
         return container
-    return container | {"env": list({variable.get("name"): variable for variable in variables}.values())}
+    return container | {"env": list({str(variable.get("name")): variable for variable in variables}.values())}
 
 
 def _with_defaults(spec: Tree) -> Tree:
     """With what the schema of Workloads fills in and that of a job's kind may not: the protocol of a port."""
-    groups = {key: spec[key] for key in ("containers", "initContainers") if spec.get(key)}
+    groups = _containers(spec)
     return spec | {key: [_with_protocols(container) for container in group] for key, group in groups.items()}
 
 
 def _with_protocols(container: Tree) -> Tree:
-    ports = container.get("ports")
+    ports = [port for port in container.get("ports") or () if isinstance(port, dict)]
     return container | {"ports": [{"protocol": "TCP"} | port for port in ports]} if ports else container
 
 

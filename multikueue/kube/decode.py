@@ -16,8 +16,9 @@ import msgspec
 from msgspec import inspect
 from msgspec.structs import force_setattr
 
+from multikueue.api.job import CustomJob
 from multikueue.api.kinds import Kind
-from multikueue.api.meta import Object, ObjectKey, decoder
+from multikueue.api.meta import Object, ObjectKey, decoder, encode
 
 __all__ = [
     "UNREADABLE",
@@ -80,6 +81,12 @@ class _RawPage(msgspec.Struct, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
+class _Change(Generic[T]):
+    type: str
+    object: T
+
+
+@dataclass(frozen=True, slots=True)
 class Listing(Generic[T]):
     """One answer to a list request. `garbage` holds each item that is not of its kind's shape, with the reason."""
 
@@ -110,13 +117,15 @@ def stub_of(data: bytes | msgspec.Raw) -> Stub:
 @cache
 def object_of(kind: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
     """The decoder of `kind` whose values own their memory. Raises msgspec.DecodeError, as `api.meta.decoder` does."""
-    decode, own = decoder(kind), _owner(inspect.type_info(kind))
+    decode, own, carries = decoder(kind), _owner(inspect.type_info(kind)), issubclass(kind, CustomJob)
     if own is None:
         return decode
 
     def decode_and_own(data: bytes | msgspec.Raw) -> T:
         item: T = decode(data)
         own(item)
+        if carries:
+            _carry_others(item, data)
         return item
 
     return decode_and_own
@@ -129,6 +138,8 @@ def change_of(kind: type[T]) -> Callable[[bytes], Change[T]]:
     It raises msgspec.DecodeError for whatever is odd: an ERROR, a null, an object out of shape, no event at all. Then
     `event_of` and `object_of` tell which. (An ERROR may also pass, as an object without a name.)
     """
+    if issubclass(kind, CustomJob):
+        return _change_in_two_passes(object_of(kind))
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = [("type", str), ("object", kind)]
     decode = msgspec.json.Decoder(msgspec.defstruct(f"{kind.__name__}Change", fields, gc=False)).decode
     own = _owner(inspect.type_info(kind))
@@ -142,6 +153,16 @@ def change_of(kind: type[T]) -> Callable[[bytes], Change[T]]:
     return decode_and_own
 
 
+def _change_in_two_passes(one: Callable[[msgspec.Raw], T]) -> Callable[[bytes], Change[T]]:
+    """The same for a kind with fields that only a second look finds."""
+
+    def decode(line: bytes) -> Change[T]:
+        event = event_of(line)
+        return _Change(event.type, one(event.object))
+
+    return decode
+
+
 @cache
 def list_of(kind: Kind[T]) -> Callable[[bytes], Listing[T]]:
     """The decoder of one page of a list of `kind`. It raises msgspec.DecodeError if the page itself is no list.
@@ -150,6 +171,8 @@ def list_of(kind: Kind[T]) -> Callable[[bytes], Listing[T]]:
     """
     strict = msgspec.json.Decoder(_page_type(kind.type)).decode
     one, own = object_of(kind.type), _owner(inspect.type_info(kind.type))
+    if issubclass(kind.type, CustomJob):
+        return lambda data: _item_by_item(data, one)
 
     def decode_page(data: bytes) -> Listing[T]:
         try:
@@ -181,6 +204,17 @@ def _item_by_item(data: bytes, one: Callable[[msgspec.Raw], T]) -> Listing[T]:
         except UNREADABLE as error:
             garbage.append((stub_of(raw).key, error))
     return Listing(items, garbage, page.metadata.resource_version, page.metadata.cont)
+
+
+_KNOWN_FIELDS = frozenset(("apiVersion", "kind", "metadata", "spec", "status"))
+_fields_of = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def _carry_others(job: Any, data: bytes | msgspec.Raw) -> None:
+    """Keeps the fields at the top of a custom job that no kind of ours has a name for."""
+    others = {name: field for name, field in _fields_of(data).items() if name not in _KNOWN_FIELDS}
+    if others:
+        force_setattr(job, "others", msgspec.Raw(encode(others)))
 
 
 # What follows turns the description of a type into a function that copies out its raw subtrees in place. Values are

@@ -79,6 +79,10 @@ FRAMEWORKS: Final = (
     "kubeflow.org/jaxjob",
     "kubeflow.org/mpijob",
     "ray.io/raycluster",
+    "ray.io/rayjob",
+    "ray.io/rayservice",
+    "trainer.kubeflow.org/trainjob",
+    "workload.codeflare.dev/appwrapper",
 )
 """The integrations that our job adapters cover, by Kueue's names."""
 
@@ -102,13 +106,13 @@ def _known_order(strategies: tuple[FairStrategy, ...]) -> tuple[FairStrategy, ..
 def _known_frameworks(names: tuple[str, ...]) -> tuple[str, ...]:
     unknown = [name for name in names if name not in FRAMEWORKS]
     if unknown:
-        raise ValueError(f"expected some of {', '.join(FRAMEWORKS)}, got {unknown[0]}")
+        raise ValueError(f"expected some of {', '.join(FRAMEWORKS)}, got {unknown[0]!r}")
     return tuple(name for name in FRAMEWORKS if name in names or name == BATCH_JOB)
 
 
 def _kind_name(name: str) -> str:
     if not re.fullmatch(r"[A-Z][A-Za-z0-9]*\.v[a-z0-9]+\.[a-z0-9-]+(\.[a-z0-9-]+)+", name):
-        raise ValueError(f"expected Kind.version.group, such as MiniCluster.v1alpha2.flux-framework.org, got {name}")
+        raise ValueError(f"expected Kind.version.group, such as MiniCluster.v1alpha2.flux-framework.org, got {name!r}")
     return name
 
 
@@ -547,6 +551,16 @@ class Log(_Group):
     """One JSON object per line, or lines for people (with colours on a terminal); auto takes console on a terminal."""
 
 
+def _amounts(texts: tuple[str, ...]) -> tuple[str, ...]:
+    for text in texts:
+        if not all(text.partition("=")):
+            raise ValueError(f"expected RESOURCE=PATH, such as cpu=resources.cores, got {text}")
+    return texts
+
+
+Amounts = Annotated[tuple[str, ...], AfterValidator(_amounts)]
+
+
 class DeclaredPods(_Group):
     """Where pods of a kind are. Paths below `at` start there; `[*]` stands for each of several."""
 
@@ -565,6 +579,15 @@ class DeclaredPods(_Group):
     count: str = "replicas"
     """How many there are; one if it is absent."""
 
+    container: str = ""
+    """The name of the one container of pods that come with no template, but with fields that say what they ask for."""
+
+    requests: Amounts = ()
+    """What it asks for, each as RESOURCE=PATH. Memory in small letters is taken as Java writes it: 512m is 512Mi."""
+
+    limits: Amounts = ()
+    """What it may use at most, in the same way."""
+
 
 class DeclaredKind(_Group):
     """A kind of jobs that a CustomResourceDefinition brings, by where in its objects things are."""
@@ -582,7 +605,8 @@ class DeclaredKind(_Group):
     """The field that holds a job."""
 
     managed_by: str = "spec.managedBy"
-    """The field that makes its own controller leave a job to us."""
+    """The field that makes its own controller leave a job to us. Empty if there is none: then that controller must not run
+    on the manager cluster."""
 
     managers: tuple[str, ...] = ()
     """Values of managedBy that nobody chose: the webhook replaces them."""
@@ -592,6 +616,9 @@ class DeclaredKind(_Group):
 
     failed: str = ""
     """The same for one that failed."""
+
+    active: str = ""
+    """The same for one that has pods."""
 
     active_counts: tuple[str, ...] = ()
     """Where its status counts the pods that run."""

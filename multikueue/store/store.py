@@ -30,6 +30,7 @@ from multikueue.quota.status import check_names, flavor_names
 from multikueue.store.cache import Cache
 from multikueue.store.jobs import JobCaches
 from multikueue.store.placements import Placements, named
+from multikueue.store.runtimes import Runtimes
 from multikueue.store.worker import WorkerView
 
 T = TypeVar("T")
@@ -106,6 +107,7 @@ class Store:
         self.answers: dict[ObjectKey, tuple[str, Answer]] = {}
         """The attempt of a workload and the last answer of its strategy in it, as long as it has no winner."""
         self.jobs = JobCaches(adapters, self._job_changed)
+        self.runtimes = Runtimes(adapters, self.jobs, lambda key: self.touched.job(key))
         self.workloads: Cache[Workload] = Cache(
             self._workload_changed, indexes={"owner": _owner_uid, "check": _check_names, "queue": _queue}
         )
@@ -380,7 +382,7 @@ class Store:
 
     def _job_traits(self, adapter: Adapter, job: AnyJob) -> tuple[object, ...]:
         """What the workload of a job depends on; of running counts only whether they suffice, where that matters."""
-        meta, ready = job.metadata, adapter.ready_pods(job) if self._minds_pods else 0
+        meta, ready = job.metadata, adapter.ready_pods(self.runtimes.completed(job)) if self._minds_pods else 0
         state = adapter.finished(job), adapter.reclaimable(job), ready, self.runs_here(job)
         return meta.generation, meta.deletion_timestamp is None, state, _said(job)
 

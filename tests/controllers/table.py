@@ -21,6 +21,7 @@ from multikueue.controllers.outbox import Outbox
 from multikueue.controllers.queues import Queues as QueueStatuses
 from multikueue.controllers.strategies import Strategies
 from multikueue.controllers.world import Queues, World
+from multikueue.dispatch.decide import SHORTEST_ATTEMPT
 from multikueue.dispatch.group import Reach
 from multikueue.errors import Conflict, MultiKueueError
 from multikueue.jobs.table import BATCH_ONLY, Adapters
@@ -206,6 +207,8 @@ class Table:
         self._set(worker, name, QuotaReserved="True", Admitted="True", Evicted="False")
 
     def evict(self, worker: str, name: str = "job") -> None:
+        """The worker's Kueue takes it down, after a while."""
+        self.time += SHORTEST_ATTEMPT
         self._set(worker, name, QuotaReserved="False", Admitted="False", Evicted="True")
 
     def run(self, worker: str, name: str = "job", *, active: int = 1, ready: int = 1, succeeded: int = 0) -> None:

@@ -17,7 +17,7 @@ from multikueue.api.meta import OwnerReference
 from multikueue.api.workload import Workload
 from multikueue.controllers.kinds import JobKinds
 from multikueue.controllers.world import World
-from multikueue.jobs.table import Adapters
+from multikueue.jobs.table import FRAMEWORKS, Adapters
 from multikueue.manager import Touch
 from multikueue.quota.engine import Engine
 from multikueue.store.store import Store
@@ -107,6 +107,45 @@ async def test_a_kind_that_is_not_there_is_off_with_one_line_and_on_once_it_is(r
             await until(lambda: known.jobs.get(GADGET) is not None)
             tasks.cancel_scope.cancel()
     assert [entry["kind"] for entry in logs if entry["event"] == "jobs.kind_on"] == ["Gadget.example.com"]
+
+
+class Trainer:
+    """Has TrainJobs, and runtimes once they are `there`."""
+
+    def __init__(self) -> None:
+        self.there, self.asked = False, [""]
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        plural = request.path.rpartition("/")[2]
+        self.asked.append(plural)
+        if plural != "trainjobs" and not self.there:
+            return await refuses(404, "NotFound")(request)
+        runtime = {"metadata": {"name": "torch", "uid": "r", "resourceVersion": "4"}, "spec": {}}
+        listed = lists(runtime) if plural == "clustertrainingruntimes" else lists()
+        answer = streams(then="silence") if request.query.get("watch") else listed
+        return await answer(request)
+
+
+@pytest.mark.parametrize("makes_workloads", [True, False], ids=["who makes Workloads", "who makes none"])
+async def test_jobs_that_name_a_runtime_are_on_once_the_runtimes_are(makes_workloads: bool) -> None:
+    adapter = FRAMEWORKS["trainer.kubeflow.org/trainjob"]
+    known, cluster = store(Adapters((FRAMEWORKS["batch/job"], adapter))), Trainer()
+    async with client_of(cluster) as (client, _), anyio.create_task_group() as tasks:
+        world = cast("World", SimpleNamespace(store=known, manager=client))
+        kinds = JobKinds(world, makes_workloads=makes_workloads, sleep=at_once)
+        tasks.start_soon(kinds.run)
+        with anyio.fail_after(5):
+            await kinds.known()
+        await until(lambda: len(cluster.asked) > 3)
+        assert (adapter.kind in known.jobs.kinds) is not makes_workloads
+        cluster.there = True
+        await until(lambda: adapter.kind in known.jobs.kinds)
+        assert adapter.runtimes is not None
+        seen = {
+            name for kind in adapter.runtimes.kinds for name in (each.metadata.name for each in known.runtimes.of(kind))
+        }
+        assert seen == ({"torch"} if makes_workloads else set())
+        tasks.cancel_scope.cancel()
 
 
 async def test_a_manager_that_does_not_answer_says_nothing_about_its_kinds() -> None:

@@ -207,11 +207,11 @@ async def test_the_next_attempt_begins_with_workers_where_none_failed() -> None:
     world.evict("w1")
     await settle(world)
     note = world.condition("multikueue.dev/FailedOn") or {}
-    assert (note["reason"], note["message"]) == ("AttemptFailed", "w1 at 2026-01-01T12:00:00Z")
+    assert (note["reason"], note["message"]) == ("AttemptFailed", "w1 at 2026-01-01T12:00:02Z")
     await pass_time(world, timedelta(minutes=2))
     await settle(world)
     assert world.copies() == ["w2"]
-    assert (world.condition("multikueue.dev/FailedOn") or {})["message"] == "w1 at 2026-01-01T12:00:00Z"
+    assert (world.condition("multikueue.dev/FailedOn") or {})["message"] == "w1 at 2026-01-01T12:00:02Z"
 
 
 async def test_patience_gives_the_quota_back_and_another_workload_gets_it() -> None:

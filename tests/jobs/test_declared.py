@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from multikueue.api.job import AnyJob
 from multikueue.api.meta import Condition, encode
 from multikueue.api.workload import Finish
 from multikueue.jobs.adapter import MANAGED
@@ -17,25 +19,20 @@ from multikueue.jobs.declarations import DECLARATIONS
 from multikueue.jobs.declared import Declaration, DeclaredJob, Pods, condition
 from multikueue.jobs.paths import keys_of, peek
 from multikueue.jobs.priority import Priority
+from multikueue.kube.decode import object_of
 from tests.jobs.builders import plain, stored, tree, with_status
-from tests.jobs.kinds import POD_SETS, SPECS, body, leaves, put, template, value
+from tests.jobs.kinds import POD_SETS, SPECS, body, ended, failed, leaves, put, running, succeeded, template, value
 
 ADAPTERS = {each.kind: DeclaredJob(each) for each in DECLARATIONS}
 EACH = pytest.mark.parametrize("adapter", ADAPTERS.values(), ids=ADAPTERS)
 ENDING = [adapter for adapter in ADAPTERS.values() if adapter.declared.succeeded]
 EACH_ENDING = pytest.mark.parametrize("adapter", ENDING, ids=[adapter.kind.kind for adapter in ENDING])
-COUNTING = [adapter for adapter in ENDING if adapter.declared.active_counts]
 JOB_SET, PYTORCH = ADAPTERS["JobSet"], ADAPTERS["PyTorchJob"]
 
 
-def ended(type_: str) -> dict[str, Any]:
-    return {"conditions": [{"type": type_, "status": "True", "message": "so it is", "reason": "R"}]}
-
-
-def running(adapter: DeclaredJob) -> dict[str, Any]:
-    """A status that tells of pods that run."""
-    counts = {"name": "worker", "active": 2, "ready": 2}
-    return {"replicatedJobsStatus": [counts]} if adapter is JOB_SET else {"replicaStatuses": {"Worker": counts}}
+def said(adapter: DeclaredJob, words: str) -> str:
+    """Those words, if the kind has a place for some."""
+    return words if adapter.declared.succeeded and adapter.declared.succeeded.message else ""
 
 
 def remote(adapter: DeclaredJob, made: dict[str, Any]) -> dict[str, Any]:
@@ -122,6 +119,15 @@ def test_the_copy_is_the_object_but_for_what_is_dropped_and_its_marks(adapter: D
     }
 
 
+def test_what_else_is_at_the_top_of_an_object_travels_and_its_status_does_not() -> None:
+    whole = body(JOB_SET) | {"data": {"a": [1, None]}, "seed": 7, "status": ended("Completed")}
+    decode: Callable[[bytes], AnyJob] = object_of(JOB_SET.kind.type)  # type: ignore[arg-type]  # hashable, being a type
+    job = decode(encode(whole))
+    copy = plain(JOB_SET.remote_body(job, workload_name="wl", origin="mk", attempt="now"))
+    assert copy.keys() == {"apiVersion", "kind", "metadata", "spec", "data", "seed"}
+    assert (copy["data"], copy["seed"]) == ({"a": [1, None]}, 7)
+
+
 QUICK = settings(max_examples=25)
 
 _json = st.recursive(
@@ -158,7 +164,19 @@ def _at(made: dict[str, Any], way: list[str]) -> dict[str, Any]:
 
 @EACH
 @QUICK
-@given(spec=_fields | st.fixed_dictionaries({"replicatedJobs": _json, "runPolicy": _json, "workerGroupSpecs": _json}))
+@given(
+    spec=_fields
+    | st.fixed_dictionaries(
+        {
+            "replicatedJobs": _json,
+            "runPolicy": _json,
+            "workerGroupSpecs": _json,
+            "components": _json,
+            "trainer": _json,
+            "rayClusterSpec": _json,
+        }
+    )
+)
 def test_a_spec_of_any_shape_breaks_nothing(adapter: DeclaredJob, spec: dict[str, Any]) -> None:
     job = value(adapter, body(adapter) | {"spec": spec, "status": spec})
     seen = stored(adapter.workload_body(value(adapter, body(adapter)), priority=Priority()))
@@ -168,6 +186,7 @@ def test_a_spec_of_any_shape_breaks_nothing(adapter: DeclaredJob, spec: dict[str
     adapter.status_to_copy(job, job)
     adapter.reset_status_patch(job)
     adapter.pod_priority_class(job)
+    adapter.refusal(adapter.submitted(msgspec.Raw(encode(body(adapter) | {"spec": spec}))))
 
 
 # Who runs it.
@@ -201,17 +220,18 @@ def test_starting_and_stopping_are_patches_of_the_one_field(adapter: DeclaredJob
 
 @EACH_ENDING
 def test_it_is_over_when_its_status_says_so(adapter: DeclaredJob) -> None:
-    job, success = value(adapter, body(adapter)), "Completed" if adapter is JOB_SET else "Succeeded"
+    job = value(adapter, body(adapter))
     assert adapter.finished(job) is None
     assert adapter.finished(with_status(job, running(adapter))) is None
-    assert adapter.finished(with_status(job, ended(success))) == Finish(reason="Succeeded", message="so it is")
-    assert adapter.finished(with_status(job, ended("Failed"))) == Finish(reason="Failed", message="so it is")
+    words = said(adapter, "so it is")
+    assert adapter.finished(with_status(job, succeeded(adapter))) == Finish(reason="Succeeded", message=words)
+    assert adapter.finished(with_status(job, failed(adapter))) == Finish(reason="Failed", message=words)
 
 
-@pytest.mark.parametrize("adapter", COUNTING, ids=[adapter.kind.kind for adapter in COUNTING])
+@EACH_ENDING
 def test_the_status_of_all_stages_comes_home_whole_and_once(adapter: DeclaredJob) -> None:
     local, far = value(adapter, body(adapter, suspend=False)), value(adapter, body(adapter, suspend=False))
-    for stage in (running(adapter), ended("Failed") | running(adapter)):
+    for stage in (running(adapter), running(adapter) | failed(adapter)):
         there = with_status(far, stage)
         status = adapter.status_to_copy(local, there)
         assert status is not None
@@ -221,11 +241,11 @@ def test_the_status_of_all_stages_comes_home_whole_and_once(adapter: DeclaredJob
         assert adapter.status_to_copy(with_status(local, stage), there) is None
 
 
-@pytest.mark.parametrize("adapter", COUNTING, ids=[adapter.kind.kind for adapter in COUNTING])
+@EACH_ENDING
 def test_while_the_job_is_held_only_an_end_is_news(adapter: DeclaredJob) -> None:
     held, far = value(adapter, body(adapter)), value(adapter, body(adapter, suspend=False))
     assert adapter.status_to_copy(held, with_status(far, running(adapter))) is None
-    assert adapter.status_to_copy(held, with_status(far, ended("Failed"))) is not None
+    assert adapter.status_to_copy(held, with_status(far, failed(adapter))) is not None
     stopped = with_status(held, running(adapter))
     assert adapter.is_active(stopped)
     assert adapter.reset_status_patch(stopped) == {
@@ -251,7 +271,7 @@ def test_an_end_that_only_the_workload_tells_is_told(adapter: DeclaredJob, reaso
     status = adapter.status_of_end(job, end)
     assert status is not None
     told = with_status(job, tree(status))
-    assert adapter.finished(told) == Finish(reason=reason, message="it was so")
+    assert adapter.finished(told) == Finish(reason=reason, message=said(adapter, "it was so"))
     assert adapter.status_of_end(told, end) is None
 
 
@@ -282,11 +302,110 @@ def test_a_declaration_with_a_bad_path_is_refused(path: str) -> None:
         replace(MINI_CLUSTER, suspend=path)
 
 
+# Ray.
+
+RAY_CLUSTER, RAY_JOB = ADAPTERS["RayCluster"], ADAPTERS["RayJob"]
+
+
+@pytest.mark.parametrize(
+    ("deployment", "job", "finish"),
+    [
+        pytest.param("Running", "SUCCEEDED", None, id="the job is done, its cluster is not"),
+        pytest.param("Complete", "SUCCEEDED", "Succeeded", id="both are"),
+        pytest.param("Complete", "FAILED", "Failed", id="done, and not well"),
+        pytest.param("Complete", "STOPPED", "Failed", id="stopped by somebody"),
+        pytest.param("Failed", "RUNNING", "Failed", id="what runs it gave up"),
+        pytest.param("Failed", "SUCCEEDED", "Succeeded", id="it gave up too late"),
+        pytest.param("Suspended", "", None, id="held"),
+    ],
+)
+def test_a_ray_job_is_over_with_its_deployment(deployment: str, job: str, finish: str | None) -> None:
+    seen = with_status(value(RAY_JOB, body(RAY_JOB)), {"jobDeploymentStatus": deployment, "jobStatus": job})
+    found = RAY_JOB.finished(seen)
+    assert (found.reason if found else None) == finish
+
+
+@pytest.mark.parametrize(
+    ("status", "active"),
+    [("", False), ("Initializing", True), ("Retrying", True), ("Suspending", True), ("Suspended", False)],
+)
+def test_a_ray_job_has_pods_from_its_start_until_it_is_held(status: str, active: bool) -> None:
+    seen = with_status(value(RAY_JOB, body(RAY_JOB)), {"jobDeploymentStatus": status})
+    assert RAY_JOB.is_active(seen) is active
+
+
+def submitter(**changes: Any) -> dict[str, Any] | None:
+    made = body(RAY_JOB)
+    made["spec"] |= changes
+    found = RAY_JOB.workload_body(value(RAY_JOB, made), priority=Priority())["spec"]["podSets"]
+    return next((each for each in found if each["name"] == "submitter"), None)
+
+
+def test_the_pod_that_submits_a_ray_job_is_counted_where_there_is_one() -> None:
+    own = template("own")
+    said, silent = submitter(submitterPodTemplate=own), submitter()
+    assert said is not None
+    assert silent is not None
+    assert said["template"]["spec"]["containers"][0]["image"] == "own"
+    assert silent["template"]["spec"]["containers"][0]["image"] == "head", "that of the head"
+    assert silent["template"]["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "500m", "memory": "200Mi"}
+    assert submitter(submissionMode="HTTPMode") is None
+
+
+# What the webhook refuses.
+
+
+def refusal(adapter: DeclaredJob, made: dict[str, Any], old: dict[str, Any] | None = None) -> str | None:
+    before = adapter.submitted(msgspec.Raw(encode(old))) if old else None
+    return adapter.refusal(adapter.submitted(msgspec.Raw(encode(made))), before)
+
+
+@EACH
+def test_nothing_is_wrong_with_the_examples(adapter: DeclaredJob) -> None:
+    assert refusal(adapter, body(adapter)) is None
+
+
+def _groups(*names: str) -> list[dict[str, Any]]:
+    return [{"groupName": name, "template": template()} for name in names]
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "wrong", "said"),
+    [
+        pytest.param(
+            "RayJob", "spec.clusterSelector", {"a": "b"}, "spec.clusterSelector", id="a cluster that is there"
+        ),
+        pytest.param("RayJob", "spec.rayClusterSpec", None, "spec.rayClusterSpec", id="no cluster"),
+        pytest.param("RayJob", "spec.shutdownAfterJobFinishes", False, "expected true", id="a cluster that stays"),
+        pytest.param(
+            "RayJob", "spec.rayClusterSpec.enableInTreeAutoscaling", True, "spec.rayClusterSpec.enable", id="scaled job"
+        ),
+        pytest.param("RayCluster", "spec.enableInTreeAutoscaling", True, "replicas it names", id="scaled cluster"),
+        pytest.param("RayCluster", "spec.workerGroupSpecs", _groups(*"abcdefgh"), "at most 8", id="too many groups"),
+        pytest.param("RayCluster", "spec.workerGroupSpecs", _groups("Head"), "'head' twice", id="a second head"),
+    ],
+)
+def test_what_can_never_run_in_a_queue_is_refused(kind: str, path: str, wrong: Any, said: str) -> None:
+    adapter, made = ADAPTERS[kind], body(ADAPTERS[kind])
+    put(made, path, wrong)
+    assert said in str(refusal(adapter, made))
+    assert refusal(adapter, made, old=made) is None, "or nothing about it could be changed"
+    assert said in str(refusal(adapter, made, old=body(adapter)))
+    made["metadata"]["labels"] = {}
+    assert refusal(adapter, made) is None, "not in a queue"
+
+
 # Whether the pods are ready.
 
 READY: dict[str, dict[str, Any]] = {
     "JobSet": {"replicatedJobsStatus": [{"name": "Driver", "succeeded": 1}, {"name": "worker", "ready": 2}]},
     "RayCluster": {"state": "ready"},
+    "RayJob": {"rayClusterStatus": {"state": "ready"}},
+    "AppWrapper": ended("PodsReady"),
+    "RayService": ended("Ready"),
+    "TrainJob": {
+        "jobsStatus": [{"name": "log", "succeeded": 1}, {"name": "node", "ready": 1}, {"name": "d", "ready": 1}]
+    },
 }
 """As their controllers say it; the others have a condition Running."""
 

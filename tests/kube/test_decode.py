@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from multikueue.api import kinds
-from multikueue.api.job import Job
+from multikueue.api.job import Job, job_type
 from multikueue.api.kinds import JOBS, WORKLOADS, Kind
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.workload import Workload
@@ -106,6 +106,29 @@ def test_a_change_is_decoded_in_one_pass_and_does_not_keep_its_line_alive() -> N
     change = change_of(Job)(line)
     assert not pinned(line)
     assert (change.type, change.object.key) == ("ADDED", ObjectKey("ns", "a"))
+
+
+GADGETS = job_type("Gadget")
+CUSTOM = Kind("example.com", "v1", "gadgets", "Gadget", True, GADGETS)
+GADGET = {"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "g"}, "data": {"a": [1]}, "seed": 7}
+
+
+def test_a_custom_job_keeps_whatever_else_it_has_at_its_top() -> None:
+    """Object, list and change alike; and a batch Job, whose fields are all known, takes no second look."""
+    line = json.dumps({"type": "ADDED", "object": GADGET}).encode()
+    one = object_of(GADGETS)(json.dumps(GADGET).encode())
+    (listed,) = list_of(CUSTOM)(page(GADGET)).items
+    changed = change_of(GADGETS)(line)
+    assert changed.type == "ADDED"
+    for item in (one, listed, changed.object):
+        assert json.loads(bytes(item.others)) == {"data": {"a": [1]}, "seed": 7}
+    assert not hasattr(object_of(Job)(json.dumps(job("a") | {"data": 1}).encode()), "others")
+
+
+def test_what_is_odd_in_a_change_of_a_custom_job_is_refused() -> None:
+    for line in (b'{"type":"ADDED","object":5}', b'{"type":"ADDED"}', b"{"):
+        with pytest.raises(msgspec.DecodeError):
+            change_of(GADGETS)(line)
 
 
 @pytest.mark.parametrize("data", [b"5", b'{"metadata":{"name":5}}', b"{", b'{"metadata":{"name":"\xff"}}'])

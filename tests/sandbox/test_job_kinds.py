@@ -10,12 +10,13 @@ import pytest
 from anyio.abc import TaskGroup
 
 from multikueue.api import kinds
+from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.jobs.declared import DeclaredJob
 from multikueue.jobs.table import FRAMEWORKS
 from multikueue.sandbox.world import NAMESPACE, Layout, Share, World
 from multikueue.settings import Cluster, InForce, Integrations, Settings
-from tests.jobs.kinds import body
+from tests.jobs.kinds import RUNTIME, body, running, succeeded
 from tests.sandbox.stage import perform
 
 LAYOUT = Layout(queues=(Share("main", 64),), workers=(Share("w1", 64), Share("w2", 64)))
@@ -23,7 +24,9 @@ JOB = ObjectKey(NAMESPACE, "job")
 STARTED = "2026-01-01T12:00:00Z"
 Object = dict[str, Any]
 
-EACH = pytest.mark.parametrize("framework", ["jobset.x-k8s.io/jobset", "kubeflow.org/pytorchjob"])
+EACH = pytest.mark.parametrize(
+    "framework", ["jobset.x-k8s.io/jobset", "kubeflow.org/pytorchjob", "workload.codeflare.dev/appwrapper"]
+)
 
 
 def adapter_of(framework: str) -> DeclaredJob:
@@ -32,22 +35,23 @@ def adapter_of(framework: str) -> DeclaredJob:
     return adapter
 
 
-def definition(adapter: DeclaredJob) -> Object:
+def definition(kind: Kind[Any]) -> Object:
     """The kind's CustomResourceDefinition, without rules of its own."""
-    kind, free = adapter.kind, {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {
         "name": kind.version,
         "served": True,
         "storage": True,
         "subresources": {"status": {}},
-        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": free, "status": free}}},
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": free, "status": free, "data": free}}},
     }
     names = {"plural": kind.plural, "kind": kind.kind, "singular": kind.kind.lower(), "listKind": f"{kind.kind}List"}
+    scope = "Namespaced" if kind.namespaced else "Cluster"
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": f"{kind.plural}.{kind.group}"},
-        "spec": {"group": kind.group, "names": names, "scope": "Namespaced", "versions": [version]},
+        "spec": {"group": kind.group, "names": names, "scope": scope, "versions": [version]},
     }
 
 
@@ -63,7 +67,7 @@ def in_force(adapter: DeclaredJob) -> InForce:
 
 
 def submitted(world: World, adapter: DeclaredJob) -> None:
-    made = body(adapter)
+    made = body(adapter) | {"data": {"seed": 7}}
     made["metadata"] = {"name": JOB.name, "namespace": NAMESPACE, "labels": made["metadata"]["labels"]}
     world.manager.create(adapter.kind, made)
 
@@ -84,23 +88,10 @@ def status(world: World, adapter: DeclaredJob) -> Object:
     return found
 
 
-def running(adapter: DeclaredJob) -> Object:
-    counts = {"name": "worker", "active": 2}
-    return (
-        {"replicatedJobsStatus": [counts]} if adapter.kind.kind == "JobSet" else {"replicaStatuses": {"Worker": counts}}
-    )
-
-
 def over(adapter: DeclaredJob) -> Object:
-    type_ = "Completed" if adapter.kind.kind == "JobSet" else "Succeeded"
-    said = {
-        "type": type_,
-        "status": "True",
-        "reason": "Done",
-        "message": "all went well",
-        "lastTransitionTime": STARTED,
-    }
-    return {"conditions": [said]}
+    status = succeeded(adapter)
+    conditions = [{**each, "lastTransitionTime": STARTED} for each in status.get("conditions", ())]
+    return status | ({"conditions": conditions} if conditions else {})
 
 
 def finish(world: World, adapter: DeclaredJob, worker: str) -> None:
@@ -117,7 +108,7 @@ def finish(world: World, adapter: DeclaredJob, worker: str) -> None:
 
 async def _lives(world: World, tasks: TaskGroup, adapter: DeclaredJob) -> None:
     for site in (world.manager, world.workers["w2"].site):
-        site.cluster.install([definition(adapter)])
+        site.cluster.install([definition(adapter.kind)])
     await world.add_manager("manager-0", in_force(adapter)).begin(tasks).wait()
     submitted(world, adapter)
     await until(lambda: holders(world, adapter))
@@ -127,6 +118,7 @@ async def _lives(world: World, tasks: TaskGroup, adapter: DeclaredJob) -> None:
     local = world.manager.stored(adapter.kind, JOB) or {}
     assert adapter.managed_by(adapter.kind.type(spec=_raw(far["spec"]))) is None
     assert far["metadata"]["labels"]["team"] == local["metadata"]["labels"]["team"]
+    assert far["data"] == {"seed": 7}
     (workload,) = world.manager.all(kinds.WORKLOADS)
     assert workload["metadata"]["ownerReferences"][0]["kind"] == adapter.kind.kind
 
@@ -142,17 +134,17 @@ async def _lives(world: World, tasks: TaskGroup, adapter: DeclaredJob) -> None:
 
 async def _comes_late(world: World, tasks: TaskGroup, adapter: DeclaredJob) -> None:
     for worker in world.workers.values():
-        worker.site.cluster.install([definition(adapter)])
+        worker.site.cluster.install([definition(adapter.kind)])
     await world.add_manager("manager-0", in_force(adapter)).begin(tasks).wait()
     await anyio.sleep(60)
-    world.manager.cluster.install([definition(adapter)])
+    world.manager.cluster.install([definition(adapter.kind)])
     submitted(world, adapter)
     await until(lambda: holders(world, adapter))
 
 
 async def _survives_the_manager(world: World, tasks: TaskGroup, adapter: DeclaredJob) -> None:
     for site in world.sites:
-        site.cluster.install([definition(adapter)])
+        site.cluster.install([definition(adapter.kind)])
     manager = world.add_manager("manager-0", in_force(adapter))
     await manager.begin(tasks).wait()
     submitted(world, adapter)
@@ -161,6 +153,30 @@ async def _survives_the_manager(world: World, tasks: TaskGroup, adapter: Declare
     manager.kill()
     finish(world, adapter, winner)
     await world.add_manager("manager-1", in_force(adapter)).begin(tasks).wait()
+    await until(lambda: status(world, adapter) == over(adapter))
+    await until(lambda: not holders(world, adapter))
+
+
+async def _waits_for_its_runtime(world: World, tasks: TaskGroup, adapter: DeclaredJob) -> None:
+    assert adapter.runtimes is not None
+    for site in world.sites:
+        site.cluster.install([definition(kind) for kind in (adapter.kind, *adapter.runtimes.kinds)])
+    await world.add_manager("manager-0", in_force(adapter)).begin(tasks).wait()
+    submitted(world, adapter)
+    await until(lambda: "PodsUnknown" in [event["reason"] for event in world.manager.all(kinds.EVENTS)])
+    assert not world.manager.all(kinds.WORKLOADS)
+    (kind,) = (each for each in adapter.runtimes.kinds if not each.namespaced)
+    made = {"apiVersion": kind.api_version, "kind": kind.kind}
+    world.manager.create(kind, made | {"metadata": {"name": "torch"}, "spec": RUNTIME})
+    await until(lambda: holders(world, adapter))
+    (workload,) = world.manager.all(kinds.WORKLOADS)
+    assert [each["count"] for each in workload["spec"]["podSets"]] == [1, 2, 1]
+
+    (winner,) = holders(world, adapter)
+    world.manager.delete(kind, ObjectKey("", "torch"))
+    await anyio.sleep(60)
+    assert holders(world, adapter) == [winner], "what runs goes on"
+    finish(world, adapter, winner)
     await until(lambda: status(world, adapter) == over(adapter))
     await until(lambda: not holders(world, adapter))
 
@@ -184,3 +200,7 @@ def test_a_kind_that_comes_late_is_taken_in(framework: str) -> None:
 @EACH
 def test_a_manager_that_dies_loses_no_end(framework: str) -> None:
     in_a_world(_survives_the_manager, framework)
+
+
+def test_a_job_whose_pods_another_object_describes_waits_for_that_one_and_outlives_it() -> None:
+    in_a_world(_waits_for_its_runtime, "trainer.kubeflow.org/trainjob")

@@ -19,6 +19,7 @@ from multikueue.controllers.registration.plan import (
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.table import FRAMEWORKS
 
+RAY = ("rayclusters", "rayjobs", "rayservices")
 KUBEFLOW = ("pytorchjobs", "tfjobs", "xgboostjobs", "paddlejobs", "jaxjobs", "mpijobs")
 OURS = {"app.kubernetes.io/managed-by": "multikueue"}
 
@@ -48,8 +49,12 @@ def test_the_worker_gets_an_account_with_the_rights_of_the_contract_and_no_more(
         {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets/status"], "verbs": ["get"]},
         {"apiGroups": ["kubeflow.org"], "resources": list(KUBEFLOW), "verbs": all_but_update},
         {"apiGroups": ["kubeflow.org"], "resources": [f"{each}/status" for each in KUBEFLOW], "verbs": ["get"]},
-        {"apiGroups": ["ray.io"], "resources": ["rayclusters"], "verbs": all_but_update},
-        {"apiGroups": ["ray.io"], "resources": ["rayclusters/status"], "verbs": ["get"]},
+        {"apiGroups": ["ray.io"], "resources": list(RAY), "verbs": all_but_update},
+        {"apiGroups": ["ray.io"], "resources": [f"{each}/status" for each in RAY], "verbs": ["get"]},
+        {"apiGroups": ["trainer.kubeflow.org"], "resources": ["trainjobs"], "verbs": all_but_update},
+        {"apiGroups": ["trainer.kubeflow.org"], "resources": ["trainjobs/status"], "verbs": ["get"]},
+        {"apiGroups": ["workload.codeflare.dev"], "resources": ["appwrappers"], "verbs": all_but_update},
+        {"apiGroups": ["workload.codeflare.dev"], "resources": ["appwrappers/status"], "verbs": ["get"]},
     ]
     assert binding["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "multikueue"}
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "multikueue", "namespace": "kueue-system"}]

@@ -1,0 +1,165 @@
+"""The pods of an AppWrapper: those of the objects it wraps, as its author declares them, or as their kinds are known.
+
+Rules: Kueue 0.16 with AppWrapper 1.1. A template goes into the Workload without what decides nothing there, and with the
+defaults of an API server: none has seen it yet (quota-engine 6.2).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from multikueue.jobs import paths
+from multikueue.jobs.pods import Pods, number, pod_set
+from multikueue.jobs.templates import part
+
+__all__ = ["Components"]
+
+Tree = dict[str, Any]
+
+_TOPOLOGY = "workload.codeflare.dev.appwrapper/tas-"
+_STEP = re.compile(r"\.([^.\[]+)|\[([0-9]+)\]")
+_OWN_PATH = re.compile(r"template((\.[^.\[]+)|(\[[0-9]+\]))*")
+
+
+def _ray(at: str) -> tuple[Pods, ...]:
+    return Pods(at=f"{at}.headGroupSpec"), Pods(at=f"{at}.workerGroupSpecs[*]")
+
+
+_INSIDE = "component.template.spec"
+_INDEX = "batch.kubernetes.io/job-completion-index"
+_KNOWN: dict[tuple[str, str], tuple[Pods, ...]] = {
+    ("v1", "Pod"): (Pods(at="component"),),
+    ("apps/v1", "Deployment"): (Pods(at=_INSIDE),),
+    ("apps/v1", "StatefulSet"): (Pods(at=_INSIDE),),
+    ("batch/v1", "Job"): (Pods(at=_INSIDE, each=("parallelism", "completions"), index=_INDEX),),
+    ("jobset.x-k8s.io/v1alpha2", "JobSet"): (
+        Pods(
+            at=f"{_INSIDE}.replicatedJobs[*]",
+            template="template.spec.template",
+            each=("template.spec.parallelism", "template.spec.completions"),
+            index=_INDEX,
+            group="jobset.sigs.k8s.io/job-index",
+        ),
+    ),
+    ("kubeflow.org/v1", "PyTorchJob"): tuple(
+        Pods(at=f"{_INSIDE}.pytorchReplicaSpecs.{role}", index="training.kubeflow.org/replica-index")
+        for role in ("Master", "Worker")
+    ),
+    ("ray.io/v1", "RayCluster"): _ray(_INSIDE),
+    ("ray.io/v1", "RayJob"): _ray(f"{_INSIDE}.rayClusterSpec"),
+}
+"""Where the pods are of those kinds that need no declaration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """Each pod set of each component, numbered, under the name of the AppWrapper."""
+
+    def pod_sets(self, job: Tree) -> Iterator[Tree]:
+        name = job["metadata"]["name"]
+        found = (each for component in paths.found(job, "spec.components[*]") for each in _of_component(component))
+        for index, each in enumerate(found):
+            yield each | {"name": f"{name}-{index}".lower()}
+
+    def paths(self) -> Iterator[str]:
+        yield "spec.components[*]"
+
+
+def _of_component(component: Any) -> Iterator[Tree]:
+    template = paths.only(component, "template")
+    if not isinstance(template, dict):
+        return
+    declared = [each for each in paths.found(component, "podSets[*]") if isinstance(each, dict)]
+    known = _KNOWN.get((str(template.get("apiVersion")), str(template.get("kind"))), ())
+    inferred = (each for pods in known for each in pods.pod_sets({"component": component}))
+    for each in (_declared(own, template) for own in declared) if declared else inferred:
+        if each is not None and isinstance(each["template"].get("spec"), dict):
+            yield each | {"template": _seen_by_kueue(each["template"])}
+
+
+def _declared(own: Tree, template: Tree) -> Tree | None:
+    found = _at(template, str(own.get("path")))
+    if not isinstance(found, dict):
+        return None
+    annotations = {str(key).removeprefix(_TOPOLOGY): value for key, value in part(own, "annotations").items()}
+    group, size = annotations.get("sub-group-index-label"), str(annotations.get("sub-group-count", ""))
+    return pod_set(
+        "",
+        count=number(own.get("replicas")),
+        template=found,
+        index=annotations.get("pod-index-label", ""),
+        groups=(group, int(size)) if group and size.isdecimal() else None,
+    )
+
+
+def _at(template: Tree, path: str) -> Any:
+    """What is at a path such as `template.spec.jobs[0].template`; None if nothing is."""
+    found: Any = template if _OWN_PATH.fullmatch(path) else None
+    for field, index in _STEP.findall(path):
+        if field:
+            found = found.get(field) if isinstance(found, dict) else None
+        else:
+            found = found[int(index)] if isinstance(found, list) and int(index) < len(found) else None
+    return found
+
+
+# --- templates -------------------------------------------------------------------------------------------------------
+
+_KEPT = (
+    "nodeSelector",
+    "nodeName",
+    "affinity",
+    "tolerations",
+    "priorityClassName",
+    "overhead",
+    "topologySpreadConstraints",
+)
+_DEFAULTS: Tree = {
+    "restartPolicy": "Always",
+    "dnsPolicy": "ClusterFirst",
+    "securityContext": {},
+    "schedulerName": "default-scheduler",
+    "preemptionPolicy": "PreemptLowerPriority",
+}
+_CONTAINER_KEPT = ("name", "image", "command", "args", "securityContext")
+_CONTAINER_DEFAULTS: Tree = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
+
+
+def _seen_by_kueue(template: Tree) -> Tree:
+    spec = template["spec"]
+    groups = {key: spec[key] for key in ("initContainers", "containers") if isinstance(spec.get(key), list)}
+    # Kueue drops the patience of a pod that has one of its own, and gives all others the usual.
+    patience = {} if spec.get("terminationGracePeriodSeconds") is not None else {"terminationGracePeriodSeconds": 30}
+    return {
+        "metadata": _some(part(template, "metadata"), ("labels", "annotations")),
+        "spec": {
+            **{key: [_container(each) for each in group if isinstance(each, dict)] for key, group in groups.items()},
+            **(_DEFAULTS | _some(spec, (*_KEPT, *_DEFAULTS))),
+            **patience,
+        },
+    }
+
+
+def _container(container: Tree) -> Tree:
+    defaults = _CONTAINER_DEFAULTS | {"imagePullPolicy": _pull_policy(str(container.get("image") or ""))}
+    resources = _some(part(container, "resources"), ("requests", "limits"))
+    return {
+        **_some(container, _CONTAINER_KEPT),
+        "resources": resources,
+        **defaults,
+        **_some(container, tuple(defaults)),
+    }
+
+
+def _pull_policy(image: str) -> str:
+    """What Kubernetes takes where none is said: what may be another image tomorrow is pulled again."""
+    name, pinned, _ = image.partition("@")
+    tag = name.rpartition("/")[2].partition(":")[2]
+    return "Always" if tag == "latest" or not (tag or pinned) else "IfNotPresent"
+
+
+def _some(tree: Tree, keys: tuple[str, ...]) -> Tree:
+    return {key: tree[key] for key in keys if tree.get(key) is not None}

@@ -1,0 +1,121 @@
+"""The kinds of one's own in docs/jobs.md: short, accepted as they stand, and of use."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from multikueue.api.job import AnyJob
+from multikueue.api.meta import decoder, encode
+from multikueue.api.workload import Finish
+from multikueue.jobs.adapter import Adapter
+from multikueue.jobs.priority import Priority
+from multikueue.jobs.table import FRAMEWORKS
+from multikueue.roles import adapters_of
+from multikueue.settings import Settings
+from tests.jobs.builders import plain, with_status
+from tests.jobs.kinds import template
+
+DOCS = Path(__file__).parents[2] / "docs" / "jobs.md"
+BLOCKS = [each for each in re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL) if "declared:" in each]
+LONGEST = 25
+"""Lines that a kind may take."""
+
+
+def declared() -> dict[str, Adapter]:
+    settings = [Settings.model_validate(yaml.safe_load(block)) for block in BLOCKS]
+    return {adapter.kind.kind: adapter for each in settings for adapter in adapters_of(each) if adapter.kind.is_custom}
+
+
+def made(adapter: Adapter, spec: dict[str, Any]) -> AnyJob:
+    whole = {"metadata": {"name": "job", "namespace": "default", "uid": "u"}, "spec": spec}
+    seen: AnyJob = decoder(adapter.kind.type)(encode(whole))
+    return seen
+
+
+def pod_sets(adapter: Adapter, spec: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = plain(adapter.workload_body(made(adapter, spec), priority=Priority()))["spec"][
+        "podSets"
+    ]
+    return found
+
+
+def test_each_example_is_short() -> None:
+    assert {*declared()} == {"Simulation", "SparkApplication"}
+    for block in BLOCKS:
+        assert len(block.splitlines()) - 2 <= LONGEST, block
+
+
+def test_the_example_with_templates_has_a_pod_set_per_group() -> None:
+    groups = [{"name": "a", "replicas": 2, "template": template()}, {"name": "b", "template": template()}]
+    found = pod_sets(declared()["Simulation"], {"groups": groups})
+    assert [(each["name"], each["count"]) for each in found] == [("a", 2), ("b", 1)]
+
+
+SPARK: dict[str, Any] = {
+    "suspend": True,
+    "driver": {"cores": 1, "coreRequest": "500m", "memory": "512m", "template": {"spec": {"containers": []}}},
+    "executor": {
+        "instances": 3,
+        "coreRequest": "2",
+        "coreLimit": "2500m",
+        "memory": "4g",
+        "tolerations": [{"key": "spot", "operator": "Exists"}],
+    },
+}
+
+
+def test_the_example_with_fields_asks_for_what_they_say() -> None:
+    driver, executor = pod_sets(declared()["SparkApplication"], SPARK)
+    assert (driver["name"], driver["count"], executor["name"], executor["count"]) == ("driver", 1, "executor", 3)
+    assert driver["template"]["spec"] == {
+        "containers": [
+            {"name": "spark-kubernetes-driver", "resources": {"requests": {"cpu": "500m", "memory": "512Mi"}}}
+        ]
+    }
+    assert executor["template"]["spec"] == {
+        "containers": [
+            {
+                "name": "spark-kubernetes-executor",
+                "resources": {"requests": {"cpu": "2", "memory": "4Gi"}, "limits": {"cpu": "2500m"}},
+            }
+        ],
+        "tolerations": [{"key": "spot", "operator": "Exists"}],
+    }
+
+
+def test_a_kind_without_a_manager_is_always_ours() -> None:
+    adapter = declared()["SparkApplication"]
+    job = made(adapter, SPARK | {"timeToLiveSeconds": 5})
+    assert adapter.unmanaged_reason(job) is None
+    copy = plain(adapter.remote_body(job, workload_name="wl", origin="mk", attempt="now"))
+    assert copy["spec"] == SPARK
+    raw = encode({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "main"}}, "spec": {}})
+    submitted = adapter.submitted(raw)  # type: ignore[arg-type]
+    assert adapter.defaults(submitted, queue_uses_multikueue=True) == [
+        {"op": "add", "path": "/spec/suspend", "value": True}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("state", "active", "finish"),
+    [
+        ("", False, None),
+        ("RUNNING", True, None),
+        ("COMPLETED", False, Finish(reason="Succeeded", message="")),
+        ("SUBMISSION_FAILED", False, Finish(reason="Failed", message="")),
+    ],
+)
+def test_its_states_are_those_of_its_operator(state: str, active: bool, finish: Finish | None) -> None:
+    adapter = declared()["SparkApplication"]
+    job = with_status(made(adapter, SPARK), {"applicationState": {"state": state}})
+    assert (adapter.is_active(job), adapter.finished(job)) == (active, finish)
+
+
+def test_the_table_names_each_framework() -> None:
+    text = DOCS.read_text()
+    assert all(name.rpartition("/")[2] in text for name in FRAMEWORKS)
