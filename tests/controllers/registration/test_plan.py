@@ -55,6 +55,17 @@ def test_the_worker_gets_an_account_with_the_rights_of_the_contract_and_no_more(
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "multikueue", "namespace": "kueue-system"}]
 
 
+def test_pods_may_be_looked_at_only_if_that_was_asked_for() -> None:
+    rules = [worker_objects(Registration(cluster="w1", view_pods=view))[2].body["rules"] for view in (False, True)]
+
+    assert rules[1][: len(rules[0])] == rules[0]
+    assert rules[1][len(rules[0]) :] == [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["events"], "verbs": ["get", "list", "watch"]},
+    ]
+
+
 def test_a_certificate_speaks_for_a_user_who_is_bound_beside_the_account() -> None:
     binding = worker_objects(Registration(cluster="w1", origin="prod"), with_user=True)[-1].body
 
