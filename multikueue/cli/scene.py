@@ -82,8 +82,10 @@ class Scene:
         cluster = workload.status.cluster_name or ""
         async with self.reach.connect(self.manager, cluster) as worker, anyio.create_task_group() as tasks:
             tasks.start_soon(act.play, worker, workload)
-            while (now := await self._look()).status.cluster_name == cluster and not now.has(FINISHED):
+            now = await self._look()
+            while now.status.cluster_name == cluster and not now.has(FINISHED):
                 await anyio.sleep(POLL_SECONDS)
+                now = await self._look()
             with anyio.move_on_after(None if now.has(FINISHED) else DRAIN_SECONDS):
                 await act.drain()
             tasks.cancel_scope.cancel()
