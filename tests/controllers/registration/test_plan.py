@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from base64 import b64decode
+from typing import Any
 
 import pytest
 
@@ -125,7 +126,7 @@ def test_origins_that_are_no_names_do_not_meet_those_that_are() -> None:
     ],
     ids=["capitals", "empty", "a path", "too long for its Secret", "a namespace with a dot", "an origin with a dash"],
 )
-def test_names_that_kubernetes_would_refuse_are_refused_before(wrong: dict[str, str], field: str) -> None:
+def test_names_that_kubernetes_would_refuse_are_refused_before(wrong: dict[str, Any], field: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         Registration(**wrong)
 
