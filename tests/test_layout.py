@@ -17,6 +17,8 @@ PLAIN = [path for path in MODULES if not path.name.startswith("__")]
 
 ELSEWHERE: dict[str, str] = {
     "multikueue/cli/fleet.py": "cli/test_clusters.py",
+    "multikueue/cli/scene.py": "cli/test_pods.py",
+    "multikueue/cli/sight.py": "cli/test_workloads.py",
     "multikueue/controllers/conditions.py": "controllers/test_checks.py",
     "multikueue/controllers/jobs.py": "controllers/test_main_job.py",
     "multikueue/controllers/queues.py": "controllers/test_main_job.py",

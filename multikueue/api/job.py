@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 
 import msgspec
 
-from multikueue.api.meta import ConditionStatus, Object, ObjectKey, Value, decoder
+from multikueue.api.meta import Object, ObjectKey, Value, decoder
 
 
 class JobKey(NamedTuple):
@@ -56,10 +56,10 @@ class JobSpec(Value):
 
 
 class JobCondition(Value):
-    """batch/v1 leaves out what is empty, unlike metav1.Condition."""
+    """batch/v1 leaves out what is empty, unlike metav1.Condition, and no API server looks at what the status says."""
 
     type: str = ""
-    status: ConditionStatus = "Unknown"
+    status: str = "Unknown"
     reason: str = ""
     message: str = ""
 

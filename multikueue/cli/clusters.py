@@ -135,6 +135,14 @@ def register(
             rich_help_panel=_WORKER,
         ),
     ] = None,
+    view_pods: Annotated[
+        bool,
+        typer.Option(
+            "--view-pods",
+            help="The credential may also read pods, their logs and events, for `workloads logs`. Without it, not any more.",
+            rich_help_panel=_WORKER,
+        ),
+    ] = False,
     origin: Origin = OUR_NAME,
     config_name: Annotated[
         str,
@@ -168,7 +176,7 @@ def register(
     """
     if context is None and kubeconfig is None:
         raise typer.BadParameter("say which cluster joins: give --context or --kubeconfig of the worker")
-    registration = Registration(cluster=name, namespace=namespace, origin=origin)
+    registration = Registration(cluster=name, namespace=namespace, origin=origin, view_pods=view_pods)
     wanted_validity = DEFAULT_VALIDITY if validity is None else validity
     at_worker, at_manager = Target(kubeconfig, context, name), Target(manager_kubeconfig, manager_context)
 

@@ -16,6 +16,7 @@ import typer
 if TYPE_CHECKING:
     from multikueue.api.kinds import Kind
     from multikueue.controllers.registration.ownership import Client
+    from multikueue.kube import client as kube
     from multikueue.kube.credentials import Credentials
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "kubeconfig_option",
     "now",
     "run_async",
+    "settings_option",
 ]
 
 T = TypeVar("T")
@@ -90,11 +92,10 @@ def _take_settings(ctx: typer.Context, path: Path | None) -> Path | None:
     return path
 
 
-SettingsFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        "-f",
+def settings_option(*names: str) -> Any:
+    """How the manager's file with settings is given."""
+    return typer.Option(
+        *names,
         envvar="MULTIKUEUE_CONFIG",
         callback=_take_settings,
         is_eager=True,
@@ -103,8 +104,10 @@ SettingsFile = Annotated[
         rich_help_panel=_MANAGER,
         exists=True,
         dir_okay=False,
-    ),
-]
+    )
+
+
+SettingsFile = Annotated[Path | None, settings_option("--config", "-f")]
 Kubeconfig = Annotated[Path | None, kubeconfig_option("--kubeconfig", "--manager-kubeconfig")]
 Context = Annotated[str | None, context_option("--context", "--manager-context")]
 ManagerKubeconfig = Annotated[Path | None, kubeconfig_option("--manager-kubeconfig")]
@@ -135,7 +138,7 @@ class Target:
         return await from_environment(self.kubeconfig, self.context)
 
     @asynccontextmanager
-    async def connect(self) -> AsyncIterator[Client]:
+    async def connect(self) -> AsyncIterator[kube.Client]:
         from multikueue.kube.client import Client
 
         async with Client.connect(await self.credentials(), cluster=self.cluster) as client:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +27,18 @@ from multikueue.controllers.registration.preflight import Finding, Level, Routes
 from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, MultiKueueError, NotFound, Unauthorized
 from multikueue.kube.kubeconfig import InsecureKubeconfig, check_worker_kubeconfig
 
-__all__ = ["RESOURCE", "Member", "Report", "check_all", "facts", "findings_listing", "gather", "listing", "pick"]
+__all__ = [
+    "RESOURCE",
+    "Member",
+    "Report",
+    "check_all",
+    "facts",
+    "find",
+    "findings_listing",
+    "gather",
+    "listing",
+    "pick",
+]
 
 RESOURCE = "multikueuecluster.kueue.x-k8s.io"
 SOON = timedelta(days=3)
@@ -97,6 +109,12 @@ async def gather(client: Client, namespace: str, *, secrets: bool = True) -> lis
     configs = (await client.list(MULTIKUEUE_CONFIGS)).items
     decode = decoder(MultiKueueCluster)
     return [await _member(client, item, decode(encode(item)), configs, namespace if secrets else "") for item in items]
+
+
+async def find(client: Client, name: str, namespace: str) -> Member:
+    """One cluster with its kubeconfig, and without what it belongs to. Raises NotFound."""
+    item = json.loads(await client.request("GET", MULTIKUEUE_CLUSTERS.path(ObjectKey("", name))))
+    return await _member(client, item, decoder(MultiKueueCluster)(encode(item)), (), namespace)
 
 
 def pick(members: Sequence[Member], name: str) -> Member:

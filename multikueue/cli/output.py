@@ -16,6 +16,7 @@ __all__ = [
     "Format",
     "Listing",
     "Output",
+    "Ticker",
     "age",
     "heading",
     "note",
@@ -205,3 +206,25 @@ def _print_rich(titles: Sequence[str], cells: Iterable[Sequence[str]]) -> None:
         # Text, not str: a message is never read as markup.
         table.add_row(*(Text(cell, style=_COLOURS.get(cell, "")) for cell in row))
     Console().print(table)
+
+
+class Ticker:
+    """A table that grows a row at a time, its columns as wide as they had to be so far."""
+
+    def __init__(self, columns: Sequence[Column], output: Format) -> None:
+        self._shown = [number for number, column in enumerate(columns) if output is Format.WIDE or not column.wide]
+        self._titles = [columns[number].title for number in self._shown]
+        self._widths = [len(title) for title in self._titles]
+        self._is_empty = True
+
+    def add(self, row: Sequence[str]) -> None:
+        cells = [one_line(row[number]) or "-" for number in self._shown]
+        self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, cells, strict=True)]
+        if self._is_empty:
+            self._print(self._titles)
+            self._is_empty = False
+        self._print(cells)
+
+    def _print(self, cells: Sequence[str]) -> None:
+        padded = (cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True))
+        print(GAP.join(padded).rstrip(), flush=True)

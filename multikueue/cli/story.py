@@ -13,6 +13,7 @@ from multikueue.api.workload import (
     FINISHED,
     QUOTA_RESERVED,
     SUCCEEDED,
+    PodSetAssignment,
     Workload,
     workload_spec,
 )
@@ -110,11 +111,21 @@ def facts(workload: Workload) -> Iterator[tuple[str, str]]:
     named = f" ({spec.priority_class_ref.name})" if spec.priority_class_ref else ""
     yield "Priority", f"{spec.priority}{named}"
     yield "Pods", ", ".join(f"{pod_set.count} {pod_set.name}" for pod_set in spec.pod_sets)
+    if state.admission:
+        yield "Quota", "; ".join(_quota(each) for each in state.admission.pod_set_assignments)
     yield "Status", status(workload)
     if state.cluster_name:
         yield "Cluster", state.cluster_name
     if state.nominated_cluster_names:
         yield "Nominated", ", ".join(state.nominated_cluster_names)
+
+
+def _quota(held: PodSetAssignment) -> str:
+    """What one pod set has, with the flavors it is of."""
+    pods = "" if held.count is None else f"{held.count} "
+    amounts = (f"{name} {amount}" for name, amount in held.resource_usage.items())
+    flavors = ", ".join(dict.fromkeys(held.flavors.values()))
+    return f"{pods}{held.name}: {', '.join(amounts) or 'nothing'}" + (f" ({flavors})" if flavors else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from multikueue.cli.connection import Context, Kubeconfig, SettingsFile, Target, fetch, now, run_async
+from multikueue.cli.naming import InNamespace, Named, pick
 from multikueue.cli.output import (
     Column,
     Format,
@@ -19,7 +18,6 @@ from multikueue.cli.output import (
     print_facts,
     print_table,
 )
-from multikueue.cli.workloads import InNamespace, pick
 
 if TYPE_CHECKING:
     from multikueue.api.meta import Object
@@ -59,7 +57,7 @@ ENDINGS = (Column("WORKLOAD"), Column("CLUSTERQUEUE"), Column("AT LATEST"), Colu
 
 
 def why(
-    name: Annotated[str, typer.Argument(help="Name of the workload, or of the job it stands for.")],
+    name: Named,
     namespace: InNamespace = "default",
     output: Output = Format.TABLE,
     kubeconfig: Kubeconfig = None,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from multikueue.cli.connection import Context, Kubeconfig, SettingsFile, Target, fetch, now, run_async
-from multikueue.cli.exit import EPILOG, CommandFailed
+from multikueue.cli import events, pods
+from multikueue.cli.connection import Context, Kubeconfig, SettingsFile, Target, now, run_async
+from multikueue.cli.exit import EPILOG
+from multikueue.cli.logs import logs
+from multikueue.cli.naming import InNamespace, Named, Pair, fetch_workloads
 from multikueue.cli.output import (
     Column,
     Format,
@@ -20,12 +23,15 @@ from multikueue.cli.output import (
     print_document,
     print_facts,
     print_items,
+    print_table,
 )
+from multikueue.cli.reach import Reach, SecretsNamespace, WorkerContext, WorkerKubeconfig
 
 if TYPE_CHECKING:
     from multikueue.api.workload import Workload
+    from multikueue.cli.sight import Sight
 
-__all__ = ["InNamespace", "app", "pick"]
+__all__ = ["app"]
 
 app = typer.Typer(
     name="workloads",
@@ -49,7 +55,17 @@ COLUMNS = (
     Column("MESSAGE", wide=True),
 )
 
-InNamespace = Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the workloads.")]
+CLUSTERS = (
+    Column("CLUSTER"),
+    Column("ROLE"),
+    Column("COPY"),
+    Column("JOB"),
+    Column("PODS"),
+    Column("MESSAGE"),
+)
+
+LATEST = 10
+"""Events on one screen; `events` has them all."""
 
 
 @app.command("list")
@@ -88,61 +104,61 @@ def list_workloads(
 
 @app.command("show")
 def show_workload(
-    name: Annotated[str, typer.Argument(help="Name of the workload, or of the job it stands for.")],
+    name: Named,
     namespace: InNamespace = "default",
     output: Output = Format.TABLE,
+    worker_context: WorkerContext = None,
+    worker_kubeconfig: WorkerKubeconfig = None,
+    secrets_namespace: SecretsNamespace = "kueue-system",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     _config: SettingsFile = None,
 ) -> None:
-    """Tell the story of one workload: what happened, where it is, and what it waits for.
+    """Show all there is to know of one workload on one screen: what happened, where it is, and what it waits for.
+
+    Its copies, its job and its pods are looked up on the clusters. What you cannot see there is said so, and is no error.
+    With -o json or yaml: the Workload of the manager.
 
     \b
     Examples:
       multikueue workloads show -n team-a my-job
+      multikueue workloads show jobset/train -o wide
       multikueue workloads show job-my-job-6a1f2 -o yaml
     """
-    items = run_async(lambda: _fetch(Target(kubeconfig, context), namespace))
-    item, workload = pick(items, name, namespace)
-    if output in (Format.JSON, Format.YAML):
-        print_document(item, output)
-    elif output is Format.NAME:
-        print(f"workload.kueue.x-k8s.io/{workload.metadata.name}")
-    else:
-        _tell(workload)
-
-
-async def _fetch(target: Target, namespace: str) -> list[tuple[dict[str, Any], Workload]]:
-    from multikueue.api.kinds import WORKLOADS
-    from multikueue.api.meta import decoder, encode
-
-    async with target.connect() as client:
-        items = await fetch(client, WORKLOADS, namespace=namespace)
-    decode = decoder(WORKLOADS.type)
-    return [(item, decode(encode(item))) for item in items]
-
-
-def pick(items: list[tuple[dict[str, Any], Workload]], name: str, namespace: str) -> tuple[dict[str, Any], Workload]:
-    """The workload of that name, or the only one whose job has it."""
-    exact = [pair for pair in items if pair[1].metadata.name == name]
-    owned = [pair for pair in items if any(owner.name == name for owner in pair[1].metadata.owner_references)]
-    found = exact or owned
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(workload.metadata.name for _, workload in found)
-        raise CommandFailed(f"several workloads in namespace {namespace} belong to {name!r}: choose one of {names}")
-    raise CommandFailed(
-        f"there is no workload {name!r} in namespace {namespace}, and no workload of a job with that name;"
-        f" {_known([workload.metadata.name for _, workload in items])}"
+    reach = Reach(
+        manager=Target(kubeconfig, context),
+        namespace=secrets_namespace,
+        context=worker_context,
+        kubeconfig=worker_kubeconfig,
     )
+    run_async(lambda: _show(name, namespace, reach, output))
 
 
-def _known(names: list[str], most: int = 10) -> str:
-    if not names:
-        return "there are none at all (another namespace: -n)"
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"there are: {', '.join(sorted(names)[:most])}{more}"
+app.command("pods")(pods.pods)
+app.command("logs")(logs)
+app.command("events")(events.events)
+
+
+async def _show(named: str, namespace: str, reach: Reach, output: Format) -> None:
+    from multikueue.cli.scene import open_scene
+    from multikueue.cli.sight import look_around
+
+    async with open_scene(named, namespace, reach) as scene:
+        workload = scene.workload
+        if output in (Format.JSON, Format.YAML):
+            print_document(scene.item, output)
+        elif output is Format.NAME:
+            print(f"workload.kueue.x-k8s.io/{workload.metadata.name}")
+        else:
+            sights, told = await look_around(scene), await events.at_home(scene)
+            _tell(workload)
+            _tell_where(sights, output)
+            _tell_events([*told, *(each for sight in sights for each in sight.told)], output)
+
+
+async def _fetch(target: Target, namespace: str) -> list[Pair]:
+    async with target.connect() as client:
+        return await fetch_workloads(client, namespace)
 
 
 def _queue(workload: Workload) -> str:
@@ -182,3 +198,27 @@ def _tell(workload: Workload) -> None:
     print(f"  {story.now(workload)}")
     if not workload.status.conditions:
         note("No controller has looked at it yet: is the manager running?")
+
+
+def _tell_where(sights: list[Sight], output: Format) -> None:
+    if not sights:
+        return
+    _section("Clusters")
+    print_table(CLUSTERS, [sight.row() for sight in sights], output)
+    moment = now()
+    rows = [pods.row(pod, sight.cluster, moment) for sight in sights for pod in sight.pods]
+    if rows:
+        _section("Pods")
+        print_table(pods.COLUMNS, rows, output)
+
+
+def _tell_events(told: list[events.Told], output: Format) -> None:
+    latest, moment = events.in_order(told)[-LATEST:], now()
+    if latest:
+        _section("Latest events" if len(told) > LATEST else "Events")
+        print_table(events.COLUMNS, [events.row(each.event, each.cluster, moment) for each in latest], output)
+
+
+def _section(title: str) -> None:
+    print()
+    heading(title)

@@ -35,6 +35,7 @@ from multikueue.kube.session import (
     Session,
     Transport,
     always,
+    cut,
     explain,
     open_session,
 )
@@ -116,7 +117,7 @@ class Stream:
     def attach(self, response: Answer) -> None:
         self._response = response
         if self._ended:
-            response.close()
+            cut(response)
 
     def end(self) -> None:
         """Let it come to its end now, opened or not. For its reader that is an end like any other."""
@@ -126,7 +127,7 @@ class Stream:
 
     def close(self) -> None:
         if self._response is not None:
-            self._response.close()
+            cut(self._response)
 
     async def line(self) -> bytes:
         """The next line with its line end; one without is cut off; empty at the end of the stream.
@@ -348,8 +349,8 @@ class Client:
         )
 
     @asynccontextmanager
-    async def stream(self, path: str, params: Mapping[str, str], *, idle: float) -> AsyncIterator[Stream]:
-        """An open watch. It breaks (see Stream.line) after `idle` seconds without a byte; opening it has a deadline.
+    async def stream(self, path: str, params: Mapping[str, str], *, idle: float | None) -> AsyncIterator[Stream]:
+        """An open watch, or a log. It breaks (see Stream.line) after `idle` seconds without a byte; opening it has a deadline.
 
         The body of the block is entered only with a successful answer; otherwise it raises like every call.
         """
@@ -470,7 +471,7 @@ class Client:
             account.status = str(response.status)
         return answer
 
-    async def _open(self, request: _Request, idle: float) -> Answer:
+    async def _open(self, request: _Request, idle: float | None) -> Answer:
         deadline, route = anyio.current_time() + self._timeout, self._route
         proof = route.identity.ready() or await self._proof_by(route, deadline)
         try:
@@ -480,7 +481,7 @@ class Client:
             return await self._open_once(request, route, other, idle=idle, deadline=deadline)
 
     async def _open_once(
-        self, request: _Request, route: _Route, proof: Proof, *, idle: float, deadline: float
+        self, request: _Request, route: _Route, proof: Proof, *, idle: float | None, deadline: float
     ) -> Answer:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=idle)
         with self._accounted(request) as account, anyio.fail_after(_left(deadline)):

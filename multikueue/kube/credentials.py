@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _Entry = TypeVar("_Entry")
 
-__all__ = ["Credentials", "from_environment", "from_kubeconfig"]
+__all__ = ["Credentials", "contexts", "from_environment", "from_kubeconfig"]
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
@@ -103,6 +103,12 @@ async def from_environment(
     return await anyio.to_thread.run_sync(_in_cluster, environ)
 
 
+async def contexts(kubeconfig: Path | None = None, *, environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """The names `from_environment` knows; none where there is no kubeconfig. Raises ConfigurationError."""
+    files = await anyio.to_thread.run_sync(_files, kubeconfig, os.environ if environ is None else environ)
+    return tuple(dict.fromkeys(name for file in files for name, _ in file.content.each_context()))
+
+
 def _choose_from(source: bytes | Mapping[str, Any] | Path, context: str | None, where: str) -> _Choice:
     file = _read(source) if isinstance(source, Path) else _parsed(where, None, source)
     return _choose([file], context)
@@ -111,17 +117,22 @@ def _choose_from(source: bytes | Mapping[str, Any] | Path, context: str | None, 
 def _choose_from_environment(
     kubeconfig: Path | None, context: str | None, environ: Mapping[str, str]
 ) -> _Choice | None:
-    if kubeconfig is not None:
-        return _choose([_read(kubeconfig)], context)
-    named = [Path(path).expanduser() for path in environ.get("KUBECONFIG", "").split(os.pathsep) if path]
-    paths = [path for path in named or [_home(environ) / ".kube" / "config"] if path.is_file()]
-    if paths:
-        return _choose([_read(path) for path in paths], context)
-    if named:
-        raise ConfigurationError(f"KUBECONFIG: none of these files exists: {', '.join(map(str, named))}")
+    files = _files(kubeconfig, environ)
+    if files:
+        return _choose(files, context)
     if context is not None:
         raise ConfigurationError(f"context {context!r}: there is no kubeconfig to look for it in")
     return None
+
+
+def _files(kubeconfig: Path | None, environ: Mapping[str, str]) -> list[_File]:
+    if kubeconfig is not None:
+        return [_read(kubeconfig)]
+    named = [Path(path).expanduser() for path in environ.get("KUBECONFIG", "").split(os.pathsep) if path]
+    paths = [path for path in named or [_home(environ) / ".kube" / "config"] if path.is_file()]
+    if named and not paths:
+        raise ConfigurationError(f"KUBECONFIG: none of these files exists: {', '.join(map(str, named))}")
+    return [_read(path) for path in paths]
 
 
 def _home(environ: Mapping[str, str]) -> Path:

@@ -33,6 +33,7 @@ __all__ = [
     "Session",
     "Transport",
     "always",
+    "cut",
     "explain",
     "open_session",
 ]
@@ -192,6 +193,14 @@ def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
         if hasattr(socket, name):  # not every system has each of them
             made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
     return made
+
+
+def cut(answer: Answer) -> None:
+    """End an answer that goes on for ever: at once, for a farewell by TLS could outlive the loop that would hear it."""
+    connection = getattr(answer, "connection", None)
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
+    answer.close()
 
 
 def explain(error: BaseException) -> str:

@@ -8,7 +8,18 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import yaml
 
-from multikueue.cli.output import Column, Format, Listing, age, note, one_line, print_facts, print_items, since
+from multikueue.cli.output import (
+    Column,
+    Format,
+    Listing,
+    Ticker,
+    age,
+    note,
+    one_line,
+    print_facts,
+    print_items,
+    since,
+)
 
 ITEM = {"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {"z": 1, "a": "ä"}}
 THINGS = Listing(
@@ -144,3 +155,12 @@ def test_ages() -> None:
 
     assert age(now - timedelta(hours=10), now) == "10h"
     assert age(None, now) == "<unknown>"
+
+
+def test_a_table_that_grows_is_as_wide_as_it_had_to_be(capsys: pytest.CaptureFixture[str]) -> None:
+    ticker = Ticker(THINGS.columns, Format.TABLE)
+    assert capsys.readouterr().out == ""
+    for row in (("a", "True", "hidden"), ("longer-name", "", ""), ("b", "True\n", "")):
+        ticker.add(row)
+
+    assert capsys.readouterr().out == "NAME   CONNECTED\na      True\nlonger-name   -\nb             True\n"

@@ -105,6 +105,7 @@ def test_facts() -> None:
         "Queue": "main (ClusterQueue cq)",
         "Priority": "7 (high)",
         "Pods": "1 main",
+        "Quota": "1 main: cpu 2 (default)",
         "Status": "QuotaReserved",
         "Nominated": "w1, w2",
     }

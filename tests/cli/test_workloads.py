@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import yaml
@@ -8,6 +9,7 @@ import yaml
 from multikueue.api.kinds import WORKLOADS
 from multikueue.testing import workload
 from tests.cli.conftest import Run, World
+from tests.cli.field import a_field
 
 
 @pytest.fixture
@@ -76,7 +78,9 @@ def test_show_tells_a_story(full: World, cli: Run) -> None:
     assert result.lines[0] == "Workload a/offered"
     assert "  Nominated:  w1, w2" in result.lines
     assert result.lines.index("Story") < result.lines.index("Now")
-    assert result.lines[-1] == "  Has quota; its copies wait for admission on w1, w2."
+    assert "  Has quota; its copies wait for admission on w1, w2." in result.lines
+    assert [line.split()[:3] for line in result.lines[-2:]] == [["w1", "nominated", "?"], ["w2", "nominated", "?"]]
+    assert "there is no MultiKueueCluster w1, and your kubeconfig has no context 'w1'" in result.lines[-2]
 
 
 def test_show_finds_a_workload_by_its_job(full: World, cli: Run) -> None:
@@ -120,3 +124,37 @@ def test_what_is_wrong_is_told_in_one_line(world: World, cli: Run) -> None:
     refused = cli("workloads", "list")
     assert refused.code == 1
     assert refused.err.startswith("error: list workloads") or "401" in refused.err
+
+
+@pytest.mark.anyio
+async def test_show_has_it_all_on_one_screen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with a_field(tmp_path, capsys, monkeypatch) as field:
+        local = await field.submit()
+        await field.becomes("train", lambda made: made.nominated("worker1", "worker2"))
+        offered = await field.run("workloads", "show", "job/train")
+        await field.runs_on("train", "worker2")
+        await field.clients["worker2"].create({**local, "metadata": {"name": "job-train", "namespace": "default"}})
+        copy = await field.copy("worker2")
+        pod = await field.pod("worker2", "one", copy)
+        await field.tell("worker2", pod, "Pulled", "2026-01-01T12:00:00Z")
+        await field.tell("manager", local, "Dispatched", "2026-01-01T11:00:00Z")
+        running = await field.run("workloads", "show", "job/train")
+
+    def block(title: str) -> list[list[str]]:
+        rows = [*running.lines[running.lines.index(title) + 2 :], ""]
+        return [row.split() for row in rows[: rows.index("")]]
+
+    assert (offered.code, running.code) == (0, 0), running.err
+    assert [line.split() for line in offered.lines[-2:]] == [
+        [name, "nominated", "none", "-", "-", "-"] for name in ("worker1", "worker2")
+    ]
+    assert "  Cluster:   worker2" in running.lines
+    assert "  Runs on worker2." in running.lines
+    assert block("Clusters") == [["worker2", "winner", "Pending", "job/train", "1", "Running", "-"]]
+    assert [row[:3] for row in block("Pods")] == [["one", "1/1", "Running"]]
+    assert [row[1:4] for row in block("Events")] == [
+        ["(manager)", "Normal", "Dispatched"],
+        ["worker2", "Normal", "Pulled"],
+    ]

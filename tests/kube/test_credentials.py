@@ -10,7 +10,7 @@ import yaml
 
 from multikueue.errors import ConfigurationError
 from multikueue.kube import credentials
-from multikueue.kube.credentials import Credentials, from_environment, from_kubeconfig
+from multikueue.kube.credentials import Credentials, contexts, from_environment, from_kubeconfig
 from multikueue.kube.tokens import AuthProvider, ExecPlugin, FileToken, FixedToken
 
 pytestmark = pytest.mark.anyio
@@ -209,3 +209,13 @@ async def test_the_global_default_of_the_library_is_neither_used_nor_touched(mon
     assert (found.proxy, found.verify, found.token) == ("", True, FixedToken(""))
     assert Configuration._default is others
     assert others.host != found.server
+
+
+async def test_the_contexts_are_those_of_all_files(tmp_path: Path) -> None:
+    files = [written(tmp_path, name, kubeconfig(name=name)) for name in ("b", "a")]
+    environ = {"KUBECONFIG": os.pathsep.join(map(str, (*files, files[0])))}
+    assert await contexts(environ=environ) == ("b", "a")
+    assert await contexts(files[1], environ=environ) == ("a",)
+    assert await contexts(environ={"HOME": str(tmp_path)}) == ()
+    with pytest.raises(ConfigurationError):
+        await contexts(tmp_path / "missing")

@@ -24,6 +24,7 @@ from testbed.jobs import complete_job
 from testbed.objects import JOB, MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, SECRET, WORKLOAD
 from testbed.plane import ControlPlane
 from tests.real.harness import Manager
+from tests.real.skipping import SIMULATED
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.timeout(180)]
 
@@ -181,6 +182,76 @@ async def test_a_stranger_of_the_same_name_is_not_touched(desk: Desk) -> None:
     assert f"error: ClusterRole multikueue on {desk.name}: metadata.labels" in said
     assert (await desk.worker.get(CLUSTER_ROLE, "multikueue")).get("rules") in (None, [])
     assert await desk.manager.find(MULTIKUEUE_CLUSTER, desk.name) is None
+
+
+async def test_the_pods_of_a_job_are_found_and_their_logs_are_asked_for(desk: Desk, manager: Manager) -> None:
+    """Nobody runs pods here, so what the log says is the API server's own refusal: the way there is the real one."""
+    await lead_there(desk)
+    await desk.register("--config-name", desk.name)
+    await desk.manager.create(objects.job("train", desk.name, managed_by=objects.MULTIKUEUE_CONTROLLER))
+    named = ("job/train", "-n", desk.name)
+
+    async def runs() -> bool:
+        return (await desk.worker.get(JOB, "train", desk.name))["spec"]["suspend"] is False
+
+    await eventually(runs, timeout=60)
+    job = await desk.worker.get(JOB, "train", desk.name)
+    for pod in ("train-0", "train-1"):
+        await desk.worker.create(pod_of(job, pod))
+    refused = await desk.run("workloads", "pods", *named, code=1)
+    assert f"{desk.name} refuses (Secret kueue-system/multikueue-{desk.name}): pods is forbidden" in refused
+    assert "--view-pods" in refused
+
+    own = await desk.run("workloads", "pods", *named, "--worker-context", "worker1")
+    await desk.register("--config-name", desk.name, "--view-pods")
+    granted = await desk.run("workloads", "pods", *named)
+    for shown in (own, granted):
+        rows = [line.split() for line in shown.splitlines()[1:]]
+        assert [(row[0], row[1], row[-1]) for row in rows] == [(f"train-{n}", "0/1", desk.name) for n in (0, 1)]
+    said = await desk.run("workloads", "logs", *named, "--tail", "5", code=0 if SIMULATED else 1)
+    assert said.count("pod train-") == 2, said
+    assert SIMULATED or "none of the logs" in said
+    screen = await desk.run("workloads", "show", *named)
+    assert f"Runs on {desk.name}." in screen
+    assert "job/train" in screen
+    assert "train-0" in screen
+    for client, about in ((desk.worker, job), (desk.manager, await desk.manager.get(JOB, "train", desk.name))):
+        await client.create(event_of(about))
+    told = await desk.run("workloads", "events", *named)
+    (at_home, there) = [line for line in told.splitlines() if "Spoken" in line]
+    assert ("(manager)" in at_home, desk.name in there) == (True, True)
+
+    await complete_job(desk.worker, desk.name, "train")
+    followed = await desk.run("workloads", "logs", *named, "-f", code=1)
+    assert "Done on" in followed
+    await desk.run("clusters", "remove", desk.name, "--force")
+
+
+def pod_of(job: dict[str, Any], name: str) -> dict[str, Any]:
+    """A pod as the job's controller makes it."""
+    meta = job["metadata"]
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"], "controller": True}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": meta["namespace"], "ownerReferences": [owner]},
+        "spec": {"containers": [{"name": "main", "image": "x"}]},
+    }
+
+
+def event_of(job: dict[str, Any]) -> dict[str, Any]:
+    about = {key: job["metadata"][key] for key in ("name", "namespace", "uid")}
+    at = {"firstTimestamp": "2026-01-01T12:00:00Z", "lastTimestamp": "2026-01-01T12:00:00Z"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": unique("event"), "namespace": about["namespace"]},
+        "involvedObject": {"apiVersion": "batch/v1", "kind": "Job", **about},
+        "reason": "Spoken",
+        "message": "so it is",
+        "type": "Normal",
+        **at,
+    }
 
 
 async def test_a_job_runs_with_nothing_but_the_rights_of_a_registration(desk: Desk, manager: Manager) -> None:

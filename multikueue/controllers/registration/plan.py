@@ -27,6 +27,7 @@ __all__ = [
     "JOB_KINDS",
     "LABELS",
     "RIGHTS",
+    "VIEW_PODS",
     "CredentialKind",
     "Registration",
     "Right",
@@ -103,6 +104,9 @@ RIGHTS = (*QUEUE_RIGHTS, *_job_rights(JOB_KINDS))
 GRANTED = (*RIGHTS, *_job_rights(CUSTOM_KINDS))
 """What a worker that joins lets us do."""
 
+VIEW_PODS = (Right("", "pods", _READ), Right("", "pods/log", ("get",)), Right("", "events", _READ))
+"""What people need beside that to look at pods with the manager's credential. The manager itself never uses it."""
+
 
 # --- the names -------------------------------------------------------------------------------------------------------
 
@@ -111,13 +115,14 @@ GRANTED = (*RIGHTS, *_job_rights(CUSTOM_KINDS))
 class Registration:
     """Which worker joins, and under which names.
 
-    `namespace` holds the Secret on the manager and the ServiceAccount on the worker. Raises ConfigurationError for a
-    name that Kubernetes would refuse.
+    `namespace` holds the Secret on the manager and the ServiceAccount on the worker; `view_pods` says that who has the
+    Secret may look at pods, too. Raises ConfigurationError for a name that Kubernetes would refuse.
     """
 
     cluster: str
     namespace: str = "kueue-system"
     origin: str = OUR_NAME
+    view_pods: bool = False
 
     def __post_init__(self) -> None:
         if not is_name(self.cluster) or not is_name(self.secret.name):
@@ -199,13 +204,14 @@ def worker_objects(registration: Registration, *, with_user: bool = False) -> tu
     """Who may enter the worker, and what for; with `with_user` also the user a client certificate speaks for."""
     namespace, name = registration.account
     role = {"apiGroup": RBAC, "kind": CLUSTER_ROLES.kind, "name": name}
+    rights = (*GRANTED, *VIEW_PODS) if registration.view_pods else GRANTED
     subjects = [{"kind": SERVICE_ACCOUNTS.kind, "name": name, "namespace": namespace}]
     if with_user:
         subjects.append({"kind": "User", "name": registration.user, "apiGroup": RBAC})
     return (
         _namespace(registration),
         Wanted(SERVICE_ACCOUNTS, {"metadata": {"name": name, "namespace": namespace, "labels": LABELS}}),
-        Wanted(CLUSTER_ROLES, {"metadata": {"name": name, "labels": LABELS}, "rules": role_rules(GRANTED)}),
+        Wanted(CLUSTER_ROLES, {"metadata": {"name": name, "labels": LABELS}, "rules": role_rules(rights)}),
         Wanted(
             CLUSTER_ROLE_BINDINGS,
             {"metadata": {"name": name, "labels": LABELS}, "roleRef": role, "subjects": subjects},

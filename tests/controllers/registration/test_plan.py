@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from base64 import b64decode
+from typing import Any
 
 import pytest
 
@@ -58,6 +59,17 @@ def test_the_worker_gets_an_account_with_the_rights_of_the_contract_and_no_more(
     ]
     assert binding["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "multikueue"}
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "multikueue", "namespace": "kueue-system"}]
+
+
+def test_pods_may_be_looked_at_only_if_that_was_asked_for() -> None:
+    rules = [worker_objects(Registration(cluster="w1", view_pods=view))[2].body["rules"] for view in (False, True)]
+
+    assert rules[1][: len(rules[0])] == rules[0]
+    assert rules[1][len(rules[0]) :] == [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["events"], "verbs": ["get", "list", "watch"]},
+    ]
 
 
 def test_a_certificate_speaks_for_a_user_who_is_bound_beside_the_account() -> None:
@@ -119,7 +131,7 @@ def test_origins_that_are_no_names_do_not_meet_those_that_are() -> None:
     ],
     ids=["capitals", "empty", "a path", "too long for its Secret", "a namespace with a dot", "an origin with a dash"],
 )
-def test_names_that_kubernetes_would_refuse_are_refused_before(wrong: dict[str, str], field: str) -> None:
+def test_names_that_kubernetes_would_refuse_are_refused_before(wrong: dict[str, Any], field: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         Registration(**wrong)
 

@@ -1,0 +1,116 @@
+"""Pods and events as far as people look at them. The manager itself knows neither."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from multikueue.api.kinds import EVENTS, Kind
+from multikueue.api.meta import Object, Value
+
+__all__ = [
+    "PODS",
+    "POD_SET_LABEL",
+    "TOLD",
+    "WORKLOAD_ANNOTATION",
+    "Container",
+    "ContainerState",
+    "ContainerStatus",
+    "Event",
+    "Pod",
+    "PodSpec",
+    "PodStatus",
+    "Reference",
+    "State",
+]
+
+POD_SET_LABEL = "kueue.x-k8s.io/podset"
+"""On each pod of a job that Kueue has started: the pod set it belongs to."""
+
+WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
+"""On the same pods, while Kueue's topology-aware scheduling is on, as it is by default: the name of their Workload."""
+
+
+class Container(Value):
+    name: str = ""
+
+
+class PodSpec(Value):
+    node_name: str = ""
+    init_containers: tuple[Container, ...] = ()
+    containers: tuple[Container, ...] = ()
+    ephemeral_containers: tuple[Container, ...] = ()
+
+
+class State(Value):
+    """How a container waits, runs or ended."""
+
+    reason: str = ""
+    exit_code: int = 0
+    signal: int = 0
+
+
+class ContainerState(Value):
+    waiting: State | None = None
+    running: State | None = None
+    terminated: State | None = None
+
+
+class ContainerStatus(Value):
+    name: str = ""
+    ready: bool = False
+    restart_count: int = 0
+    state: ContainerState = ContainerState()
+
+
+class PodStatus(Value):
+    phase: str = ""
+    reason: str = ""
+    pod_ip: str = msgspec.field(name="podIP", default="")
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    ephemeral_container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class Pod(Object):
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+class Reference(Value):
+    """What an event is about."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class Series(Value):
+    last_observed_time: datetime | None = None
+    count: int = 0
+
+
+class Event(Object):
+    involved_object: Reference = Reference()
+    type: str = ""
+    reason: str = ""
+    message: str = ""
+    count: int | None = None
+    first_timestamp: datetime | None = None
+    last_timestamp: datetime | None = None
+    event_time: datetime | None = None
+    series: Series | None = None
+
+    @property
+    def at(self) -> datetime | None:
+        """When it was seen last."""
+        seen = self.series.last_observed_time if self.series else None
+        meta = self.metadata.creation_timestamp
+        return seen or self.last_timestamp or self.event_time or self.first_timestamp or meta
+
+
+PODS = Kind("", "v1", "pods", "Pod", True, Pod)
+TOLD = Kind(EVENTS.group, EVENTS.version, EVENTS.plural, EVENTS.kind, EVENTS.namespaced, Event)
+"""Events as one reads them."""
