@@ -89,11 +89,15 @@ class Deployment:
 
 
 def adapters_of(settings: Settings) -> Adapters:
-    """The kinds of jobs in use. Raises ConfigurationError if one is declared twice, or by what is no path."""
+    """The kinds of jobs in use. Raises ConfigurationError if one is declared twice, or by what is no path.
+
+    Jobs that nothing but their gate keeps from running at home are ours only where no Kueue would lift it.
+    """
     integrations = settings.integrations
+    known = (FRAMEWORKS[name] for name in integrations.frameworks)
     try:
         declared = [DeclaredJob(_declaration(each)) for each in integrations.declared]
-        return Adapters((*(FRAMEWORKS[name] for name in integrations.frameworks), *declared))
+        return Adapters((*(each for each in known if each.resumes or settings.roles == STANDALONE), *declared))
     except ValueError as error:
         raise ConfigurationError(f"integrations.declared: {error}") from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import singledispatchmethod
 
@@ -17,6 +18,7 @@ from multikueue.dispatch.group import Remote
 from multikueue.errors import AlreadyExists, Conflict, NotFound
 from multikueue.jobs.actions import (
     CreateWorkload,
+    DeleteJob,
     DeleteWorkload,
     PatchJob,
     PatchJobStatus,
@@ -71,6 +73,7 @@ class Jobs:
                 adapter,
             ),
             queue_is_multikueue=bool(dispatched),
+            dispatched=not adapter.resumes and any(store.multikueue_check(w) for w in workloads.values()),
             local_queue_exists=store.local_queues.get(ObjectKey(job.metadata.namespace, queue)) is not None,
         )
 
@@ -147,6 +150,13 @@ class Jobs:
         kind = self.world.store.adapters.of(job).kind
         answer = await self.world.manager.merge_patch(kind, job.key, action.patch, subresource="status")
         self.world.store.jobs.upsert(answer)
+
+    @_perform.register
+    async def _delete_job(self, action: DeleteJob, job: AnyJob) -> None:
+        kind = self.world.store.adapters.of(job).kind
+        with suppress(NotFound):
+            left = await self.world.manager.delete(kind, job.key, uid=action.uid)
+            self.world.store.jobs.upsert(left) if left is not None else self.world.store.jobs.remove(job)
 
 
 async def release(world: World, key: ObjectKey) -> None:

@@ -1,4 +1,4 @@
-"""Kinds of jobs that a CustomResourceDefinition brings: off until the manager cluster has it, on from then on."""
+"""Kinds of jobs but batch Jobs: off until the manager cluster has them and lets us see them, on from then on."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from multikueue.api.kinds import Kind
 from multikueue.controllers.events import tell_state
 from multikueue.controllers.world import World
 from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, NotFound
+from multikueue.jobs.adapter import Adapter
 from multikueue.kube.reflector import Reflector
 
 __all__ = ["JobKinds"]
@@ -36,26 +37,29 @@ class JobKinds:
     _settled: dict[str, anyio.Event] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._settled = {kind.name: anyio.Event() for kind in self._kinds()}
+        self._settled = {adapter.kind.name: anyio.Event() for adapter in self._adapters()}
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
-            for kind in self._kinds():
-                tasks.start_soon(self._keep, kind)
+            for adapter in self._adapters():
+                tasks.start_soon(self._keep, adapter)
 
     async def known(self) -> None:
         """Returns once the jobs of each kind were listed, or the kind was found missing."""
         for settled in self._settled.values():
             await settled.wait()
 
-    def _kinds(self) -> list[Kind[Any]]:
-        return [adapter.kind for adapter in self.world.store.adapters if adapter.kind.is_custom]
+    def _adapters(self) -> list[Adapter]:
+        return [adapter for adapter in self.world.store.adapters if adapter.kind.is_optional]
 
-    async def _keep(self, kind: Kind[Any]) -> None:
+    async def _keep(self, adapter: Adapter) -> None:
+        kind = adapter.kind
         await self._appearance(kind)
         cache = self.world.store.open_jobs(kind)
         log.info("jobs.kind_on", kind=kind.name, version=kind.version)
-        reflector = Reflector(self.world.manager, kind, cache, on_state=tell_state(kind.plural))
+        reflector = Reflector(
+            self.world.manager, kind, cache, label_selector=adapter.selector, on_state=tell_state(kind.plural)
+        )
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(reflector.run)
             await reflector.synced.wait()

@@ -26,6 +26,10 @@ class Submission(Protocol):
     def queue(self) -> str: ...
     @property
     def managed_by_default(self) -> bool: ...
+    @property
+    def controller(self) -> tuple[str, str] | None:
+        """API version and kind of what controls it, where that may make it somebody else's affair."""
+        ...
 
 
 class Adapter(Protocol):
@@ -33,6 +37,16 @@ class Adapter(Protocol):
 
     @property
     def kind(self) -> Kind[Any]: ...
+    @property
+    def selector(self) -> str:
+        """The labels of those on the manager cluster that may be ours, as a watch asks for them; empty for all."""
+        ...
+
+    @property
+    def resumes(self) -> bool:
+        """Whether one that was stopped can run again. One that cannot is deleted to be stopped, and, having nothing like
+        managedBy, is held on the manager cluster for as long as it is dispatched."""
+        ...
 
     # The admission webhook.
 
@@ -115,6 +129,10 @@ class Adapter(Protocol):
 
     def stop_patch(self, job: AnyJob) -> dict[str, Any] | None:
         """The merge patch that holds the job; None if it is held already."""
+        ...
+
+    def release_patch(self, job: AnyJob) -> dict[str, Any] | None:
+        """The merge patch that lets go of a job that is over or being deleted; None if nothing of Kueue's keeps it."""
         ...
 
     def reset_status_patch(self, job: AnyJob) -> dict[str, Any] | None:

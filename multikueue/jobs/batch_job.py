@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -51,6 +51,9 @@ _fields: Callable[[msgspec.Raw], dict[str, msgspec.Raw]] = decoder(dict[str, msg
 @dataclass(frozen=True, slots=True)
 class BatchJob:
     """The adapter of batch/v1 Job; has no state."""
+
+    selector: ClassVar[str] = ""
+    resumes: ClassVar[bool] = True
 
     @property
     def kind(self) -> Kind[Job]:
@@ -172,6 +175,9 @@ class BatchJob:
 
     def status_patch(self, local: AnyJob, status: msgspec.Raw) -> Tree:
         return workloads.precisely(local) | {"status": merge_patch(tree_of(local.status), tree_of(status))}
+
+    def release_patch(self, job: AnyJob) -> Tree | None:  # noqa: ARG002  # nothing of Kueue's keeps it
+        return None
 
     def reset_status_patch(self, job: AnyJob) -> Tree | None:
         """For a suspended, unfinished job of ours. The counters of finished pods stay: they may not decrease."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -124,6 +124,9 @@ class Declaration:
 @dataclass(frozen=True, slots=True)
 class DeclaredJob:
     """The adapter of a declared kind; has no state."""
+
+    selector: ClassVar[str] = ""
+    resumes: ClassVar[bool] = True
 
     declared: Declaration
     kind: Kind[Any] = field(init=False)
@@ -264,6 +267,9 @@ class DeclaredJob:
 
     def status_patch(self, local: AnyJob, status: msgspec.Raw) -> Tree:
         return workloads.precisely(local) | {"status": merge_patch(tree_of(local.status), tree_of(status))}
+
+    def release_patch(self, job: AnyJob) -> Tree | None:  # noqa: ARG002  # nothing of Kueue's keeps it
+        return None
 
     def reset_status_patch(self, job: AnyJob) -> Tree | None:
         """Nothing of what it says holds for the next run."""

@@ -67,6 +67,10 @@ class _Submitted(msgspec.Struct, frozen=True):
     def queue(self) -> str:
         return self.labels.get(QUEUE_LABEL, "")
 
+    @property
+    def controller(self) -> tuple[str, str] | None:
+        return None
+
 
 class SubmittedCustom(_Submitted, frozen=True):
     """One of a declared kind; `suspended` and the like are found by paths."""

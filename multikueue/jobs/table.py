@@ -10,12 +10,14 @@ from multikueue.jobs.adapter import Adapter
 from multikueue.jobs.batch_job import BATCH_JOB
 from multikueue.jobs.declarations import DECLARATIONS
 from multikueue.jobs.declared import DeclaredJob
+from multikueue.jobs.pod import PLAIN_POD
 
 __all__ = ["BATCH_ONLY", "FRAMEWORKS", "Adapters"]
 
-FRAMEWORKS: Mapping[str, Adapter] = MappingProxyType(
-    {"batch/job": BATCH_JOB} | {each.framework: DeclaredJob(each) for each in DECLARATIONS}
-)
+_OURS: dict[str, Adapter] = {"batch/job": BATCH_JOB, "pod": PLAIN_POD}
+_DECLARED: dict[str, Adapter] = {each.framework: DeclaredJob(each) for each in DECLARATIONS}
+
+FRAMEWORKS: Mapping[str, Adapter] = MappingProxyType(_OURS | _DECLARED)
 """Every kind we know, under the name of its integration in Kueue's configuration."""
 
 

@@ -69,6 +69,7 @@ EXTERNAL_DISPATCHER: Final[frozenset[Role]] = frozenset(("nominate",))
 BATCH_JOB: Final = "batch/job"
 FRAMEWORKS: Final = (
     BATCH_JOB,
+    "pod",
     "jobset.x-k8s.io/jobset",
     "kubeflow.org/pytorchjob",
     "kubeflow.org/tfjob",
@@ -571,7 +572,7 @@ class DeclaredKind(_Group):
 
 
 class Integrations(_Group):
-    """Which kinds of jobs are taken in. One whose CustomResourceDefinition is missing is off until it is there."""
+    """Which kinds of jobs are taken in. One that the manager cluster lacks, or does not let us see, is off until then."""
 
     frameworks: Annotated[
         tuple[str, ...], NoDecode, BeforeValidator(from_commas), AfterValidator(_known_frameworks)

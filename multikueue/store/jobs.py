@@ -22,7 +22,7 @@ Opened = Callable[[Kind[Any], Cache[Any]], None]
 
 
 class JobCaches:
-    """Caches of jobs by kind. Kubernetes' own kinds are on from the start, others as soon as somebody opens them.
+    """Caches of jobs by kind. Batch Jobs are on from the start, others as soon as somebody opens them.
 
     `on_change` is told each real change, with the adapter of the kind, as `Cache` tells it.
     """
@@ -35,7 +35,7 @@ class JobCaches:
         self._observers: list[Listener[AnyJob]] = []
         self._waiting: list[Opened] = []
         for adapter in adapters:
-            if not adapter.kind.is_custom:
+            if not adapter.kind.is_optional:
                 self.open(adapter.kind)
 
     def __iter__(self) -> Iterator[AnyJob]:

@@ -76,6 +76,8 @@ def _respond(request: _Request, lookup: Lookup, adapters: Adapters) -> dict[str,
         return _denied(request, f"the {adapter.kind.kind} can't be read: {error}")
     if not job.queue and (old is None or not old.queue):
         return allowed
+    if job.controller is not None and adapters.owner(*job.controller) is not None:
+        return allowed  # what a job of ours controls is held with it
     problem = adapter.refusal(job, old)
     if problem is not None:
         return _denied(request, problem)

@@ -365,13 +365,13 @@ def test_a_field_that_only_v1beta1_has(tmp_path: Path) -> None:
 
 
 def test_frameworks_are_those_we_know_and_others_are_named(tmp_path: Path) -> None:
-    found = loaded(tmp_path, {"integrations": {"frameworks": ["batch/job", "pod", "jobset.x-k8s.io/jobset"]}})
+    found = loaded(tmp_path, {"integrations": {"frameworks": ["batch/job", "deployment", "jobset.x-k8s.io/jobset"]}})
     assert found.settings.integrations.frameworks == ("batch/job", "jobset.x-k8s.io/jobset")
-    assert [each.value for each in found.ignored] == ["['pod']"]
+    assert [each.value for each in found.ignored] == ["['deployment']"]
     assert loaded(tmp_path, {"integrations": {"frameworks": ["batch/job"]}}).ignored == ()
-    without = loaded(tmp_path, {"integrations": {"frameworks": ["pod"]}})
+    without = loaded(tmp_path, {"integrations": {"frameworks": ["deployment"]}})
     assert without.settings.integrations.frameworks == ("batch/job",), "always"
-    assert [each.value for each in without.ignored] == ["['pod']"]
+    assert [each.value for each in without.ignored] == ["['deployment']"]
 
 
 def test_the_frameworks_are_those_of_our_adapters() -> None:

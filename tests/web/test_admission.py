@@ -221,3 +221,29 @@ def test_a_kind_that_is_not_in_use_is_left_alone() -> None:
 
 def test_what_is_no_such_job_is_refused_by_its_kind() -> None:
     assert "the PyTorchJob can't be read" in trained({"metadata": 7})["status"]["message"]
+
+
+# Pods.
+
+PODS = {"group": "", "resource": "pods"}
+WITH_PODS = Adapters((FRAMEWORKS["batch/job"], FRAMEWORKS["pod"]))
+
+
+@pytest.mark.parametrize(
+    ("owner", "held"),
+    [
+        (None, True),
+        ({"apiVersion": "apps/v1", "kind": "ReplicaSet", "controller": True}, True),
+        ({"apiVersion": "batch/v1", "kind": "Job", "controller": True}, False),
+        ({"apiVersion": "batch/v1", "kind": "Job"}, True),
+    ],
+    ids=["nobody's", "that of what is no job", "that of a job", "owned by a job that does not control it"],
+)
+def test_a_pod_is_held_unless_a_job_of_a_kind_in_use_controls_it(owner: Tree | None, held: bool) -> None:
+    metadata = {"name": "p", "labels": {"kueue.x-k8s.io/queue-name": "main"}}
+    pod = {"metadata": metadata | ({"ownerReferences": [owner]} if owner else {}), "spec": {"containers": []}}
+    answer = response_in(review(review_of(pod, resource=PODS), dispatched, WITH_PODS))
+
+    assert answer["allowed"]
+    assert ("patch" in answer) is held
+    assert "warnings" not in answer

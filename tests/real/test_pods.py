@@ -1,0 +1,282 @@
+"""Plain Pods on real clusters: held at home for ever, run on one worker, and the Workload that Kueue makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import anyio
+import pytest
+
+from multikueue.api.meta import decoder, encode
+from multikueue.api.pod import Pod
+from multikueue.jobs.pod import PLAIN_POD
+from multikueue.jobs.priority import Priority
+from testbed import objects
+from testbed.bed import MANAGER, Plan, Testbed
+from testbed.client import ApiError, Client, Kind, eventually
+from testbed.controllers import GARBAGE
+from testbed.objects import KUEUE_NAMESPACE, SECRET, WORKLOAD, Object
+from tests.jobs.builders import plain
+from tests.real.harness import Manager, Team
+from tests.real.skipping import needs_programs
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.real,
+    pytest.mark.timeout(180),
+    needs_programs("other clusters' Kueue does not integrate Pods"),
+]
+
+POD = Kind("v1", "Pod")
+WEBHOOKS = Kind("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration")
+CONFIGURATION, CERTIFICATE = "multikueue-manager", "multikueue-webhook-certificate"
+GATES = ["kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology"]
+FINALIZER = "kueue.x-k8s.io/managed"
+STARTED = "2026-01-01T12:00:00Z"
+
+
+@pytest.fixture(scope="module")
+def bed() -> Iterator[Testbed]:
+    """Two workers whose Kueue integrates Pods."""
+    bed = Testbed(Plan(workers=2, frameworks=("batch/job", "pod"), controllers={MANAGER: [GARBAGE]}))
+    anyio.run(bed.open)
+    yield bed
+    anyio.run(bed.close)
+
+
+@pytest.fixture(scope="module")
+def manager_settings() -> dict[str, str]:
+    return {
+        "INTEGRATIONS__FRAMEWORKS": "batch/job,pod",
+        "WEBHOOK__ENABLED": "true",
+        "WEBHOOK__HOST": "127.0.0.1",
+        "WEBHOOK__PORT": "0",
+        "WEBHOOK__URL": "https://127.0.0.1:9443",
+    }
+
+
+@pytest.fixture(scope="module")
+def manager(bed: Testbed, manager_settings: dict[str, str]) -> Iterator[Manager]:
+    """A manager with a webhook, whose registration goes with it."""
+    anyio.run(_prepare, bed)
+    process = Manager(bed, **manager_settings)  # type: ignore[arg-type]  # no setting is called `command`
+    process.start()
+    yield process
+    process.kill()
+    anyio.run(_withdraw, bed)
+
+
+async def _prepare(bed: Testbed) -> None:
+    async with bed.manager.client() as client:
+        await client.apply(objects.namespace(KUEUE_NAMESPACE))
+
+
+async def _withdraw(bed: Testbed) -> None:
+    async with bed.manager.client() as client:
+        await client.delete(WEBHOOKS, CONFIGURATION)
+        await client.delete(SECRET, CERTIFICATE, KUEUE_NAMESPACE)
+
+
+@pytest.fixture
+async def crew(crew: Team) -> Team:
+    """A team, once the webhook is registered."""
+    await eventually(lambda: crew.manager.find(WEBHOOKS, CONFIGURATION), timeout=30)
+    return crew
+
+
+def pod(crew: Team, name: str = "pod", **labels: str) -> Object:
+    """A Pod as a user writes it, with nothing but a queue."""
+    container = {
+        "name": "main",
+        "image": "x",
+        "resources": {"requests": {"cpu": "1"}},
+        "ports": [{"containerPort": 80}],
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": crew.namespace,
+            "labels": {"kueue.x-k8s.io/queue-name": "main"} | labels,
+        },
+        "spec": {"containers": [container], "restartPolicy": "Never"},
+    }
+
+
+def gates(body: Object) -> list[str]:
+    return [gate["name"] for gate in body["spec"].get("schedulingGates") or []]
+
+
+def said(type_: str, status: str = "True", **more: Any) -> Object:
+    return {"type": type_, "status": status, "lastTransitionTime": STARTED} | more
+
+
+RUNNING: Object = {
+    "phase": "Running",
+    "startTime": STARTED,
+    "conditions": [said("PodScheduled"), said("Ready")],
+    "containerStatuses": [
+        {
+            "name": "main",
+            "image": "x",
+            "imageID": "x@1",
+            "ready": True,
+            "restartCount": 0,
+            "state": {"running": {"startedAt": STARTED}},
+        }
+    ],
+}
+
+
+def ended(phase: str, code: int) -> Object:
+    state = {"terminated": {"exitCode": code, "startedAt": STARTED, "finishedAt": STARTED}}
+    container = RUNNING["containerStatuses"][0] | {"state": state, "ready": False}
+    conditions = [said("PodScheduled"), said("Ready", "False", reason="PodCompleted")]
+    return {"phase": phase, "startTime": STARTED, "conditions": conditions, "containerStatuses": [container]}
+
+
+async def started(crew: Team, name: str = "pod") -> tuple[str, Client]:
+    """The one worker on which the Pod is let go."""
+
+    async def let_go() -> str | None:
+        found = {worker: await client.find(POD, name, crew.namespace) for worker, client in crew.clients.items()}
+        there = [worker for worker, each in found.items() if each and not gates(each)]
+        assert len(there) <= 1
+        return there[0] if there else None
+
+    worker = await eventually(let_go, timeout=40)
+    return worker, crew.clients[worker]
+
+
+async def shows(crew: Team, phase: str, name: str = "pod") -> Object:
+    async def shown() -> Object | None:
+        local = await crew.manager.get(POD, name, crew.namespace)
+        return local if local["status"].get("phase") == phase else None
+
+    return await eventually(shown, timeout=40)
+
+
+@pytest.mark.parametrize(("phase", "code", "reason"), [("Succeeded", 0, "Succeeded"), ("Failed", 1, "Failed")])
+async def test_a_pod_runs_on_one_worker_and_stays_held_at_home(crew: Team, phase: str, code: int, reason: str) -> None:
+    made = await crew.manager.create(pod(crew, team="a"))
+    assert gates(made) == GATES
+    assert FINALIZER in made["metadata"]["finalizers"]
+    assert made["metadata"]["labels"][FINALIZER] == "true"
+
+    _, client = await started(crew)
+    copy = await client.get(POD, "pod", crew.namespace)
+    assert copy["metadata"]["labels"]["team"] == "a"
+    assert copy["metadata"]["labels"]["kueue.x-k8s.io/multikueue-origin"]
+    assert copy["spec"]["containers"] == made["spec"]["containers"]
+
+    await client.patch_status(POD, "pod", RUNNING, crew.namespace)
+    local = await shows(crew, "Running")
+    assert gates(local) == GATES
+    assert local["status"] == (await client.get(POD, "pod", crew.namespace))["status"]
+
+    await client.patch_status(POD, "pod", ended(phase, code), crew.namespace)
+    await shows(crew, phase)
+
+    async def left() -> bool:
+        for other in crew.clients.values():
+            assert await other.find(POD, "pod", crew.namespace) is None, "the copy is still there"
+            assert not await other.list(WORKLOAD, crew.namespace), "the copy of the Workload is still there"
+        (workload,) = await crew.manager.list(WORKLOAD, crew.namespace)
+        conditions = {each["type"]: each for each in workload["status"]["conditions"]}
+        assert conditions["Finished"]["reason"] == reason
+        local = await crew.manager.get(POD, "pod", crew.namespace)
+        assert not local["metadata"].get("finalizers"), "it is still held"
+        assert gates(local) == GATES
+        return True
+
+    await eventually(left, timeout=40)
+    await crew.manager.delete(POD, "pod", crew.namespace)
+
+
+async def test_a_pod_that_is_deleted_takes_its_copy_with_it(crew: Team) -> None:
+    await crew.manager.create(pod(crew))
+    _, client = await started(crew)
+    await client.patch_status(POD, "pod", RUNNING, crew.namespace)
+    await shows(crew, "Running")
+    await crew.manager.delete(POD, "pod", crew.namespace)
+
+    async def gone() -> bool:
+        assert await crew.manager.find(POD, "pod", crew.namespace) is None
+        assert not await crew.manager.list(WORKLOAD, crew.namespace)
+        for worker in crew.clients.values():
+            assert await worker.find(POD, "pod", crew.namespace) is None
+            assert not await worker.list(WORKLOAD, crew.namespace)
+        return True
+
+    await eventually(gone, timeout=40)
+
+
+async def test_a_pod_whose_workload_is_deactivated_runs_nowhere_and_runs_again_when_it_is_activated(crew: Team) -> None:
+    await crew.manager.create(pod(crew))
+    _, client = await started(crew)
+    await client.patch_status(POD, "pod", ended("Running", 1) | {"phase": "Running"}, crew.namespace)
+    await shows(crew, "Running")
+    (workload,) = await crew.manager.list(WORKLOAD, crew.namespace)
+    name = workload["metadata"]["name"]
+    await crew.manager.patch(WORKLOAD, name, {"spec": {"active": False}}, crew.namespace)
+
+    async def stopped() -> bool:
+        for worker in crew.clients.values():
+            assert await worker.find(POD, "pod", crew.namespace) is None
+        local = await crew.manager.get(POD, "pod", crew.namespace)
+        assert local["status"]["phase"] == "Pending"
+        assert "containerStatuses" not in local["status"]
+        return True
+
+    await eventually(stopped, timeout=40)
+    await crew.manager.patch(WORKLOAD, name, {"spec": {"active": True}}, crew.namespace)
+    _, client = await started(crew)
+    await client.patch_status(POD, "pod", RUNNING, crew.namespace)
+    await shows(crew, "Running")
+    await crew.manager.delete(POD, "pod", crew.namespace)
+
+
+async def test_a_pod_goes_with_its_workload(crew: Team) -> None:
+    await crew.manager.create(pod(crew))
+    await started(crew)
+    (workload,) = await crew.manager.list(WORKLOAD, crew.namespace)
+    await crew.manager.delete(WORKLOAD, workload["metadata"]["name"], crew.namespace)
+
+    async def gone() -> bool:
+        assert await crew.manager.find(POD, "pod", crew.namespace) is None
+        assert not await crew.manager.list(WORKLOAD, crew.namespace)
+        return True
+
+    await eventually(gone, timeout=40)
+
+
+async def test_a_workload_looks_like_the_one_that_kueue_makes(crew: Team) -> None:
+    client = next(iter(crew.clients.values()))
+    mine = pod(crew)
+    hashed = (await crew.manager.create(mine, dry_run=True))["metadata"]
+    await crew.stop()
+    await client.create(mine)
+
+    async def of_kueue() -> Object | None:
+        found = await client.list(WORKLOAD, crew.namespace)
+        return found[0] if found else None
+
+    theirs = await eventually(of_kueue, timeout=40)
+    body = await client.get(POD, "pod", crew.namespace)
+    for part in ("labels", "annotations", "finalizers"):
+        assert hashed[part] == body["metadata"][part]
+    job = decoder(Pod)(encode(body | {"spec": body["spec"] | {"schedulingGates": [{"name": each} for each in GATES]}}))
+    ours = plain(PLAIN_POD.workload_body(job, priority=Priority()))
+    probe = {**ours, "metadata": {**ours["metadata"], "name": "probe"}}
+    stored = await client.create(probe, dry_run=True)
+    for part in ("name", "labels", "ownerReferences"):
+        assert ours["metadata"][part] == theirs["metadata"][part]
+    assert stored["spec"] == theirs["spec"]
+    await client.delete(POD, "pod", crew.namespace)
+
+
+async def test_what_cannot_be_taken_in_is_refused(crew: Team) -> None:
+    with pytest.raises(ApiError, match="expected 'true'"):
+        await crew.manager.create(pod(crew, **{FINALIZER: "false"}))
