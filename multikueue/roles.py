@@ -28,7 +28,7 @@ from multikueue.controllers.world import World
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.decide import mirror
 from multikueue.jobs.declared import Declaration, DeclaredJob, Pods, state_of
-from multikueue.jobs.table import FRAMEWORKS, Adapters
+from multikueue.jobs.table import FRAMEWORKS, TEMPLATES, Adapters
 from multikueue.runtime import Priority, Result, WorkQueue, run_controller
 from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, STANDALONE, DeclaredKind, Role, Settings
 from multikueue.store.cache import Cache
@@ -94,10 +94,15 @@ def adapters_of(settings: Settings) -> Adapters:
     Jobs that nothing but their gate keeps from running at home are ours only where no Kueue would lift it.
     """
     integrations = settings.integrations
-    known = (FRAMEWORKS[name] for name in integrations.frameworks)
+    names = [name for name in integrations.frameworks if name in FRAMEWORKS]
+    templates = [TEMPLATES[name] for name in integrations.frameworks if name in TEMPLATES]
+    if templates and "pod" not in names:
+        names.append("pod")
+    alone = settings.roles == STANDALONE
+    known = (FRAMEWORKS[name] for name in names if alone or FRAMEWORKS[name].resumes)
     try:
         declared = [DeclaredJob(_declaration(each)) for each in integrations.declared]
-        return Adapters((*(each for each in known if each.resumes or settings.roles == STANDALONE), *declared))
+        return Adapters((*known, *declared), templates if alone else ())
     except ValueError as error:
         raise ConfigurationError(f"integrations.declared: {error}") from None
 

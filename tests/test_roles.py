@@ -171,3 +171,12 @@ def test_pods_are_ours_only_where_no_kueue_lifts_their_gate(roles: frozenset[Rol
     chosen = Settings(roles=roles, integrations=Integrations(frameworks=("batch/job", "pod")))
 
     assert [adapter.kind.kind for adapter in adapters_of(chosen)] == taken
+
+
+def test_deployments_bring_pods_with_them() -> None:
+    chosen = Settings(integrations=Integrations(frameworks=("deployment",)))
+    found = adapters_of(chosen)
+
+    assert [adapter.kind.kind for adapter in found] == ["Job", "Pod"]
+    assert [template.kind.kind for template in found.templates] == ["Deployment"]
+    assert not adapters_of(Settings(roles=BESIDE_KUEUE, integrations=chosen.integrations)).templates

@@ -84,6 +84,7 @@ MULTIKUEUE_CLUSTERS = Kind(_KUEUE, "v1beta2", "multikueueclusters", "MultiKueueC
 CLUSTER_PROFILES = Kind("multicluster.x-k8s.io", "v1alpha1", "clusterprofiles", "ClusterProfile", True, ClusterProfile)
 JOBS = Kind("batch", "v1", "jobs", "Job", True, Job)
 PODS = Kind("", "v1", "pods", "Pod", True, Pod)
+DEPLOYMENTS = Kind("apps", "v1", "deployments", "Deployment", True, Object)
 EVENTS = Kind("", "v1", "events", "Event", True, Object)
 NAMESPACES = Kind("", "v1", "namespaces", "Namespace", False, Namespace)
 SECRETS = Kind("", "v1", "secrets", "Secret", True, Secret)

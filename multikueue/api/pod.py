@@ -11,6 +11,7 @@ MANAGED_LABEL = "kueue.x-k8s.io/managed"
 POD_FINALIZER = MANAGED_LABEL
 ADMISSION_GATE = "kueue.x-k8s.io/admission"
 TOPOLOGY_GATE = "kueue.x-k8s.io/topology"
+PARENT_ANNOTATION = "kueue.x-k8s.io/pod-suspending-parent"
 ROLE_HASH_ANNOTATION = "kueue.x-k8s.io/role-hash"
 GROUP_LABEL = "kueue.x-k8s.io/pod-group-name"
 GROUP_COUNT_ANNOTATION = "kueue.x-k8s.io/pod-group-total-count"

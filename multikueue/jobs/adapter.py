@@ -32,23 +32,11 @@ class Submission(Protocol):
         ...
 
 
-class Adapter(Protocol):
-    """One kind of jobs. Every method is a pure function of what the API servers hold."""
+class Admitting(Protocol):
+    """What the admission webhook does to one kind: jobs, or what jobs are made from."""
 
     @property
     def kind(self) -> Kind[Any]: ...
-    @property
-    def selector(self) -> str:
-        """The labels of those on the manager cluster that may be ours, as a watch asks for them; empty for all."""
-        ...
-
-    @property
-    def resumes(self) -> bool:
-        """Whether one that was stopped can run again. One that cannot is deleted to be stopped, and, having nothing like
-        managedBy, is held on the manager cluster for as long as it is dispatched."""
-        ...
-
-    # The admission webhook.
 
     def submitted(self, raw: msgspec.Raw) -> Any:
         """The `Submission` in an admission request, as the two below take it. Raises msgspec.DecodeError if it is none."""
@@ -62,7 +50,20 @@ class Adapter(Protocol):
         """The JSON patch that makes a new job ours: held, and managed by us where its queue is dispatched."""
         ...
 
-    # The rest.
+
+class Adapter(Admitting, Protocol):
+    """One kind of jobs. Every method is a pure function of what the API servers hold."""
+
+    @property
+    def selector(self) -> str:
+        """The labels of those on the manager cluster that may be ours, as a watch asks for them; empty for all."""
+        ...
+
+    @property
+    def resumes(self) -> bool:
+        """Whether one that was stopped can run again. One that cannot is deleted to be stopped, and, having nothing like
+        managedBy, is held on the manager cluster for as long as it is dispatched."""
+        ...
 
     def queue_name(self, job: AnyJob) -> str:
         """The LocalQueue the job asks for; empty if it is not ours to queue."""

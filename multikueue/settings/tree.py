@@ -78,6 +78,7 @@ FRAMEWORKS: Final = (
     "kubeflow.org/jaxjob",
     "kubeflow.org/mpijob",
     "ray.io/raycluster",
+    "deployment",
 )
 """The integrations that our job adapters cover, by Kueue's names."""
 

@@ -1,4 +1,4 @@
-"""Plain Pods on real clusters: held at home for ever, run on one worker, and the Workload that Kueue makes of them."""
+"""Pods on real clusters, of users and of Deployments: held at home for ever, run on one worker, with Kueue's Workload."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ pytestmark = [
 ]
 
 POD = Kind("v1", "Pod")
+DEPLOYMENT = Kind("apps/v1", "Deployment")
 WEBHOOKS = Kind("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration")
 CONFIGURATION, CERTIFICATE = "multikueue-manager", "multikueue-webhook-certificate"
 GATES = ["kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology"]
@@ -39,7 +40,13 @@ STARTED = "2026-01-01T12:00:00Z"
 @pytest.fixture(scope="module")
 def bed() -> Iterator[Testbed]:
     """Two workers whose Kueue integrates Pods."""
-    bed = Testbed(Plan(workers=2, frameworks=("batch/job", "pod"), controllers={MANAGER: [GARBAGE]}))
+    bed = Testbed(
+        Plan(
+            workers=2,
+            frameworks=("batch/job", "pod"),
+            controllers={MANAGER: [GARBAGE, "deployment-controller", "replicaset-controller"]},
+        )
+    )
     anyio.run(bed.open)
     yield bed
     anyio.run(bed.close)
@@ -48,7 +55,7 @@ def bed() -> Iterator[Testbed]:
 @pytest.fixture(scope="module")
 def manager_settings() -> dict[str, str]:
     return {
-        "INTEGRATIONS__FRAMEWORKS": "batch/job,pod",
+        "INTEGRATIONS__FRAMEWORKS": "batch/job,pod,deployment",
         "WEBHOOK__ENABLED": "true",
         "WEBHOOK__HOST": "127.0.0.1",
         "WEBHOOK__PORT": "0",
@@ -275,6 +282,55 @@ async def test_a_workload_looks_like_the_one_that_kueue_makes(crew: Team) -> Non
         assert ours["metadata"][part] == theirs["metadata"][part]
     assert stored["spec"] == theirs["spec"]
     await client.delete(POD, "pod", crew.namespace)
+
+
+def deployment(crew: Team, *, replicas: int) -> Object:
+    template = pod(crew)
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {k: v for k, v in template["metadata"].items() if k != "name"} | {"name": "web"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": template["spec"]["containers"]},
+            },
+        },
+    }
+
+
+async def test_a_deployment_has_its_pods_on_workers_and_is_available(crew: Team) -> None:
+    await crew.manager.create(deployment(crew, replicas=2))
+
+    async def copies() -> list[tuple[Client, Object]]:
+        found = [(client, each) for client in crew.clients.values() for each in await client.list(POD, crew.namespace)]
+        return [(client, each) for client, each in found if not gates(each)]
+
+    async def run(count: int) -> bool:
+        there = await copies()
+        assert len(there) == count, [each["metadata"]["name"] for _, each in there]
+        for client, each in there:
+            if each["status"]["phase"] == "Pending":
+                await client.patch_status(POD, each["metadata"]["name"], RUNNING, crew.namespace)
+        status = (await crew.manager.get(DEPLOYMENT, "web", crew.namespace))["status"]
+        assert status.get("readyReplicas", 0) == count, status
+        assert all(gates(each) == GATES for each in await crew.manager.list(POD, crew.namespace))
+        return True
+
+    for count in (2, 1, 3):
+        await crew.manager.patch(DEPLOYMENT, "web", {"spec": {"replicas": count}}, crew.namespace)
+        await eventually(lambda count=count: run(count), timeout=40)  # type: ignore[misc]
+    await crew.manager.delete(DEPLOYMENT, "web", crew.namespace)
+
+    async def gone() -> bool:
+        assert not await copies()
+        assert not await crew.manager.list(POD, crew.namespace)
+        assert not await crew.manager.list(WORKLOAD, crew.namespace)
+        return True
+
+    await eventually(gone, timeout=40)
 
 
 async def test_what_cannot_be_taken_in_is_refused(crew: Team) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multikueue.api.meta import encode
-from multikueue.jobs.table import FRAMEWORKS, Adapters
+from multikueue.jobs.table import FRAMEWORKS, TEMPLATES, Adapters
 from multikueue.web.admission import NotAReview, review
 from tests.web.builders import QUEUED, Tree, response_in, review_of
 
@@ -247,3 +247,16 @@ def test_a_pod_is_held_unless_a_job_of_a_kind_in_use_controls_it(owner: Tree | N
     assert answer["allowed"]
     assert ("patch" in answer) is held
     assert "warnings" not in answer
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+def test_what_jobs_are_made_from_is_marked_whenever_it_is_written(operation: str) -> None:
+    metadata = {"name": "d", "labels": {"kueue.x-k8s.io/queue-name": "main"}}
+    body = {"metadata": metadata, "spec": {"template": {"metadata": {}}}}
+    in_use = Adapters((FRAMEWORKS["batch/job"], FRAMEWORKS["pod"]), (TEMPLATES["deployment"],))
+    asked = review_of(body, old=body, operation=operation, resource={"group": "apps", "resource": "deployments"})
+
+    assert [each["path"] for each in response_in(review(asked, dispatched, in_use))["patch"]] == [
+        "/spec/template/metadata/labels",
+        "/spec/template/metadata/annotations",
+    ]
