@@ -20,7 +20,7 @@ from multikueue.api.lease import Lease
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.multikueue import AdmissionCheck, ClusterProfile, MultiKueueCluster, MultiKueueConfig
 from multikueue.api.ocm import OCM_GROUP, Placement, PlacementDecision
-from multikueue.api.pod import Pod
+from multikueue.api.pod import Pod, PodGroup
 from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
 from multikueue.api.workload import Workload
 
@@ -84,6 +84,8 @@ MULTIKUEUE_CLUSTERS = Kind(_KUEUE, "v1beta2", "multikueueclusters", "MultiKueueC
 CLUSTER_PROFILES = Kind("multicluster.x-k8s.io", "v1alpha1", "clusterprofiles", "ClusterProfile", True, ClusterProfile)
 JOBS = Kind("batch", "v1", "jobs", "Job", True, Job)
 PODS = Kind("", "v1", "pods", "Pod", True, Pod)
+POD_GROUPS = Kind("", "v1", "", "PodGroup", True, PodGroup)
+"""Of no API: what has a key of its own, and is read and written as Pods."""
 DEPLOYMENTS = Kind("apps", "v1", "deployments", "Deployment", True, Object)
 EVENTS = Kind("", "v1", "events", "Event", True, Object)
 NAMESPACES = Kind("", "v1", "namespaces", "Namespace", False, Namespace)

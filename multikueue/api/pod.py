@@ -15,6 +15,10 @@ PARENT_ANNOTATION = "kueue.x-k8s.io/pod-suspending-parent"
 ROLE_HASH_ANNOTATION = "kueue.x-k8s.io/role-hash"
 GROUP_LABEL = "kueue.x-k8s.io/pod-group-name"
 GROUP_COUNT_ANNOTATION = "kueue.x-k8s.io/pod-group-total-count"
+GROUP_FAST_ANNOTATION = "kueue.x-k8s.io/pod-group-fast-admission"
+GROUP_SERVING_ANNOTATION = "kueue.x-k8s.io/pod-group-serving"
+RETRIABLE_ANNOTATION = "kueue.x-k8s.io/retriable-in-group"
+GROUP_WORKLOAD_ANNOTATION = "kueue.x-k8s.io/is-group-workload"
 POD_INDEX_LABEL = "kueue.x-k8s.io/pod-group-pod-index"
 POD_INDEX_LABEL_ANNOTATION = "kueue.x-k8s.io/pod-group-pod-index-label"
 
@@ -25,6 +29,13 @@ OVER = (SUCCEEDED_PHASE, FAILED_PHASE)
 
 class Pod(AnyJob):
     """v1 Pod."""
+
+
+class PodGroup(AnyJob):
+    """The Pods of one group, oldest first, as one job: made up by us, with the name of the group and the marks that all
+    share. Its UID and generation change with its members."""
+
+    members: tuple[Pod, ...] = ()
 
 
 class Gate(Value):

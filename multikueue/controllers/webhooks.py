@@ -18,6 +18,7 @@ import structlog
 
 from multikueue.api.kinds import JOBS, MUTATING_WEBHOOKS, Kind
 from multikueue.api.meta import ObjectKey
+from multikueue.api.pod import GROUP_LABEL
 from multikueue.api.workload import MAX_EXEC_TIME_LABEL, PREBUILT_LABEL, PRIORITY_CLASS_LABEL, QUEUE_LABEL
 from multikueue.controllers.certificate import MANAGED_BY, keep_certificate
 from multikueue.errors import (
@@ -236,7 +237,7 @@ def _of_templates(kinds: Sequence[Kind[Any]], failure_policy: str, common: dict[
 
 # What `jobs.defaulting.refusal` looks at. `suspend` alone is not: starting and stopping a job asks nobody.
 _RULED_ANNOTATIONS = (MIN_PARALLELISM_ANNOTATION, COMPLETIONS_ANNOTATION)
-_RULED_LABELS = (QUEUE_LABEL, PREBUILT_LABEL, MAX_EXEC_TIME_LABEL, PRIORITY_CLASS_LABEL)
+_RULED_LABELS = (QUEUE_LABEL, PREBUILT_LABEL, MAX_EXEC_TIME_LABEL, PRIORITY_CLASS_LABEL, GROUP_LABEL)
 
 
 def _changed(path: str, absent: str) -> str:

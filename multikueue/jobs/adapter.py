@@ -83,6 +83,10 @@ class Adapter(Admitting, Protocol):
         """The name of the job's Workload (quota-engine 6.2)."""
         ...
 
+    def waits_for(self, job: AnyJob) -> str:
+        """What is missing for a Workload to be made of the job; empty if nothing is."""
+        ...
+
     def workload_body(self, job: AnyJob, *, priority: Priority) -> dict[str, Any]:
         """The complete Workload to create for the job (quota-engine 6.2)."""
         ...

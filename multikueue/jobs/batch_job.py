@@ -86,6 +86,9 @@ class BatchJob:
     def workload_name(self, job: AnyJob) -> str:
         return workloads.prebuilt_name(job) or workloads.workload_name(JOBS, job.metadata)
 
+    def waits_for(self, job: AnyJob) -> str:  # noqa: ARG002  # one object is all there is to it
+        return ""
+
     def workload_body(self, job: AnyJob, *, priority: Priority) -> Tree:
         return workloads.workload_body(JOBS, job, pod_sets=[_pod_set(job)], priority=priority)
 

@@ -271,7 +271,7 @@ def _decide_missing(case: _Case, others: tuple[Workload, ...]) -> JobDecision:
     """No Workload describes the job: bring one in line if that is possible, else begin anew."""
     job = case.view.job
     candidate = others[0] if others else None
-    if candidate is not None and case.adapter.is_suspended(job) and _may_change(candidate):
+    if candidate is not None and case.adapter.is_suspended(job) and _may_change(case, candidate):
         return _joined(_delete(others[1:], "Deleted not matching Workload"), _rewrite(case, candidate))
     if others:
         stopped = case.stop("No matching Workload")
@@ -283,12 +283,17 @@ def _decide_missing(case: _Case, others: tuple[Workload, ...]) -> JobDecision:
     return _joined(stopped, _create(case))
 
 
-def _may_change(workload: Workload) -> bool:
-    return not workload.has(QUOTA_RESERVED) and workload.metadata.deletion_timestamp is None
+def _may_change(case: _Case, workload: Workload) -> bool:
+    if workload.has(QUOTA_RESERVED) or workload.metadata.deletion_timestamp is not None:
+        return False
+    return not case.adapter.waits_for(case.view.job)
 
 
 def _create(case: _Case) -> JobDecision:
     priority = case.view.priority
+    missing = case.adapter.waits_for(case.view.job)
+    if missing:
+        return JobDecision(events=(JobEvent("Warning", "ErrWorkloadCompose", missing),))
     if isinstance(priority, str):
         return JobDecision(
             events=(JobEvent("Warning", "PriorityNotFound", priority),), again_after=LOOK_FOR_CLASS_AFTER

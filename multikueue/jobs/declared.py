@@ -174,6 +174,9 @@ class DeclaredJob:
     def workload_name(self, job: AnyJob) -> str:
         return workloads.prebuilt_name(job) or workloads.workload_name(self.kind, job.metadata)
 
+    def waits_for(self, job: AnyJob) -> str:  # noqa: ARG002  # one object is all there is to it
+        return ""
+
     def workload_body(self, job: AnyJob, *, priority: Priority) -> Tree:
         return workloads.workload_body(self.kind, job, pod_sets=list(self._pod_sets(job)), priority=priority)
 

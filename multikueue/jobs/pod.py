@@ -27,7 +27,6 @@ from multikueue.api.pod import (
     RUNNING,
     SUCCEEDED_PHASE,
     TOPOLOGY_GATE,
-    Pod,
     pod_spec,
     pod_status,
 )
@@ -37,7 +36,7 @@ from multikueue.jobs.canonical import merge_patch
 from multikueue.jobs.priority import Priority
 from multikueue.jobs.templates import is_same_template, tree_of, with_single_variables
 
-__all__ = ["PLAIN_POD", "PlainPod"]
+__all__ = ["PLAIN_POD", "PlainPod", "pod_set"]
 
 Tree = dict[str, Any]
 
@@ -63,7 +62,7 @@ class PlainPod:
     resumes: ClassVar[bool] = False
 
     @property
-    def kind(self) -> Kind[Pod]:
+    def kind(self) -> Kind[Any]:
         return PODS
 
     def submitted(self, raw: msgspec.Raw) -> pod_defaulting.SubmittedPod:
@@ -94,8 +93,11 @@ class PlainPod:
     def workload_name(self, job: AnyJob) -> str:
         return workloads.prebuilt_name(job) or workloads.workload_name(PODS, job.metadata)
 
+    def waits_for(self, job: AnyJob) -> str:  # noqa: ARG002  # one object is all there is to it
+        return ""
+
     def workload_body(self, job: AnyJob, *, priority: Priority) -> Tree:
-        return workloads.workload_body(PODS, job, pod_sets=[_pod_set(job)], priority=priority)
+        return workloads.workload_body(PODS, job, pod_sets=[pod_set(job)], priority=priority)
 
     def matches(self, job: AnyJob, workload: Workload) -> bool:
         owner, spec = controller_of(workload.metadata), workload_spec(workload)
@@ -146,7 +148,10 @@ class PlainPod:
         return 1 if status.phase == SUCCEEDED_PHASE or (status.phase == RUNNING and status.has("Ready")) else 0
 
     def status_to_copy(self, local: AnyJob, remote: AnyJob) -> msgspec.Raw | None:
-        """Whole, whenever it says something new, once the copy is not held any more."""
+        """Whole, whenever it says something new, once the copy is not held any more. One that fails since it is deleted,
+        as by an eviction on its worker, may run again."""
+        if remote.metadata.deletion_timestamp is not None and pod_status(remote).phase == FAILED_PHASE:
+            return None
         if self.finished(local) or (pod_spec(remote).has_gate(ADMISSION_GATE) and not self.finished(remote)):
             return None
         return _news(tree_of(local.status), _at_home(tree_of(remote.status)))
@@ -192,10 +197,10 @@ class PlainPod:
 PLAIN_POD = PlainPod()
 
 
-def _pod_set(pod: AnyJob) -> Tree:
+def pod_set(pod: AnyJob, *, name: str = "main", count: int = 1) -> Tree:
     return {
-        "name": "main",
-        "count": 1,
+        "name": name,
+        "count": count,
         "template": {"metadata": {}, "spec": with_single_variables(tree_of(pod.spec))},
         "topologyRequest": workloads.topology_request(pod.metadata.annotations, pod_index_label=POD_INDEX_LABEL),
     }

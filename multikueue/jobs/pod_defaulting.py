@@ -9,6 +9,7 @@ import msgspec
 from multikueue.api.meta import OwnerReference
 from multikueue.api.pod import (
     ADMISSION_GATE,
+    GROUP_COUNT_ANNOTATION,
     GROUP_LABEL,
     MANAGED_LABEL,
     OVER,
@@ -19,10 +20,11 @@ from multikueue.api.pod import (
     TOPOLOGY_GATE,
     Gate,
 )
-from multikueue.api.workload import QUEUE_LABEL
-from multikueue.jobs.defaulting import Patch, refusal_of_any
+from multikueue.api.workload import PREBUILT_LABEL, QUEUE_LABEL
+from multikueue.jobs.defaulting import Patch, is_name, refusal_of_any
 from multikueue.jobs.pod_roles import role_hash
 from multikueue.jobs.templates import tree_of
+from multikueue.jobs.workloads import positive
 
 __all__ = ["SubmittedPod", "default_pod", "read_pod", "refusal"]
 
@@ -61,6 +63,10 @@ class SubmittedPod(msgspec.Struct, frozen=True):
     @property
     def queue(self) -> str:
         return self.labels.get(QUEUE_LABEL, "")
+
+    @property
+    def group(self) -> str:
+        return self.labels.get(GROUP_LABEL, "")
 
     @property
     def managed_by_default(self) -> bool:
@@ -114,15 +120,27 @@ def default_pod(pod: SubmittedPod) -> list[Patch]:
 
 def refusal(pod: SubmittedPod, old: SubmittedPod | None = None) -> str | None:
     """Why the Pod, new or changed from `old`, must not be; None if it may. All reasons at once, one per `;`."""
-    problems = [problem for problem in (refusal_of_any(pod, old), *_problems(pod)) if problem]
+    problems = [problem for problem in (refusal_of_any(pod, old), *_problems(pod), *_group_problems(pod)) if problem]
+    if old is not None and old.group and pod.group != old.group:
+        problems.append(f"metadata.labels[{GROUP_LABEL}]: immutable")
     return "; ".join(problems) or None
 
 
 def _problems(pod: SubmittedPod) -> list[str]:
-    found = []
     managed = pod.labels.get(MANAGED_LABEL, "true")
-    if managed != "true":
-        found.append(f"metadata.labels[{MANAGED_LABEL}]: expected 'true', got {managed!r}")
-    if pod.labels.get(GROUP_LABEL):
-        found.append(f"metadata.labels[{GROUP_LABEL}]: groups of Pods are not taken in")
+    return [f"metadata.labels[{MANAGED_LABEL}]: expected 'true', got {managed!r}"] if managed != "true" else []
+
+
+def _group_problems(pod: SubmittedPod) -> list[str]:
+    """A group has a name, which may be that of a Workload, and says how many Pods it has."""
+    total = (pod.metadata.annotations or {}).get(GROUP_COUNT_ANNOTATION)
+    if not pod.group:
+        return [] if total is None else [f"metadata.labels[{GROUP_LABEL}]: required with {GROUP_COUNT_ANNOTATION}"]
+    found = []
+    if not is_name(pod.group):
+        found.append(f"metadata.labels[{GROUP_LABEL}]: expected a DNS subdomain name, got {pod.group!r}")
+    if total is None or positive(total) is None:
+        found.append(f"metadata.annotations[{GROUP_COUNT_ANNOTATION}]: expected a number greater than 0, got {total!r}")
+    if pod.labels.get(PREBUILT_LABEL):
+        found.append(f"metadata.labels[{PREBUILT_LABEL}]: a group has the Workload that is made for it")
     return found

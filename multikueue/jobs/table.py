@@ -12,6 +12,7 @@ from multikueue.jobs.declarations import DECLARATIONS
 from multikueue.jobs.declared import DeclaredJob
 from multikueue.jobs.deployment import DEPLOYMENT
 from multikueue.jobs.pod import PLAIN_POD
+from multikueue.jobs.pod_group import POD_GROUP
 
 __all__ = ["BATCH_ONLY", "FRAMEWORKS", "TEMPLATES", "Adapters"]
 
@@ -26,17 +27,21 @@ TEMPLATES: Mapping[str, Admitting] = MappingProxyType({"deployment": DEPLOYMENT}
 
 
 class Adapters:
-    """The adapters in use, and the `templates`. Raises ValueError if two are for the same kind."""
+    """The adapters in use, and the `templates`. Raises ValueError if two are for the same kind.
+
+    With that of Pods comes that of their groups, which no cluster has as such.
+    """
 
     def __init__(self, adapters: Iterable[Adapter], templates: Iterable[Admitting] = ()) -> None:
         self._all, self.templates = tuple(adapters), tuple(templates)
-        self._by_type = {adapter.kind.type: adapter for adapter in self._all}
+        known = (*self._all, POD_GROUP) if PLAIN_POD in self._all else self._all
+        self._by_type = {adapter.kind.type: adapter for adapter in known}
         self._by_owner = {(adapter.kind.api_version, adapter.kind.kind): adapter for adapter in self._all}
         self._by_resource: dict[tuple[str, str], Admitting] = {
             (each.kind.group, each.kind.plural): each for each in (*self._all, *self.templates)
         }
-        self._by_name = {adapter.kind.name: adapter for adapter in self._all}
-        if len(self._by_name) < len(self._all):
+        self._by_name = {adapter.kind.name: adapter for adapter in known}
+        if len(self._by_name) < len(known):
             raise ValueError(f"expected one adapter per kind, got {[adapter.kind.name for adapter in self._all]}")
 
     def __iter__(self) -> Iterator[Adapter]:

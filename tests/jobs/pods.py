@@ -5,8 +5,19 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import msgspec
+
 from multikueue.api.meta import decoder, encode
-from multikueue.api.pod import ADMISSION_GATE, MANAGED_LABEL, POD_FINALIZER, TOPOLOGY_GATE, Pod
+from multikueue.api.pod import (
+    ADMISSION_GATE,
+    GROUP_COUNT_ANNOTATION,
+    GROUP_LABEL,
+    MANAGED_LABEL,
+    POD_FINALIZER,
+    TOPOLOGY_GATE,
+    Pod,
+    PodGroup,
+)
 from multikueue.api.workload import QUEUE_LABEL
 
 Tree = dict[str, Any]
@@ -56,3 +67,17 @@ def body(name: str = "p", *, status: Tree = FRESH, labels: Tree | None = None, g
 
 def pod(name: str = "p", **more: Any) -> Pod:
     return decoder(Pod)(encode(body(name, **more)))
+
+
+def member(name: str, *, total: int = 2, annotations: Tree | None = None, **more: Any) -> Pod:
+    """A Pod of the group `g`."""
+    made = body(name, labels={GROUP_LABEL: "g"} | more.pop("labels", {}), **more)
+    made["metadata"]["annotations"] = {GROUP_COUNT_ANNOTATION: str(total)} | (annotations or {})
+    return decoder(Pod)(encode(made))
+
+
+def group(*members: Pod) -> PodGroup:
+    """These as one job, as the store gathers them."""
+    first = members[0].metadata
+    meta = msgspec.structs.replace(first, name="g", uid="uid-g", finalizers=())
+    return PodGroup(metadata=meta, members=members)

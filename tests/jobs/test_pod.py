@@ -100,6 +100,14 @@ def test_a_copy_that_is_held_has_nothing_to_say_and_nothing_is_said_to_what_is_o
     assert status(pod(status=OVER), pod(gated=False, status=RUNNING)) is None
 
 
+def test_that_a_copy_fails_since_it_is_deleted_is_not_the_end() -> None:
+    failed = pod(gated=False, status=OVER | {"phase": "Failed"})
+
+    assert status(pod(status=RUNNING), failed) is not None
+    assert status(pod(status=RUNNING), deleted(failed)) is None
+    assert status(pod(status=RUNNING), deleted(pod(gated=False, status=OVER))) == OVER
+
+
 def test_that_no_node_is_found_does_not_ask_for_one_at_home() -> None:
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
     copied = status(pod(), pod(gated=False, status=FRESH | {"conditions": [condition]}))

@@ -9,6 +9,7 @@ import pytest
 from multikueue.api.meta import encode
 from multikueue.api.pod import (
     ADMISSION_GATE,
+    GROUP_COUNT_ANNOTATION,
     GROUP_LABEL,
     MANAGED_LABEL,
     POD_FINALIZER,
@@ -17,7 +18,7 @@ from multikueue.api.pod import (
     ROLE_HASH_ANNOTATION,
     TOPOLOGY_GATE,
 )
-from multikueue.api.workload import QUEUE_LABEL
+from multikueue.api.workload import PREBUILT_LABEL, QUEUE_LABEL
 from multikueue.jobs.pod_defaulting import SubmittedPod, default_pod, read_pod, refusal
 from tests.jobs import pods
 
@@ -93,9 +94,15 @@ def test_who_controls_it_is_read() -> None:
         ({MANAGED_LABEL: "true"}, None),
         ({MANAGED_LABEL: "yes"}, "expected 'true', got 'yes'"),
         ({QUEUE_LABEL: "Main"}, "expected a DNS subdomain name"),
-        ({GROUP_LABEL: "g"}, "groups of Pods are not taken in"),
+        ({GROUP_LABEL: "g"}, "expected a number greater than 0, got None"),
     ],
-    ids=["nothing more", "marked", "marked otherwise", "a queue that is none", "a member of a group"],
+    ids=[
+        "nothing more",
+        "marked",
+        "marked otherwise",
+        "a queue that is none",
+        "a member of a group of nobody knows how many",
+    ],
 )
 def test_what_must_not_be_is_refused(labels: Tree, told: str | None) -> None:
     why = refusal(seen(bare(labels={QUEUE_LABEL: "main"} | labels)))
@@ -109,3 +116,29 @@ def test_the_queue_of_a_pod_changes_only_while_it_is_held() -> None:
 
     assert refusal(moved(gated=True, queue="b"), moved(gated=True, queue="a")) is None
     assert "immutable" in (refusal(moved(gated=False, queue="b"), moved(gated=False, queue="a")) or "")
+
+
+@pytest.mark.parametrize(
+    ("labels", "total", "told"),
+    [
+        ({GROUP_LABEL: "g"}, "2", None),
+        ({GROUP_LABEL: "g"}, "0", "expected a number greater than 0"),
+        ({GROUP_LABEL: "G"}, "2", "expected a DNS subdomain name"),
+        ({}, "2", "required with"),
+        ({GROUP_LABEL: "g", PREBUILT_LABEL: "g"}, "2", "a group has the Workload that is made for it"),
+    ],
+    ids=["a group of two", "of none", "of no name", "without a name", "with a Workload of one's own"],
+)
+def test_a_group_has_a_name_and_a_number(labels: Tree, total: str, told: str | None) -> None:
+    body = bare(labels={QUEUE_LABEL: "main"} | labels, annotations={GROUP_COUNT_ANNOTATION: total})
+    why = refusal(seen(body))
+
+    assert why is None if told is None else why is not None and told in why
+
+
+def test_a_member_stays_in_its_group() -> None:
+    def of(group: str) -> SubmittedPod:
+        return seen(bare(labels={QUEUE_LABEL: "main", GROUP_LABEL: group}, annotations={GROUP_COUNT_ANNOTATION: "2"}))
+
+    assert refusal(of("a"), of("a")) is None
+    assert "immutable" in (refusal(of("b"), of("a")) or "")

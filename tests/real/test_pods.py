@@ -12,7 +12,7 @@ from multikueue.api.meta import decoder, encode
 from multikueue.api.pod import Pod
 from multikueue.jobs.pod import PLAIN_POD
 from multikueue.jobs.priority import Priority
-from testbed import objects
+from testbed import objects, queues
 from testbed.bed import MANAGER, Plan, Testbed
 from testbed.client import ApiError, Client, Kind, eventually
 from testbed.controllers import GARBAGE
@@ -326,6 +326,194 @@ async def test_a_deployment_has_its_pods_on_workers_and_is_available(crew: Team)
 
     async def gone() -> bool:
         assert not await copies()
+        assert not await crew.manager.list(POD, crew.namespace)
+        assert not await crew.manager.list(WORKLOAD, crew.namespace)
+        return True
+
+    await eventually(gone, timeout=40)
+
+
+GROUP, TOTAL = "kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count"
+
+
+def member(crew: Team, name: str, *, total: int = 2, cpu: str = "1", **annotations: str) -> Object:
+    """A Pod of the group `group`."""
+    body = pod(crew, name, **{GROUP: "group"})
+    body["spec"]["containers"][0]["resources"]["requests"]["cpu"] = cpu
+    body["metadata"]["annotations"] = {TOTAL: str(total)} | annotations
+    return body
+
+
+async def group_started(crew: Team, *names: str) -> Client:
+    """The one worker on which all these are let go."""
+    found = [await started(crew, name) for name in names]
+    assert len({worker for worker, _ in found}) == 1
+    return found[0][1]
+
+
+async def nothing_left(crew: Team) -> bool:
+    for client in crew.clients.values():
+        assert not await client.list(POD, crew.namespace), "copies are still there"
+        assert not await client.list(WORKLOAD, crew.namespace), "the copy of the Workload is still there"
+    return True
+
+
+async def test_a_group_runs_together_on_one_worker(crew: Team) -> None:
+    await crew.manager.create(member(crew, "a"))
+    assert not await crew.manager.list(WORKLOAD, crew.namespace), "it is not complete"
+    await crew.manager.create(member(crew, "b", cpu="2"))
+    client = await group_started(crew, "a", "b")
+    (workload,) = await crew.manager.list(WORKLOAD, crew.namespace)
+    assert workload["metadata"]["name"] == "group"
+    assert [each["count"] for each in workload["spec"]["podSets"]] == [1, 1]
+    assert {owner["name"] for owner in workload["metadata"]["ownerReferences"]} == {"a", "b"}
+
+    for name in ("a", "b"):
+        await client.patch_status(POD, name, RUNNING, crew.namespace)
+        local = await shows(crew, "Running", name)
+        assert gates(local) == GATES
+    await client.patch_status(POD, "a", ended("Succeeded", 0), crew.namespace)
+    await shows(crew, "Succeeded", "a")
+    await client.patch_status(POD, "b", ended("Succeeded", 0), crew.namespace)
+    await shows(crew, "Succeeded", "b")
+
+    async def over() -> bool:
+        await nothing_left(crew)
+        (workload,) = await crew.manager.list(WORKLOAD, crew.namespace)
+        conditions = {each["type"]: each for each in workload["status"]["conditions"]}
+        assert conditions["Finished"]["reason"] == "Succeeded"
+        for local in await crew.manager.list(POD, crew.namespace):
+            assert not local["metadata"].get("finalizers"), "it is still kept"
+        return True
+
+    await eventually(over, timeout=40)
+    for name in ("a", "b"):
+        await crew.manager.delete(POD, name, crew.namespace)
+
+
+async def test_a_failed_member_is_replaced_on_the_same_worker(crew: Team) -> None:
+    for name in ("a", "b"):
+        await crew.manager.create(member(crew, name))
+    client = await group_started(crew, "a", "b")
+    for name in ("a", "b"):
+        await client.patch_status(POD, name, RUNNING, crew.namespace)
+    await client.patch_status(POD, "a", ended("Failed", 1), crew.namespace)
+    await shows(crew, "Failed", "a")
+    await crew.manager.create(member(crew, "c"))
+    assert await group_started(crew, "c") is client
+    for name in ("b", "c"):
+        await client.patch_status(POD, name, ended("Succeeded", 0), crew.namespace)
+    for name in ("b", "c"):
+        await shows(crew, "Succeeded", name)
+    await eventually(lambda: nothing_left(crew), timeout=40)
+    for name in ("a", "b", "c"):
+        await crew.manager.delete(POD, name, crew.namespace)
+
+
+@pytest.mark.parametrize("kind", ["pods", "workload"])
+async def test_a_group_that_is_deleted_leaves_nothing(crew: Team, kind: str) -> None:
+    for name in ("a", "b"):
+        await crew.manager.create(member(crew, name))
+    client = await group_started(crew, "a", "b")
+    await client.patch_status(POD, "a", RUNNING, crew.namespace)
+    await shows(crew, "Running", "a")
+    if kind == "workload":
+        await crew.manager.delete(WORKLOAD, "group", crew.namespace)
+    else:
+        for name in ("a", "b"):
+            await crew.manager.delete(POD, name, crew.namespace)
+
+    async def gone() -> bool:
+        await nothing_left(crew)
+        assert not await crew.manager.list(POD, crew.namespace)
+        assert not await crew.manager.list(WORKLOAD, crew.namespace)
+        return True
+
+    await eventually(gone, timeout=40)
+
+
+async def test_a_group_has_the_workload_that_kueue_makes(crew: Team) -> None:
+    client = next(iter(crew.clients.values()))
+    await crew.stop()
+    bodies = [member(crew, "a"), member(crew, "b", cpu="2"), member(crew, "c")]
+    for body in bodies:
+        body["metadata"]["annotations"][TOTAL] = "3"
+        await client.create(body)
+
+    async def made(where: Client) -> Object | None:
+        found = await where.list(WORKLOAD, crew.namespace)
+        return next((each for each in found if each["metadata"].get("ownerReferences")), None)
+
+    theirs = await eventually(lambda: made(client), timeout=40)
+    await client.delete(WORKLOAD, "group", crew.namespace)
+    await eventually(lambda: nothing_left(crew), timeout=40)
+    for body in bodies:
+        await crew.manager.create(body)
+    ours = await eventually(lambda: made(crew.manager), timeout=40)
+    for part in ("name", "annotations"):
+        assert ours["metadata"][part] == theirs["metadata"][part]
+    for body in (ours, theirs):
+        assert "labels" not in body["metadata"]
+        assert all("controller" not in owner for owner in body["metadata"]["ownerReferences"])
+        assert {owner["name"] for owner in body["metadata"]["ownerReferences"]} == {"a", "b", "c"}
+    assert ours["spec"] == theirs["spec"]
+    await crew.manager.delete(WORKLOAD, "group", crew.namespace)
+
+
+async def test_a_group_that_is_evicted_on_its_worker_runs_again(crew: Team) -> None:
+    for name in ("a", "b"):
+        await crew.manager.create(member(crew, name))
+    client = await group_started(crew, "a", "b")
+    before = (await client.get(POD, "a", crew.namespace))["metadata"]["uid"]
+    for name in ("a", "b"):
+        await client.patch_status(POD, name, RUNNING, crew.namespace)
+        await shows(crew, "Running", name)
+    await client.patch(WORKLOAD, "group", {"spec": {"active": False}}, crew.namespace)
+
+    async def killed() -> bool:
+        """As a kubelet does it."""
+        for each in await client.list(POD, crew.namespace):
+            assert each["metadata"].get("deletionTimestamp")
+            await client.patch_status(POD, each["metadata"]["name"], ended("Failed", 137), crew.namespace)
+        return True
+
+    await eventually(killed, timeout=40)
+
+    async def again() -> bool:
+        worker, there = await started(crew, "a")
+        found = await there.get(POD, "a", crew.namespace)
+        assert found["metadata"]["uid"] != before, f"still the first on {worker}"
+        assert not found["metadata"].get("deletionTimestamp")
+        return True
+
+    await eventually(again, timeout=60)
+    client = await group_started(crew, "a", "b")
+    for name in ("a", "b"):
+        await client.patch_status(POD, name, ended("Succeeded", 0), crew.namespace)
+    for name in ("a", "b"):
+        await shows(crew, "Succeeded", name)
+    await eventually(lambda: nothing_left(crew), timeout=40)
+    for name in ("a", "b"):
+        await crew.manager.delete(POD, name, crew.namespace)
+
+
+async def test_pods_of_a_queue_that_is_not_dispatched_run_here(crew: Team) -> None:
+    here = objects.cluster_queue(f"{crew.namespace}-here")
+    await queues.setup_queue(crew.manager, namespace=crew.namespace, queue="here", cluster_queue=here)
+    bodies = [pod(crew), member(crew, "a"), member(crew, "b")]
+    for body in bodies:
+        body["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "here"
+        await crew.manager.create(body)
+
+    async def let_go() -> bool:
+        found = await crew.manager.list(POD, crew.namespace)
+        assert [gates(each) for each in found] == [[], [], []]
+        return True
+
+    await eventually(let_go, timeout=40)
+    await crew.manager.patch(objects.CLUSTER_QUEUE, f"{crew.namespace}-here", {"spec": {"stopPolicy": "HoldAndDrain"}})
+
+    async def gone() -> bool:
         assert not await crew.manager.list(POD, crew.namespace)
         assert not await crew.manager.list(WORKLOAD, crew.namespace)
         return True
