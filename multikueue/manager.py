@@ -299,6 +299,7 @@ class Manager:
             port=settings.port,
             failure_policy=settings.failure_policy,
             kinds=[adapter.kind for adapter in adapters],
+            templates=[template.kind for template in adapters.templates],
         )
 
         def started(_port: int) -> None:

@@ -31,7 +31,7 @@ from multikueue.errors import ConfigurationError
 from multikueue.jobs.decide import mirror
 from multikueue.jobs.declared import Declaration, DeclaredJob, Pods, state_of
 from multikueue.jobs.pods import Container
-from multikueue.jobs.table import FRAMEWORKS, Adapters
+from multikueue.jobs.table import FRAMEWORKS, TEMPLATES, Adapters
 from multikueue.runtime import Priority, Result, WorkQueue, run_controller
 from multikueue.settings import (
     BESIDE_KUEUE,
@@ -101,11 +101,20 @@ class Deployment:
 
 
 def adapters_of(settings: Settings) -> Adapters:
-    """The kinds of jobs in use. Raises ConfigurationError if one is declared twice, or by what is no path."""
+    """The kinds of jobs in use. Raises ConfigurationError if one is declared twice, or by what is no path.
+
+    Jobs that nothing but their gate keeps from running at home are ours only where no Kueue would lift it.
+    """
     integrations = settings.integrations
+    names = [name for name in integrations.frameworks if name in FRAMEWORKS]
+    templates = [TEMPLATES[name] for name in integrations.frameworks if name in TEMPLATES]
+    if templates and "pod" not in names:
+        names.append("pod")
+    alone = settings.roles == STANDALONE
+    known = (FRAMEWORKS[name] for name in names if alone or FRAMEWORKS[name].resumes)
     try:
         declared = [DeclaredJob(_declaration(each)) for each in integrations.declared]
-        return Adapters((*(FRAMEWORKS[name] for name in integrations.frameworks), *declared))
+        return Adapters((*known, *declared), templates if alone else ())
     except ValueError as error:
         raise ConfigurationError(f"integrations.declared: {error}") from None
 

@@ -177,3 +177,21 @@ def test_a_declaration_that_makes_no_sense_is_refused_at_start(change: dict[str,
     used = Integrations(frameworks=("jobset.x-k8s.io/jobset",), declared=(own,))
     with pytest.raises(ConfigurationError, match=message):
         adapters_of(Settings(integrations=used))
+
+
+@pytest.mark.parametrize(
+    ("roles", "taken"), [(STANDALONE, ["Job", "Pod"]), (BESIDE_KUEUE, ["Job"])], ids=["standalone", "beside Kueue"]
+)
+def test_pods_are_ours_only_where_no_kueue_lifts_their_gate(roles: frozenset[Role], taken: list[str]) -> None:
+    chosen = Settings(roles=roles, integrations=Integrations(frameworks=("batch/job", "pod")))
+
+    assert [adapter.kind.kind for adapter in adapters_of(chosen)] == taken
+
+
+def test_deployments_bring_pods_with_them() -> None:
+    chosen = Settings(integrations=Integrations(frameworks=("deployment",)))
+    found = adapters_of(chosen)
+
+    assert [adapter.kind.kind for adapter in found] == ["Job", "Pod"]
+    assert [template.kind.kind for template in found.templates] == ["Deployment"]
+    assert not adapters_of(Settings(roles=BESIDE_KUEUE, integrations=chosen.integrations)).templates

@@ -20,6 +20,7 @@ from multikueue.api.lease import Lease
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.multikueue import AdmissionCheck, ClusterProfile, MultiKueueCluster, MultiKueueConfig
 from multikueue.api.ocm import OCM_GROUP, Placement, PlacementDecision
+from multikueue.api.pod import Pod, PodGroup
 from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
 from multikueue.api.workload import Workload
 
@@ -45,9 +46,9 @@ class Kind(Generic[T_co]):
         object.__setattr__(self, "name", f"{self.kind}.{self.group}" if self.group else self.kind)
 
     @property
-    def is_custom(self) -> bool:
-        """Whether a CustomResourceDefinition may bring it. Their groups have a dot; Kubernetes' own kinds of jobs have none."""
-        return "." in self.group
+    def is_optional(self) -> bool:
+        """Whether, as a kind of jobs, a cluster may lack it, or not let us see it: all but batch Jobs."""
+        return self.group != "batch"
 
     @property
     def api_version(self) -> str:
@@ -82,6 +83,10 @@ MULTIKUEUE_CONFIGS = Kind(_KUEUE, "v1beta2", "multikueueconfigs", "MultiKueueCon
 MULTIKUEUE_CLUSTERS = Kind(_KUEUE, "v1beta2", "multikueueclusters", "MultiKueueCluster", False, MultiKueueCluster)
 CLUSTER_PROFILES = Kind("multicluster.x-k8s.io", "v1alpha1", "clusterprofiles", "ClusterProfile", True, ClusterProfile)
 JOBS = Kind("batch", "v1", "jobs", "Job", True, Job)
+PODS = Kind("", "v1", "pods", "Pod", True, Pod)
+POD_GROUPS = Kind("", "v1", "", "PodGroup", True, PodGroup)
+"""Of no API: what has a key of its own, and is read and written as Pods."""
+DEPLOYMENTS = Kind("apps", "v1", "deployments", "Deployment", True, Object)
 EVENTS = Kind("", "v1", "events", "Event", True, Object)
 NAMESPACES = Kind("", "v1", "namespaces", "Namespace", False, Namespace)
 SECRETS = Kind("", "v1", "secrets", "Secret", True, Secret)

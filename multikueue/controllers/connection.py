@@ -413,7 +413,7 @@ def _unlisted(kind: Kind[Any]) -> str:
 
 def _is_needed(kind: Kind[Any]) -> bool:
     """Whether a worker must have the kind. One without some kind of jobs is merely not chosen for those."""
-    return kind is WORKLOADS or not kind.is_custom
+    return kind is WORKLOADS or not kind.is_optional
 
 
 def _leads_elsewhere(old: Access, new: Access) -> bool:

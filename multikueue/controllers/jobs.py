@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import singledispatchmethod
 
 import structlog
 
 from multikueue.api.job import AnyJob, JobKey
-from multikueue.api.kinds import WORKLOADS
+from multikueue.api.kinds import PODS, WORKLOADS
 from multikueue.api.meta import ObjectKey
+from multikueue.api.pod import PodGroup
 from multikueue.api.workload import Workload
 from multikueue.controllers.finalizers import remove_finalizer
 from multikueue.controllers.world import World
@@ -18,6 +20,7 @@ from multikueue.dispatch.group import Remote
 from multikueue.errors import AlreadyExists, Conflict, NotFound
 from multikueue.jobs.actions import (
     CreateWorkload,
+    DeleteJob,
     DeleteWorkload,
     PatchJob,
     PatchJobStatus,
@@ -27,6 +30,7 @@ from multikueue.jobs.actions import (
 )
 from multikueue.jobs.adapter import Adapter
 from multikueue.jobs.decide import Decide, JobView, decide, resolve_priority
+from multikueue.jobs.pod_group import members_of, parts
 from multikueue.jobs.workloads import prebuilt_name
 from multikueue.runtime import Result
 
@@ -46,8 +50,9 @@ class Jobs:
             return Result()
         adapter = self.world.store.adapters.named(key.kind)
         decision = self.decide(self._view(job, adapter), self.world.now(), adapter)
+        kind, subject = (PODS, job.members[0]) if isinstance(job, PodGroup) else (adapter.kind, job)
         for event in decision.events:
-            self.world.recorder.emit(adapter.kind, job, type_=event.type, reason=event.reason, message=event.message)
+            self.world.recorder.emit(kind, subject, type_=event.type, reason=event.reason, message=event.message)
         for action in decision.actions:
             log.debug("job.action", action=type(action).__name__)
             await self._perform(action, job)
@@ -73,6 +78,7 @@ class Jobs:
                 adapter,
             ),
             queue_is_multikueue=bool(dispatched),
+            dispatched=not adapter.resumes and any(store.multikueue_check(w) for w in workloads.values()),
             local_queue_exists=store.local_queues.get(ObjectKey(job.metadata.namespace, queue)) is not None,
         )
 
@@ -141,14 +147,24 @@ class Jobs:
 
     @_perform.register
     async def _patch(self, action: PatchJob, job: AnyJob) -> None:
-        kind = self.world.store.adapters.of(job).kind
-        self.world.store.jobs.upsert(await self.world.manager.merge_patch(kind, job.key, action.patch))
+        for part, patch in parts(job, action.patch):
+            kind = self.world.store.adapters.of(part).kind
+            self.world.store.jobs.upsert(await self.world.manager.merge_patch(kind, part.key, patch))
 
     @_perform.register
     async def _patch_status(self, action: PatchJobStatus, job: AnyJob) -> None:
-        kind = self.world.store.adapters.of(job).kind
-        answer = await self.world.manager.merge_patch(kind, job.key, action.patch, subresource="status")
-        self.world.store.jobs.upsert(answer)
+        for part, patch in parts(job, action.patch):
+            kind = self.world.store.adapters.of(part).kind
+            answer = await self.world.manager.merge_patch(kind, part.key, patch, subresource="status")
+            self.world.store.jobs.upsert(answer)
+
+    @_perform.register
+    async def _delete_job(self, _action: DeleteJob, job: AnyJob) -> None:
+        for part in members_of(job):
+            kind = self.world.store.adapters.of(part).kind
+            with suppress(NotFound):
+                left = await self.world.manager.delete(kind, part.key, uid=part.metadata.uid)
+                self.world.store.jobs.upsert(left) if left is not None else self.world.store.jobs.remove(part)
 
 
 async def release(world: World, key: ObjectKey) -> None:

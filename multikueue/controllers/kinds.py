@@ -1,4 +1,4 @@
-"""Kinds of jobs that a CustomResourceDefinition brings: off until the manager cluster has it, on from then on."""
+"""Kinds of jobs but batch Jobs: off until the manager cluster has them and lets us see them, on from then on."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from multikueue.api.kinds import Kind
 from multikueue.controllers.events import tell_state
 from multikueue.controllers.world import World
 from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, NotFound
+from multikueue.jobs.adapter import Adapter
 from multikueue.kube.reflector import Reflector
 from multikueue.store.cache import Cache
 
@@ -39,41 +40,43 @@ class JobKinds:
     _settled: dict[str, anyio.Event] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._settled = {kind.name: anyio.Event() for kind in self._kinds()}
+        self._settled = {adapter.kind.name: anyio.Event() for adapter in self._adapters()}
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
-            for kind in self._kinds():
-                tasks.start_soon(self._keep, kind)
+            for adapter in self._adapters():
+                tasks.start_soon(self._keep, adapter)
 
     async def known(self) -> None:
         """Returns once the jobs of each kind were listed, or the kind was found missing."""
         for settled in self._settled.values():
             await settled.wait()
 
-    def _kinds(self) -> list[Kind[Any]]:
-        return [adapter.kind for adapter in self.world.store.adapters if adapter.kind.is_custom]
+    def _adapters(self) -> list[Adapter]:
+        return [adapter for adapter in self.world.store.adapters if adapter.kind.is_optional]
 
-    def _runtimes(self, kind: Kind[Any]) -> tuple[Kind[Any], ...]:
+    def _runtimes(self, adapter: Adapter) -> tuple[Kind[Any], ...]:
         """The kinds that say what the pods of its jobs are like, if it is us who make Workloads of them."""
-        runtimes = self.world.store.adapters.named(kind.name).runtimes
-        return runtimes.kinds if runtimes is not None and self.makes_workloads else ()
+        return adapter.runtimes.kinds if adapter.runtimes is not None and self.makes_workloads else ()
 
-    async def _keep(self, kind: Kind[Any]) -> None:
-        settled, store = self._settled[kind.name], self.world.store
+    async def _keep(self, adapter: Adapter) -> None:
+        kind, store = adapter.kind, self.world.store
+        settled = self._settled[kind.name]
         async with anyio.create_task_group() as tasks:
-            for runtime in self._runtimes(kind):  # first, or its jobs would seem to have no pods
+            for runtime in self._runtimes(adapter):  # first, or its jobs would seem to have no pods
                 await self._appearance(runtime, settled)
                 await self._watch(runtime, store.runtimes.of(runtime), tasks)
             await self._appearance(kind, settled)
             cache = store.open_jobs(kind)
             log.info("jobs.kind_on", kind=kind.name, version=kind.version)
-            await self._watch(kind, cache, tasks)
+            await self._watch(kind, cache, tasks, selector=adapter.selector)
             settled.set()
 
-    async def _watch(self, kind: Kind[Any], cache: Cache[Any], tasks: TaskGroup) -> None:
+    async def _watch(self, kind: Kind[Any], cache: Cache[Any], tasks: TaskGroup, *, selector: str = "") -> None:
         """Returns once all there are of the kind were listed."""
-        reflector = Reflector(self.world.manager, kind, cache, on_state=tell_state(kind.plural))
+        reflector = Reflector(
+            self.world.manager, kind, cache, label_selector=selector, on_state=tell_state(kind.plural)
+        )
         tasks.start_soon(reflector.run)
         await reflector.synced.wait()
 

@@ -16,10 +16,11 @@ from typing import TypeVar
 
 import structlog
 
-from multikueue.api.job import JobKey
-from multikueue.api.kinds import WORKLOADS, Kind
+from multikueue.api.job import AnyJob, JobKey
+from multikueue.api.kinds import PODS, WORKLOADS, Kind
 from multikueue.api.meta import Object, ObjectKey
-from multikueue.api.workload import ATTEMPT_ANNOTATION, ORIGIN_LABEL, workload_spec
+from multikueue.api.pod import PodGroup
+from multikueue.api.workload import ATTEMPT_ANNOTATION, ORIGIN_LABEL, Workload, workload_spec
 from multikueue.controllers.world import World
 from multikueue.dispatch.actions import (
     Action,
@@ -43,6 +44,7 @@ from multikueue.errors import (
     Throttled,
     Unauthorized,
 )
+from multikueue.jobs.pod_group import members_of, missing
 from multikueue.kube.client import Client
 from multikueue.runtime import DONE, Result
 from multikueue.store.cache import Cache
@@ -171,30 +173,38 @@ class Outbox:
         job = self.world.store.local_job(local) if local else None
         if local is None or job is None:
             return
-        adapter = self.world.store.adapters.of(job)
-        body = adapter.remote_body(
-            job,
-            workload_name=key.name,
-            origin=self.world.origin,
-            attempt=action.attempt,
-            queue=workload_spec(local).queue_name,
-        )
         before = self.worker.asked.get(key)
         until = self.world.now() + self.world.settings.dispatch.call_timeout + CARRIED_OUT
         self.worker.asked[key] = Asked(action.attempt, until)
+        for part in missing(job, self.worker.job_of(key)):
+            try:
+                await self._create_part(part, key, local, action.attempt)
+            except (ApiError, ClusterUnreachable) as error:
+                if _is_unsure(error):
+                    raise
+                name = self.world.store.adapters.of(part).kind.name
+                await self._not_made(key, JobKey(name, *part.key), error, before)
+                break
+        self._answered(key)
+
+    async def _create_part(self, part: AnyJob, key: ObjectKey, local: Workload, attempt: str) -> None:
+        """The job, or one of its objects where it is made of several."""
+        adapter = self.world.store.adapters.of(part)
+        body = adapter.remote_body(
+            part,
+            workload_name=key.name,
+            origin=self.world.origin,
+            attempt=attempt,
+            queue=workload_spec(local).queue_name,
+        )
         try:
             made = await self.client.create(adapter.kind, key.namespace, body)
         except AlreadyExists:
-            found = await self._adopt(adapter.kind, self.worker.jobs.of(adapter.kind), job.key, of=key)
+            found = await self._adopt(adapter.kind, self.worker.jobs.of(adapter.kind), part.key, of=key)
             if found is not None and key not in prebuilt_key(found):
-                self._pass_over(key, f"{adapter.kind.kind} {job.key} of another workload is still there", AWAY_MEMORY)
-        except (ApiError, ClusterUnreachable) as error:
-            if _is_unsure(error):
-                raise
-            await self._not_made(key, JobKey(adapter.kind.name, *job.key), error, before)
+                self._pass_over(key, f"{adapter.kind.kind} {part.key} of another workload is still there", AWAY_MEMORY)
         else:
             self.worker.jobs.upsert(made)
-        self._answered(key)
 
     async def _not_made(
         self, key: ObjectKey, job: JobKey, error: ApiError | ClusterUnreachable, before: Asked | None
@@ -221,6 +231,9 @@ class Outbox:
         self._answered(key)
 
     async def _find(self, job: JobKey) -> bool:
+        group = self.world.store.jobs.get(job)
+        if isinstance(group, PodGroup):
+            return any([await self._find(JobKey(PODS.name, *member.key)) for member in group.members])
         try:
             found = await self.client.get(self.world.store.adapters.named(job.kind).kind, job.object)
         except NotFound:
@@ -241,8 +254,20 @@ class Outbox:
     async def _delete_job(self, action: DeleteJob, key: ObjectKey) -> None:
         job = self.worker.job_of(key)
         if job is not None and job.metadata.uid == action.uid:
-            kind = self.world.store.adapters.of(job).kind
-            await self._delete(kind, self.worker.jobs.of(kind), job.key, action.uid)
+            for part in members_of(job):
+                kind = self.world.store.adapters.of(part).kind
+                if part is not job:
+                    await self._let_go(part)
+                await self._delete(kind, self.worker.jobs.of(kind), part.key, part.metadata.uid)
+
+    async def _let_go(self, member: AnyJob) -> None:
+        """Kueue keeps the Pods of a group, even deleted ones, until they are replaced or their Workload says that it is
+        finished. Of a copy that is not wanted nobody will say that."""
+        adapter = self.world.store.adapters.of(member)
+        patch = adapter.release_patch(member)
+        if patch is not None:
+            with contextlib.suppress(NotFound):
+                self.worker.jobs.upsert(await self.client.merge_patch(adapter.kind, member.key, patch))
 
     async def _delete(self, kind: Kind[T], cache: Cache[T], key: ObjectKey, uid: str) -> None:
         seen = cache.get(key)

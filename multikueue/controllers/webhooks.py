@@ -18,6 +18,7 @@ import structlog
 
 from multikueue.api.kinds import JOBS, MUTATING_WEBHOOKS, Kind
 from multikueue.api.meta import ObjectKey
+from multikueue.api.pod import GROUP_LABEL
 from multikueue.api.workload import MAX_EXEC_TIME_LABEL, PREBUILT_LABEL, PRIORITY_CLASS_LABEL, QUEUE_LABEL
 from multikueue.controllers.certificate import MANAGED_BY, keep_certificate
 from multikueue.errors import (
@@ -63,7 +64,8 @@ class Service:
 class Webhooks:
     """Reconciles the webhook of one manager cluster.
 
-    `namespace` holds the Secret, and its jobs are not looked at. `kinds` are the kinds of jobs in use, there or not.
+    `namespace` holds the Secret, and its jobs are not looked at. `kinds` are the kinds of jobs in use, there or not;
+    `templates` those that make jobs.
     `address` is how the API server reaches us: a
     Service, or an https URL without path when we run elsewhere (with `port` 0, the port taken replaces the URL's).
     """
@@ -77,6 +79,7 @@ class Webhooks:
     port: int
     failure_policy: Literal["Fail", "Ignore"] = "Fail"
     kinds: Sequence[Kind[Any]] = (JOBS,)
+    templates: Sequence[Kind[Any]] = ()
 
     async def start(self) -> int:
         """Certificate, listening socket, registration, in this order; answers with the port. Once, before `reconcile`."""
@@ -103,6 +106,7 @@ class Webhooks:
             namespace=self.namespace,
             failure_policy=self.failure_policy,
             kinds=self.kinds,
+            templates=self.templates,
         )
         for _ in range(_ATTEMPTS):
             try:
@@ -186,11 +190,13 @@ def webhooks(
     namespace: str,
     failure_policy: Literal["Fail", "Ignore"],
     kinds: Sequence[Kind[Any]] = (JOBS,),
+    templates: Sequence[Kind[Any]] = (),
 ) -> list[dict[str, Any]]:
     """The entries of our configuration, with every field the server would default spelled out.
 
     New jobs must pass us, or they would run unsuspended on the manager: that is what the failure policy is for.
-    Changes to jobs are asked about only where they touch what we have rules for, and never held up by us.
+    Changes to jobs are asked about only where they touch what we have rules for, and never held up by us; those to what
+    makes jobs as if it were new.
     """
     common = {
         "admissionReviewVersions": ["v1"],
@@ -220,12 +226,18 @@ def webhooks(
             "matchConditions": [{"name": "rules-of-ours-apply", "expression": _CHANGED}],
             **common,
         },
+        *([_of_templates(templates, failure_policy, common)] if templates else ()),
     ]
+
+
+def _of_templates(kinds: Sequence[Kind[Any]], failure_policy: str, common: dict[str, Any]) -> dict[str, Any]:
+    rules = [rule | {"operations": ["CREATE", "UPDATE"]} for rule in _rules("CREATE", kinds)]
+    return {"name": "templates.multikueue.dev", "rules": rules, "failurePolicy": failure_policy, **common}
 
 
 # What `jobs.defaulting.refusal` looks at. `suspend` alone is not: starting and stopping a job asks nobody.
 _RULED_ANNOTATIONS = (MIN_PARALLELISM_ANNOTATION, COMPLETIONS_ANNOTATION)
-_RULED_LABELS = (QUEUE_LABEL, PREBUILT_LABEL, MAX_EXEC_TIME_LABEL, PRIORITY_CLASS_LABEL)
+_RULED_LABELS = (QUEUE_LABEL, PREBUILT_LABEL, MAX_EXEC_TIME_LABEL, PRIORITY_CLASS_LABEL, GROUP_LABEL)
 
 
 def _changed(path: str, absent: str) -> str:

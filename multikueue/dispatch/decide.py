@@ -428,6 +428,8 @@ def _with_failure(v: View) -> tuple[Condition, ...]:
 def _admitted(v: View) -> Decision:
     losers = _removals((v.won.cluster,), v.group.remotes)
     mends = _mends(v, v.won, winner=True) if v.won.workload else iter(())
+    if v.won.incomplete and v.group.is_current(v.won.job):
+        return _same(v, actions=(*losers, *mends, *_completion(v)), after=_until_fit(v, v.won))
     if v.ready:
         return _same(v, actions=(*losers, *mends))
     if v.group.is_current(v.won.job):
@@ -441,6 +443,18 @@ def _admitted(v: View) -> Decision:
         return _same(v, actions=(*mends,), after=_until_lost(v, away))
     create = CreateJob(cluster=v.won.cluster, why="first to admit", attempt=v.group.attempt)
     return _same(v, actions=(*losers, *mends, create))
+
+
+def _completion(v: View) -> Iterator[Action]:
+    """A job of several objects is made whole. Where that was refused it may go elsewhere, unless it runs already."""
+    if not v.won.conflict:
+        yield CreateJob(cluster=v.won.cluster, why="a part of it is missing", attempt=v.group.attempt)
+    elif not v.ready:
+        yield from _job_removal(v.won, "it cannot be whole there")
+
+
+def _until_fit(v: View, remote: Remote) -> timedelta | None:
+    return remote.conflict_until - v.now if remote.conflict and remote.conflict_until is not None else None
 
 
 def _may_hold_unseen(v: View, remote: Remote) -> bool:

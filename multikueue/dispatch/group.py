@@ -64,7 +64,8 @@ class Remote:
     sign of life (None: until now). `known` tells whether its objects have been seen since this process began: before
     that, absence means nothing. `is_active` tells of the job whether pods of it run or still terminate.
     While it is `silent`, having given no answer just now, it wins nothing more. `maybe_job` is the attempt whose job we
-    asked for without learning the outcome, which may still be carried out until `maybe_until`. `conflict` says in words
+    asked for without learning the outcome, which may still be carried out until `maybe_until`. A job of several objects is
+    `incomplete` while some are missing. `conflict` says in words
     why the worker cannot take this workload (a foreign object holds the name there, say), until `conflict_until`.
     `configured` is False for a worker that is not (any more) in the workload's MultiKueueConfig.
     """
@@ -77,6 +78,7 @@ class Remote:
     silent: bool = False
     workload: Workload | None = None
     job: AnyJob | None = None
+    incomplete: bool = False
     is_active: Callable[[AnyJob], bool] = _has_pods
     maybe_job: str = ""
     maybe_until: datetime | None = None

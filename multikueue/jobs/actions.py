@@ -65,6 +65,13 @@ class PatchJobStatus:
         return str(self.patch["metadata"]["resourceVersion"])
 
 
+@dataclass(frozen=True, slots=True)
+class DeleteJob:
+    """Delete the job with this UID: one that cannot be held again is stopped so."""
+
+    uid: str
+
+
 Action = (
     CreateWorkload
     | UpdateWorkloadSpec
@@ -73,6 +80,7 @@ Action = (
     | RemoveFinalizer
     | PatchJob
     | PatchJobStatus
+    | DeleteJob
 )
 
 

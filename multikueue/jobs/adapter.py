@@ -26,6 +26,10 @@ class Submission(Protocol):
     def queue(self) -> str: ...
     @property
     def managed_by_default(self) -> bool: ...
+    @property
+    def controller(self) -> tuple[str, str] | None:
+        """API version and kind of what controls it, where that may make it somebody else's affair."""
+        ...
 
 
 class Runtimes(Protocol):
@@ -43,18 +47,11 @@ class Runtimes(Protocol):
         ...
 
 
-class Adapter(Protocol):
-    """One kind of jobs. Every method is a pure function of what the API servers hold."""
+class Admitting(Protocol):
+    """What the admission webhook does to one kind: jobs, or what jobs are made from."""
 
     @property
     def kind(self) -> Kind[Any]: ...
-
-    @property
-    def runtimes(self) -> Runtimes | None:
-        """Where the pods of its jobs are described; None if in the jobs."""
-        ...
-
-    # The admission webhook.
 
     def submitted(self, raw: msgspec.Raw) -> Any:
         """The `Submission` in an admission request, as the two below take it. Raises msgspec.DecodeError if it is none."""
@@ -68,7 +65,25 @@ class Adapter(Protocol):
         """The JSON patch that makes a new job ours: held, and managed by us where its queue is dispatched."""
         ...
 
-    # The rest.
+
+class Adapter(Admitting, Protocol):
+    """One kind of jobs. Every method is a pure function of what the API servers hold."""
+
+    @property
+    def selector(self) -> str:
+        """The labels of those on the manager cluster that may be ours, as a watch asks for them; empty for all."""
+        ...
+
+    @property
+    def resumes(self) -> bool:
+        """Whether one that was stopped can run again. One that cannot is deleted to be stopped, and, having nothing like
+        managedBy, is held on the manager cluster for as long as it is dispatched."""
+        ...
+
+    @property
+    def runtimes(self) -> Runtimes | None:
+        """Where the pods of its jobs are described; None if in the jobs."""
+        ...
 
     def queue_name(self, job: AnyJob) -> str:
         """The LocalQueue the job asks for; empty if it is not ours to queue."""
@@ -86,6 +101,10 @@ class Adapter(Protocol):
 
     def workload_name(self, job: AnyJob) -> str:
         """The name of the job's Workload (quota-engine 6.2)."""
+        ...
+
+    def waits_for(self, job: AnyJob) -> str:
+        """What is missing for a Workload to be made of the job; empty if nothing is."""
         ...
 
     def workload_body(self, job: AnyJob, *, priority: Priority) -> dict[str, Any]:
@@ -139,6 +158,10 @@ class Adapter(Protocol):
 
     def stop_patch(self, job: AnyJob) -> dict[str, Any] | None:
         """The merge patch that holds the job; None if it is held already."""
+        ...
+
+    def release_patch(self, job: AnyJob) -> dict[str, Any] | None:
+        """The merge patch that lets go of a job that is over or being deleted; None if nothing of Kueue's keeps it."""
         ...
 
     def reset_status_patch(self, job: AnyJob) -> dict[str, Any] | None:

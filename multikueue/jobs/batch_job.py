@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -53,6 +53,9 @@ _fields: Callable[[msgspec.Raw], dict[str, msgspec.Raw]] = decoder(dict[str, msg
 class BatchJob:
     """The adapter of batch/v1 Job; has no state."""
 
+    selector: ClassVar[str] = ""
+    resumes: ClassVar[bool] = True
+
     @property
     def kind(self) -> Kind[Job]:
         return JOBS
@@ -87,6 +90,9 @@ class BatchJob:
 
     def workload_name(self, job: AnyJob) -> str:
         return workloads.prebuilt_name(job) or workloads.workload_name(JOBS, job.metadata)
+
+    def waits_for(self, job: AnyJob) -> str:  # noqa: ARG002  # one object is all there is to it
+        return ""
 
     def workload_body(self, job: AnyJob, *, priority: Priority) -> Tree:
         return workloads.workload_body(JOBS, job, pod_sets=[_pod_set(job)], priority=priority)
@@ -187,6 +193,9 @@ class BatchJob:
 
     def status_patch(self, local: AnyJob, status: msgspec.Raw) -> Tree:
         return workloads.precisely(local) | {"status": merge_patch(tree_of(local.status), tree_of(status))}
+
+    def release_patch(self, job: AnyJob) -> Tree | None:  # noqa: ARG002  # nothing of Kueue's keeps it
+        return None
 
     def reset_status_patch(self, job: AnyJob) -> Tree | None:
         """For a suspended, unfinished job of ours. The counters of finished pods stay: they may not decrease."""

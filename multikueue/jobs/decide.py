@@ -32,6 +32,7 @@ from multikueue.jobs import priority as priorities
 from multikueue.jobs.actions import (
     Action,
     CreateWorkload,
+    DeleteJob,
     DeleteWorkload,
     JobDecision,
     JobEvent,
@@ -68,7 +69,8 @@ class JobView:
     `workloads` are those the job controls (by UID), and the one it names as prebuilt. `remote` is the winner's job as
     last seen, as long as it may still say something about this job; `remote_lost` says that its worker is lost, so
     that its pods no longer count as running. `may_run` says that some worker runs, or may run unseen, what a Workload
-    that is being deleted was dispatched for. `priority` is the answer of `resolve_priority`.
+    that is being deleted was dispatched for. `dispatched` says that a Workload has our AdmissionCheck (asked for jobs that
+    do not resume). `priority` is the answer of `resolve_priority`.
     """
 
     job: AnyJob
@@ -78,6 +80,7 @@ class JobView:
     may_run: bool = False
     priority: Priority | str = _NO_CLASS
     queue_is_multikueue: bool = True
+    dispatched: bool = True
     local_queue_exists: bool = True
 
 
@@ -88,7 +91,7 @@ def decide(view: JobView, now: datetime, adapter: Adapter = BATCH_JOB) -> JobDec
     """What to do for the job now. The order of the checks is their precedence."""
     case = _Case(view, adapter)
     if not case.is_ours():
-        return _NOTHING
+        return case.released()
     final = case.final_status()
     if final:
         return JobDecision(actions=final)
@@ -151,6 +154,12 @@ class _Case:
             return False
         return self.adapter.finished(job) is None
 
+    def released(self) -> JobDecision:
+        """What is over, or being deleted, is let go."""
+        job = self.view.job
+        patch = self.adapter.release_patch(job) if self.adapter.queue_name(job) else None
+        return JobDecision(actions=(PatchJob(patch),)) if patch is not None else _NOTHING
+
     def undispatchable(self) -> str | None:
         """Why no worker can ever run the job, and the way out; None if one can."""
         reason = self.adapter.unmanaged_reason(self.view.job)
@@ -189,10 +198,24 @@ class _Case:
         return (PatchJobStatus(self.adapter.status_patch(self.view.job, status)),) if status is not None else ()
 
     def stop(self, why: str) -> JobDecision:
+        if not self.adapter.resumes:
+            return _NOTHING if self.adapter.is_suspended(self.view.job) else self.ended(why)
         patch = self.adapter.stop_patch(self.view.job)
         if patch is None:
             return _NOTHING
         return JobDecision(actions=(PatchJob(patch),), events=(JobEvent("Normal", "Stopped", why),))
+
+    def ended(self, why: str) -> JobDecision:
+        """Stops for good a job that cannot be held again."""
+        action = DeleteJob(self.view.job.metadata.uid)
+        return JobDecision(actions=(action,), events=(JobEvent("Normal", "Stopped", why),))
+
+    def runs_elsewhere(self, workload: Workload) -> bool:
+        """Whether the job never starts here: it is dispatched, and has nothing like managedBy to keep it from running."""
+        view = self.view
+        return not self.adapter.resumes and bool(
+            view.queue_is_multikueue or view.dispatched or workload.status.cluster_name
+        )
 
     def settle(self, why: str) -> JobDecision:
         """Stops the job, then makes its status say that nothing runs, as soon as nothing does."""
@@ -251,7 +274,7 @@ def _decide_missing(case: _Case, others: tuple[Workload, ...]) -> JobDecision:
     """No Workload describes the job: bring one in line if that is possible, else begin anew."""
     job = case.view.job
     candidate = others[0] if others else None
-    if candidate is not None and case.adapter.is_suspended(job) and _may_change(candidate):
+    if candidate is not None and case.adapter.is_suspended(job) and _may_change(case, candidate):
         return _joined(_delete(others[1:], "Deleted not matching Workload"), _rewrite(case, candidate))
     if others:
         stopped = case.stop("No matching Workload")
@@ -263,12 +286,17 @@ def _decide_missing(case: _Case, others: tuple[Workload, ...]) -> JobDecision:
     return _joined(stopped, _create(case))
 
 
-def _may_change(workload: Workload) -> bool:
-    return not workload.has(QUOTA_RESERVED) and workload.metadata.deletion_timestamp is None
+def _may_change(case: _Case, workload: Workload) -> bool:
+    if workload.has(QUOTA_RESERVED) or workload.metadata.deletion_timestamp is not None:
+        return False
+    return not case.adapter.waits_for(case.view.job)
 
 
 def _create(case: _Case) -> JobDecision:
     priority = case.view.priority
+    missing = case.adapter.waits_for(case.view.job)
+    if missing:
+        return JobDecision(events=(JobEvent("Warning", "ErrWorkloadCompose", missing),))
     if isinstance(priority, str):
         return JobDecision(
             events=(JobEvent("Warning", "PriorityNotFound", priority),), again_after=LOOK_FOR_CLASS_AFTER
@@ -359,14 +387,15 @@ def _marked_update(workload: Workload, spec: dict[str, Any], *, mark: str | None
 def _decide_run(case: _Case, workload: Workload) -> JobDecision:
     """Starts, stops and mirrors a job whose Workload is in order (quota-engine 6.4)."""
     if workload.metadata.deletion_timestamp is not None:
-        stopped = case.stop("Workload is deleted")
+        # With its Workload goes what could not be queued again.
+        stopped = case.stop("Workload is deleted") if case.adapter.resumes else case.ended("Workload is deleted")
         return stopped if stopped.actions else _let_go(case, (workload,))
     if workload.has(EVICTED):
         evicted = workload.condition(EVICTED)
         return case.settle(evicted.message if evicted and evicted.message else "Evicted")
     if not workload.has(ADMITTED):
         return case.settle("Not admitted by cluster queue")
-    patch = case.adapter.start_patch(case.view.job)
+    patch = case.adapter.start_patch(case.view.job) if not case.runs_elsewhere(workload) else None
     if patch is not None:
         return JobDecision(actions=(PatchJob(patch),))
     remote = case.view.remote

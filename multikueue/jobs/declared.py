@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -115,6 +115,9 @@ class Declaration:
 class DeclaredJob:
     """The adapter of a declared kind; has no state."""
 
+    selector: ClassVar[str] = ""
+    resumes: ClassVar[bool] = True
+
     declared: Declaration
     kind: Kind[Any] = field(init=False)
 
@@ -179,6 +182,9 @@ class DeclaredJob:
 
     def workload_name(self, job: AnyJob) -> str:
         return workloads.prebuilt_name(job) or workloads.workload_name(self.kind, job.metadata)
+
+    def waits_for(self, job: AnyJob) -> str:  # noqa: ARG002  # one object is all there is to it
+        return ""
 
     def workload_body(self, job: AnyJob, *, priority: Priority) -> Tree:
         return workloads.workload_body(self.kind, job, pod_sets=list(self._pod_sets(job)), priority=priority)
@@ -281,6 +287,9 @@ class DeclaredJob:
 
     def status_patch(self, local: AnyJob, status: msgspec.Raw) -> Tree:
         return workloads.precisely(local) | {"status": merge_patch(tree_of(local.status), tree_of(status))}
+
+    def release_patch(self, job: AnyJob) -> Tree | None:  # noqa: ARG002  # nothing of Kueue's keeps it
+        return None
 
     def reset_status_patch(self, job: AnyJob) -> Tree | None:
         """Nothing of what it says holds for the next run."""

@@ -67,6 +67,10 @@ class _Submitted(msgspec.Struct, frozen=True):
     def queue(self) -> str:
         return self.labels.get(QUEUE_LABEL, "")
 
+    @property
+    def controller(self) -> tuple[str, str] | None:
+        return None
+
 
 class SubmittedCustom(_Submitted, frozen=True):
     """One of a declared kind; `suspended` and the like are found by paths."""
@@ -195,7 +199,7 @@ def _label_problems(job: Marked) -> list[str]:
     found = [
         f"metadata.labels[{label}]: expected a DNS subdomain name, got {job.labels[label]!r}"
         for label in (QUEUE_LABEL, PREBUILT_LABEL)
-        if label in job.labels and not _is_name(job.labels[label])
+        if label in job.labels and not is_name(job.labels[label])
     ]
     seconds = job.labels.get(MAX_EXEC_TIME_LABEL)
     if seconds is not None and not _is_between(seconds, 1, 2**31 - 1):
@@ -252,7 +256,7 @@ def _partial_problems(job: Submitted, old: Submitted) -> list[str]:
     return ["spec.parallelism: can't change while a job with partial admission is not suspended"]
 
 
-def _is_name(text: str) -> bool:
+def is_name(text: str) -> bool:
     return len(text) <= 253 and _SUBDOMAIN.fullmatch(text) is not None
 
 

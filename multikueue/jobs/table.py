@@ -6,29 +6,42 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from multikueue.api.job import AnyJob
-from multikueue.jobs.adapter import Adapter
+from multikueue.jobs.adapter import Adapter, Admitting
 from multikueue.jobs.batch_job import BATCH_JOB
 from multikueue.jobs.declarations import DECLARATIONS
 from multikueue.jobs.declared import DeclaredJob
+from multikueue.jobs.deployment import DEPLOYMENT
+from multikueue.jobs.pod import PLAIN_POD
+from multikueue.jobs.pod_group import POD_GROUP
 
-__all__ = ["BATCH_ONLY", "FRAMEWORKS", "Adapters"]
+__all__ = ["BATCH_ONLY", "FRAMEWORKS", "TEMPLATES", "Adapters"]
 
-FRAMEWORKS: Mapping[str, Adapter] = MappingProxyType(
-    {"batch/job": BATCH_JOB} | {each.framework: DeclaredJob(each) for each in DECLARATIONS}
-)
+_OURS: dict[str, Adapter] = {"batch/job": BATCH_JOB, "pod": PLAIN_POD}
+_DECLARED: dict[str, Adapter] = {each.framework: DeclaredJob(each) for each in DECLARATIONS}
+
+FRAMEWORKS: Mapping[str, Adapter] = MappingProxyType(_OURS | _DECLARED)
 """Every kind we know, under the name of its integration in Kueue's configuration."""
+
+TEMPLATES: Mapping[str, Admitting] = MappingProxyType({"deployment": DEPLOYMENT})
+"""Under such names too, the kinds whose Pods are the jobs: the webhook marks what they make them from."""
 
 
 class Adapters:
-    """The adapters in use. Raises ValueError if two are for the same kind."""
+    """The adapters in use, and the `templates`. Raises ValueError if two are for the same kind.
 
-    def __init__(self, adapters: Iterable[Adapter]) -> None:
-        self._all = tuple(adapters)
-        self._by_type = {adapter.kind.type: adapter for adapter in self._all}
+    With that of Pods comes that of their groups, which no cluster has as such.
+    """
+
+    def __init__(self, adapters: Iterable[Adapter], templates: Iterable[Admitting] = ()) -> None:
+        self._all, self.templates = tuple(adapters), tuple(templates)
+        known = (*self._all, POD_GROUP) if PLAIN_POD in self._all else self._all
+        self._by_type = {adapter.kind.type: adapter for adapter in known}
         self._by_owner = {(adapter.kind.api_version, adapter.kind.kind): adapter for adapter in self._all}
-        self._by_resource = {(adapter.kind.group, adapter.kind.plural): adapter for adapter in self._all}
-        self._by_name = {adapter.kind.name: adapter for adapter in self._all}
-        if len(self._by_name) < len(self._all):
+        self._by_resource: dict[tuple[str, str], Admitting] = {
+            (each.kind.group, each.kind.plural): each for each in (*self._all, *self.templates)
+        }
+        self._by_name = {adapter.kind.name: adapter for adapter in known}
+        if len(self._by_name) < len(known):
             raise ValueError(f"expected one adapter per kind, got {[adapter.kind.name for adapter in self._all]}")
 
     def __iter__(self) -> Iterator[Adapter]:
@@ -46,8 +59,8 @@ class Adapters:
         """The adapter of the kind an owner reference names; None if we know no such jobs."""
         return self._by_owner.get((api_version, kind))
 
-    def resource(self, group: str, plural: str) -> Adapter | None:
-        """The adapter of the kind an admission request names, whatever its version; None if it is none of ours."""
+    def resource(self, group: str, plural: str) -> Admitting | None:
+        """Who judges the kind an admission request names, whatever its version; None if it is none of ours."""
         return self._by_resource.get((group, plural))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from multikueue.api.kinds import WORKLOADS, Kind
 from multikueue.api.meta import Object, ObjectMeta, controller_of
+from multikueue.api.pod import GROUP_WORKLOAD_ANNOTATION
 from multikueue.api.workload import (
     ATTEMPT_ANNOTATION,
     JOB_UID_LABEL,
@@ -89,7 +90,7 @@ def workload_body(
 ) -> dict[str, Any]:
     """The complete Workload of a job with these pod sets."""
     meta = job.metadata
-    annotations = {k: v for k, v in meta.annotations.items() if _travels(k)}
+    annotations = travelling(meta)
     return {
         "apiVersion": WORKLOADS.api_version,
         "kind": WORKLOADS.kind,
@@ -103,6 +104,11 @@ def workload_body(
         },
         "spec": workload_spec_body(job, pod_sets=pod_sets, priority=priority),
     }
+
+
+def travelling(meta: ObjectMeta) -> dict[str, str]:
+    """The annotations of a job that its Workload gets too."""
+    return {name: text for name, text in meta.annotations.items() if _travels(name)}
 
 
 def _travels(annotation: str) -> bool:
@@ -153,7 +159,14 @@ def workload_priority_class(job: Object) -> str:
 
 def is_owned(workload: Workload, job: Object) -> bool:
     owner = controller_of(workload.metadata)
-    return owner is not None and owner.uid == job.metadata.uid
+    if owner is not None:
+        return owner.uid == job.metadata.uid
+    return is_of_group(workload) and workload.metadata.name == job.metadata.name
+
+
+def is_of_group(workload: Workload) -> bool:
+    """Whether it is that of a group of Pods, which all own it, and none controls."""
+    return workload.metadata.annotations.get(GROUP_WORKLOAD_ANNOTATION) == "true"
 
 
 def positive(text: str) -> int | None:

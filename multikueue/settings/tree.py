@@ -71,6 +71,7 @@ EXTERNAL_DISPATCHER: Final[frozenset[Role]] = frozenset(("nominate",))
 BATCH_JOB: Final = "batch/job"
 FRAMEWORKS: Final = (
     BATCH_JOB,
+    "pod",
     "jobset.x-k8s.io/jobset",
     "kubeflow.org/pytorchjob",
     "kubeflow.org/tfjob",
@@ -83,6 +84,7 @@ FRAMEWORKS: Final = (
     "ray.io/rayservice",
     "trainer.kubeflow.org/trainjob",
     "workload.codeflare.dev/appwrapper",
+    "deployment",
 )
 """The integrations that our job adapters cover, by Kueue's names."""
 
@@ -628,7 +630,7 @@ class DeclaredKind(_Group):
 
 
 class Integrations(_Group):
-    """Which kinds of jobs are taken in. One whose CustomResourceDefinition is missing is off until it is there."""
+    """Which kinds of jobs are taken in. One that the manager cluster lacks, or does not let us see, is off until then."""
 
     frameworks: Annotated[
         tuple[str, ...], NoDecode, BeforeValidator(from_commas), AfterValidator(_known_frameworks)

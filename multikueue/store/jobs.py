@@ -9,11 +9,13 @@ from itertools import chain
 from typing import Any
 
 from multikueue.api.job import AnyJob, JobKey
-from multikueue.api.kinds import Kind
+from multikueue.api.kinds import POD_GROUPS, PODS, Kind
 from multikueue.api.meta import ObjectKey
+from multikueue.api.pod import Pod
 from multikueue.jobs.adapter import Adapter
 from multikueue.jobs.table import Adapters
 from multikueue.store.cache import Cache, Indexer, Listener
+from multikueue.store.groups import Gathering, group_key
 
 __all__ = ["JobCaches"]
 
@@ -22,20 +24,26 @@ Opened = Callable[[Kind[Any], Cache[Any]], None]
 
 
 class JobCaches:
-    """Caches of jobs by kind. Kubernetes' own kinds are on from the start, others as soon as somebody opens them.
+    """Caches of jobs by kind. Batch Jobs are on from the start, others as soon as somebody opens them.
 
-    `on_change` is told each real change, with the adapter of the kind, as `Cache` tells it.
+    `on_change` is told each real change, with the adapter of the kind, as `Cache` tells it. `copies`: those of a worker.
     """
 
     def __init__(
-        self, adapters: Adapters, on_change: Changed, *, indexes: Mapping[str, Indexer[AnyJob]] | None = None
+        self,
+        adapters: Adapters,
+        on_change: Changed,
+        *,
+        indexes: Mapping[str, Indexer[AnyJob]] | None = None,
+        copies: bool = False,
     ) -> None:
-        self._adapters, self._on_change, self._indexes = adapters, on_change, indexes
+        self._adapters, self._on_change, self._copies = adapters, on_change, copies
+        self._indexes = dict(indexes or {})
         self._caches: dict[str, Cache[Any]] = {}
         self._observers: list[Listener[AnyJob]] = []
         self._waiting: list[Opened] = []
         for adapter in adapters:
-            if not adapter.kind.is_custom:
+            if not adapter.kind.is_optional:
                 self.open(adapter.kind)
 
     def __iter__(self) -> Iterator[AnyJob]:
@@ -46,21 +54,34 @@ class JobCaches:
 
     @property
     def kinds(self) -> tuple[Kind[Any], ...]:
-        """Those that are on."""
-        return tuple(self._adapters.named(name).kind for name in self._caches)
+        """Those that are on, and are kinds of an API."""
+        return tuple(self._adapters.named(name).kind for name in self._caches if name != POD_GROUPS.name)
 
     def open(self, kind: Kind[Any]) -> Cache[Any]:
         """The cache of a kind, which is on from now on."""
         found = self._caches.get(kind.name)
         if found is not None:
             return found
-        cache: Cache[Any] = Cache(partial(self._on_change, self._adapters.named(kind.name)), indexes=self._indexes)
+        cache = self._cache(kind, indexes={"group": group_key} if kind is PODS else {})
         for listener in self._observers:
             cache.observe(listener)
         self._caches[kind.name] = cache
+        if kind is PODS:
+            self._gather(cache)
         for opened in self._waiting:
             opened(kind, cache)
         return cache
+
+    def _cache(self, kind: Kind[Any], *, indexes: Mapping[str, Indexer[Any]]) -> Cache[Any]:
+        return Cache(partial(self._on_change, self._adapters.named(kind.name)), indexes={**self._indexes, **indexes})
+
+    def _gather(self, pods: Cache[Pod]) -> None:
+        """The groups of these Pods are jobs too."""
+        groups = self._cache(POD_GROUPS, indexes={})
+        for listener in self._observers:
+            groups.observe(listener)
+        self._caches[POD_GROUPS.name] = groups
+        pods.observe(Gathering(pods, groups, self._copies).changed)
 
     @contextmanager
     def telling(self, opened: Opened) -> Iterator[None]:

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 from multikueue import strategy as contract
 from multikueue.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass, Secret
 from multikueue.api.job import AnyJob, JobKey
-from multikueue.api.kinds import Kind
+from multikueue.api.kinds import POD_GROUPS, PODS, Kind
 from multikueue.api.meta import Object, ObjectKey, controller_of
 from multikueue.api.multikueue import (
     CONTROLLER_NAME,
@@ -19,12 +19,15 @@ from multikueue.api.multikueue import (
     MultiKueueCluster,
     MultiKueueConfig,
 )
+from multikueue.api.pod import PodGroup
 from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
 from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, Workload, queue_of, workload_spec
 from multikueue.dispatch.consult import Answer
 from multikueue.dispatch.group import Group, Reach, Remote, attempt_of
 from multikueue.jobs.adapter import Adapter
+from multikueue.jobs.pod_group import lacks
 from multikueue.jobs.table import BATCH_ONLY, Adapters
+from multikueue.jobs.workloads import is_of_group, is_owned
 from multikueue.quota.engine import Engine
 from multikueue.quota.status import check_names, flavor_names
 from multikueue.store.cache import Cache
@@ -166,6 +169,8 @@ class Store:
     def owner(self, workload: Workload) -> JobKey | None:
         """The key of the job that owns a workload."""
         owner = controller_of(workload.metadata)
+        if owner is None and is_of_group(workload):
+            return JobKey(POD_GROUPS.name, *workload.key)
         adapter = self.adapters.owner(owner.api_version, owner.kind) if owner else None
         return JobKey(adapter.kind.name, workload.metadata.namespace, owner.name) if owner and adapter else None
 
@@ -177,12 +182,17 @@ class Store:
         return adapter.is_active(job) or not adapter.is_suspended(job)
 
     def owned(self, job: AnyJob) -> tuple[Workload, ...]:
+        if isinstance(job, PodGroup):
+            found = self.workloads.get(job.key)
+            return (found,) if found is not None and is_owned(found, job) else ()
         return self.workloads.by("owner", job.metadata.uid)
 
     def local_job(self, workload: Workload) -> AnyJob | None:
         """The job that owns a workload, if it is the very one and not a later job of the same name."""
         key, owner = self.owner(workload), controller_of(workload.metadata)
         job = self.jobs.get(key) if key else None
+        if isinstance(job, PodGroup):
+            return job
         return job if job and owner and job.metadata.uid == owner.uid else None
 
     def held_jobs(self, key: ObjectKey) -> bool:
@@ -273,8 +283,9 @@ class Store:
         worker, cluster = self.worker(name), self.clusters.get(ObjectKey("", name))
         conflict, asked = worker.conflict(key, self.now()), worker.asked.get(key)
         cordoned = cluster is not None and cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true"
-        lacking = worker.lacking.get(job.kind, "") if job else ""
+        lacking = worker.lacking.get(PODS.name if job.kind == POD_GROUPS.name else job.kind, "") if job else ""
         held = worker.job_of(key)
+        local = self.jobs.get(job) if job and isinstance(held, PodGroup) else None
         return Remote(
             cluster=name,
             reach=worker.reach,
@@ -284,6 +295,7 @@ class Store:
             silent=worker.silent,
             workload=worker.workloads.get(key),
             job=held,
+            incomplete=isinstance(local, PodGroup) and isinstance(held, PodGroup) and lacks(local, held),
             is_active=self.adapters.of(held).is_active if held is not None else _never,
             maybe_job=asked.attempt if asked else "",
             maybe_until=asked.until if asked else None,

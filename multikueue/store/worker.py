@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.meta import ObjectKey
+from multikueue.api.pod import GROUP_LABEL, Pod
 from multikueue.api.workload import ADMITTED, DEACTIVATION_TARGET, EVICTED, FINISHED, PREBUILT_LABEL, Workload
 from multikueue.dispatch.group import Reach, is_lost
 from multikueue.jobs.adapter import Adapter
@@ -36,6 +37,11 @@ class Conflict:
 
     text: str
     until: datetime
+
+
+def _workload_of(job: AnyJob) -> Iterable[ObjectKey]:
+    """The workload whose job this is: no member of a group is, but the group."""
+    return () if type(job) is Pod and GROUP_LABEL in job.metadata.labels else prebuilt_key(job)
 
 
 def prebuilt_key(job: AnyJob) -> Iterable[ObjectKey]:
@@ -76,7 +82,7 @@ class WorkerView:
 
     def __post_init__(self) -> None:
         self.workloads = Cache(self._workload_changed)
-        self.jobs = JobCaches(self.adapters, self._job_changed, indexes={"workload": prebuilt_key})
+        self.jobs = JobCaches(self.adapters, self._job_changed, indexes={"workload": _workload_of}, copies=True)
 
     def job_of(self, key: ObjectKey) -> AnyJob | None:
         """Our job for the workload of that key."""

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from multikueue.api.meta import encode
-from multikueue.jobs.adapter import Adapter, Submission
+from multikueue.jobs.adapter import Admitting, Submission
 from multikueue.jobs.table import BATCH_ONLY, Adapters
 
 Lookup = Callable[[str, str], bool | None]
@@ -76,13 +76,18 @@ def _respond(request: _Request, lookup: Lookup, adapters: Adapters) -> dict[str,
         return _denied(request, f"the {adapter.kind.kind} can't be read: {error}")
     if not job.queue and (old is None or not old.queue):
         return allowed
+    if job.controller is not None and adapters.owner(*job.controller) is not None:
+        return allowed  # what a job of ours controls is held with it
     problem = adapter.refusal(job, old)
     if problem is not None:
         return _denied(request, problem)
-    return allowed if old is not None else allowed | _defaults(adapter, job, request, lookup)
+    is_settled = (
+        old is not None and adapter not in adapters.templates
+    )  # from a template, new jobs may be made at any time
+    return allowed if is_settled else allowed | _defaults(adapter, job, request, lookup)
 
 
-def _defaults(adapter: Adapter, job: Submission, request: _Request, lookup: Lookup) -> dict[str, Any]:
+def _defaults(adapter: Admitting, job: Submission, request: _Request, lookup: Lookup) -> dict[str, Any]:
     namespace = request.namespace or job.namespace
     dispatched = lookup(namespace, job.queue)
     patch = adapter.defaults(job, queue_uses_multikueue=bool(dispatched))

@@ -259,7 +259,9 @@ async def test_nothing_is_remembered_of_who_is_gone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("roles", "follows"), [(STANDALONE, True), (BESIDE_KUEUE, True), (EXTERNAL_DISPATCHER, False)], ids=str
+    ("roles", "follows"),
+    [(STANDALONE, True), (BESIDE_KUEUE, True), (EXTERNAL_DISPATCHER, False)],
+    ids=["standalone", "beside Kueue", "as its external dispatcher"],
 )
 async def test_who_speaks_to_workers_can_follow_them(roles: frozenset[Role], follows: bool) -> None:
     tasks = Table(roles=roles).deployment.tasks

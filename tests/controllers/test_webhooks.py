@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
+from multikueue.api import kinds
 from multikueue.api.kinds import MUTATING_WEBHOOKS, SECRETS, Kind
 from multikueue.api.meta import ObjectKey, decoder, encode
 from multikueue.controllers.webhooks import (
@@ -456,3 +457,14 @@ async def test_each_kind_in_use_is_asked_about_there_or_not() -> None:
     for entry in webhooks({}, namespace="ours", failure_policy="Fail", kinds=used):
         asked = {(*rule["apiGroups"], *rule["apiVersions"], *rule["resources"]) for rule in entry["rules"]}
         assert asked == {(kind.group, kind.version, kind.plural) for kind in used}
+
+
+async def test_what_makes_jobs_is_asked_about_whenever_it_is_written() -> None:
+    found = webhooks({}, namespace="ours", failure_policy="Fail", templates=[kinds.DEPLOYMENTS])
+    (entry,) = [each for each in found if each["name"] == "templates.multikueue.dev"]
+
+    assert entry["failurePolicy"] == "Fail"
+    assert [(rule["resources"], rule["operations"]) for rule in entry["rules"]] == [
+        (["deployments"], ["CREATE", "UPDATE"])
+    ]
+    assert "matchConditions" not in entry

@@ -504,6 +504,28 @@ def test_a_returning_worker_with_an_older_admission_loses() -> None:
 # What a predecessor left.
 
 
+@pytest.mark.parametrize("local", [reserved().nominated("w1"), won()], ids=["before the win is told", "after it"])
+def test_what_is_missing_of_a_job_of_several_objects_is_made(local: WorkloadBuilder) -> None:
+    whole = worker("w1", admitted_copy(), remote_job())
+
+    assert told(decided(local, replace(whole, incomplete=True))) == ["CreateJob w1"]
+    assert told(decided(local, whole)) == []
+
+
+@pytest.mark.parametrize(
+    ("local", "done"),
+    [(reserved().nominated("w1"), ["DeleteJob w1"]), (won(), [])],
+    ids=["it goes elsewhere", "unless it runs there"],
+)
+def test_where_a_job_cannot_be_whole_nothing_is_tried_at_once(local: WorkloadBuilder, done: list[str]) -> None:
+    until = NOW + timedelta(minutes=1)
+    partial = worker("w1", admitted_copy(), remote_job(), incomplete=True, conflict="refused", conflict_until=until)
+    decision = decided(local, partial)
+
+    assert told(decision) == done
+    assert decision.again_after == timedelta(minutes=1)
+
+
 def test_the_job_of_a_predecessor_is_adopted() -> None:
     w1 = worker("w1", admitted_copy(at=NOW + timedelta(seconds=9)), remote_job())
     decision = decided(reserved().nominated("w1", "w2"), worker("w2", admitted_copy()), w1)

@@ -14,7 +14,7 @@ from multikueue.api.job import AnyJob
 from multikueue.api.meta import Condition, decoder, encode
 from multikueue.jobs import paths
 from multikueue.jobs.adapter import MANAGED, Adapter
-from multikueue.jobs.declared import Declaration, DeclaredJob
+from multikueue.jobs.declared import Declaration, DeclaredJob, Pods
 from multikueue.jobs.priority import Priority
 from tests.jobs.builders import stored
 from tests.jobs.kinds import leaves, put
@@ -85,14 +85,14 @@ def _fields(adapter: Adapter) -> Iterable[str]:
         *own.ready_counts,
         *own.dropped,
     ]
-    for pods in own.pods:
+    for pods in _plain(own):
         named += [pods.at, pods.template, pods.name_at, pods.count, *pods.each]
     return {name for path in named for name in re.findall(r"[^].\[*=]+", path)} | {"conditions"}
 
 
 def _roles(adapter: Adapter) -> Sequence[str]:
     """What pod sets are called that are values of a map."""
-    pods = adapter.declared.pods if isinstance(adapter, DeclaredJob) else ()
+    pods = _plain(adapter.declared) if isinstance(adapter, DeclaredJob) else ()
     return [each.at.rpartition(".")[2] for each in pods if "[" not in each.at]
 
 
@@ -110,10 +110,15 @@ def _places(adapter: Adapter) -> tuple[str, str]:
     return (own.suspend, own.managed_by) if own else ("spec.suspend", "spec.managedBy")
 
 
+def _plain(own: Declaration) -> list[Pods]:
+    """The pods that are told by paths, and are there whatever else the job says."""
+    return [pods for pods in own.pods if isinstance(pods, Pods) and pods.otherwise is None and pods.when is None]
+
+
 def placed(own: Declaration, template: Tree) -> Tree:
     """A schema for a declared kind that has nothing but what the declaration speaks of, and any other fields beside."""
-    schema = _open()
-    for pods in own.pods:
+    schema = _open({"spec": _open()})
+    for pods in _plain(own):
         part = _open()
         _place(part, pods.template, template)
         for path in (pods.count, *pods.each):
@@ -211,6 +216,8 @@ def _is_described(adapter: Adapter, job: AnyJob, made: Tree) -> None:
     assert _NAME.fullmatch(name)
     body = json.loads(encode(adapter.workload_body(job, priority=Priority())))
     assert adapter.matches(job, stored(body))
+    if isinstance(adapter, DeclaredJob) and len(_plain(adapter.declared)) < len(adapter.declared.pods):
+        return
     templates = list(_templates(adapter, made))
     assert len(body["spec"]["podSets"]) == len(templates)
     for pod_set, template in zip(body["spec"]["podSets"], templates, strict=True):
@@ -230,7 +237,7 @@ def _templates(adapter: Adapter, made: Tree) -> Iterable[Tree]:
     if not isinstance(adapter, DeclaredJob):
         yield made["spec"]["template"]
         return
-    for pods in adapter.declared.pods:
+    for pods in _plain(adapter.declared):
         for each in paths.found(made, pods.at):
             if (template := paths.only(each, pods.template)) is not None:
                 yield template

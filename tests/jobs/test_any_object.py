@@ -38,10 +38,12 @@ def schema(adapter: Adapter) -> Any:
     return placed(adapter.declared, TEMPLATE) if isinstance(adapter, DeclaredJob) else validated(BATCH)
 
 
-SCHEMAS = {name: schema(adapter) for name, adapter in FRAMEWORKS.items()}
+KINDS = [name for name in FRAMEWORKS if name != "pod"]
+"""A Pod has no fields to hold it or to say who manages it, and no template: `test_pod`."""
+SCHEMAS = {name: schema(FRAMEWORKS[name]) for name in KINDS}
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("framework", KINDS)
 @settings(max_examples=100)
 @given(seed=st.integers(0, 2**32))
 def test_no_object_breaks_anything_or_loses_a_field(framework: str, seed: int) -> None:
@@ -50,7 +52,7 @@ def test_no_object_breaks_anything_or_loses_a_field(framework: str, seed: int) -
     is_faithful(adapter, first, other=second)
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("framework", KINDS)
 def test_a_megabyte_is_no_matter(framework: str) -> None:
     adapter = FRAMEWORKS[framework]
     made = drawn_job(Random(1), adapter, SCHEMAS[framework])

@@ -28,7 +28,9 @@ LONGEST = 25
 
 def declared() -> dict[str, Adapter]:
     settings = [Settings.model_validate(yaml.safe_load(block)) for block in BLOCKS]
-    return {adapter.kind.kind: adapter for each in settings for adapter in adapters_of(each) if adapter.kind.is_custom}
+    return {
+        adapter.kind.kind: adapter for each in settings for adapter in adapters_of(each) if adapter.kind.is_optional
+    }
 
 
 def made(adapter: Adapter, spec: dict[str, Any]) -> AnyJob:

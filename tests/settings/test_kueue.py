@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multikueue.errors import ConfigurationError
-from multikueue.jobs.table import FRAMEWORKS
+from multikueue.jobs.table import FRAMEWORKS, TEMPLATES
 from multikueue.settings import Loaded, Settings, kueue, read, tree
 from multikueue.settings.tree import AdmissionSharing, PodsReady, Transformation, leaves
 
@@ -365,17 +365,17 @@ def test_a_field_that_only_v1beta1_has(tmp_path: Path) -> None:
 
 
 def test_frameworks_are_those_we_know_and_others_are_named(tmp_path: Path) -> None:
-    found = loaded(tmp_path, {"integrations": {"frameworks": ["batch/job", "pod", "jobset.x-k8s.io/jobset"]}})
+    found = loaded(tmp_path, {"integrations": {"frameworks": ["batch/job", "statefulset", "jobset.x-k8s.io/jobset"]}})
     assert found.settings.integrations.frameworks == ("batch/job", "jobset.x-k8s.io/jobset")
-    assert [each.value for each in found.ignored] == ["['pod']"]
+    assert [each.value for each in found.ignored] == ["['statefulset']"]
     assert loaded(tmp_path, {"integrations": {"frameworks": ["batch/job"]}}).ignored == ()
-    without = loaded(tmp_path, {"integrations": {"frameworks": ["pod"]}})
+    without = loaded(tmp_path, {"integrations": {"frameworks": ["statefulset"]}})
     assert without.settings.integrations.frameworks == ("batch/job",), "always"
-    assert [each.value for each in without.ignored] == ["['pod']"]
+    assert [each.value for each in without.ignored] == ["['statefulset']"]
 
 
 def test_the_frameworks_are_those_of_our_adapters() -> None:
-    assert tuple(FRAMEWORKS) == tree.FRAMEWORKS
+    assert (*FRAMEWORKS, *TEMPLATES) == tree.FRAMEWORKS
 
 
 # What is wrong.

@@ -5,15 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from multikueue.api.core import LimitRange, LimitRangeItem, LimitRangeSpec, Overhead, RuntimeClass
 from multikueue.api.job import Job, JobKey
-from multikueue.api.meta import ObjectKey, ObjectMeta
+from multikueue.api.kinds import JOBS, PODS
+from multikueue.api.meta import ObjectKey, ObjectMeta, decoder, encode
 from multikueue.api.multikueue import CONTROLLER_NAME, ClusterProfile, MultiKueueCluster
 from multikueue.api.ocm import Placement
+from multikueue.api.pod import Pod, PodGroup
 from multikueue.api.queues import WorkloadPriorityClass
+from multikueue.api.workload import ORIGIN_LABEL, PREBUILT_LABEL, Workload
 from multikueue.dispatch.group import Group, Reach
+from multikueue.jobs.batch_job import BATCH_JOB
+from multikueue.jobs.pod import PLAIN_POD
+from multikueue.jobs.pod_group import POD_GROUP
+from multikueue.jobs.priority import Priority
+from multikueue.jobs.table import Adapters
 from multikueue.quota.engine import Engine
 from multikueue.store.store import CLUSTERS_ANNOTATION, CORDON_ANNOTATION, Store, clusters_of
 from multikueue.testing import (
@@ -31,6 +40,7 @@ from multikueue.testing import (
 )
 from multikueue.testing.workloads import WorkloadBuilder
 from tests.jobs.builders import with_status
+from tests.jobs.pods import member
 
 KEY = ObjectKey("default", "wl")
 
@@ -425,3 +435,58 @@ def test_the_overhead_of_a_runtime_class_reaches_the_engine() -> None:
     assert [each.requests for each in store.engine.waiting_in("cq")[0].demand.pod_sets] == [{"cpu": 1000}]
     store.runtime_classes.remove(heavy)
     assert [each.requests for each in store.engine.waiting_in("cq")[0].demand.pod_sets] == [{}]
+
+
+# Groups of Pods.
+
+WITH_PODS = Adapters((BATCH_JOB, PLAIN_POD))
+
+
+def with_group(*local: Pod) -> tuple[Store, Workload]:
+    """A store with this group and its Workload."""
+    known = Store(Engine(), Noted(), lambda: NOW, adapters=WITH_PODS)
+    for each in local:
+        known.open_jobs(PODS).upsert(each)
+    (gathered,) = (each for each in known.jobs if isinstance(each, PodGroup))
+    made: Workload = decoder(Workload)(encode(POD_GROUP.workload_body(gathered, priority=Priority())))
+    known.workloads.upsert(made)
+    return known, made
+
+
+def copied(pod: Pod) -> Pod:
+    """Its copy on a worker."""
+    meta = pod.metadata
+    return msgspec.structs.replace(
+        pod,
+        metadata=msgspec.structs.replace(meta, labels=meta.labels | {PREBUILT_LABEL: "g", ORIGIN_LABEL: "multikueue"}),
+    )
+
+
+def test_a_group_is_the_job_of_the_workload_that_all_its_members_own() -> None:
+    known, made = with_group(member("a"), member("b"))
+    found = known.local_job(made)
+
+    assert known.owner(made) == JobKey("PodGroup", "default", "g")
+    assert isinstance(found, PodGroup)
+    assert known.owned(found) == (made,)
+    assert known.group(made.key, made, origin="multikueue", lost_after=timedelta(0)).problem == ""
+
+
+def test_a_group_on_a_worker_is_one_job_that_may_lack_members() -> None:
+    known, made = with_group(member("a"), member("b"))
+    jobs = known.worker("w1").jobs
+    jobs.upsert(copied(member("a")))
+    held = known.worker("w1").job_of(made.key)
+    assert isinstance(held, PodGroup)
+    assert known._remote(made.key, "w1", known.owner(made), configured=True).incomplete
+    jobs.upsert(copied(member("b")))
+    assert not known._remote(made.key, "w1", known.owner(made), configured=True).incomplete
+    assert known.worker("w1").held() == {made.key}
+
+
+def test_groups_are_of_no_api_and_lacking_where_pods_are() -> None:
+    known, made = with_group(member("a"), member("b"))
+    known.lacks("w1", PODS, "you may not")
+
+    assert known.jobs.kinds == known.worker("w1").jobs.kinds == (JOBS, PODS)
+    assert known._remote(made.key, "w1", known.owner(made), configured=True).why == "you may not"

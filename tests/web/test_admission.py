@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multikueue.api.meta import encode
-from multikueue.jobs.table import FRAMEWORKS, Adapters
+from multikueue.jobs.table import FRAMEWORKS, TEMPLATES, Adapters
 from multikueue.web.admission import NotAReview, review
 from tests.web.builders import QUEUED, Tree, response_in, review_of
 
@@ -221,3 +221,42 @@ def test_a_kind_that_is_not_in_use_is_left_alone() -> None:
 
 def test_what_is_no_such_job_is_refused_by_its_kind() -> None:
     assert "the PyTorchJob can't be read" in trained({"metadata": 7})["status"]["message"]
+
+
+# Pods.
+
+PODS = {"group": "", "resource": "pods"}
+WITH_PODS = Adapters((FRAMEWORKS["batch/job"], FRAMEWORKS["pod"]))
+
+
+@pytest.mark.parametrize(
+    ("owner", "held"),
+    [
+        (None, True),
+        ({"apiVersion": "apps/v1", "kind": "ReplicaSet", "controller": True}, True),
+        ({"apiVersion": "batch/v1", "kind": "Job", "controller": True}, False),
+        ({"apiVersion": "batch/v1", "kind": "Job"}, True),
+    ],
+    ids=["nobody's", "that of what is no job", "that of a job", "owned by a job that does not control it"],
+)
+def test_a_pod_is_held_unless_a_job_of_a_kind_in_use_controls_it(owner: Tree | None, held: bool) -> None:
+    metadata = {"name": "p", "labels": {"kueue.x-k8s.io/queue-name": "main"}}
+    pod = {"metadata": metadata | ({"ownerReferences": [owner]} if owner else {}), "spec": {"containers": []}}
+    answer = response_in(review(review_of(pod, resource=PODS), dispatched, WITH_PODS))
+
+    assert answer["allowed"]
+    assert ("patch" in answer) is held
+    assert "warnings" not in answer
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+def test_what_jobs_are_made_from_is_marked_whenever_it_is_written(operation: str) -> None:
+    metadata = {"name": "d", "labels": {"kueue.x-k8s.io/queue-name": "main"}}
+    body = {"metadata": metadata, "spec": {"template": {"metadata": {}}}}
+    in_use = Adapters((FRAMEWORKS["batch/job"], FRAMEWORKS["pod"]), (TEMPLATES["deployment"],))
+    asked = review_of(body, old=body, operation=operation, resource={"group": "apps", "resource": "deployments"})
+
+    assert [each["path"] for each in response_in(review(asked, dispatched, in_use))["patch"]] == [
+        "/spec/template/metadata/labels",
+        "/spec/template/metadata/annotations",
+    ]

@@ -22,10 +22,10 @@ from multikueue.errors import ConfigurationError
 from multikueue.jobs.table import FRAMEWORKS
 
 __all__ = [
-    "CUSTOM_KINDS",
     "GRANTED",
     "JOB_KINDS",
     "LABELS",
+    "OPTIONAL_KINDS",
     "RIGHTS",
     "VIEW_PODS",
     "CredentialKind",
@@ -79,10 +79,10 @@ QUEUE_RIGHTS = (
 
 _KINDS = tuple(adapter.kind for adapter in FRAMEWORKS.values())
 
-JOB_KINDS = tuple(kind for kind in _KINDS if not kind.is_custom)
+JOB_KINDS = tuple(kind for kind in _KINDS if not kind.is_optional)
 """The kinds of jobs that every worker must have."""
 
-CUSTOM_KINDS = tuple(kind for kind in _KINDS if kind.is_custom)
+OPTIONAL_KINDS = tuple(kind for kind in _KINDS if kind.is_optional)
 """Those it may have. The table is `jobs.table`; a kind that joins it gets its rights by registering again."""
 
 
@@ -101,7 +101,7 @@ def _job_rights(kinds: Iterable[Kind[Any]]) -> tuple[Right, ...]:
 RIGHTS = (*QUEUE_RIGHTS, *_job_rights(JOB_KINDS))
 """What a worker must let us do."""
 
-GRANTED = (*RIGHTS, *_job_rights(CUSTOM_KINDS))
+GRANTED = (*RIGHTS, *_job_rights(OPTIONAL_KINDS))
 """What a worker that joins lets us do."""
 
 VIEW_PODS = (Right("", "pods", _READ), Right("", "pods/log", ("get",)), Right("", "events", _READ))

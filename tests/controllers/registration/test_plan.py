@@ -7,9 +7,9 @@ import pytest
 
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.registration.plan import (
-    CUSTOM_KINDS,
     GRANTED,
     JOB_KINDS,
+    OPTIONAL_KINDS,
     RIGHTS,
     Registration,
     Right,
@@ -46,6 +46,8 @@ def test_the_worker_gets_an_account_with_the_rights_of_the_contract_and_no_more(
         },
         {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": all_but_update},
         {"apiGroups": ["batch"], "resources": ["jobs/status"], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": all_but_update},
+        {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["get"]},
         {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": all_but_update},
         {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets/status"], "verbs": ["get"]},
         {"apiGroups": ["kubeflow.org"], "resources": list(KUBEFLOW), "verbs": all_but_update},
@@ -89,9 +91,9 @@ def test_the_manager_gets_a_secret_and_a_cluster_that_names_it() -> None:
 
 
 def test_each_kind_of_jobs_has_its_rights() -> None:
-    assert {*JOB_KINDS, *CUSTOM_KINDS} == {adapter.kind for adapter in FRAMEWORKS.values()}
+    assert {*JOB_KINDS, *OPTIONAL_KINDS} == {adapter.kind for adapter in FRAMEWORKS.values()}
     assert set(RIGHTS) <= set(GRANTED)
-    for kind in (*JOB_KINDS, *CUSTOM_KINDS):
+    for kind in (*JOB_KINDS, *OPTIONAL_KINDS):
         verbs = {right.resource: set(right.verbs) for right in GRANTED if right.group == kind.group}
         assert verbs[kind.plural] >= {"get", "list", "watch", "create", "delete", "patch"}
         assert verbs[f"{kind.plural}/status"] == {"get"}

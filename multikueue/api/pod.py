@@ -1,0 +1,68 @@
+"""Pods that are jobs themselves: what Kueue marks them with, and what is read of their spec and status."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from multikueue.api.job import AnyJob, JobCondition
+from multikueue.api.meta import Value, decoder
+
+MANAGED_LABEL = "kueue.x-k8s.io/managed"
+POD_FINALIZER = MANAGED_LABEL
+ADMISSION_GATE = "kueue.x-k8s.io/admission"
+TOPOLOGY_GATE = "kueue.x-k8s.io/topology"
+PARENT_ANNOTATION = "kueue.x-k8s.io/pod-suspending-parent"
+ROLE_HASH_ANNOTATION = "kueue.x-k8s.io/role-hash"
+GROUP_LABEL = "kueue.x-k8s.io/pod-group-name"
+GROUP_COUNT_ANNOTATION = "kueue.x-k8s.io/pod-group-total-count"
+GROUP_FAST_ANNOTATION = "kueue.x-k8s.io/pod-group-fast-admission"
+GROUP_SERVING_ANNOTATION = "kueue.x-k8s.io/pod-group-serving"
+RETRIABLE_ANNOTATION = "kueue.x-k8s.io/retriable-in-group"
+GROUP_WORKLOAD_ANNOTATION = "kueue.x-k8s.io/is-group-workload"
+POD_INDEX_LABEL = "kueue.x-k8s.io/pod-group-pod-index"
+POD_INDEX_LABEL_ANNOTATION = "kueue.x-k8s.io/pod-group-pod-index-label"
+
+PENDING, RUNNING, SUCCEEDED_PHASE, FAILED_PHASE = "Pending", "Running", "Succeeded", "Failed"
+OVER = (SUCCEEDED_PHASE, FAILED_PHASE)
+"""The phases after which nothing of a Pod runs any more."""
+
+
+class Pod(AnyJob):
+    """v1 Pod."""
+
+
+class PodGroup(AnyJob):
+    """The Pods of one group, oldest first, as one job: made up by us, with the name of the group and the marks that all
+    share. Its UID and generation change with its members."""
+
+    members: tuple[Pod, ...] = ()
+
+
+class Gate(Value):
+    name: str = ""
+
+
+class PodSpec(Value):
+    scheduling_gates: tuple[Gate, ...] = ()
+    priority_class_name: str = ""
+
+    def has_gate(self, name: str) -> bool:
+        return any(gate.name == name for gate in self.scheduling_gates)
+
+
+class PodStatus(Value):
+    phase: str = ""
+    message: str = ""
+    start_time: datetime | None = None
+    conditions: tuple[JobCondition, ...] = ()
+
+    def has(self, type_: str) -> bool:
+        return any(condition.type == type_ and condition.status == "True" for condition in self.conditions)
+
+
+def pod_spec(pod: AnyJob) -> PodSpec:
+    return decoder(PodSpec)(pod.spec)
+
+
+def pod_status(pod: AnyJob) -> PodStatus:
+    return decoder(PodStatus)(pod.status)

@@ -1,0 +1,235 @@
+"""Plain Pods: their Workload, their copy on a worker, and their status back home (contract 1.6, 1.7).
+
+A Pod is held by a scheduling gate. Nothing like managedBy says that another cluster runs it, so the gate stays for as
+long as it is dispatched; the worker's Kueue takes it from the copy. What runs can never be held again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import msgspec
+
+from multikueue.api.canonical import canonical
+from multikueue.api.job import AnyJob
+from multikueue.api.kinds import PODS, Kind
+from multikueue.api.meta import Condition, controller_of, decoder, encode
+from multikueue.api.pod import (
+    ADMISSION_GATE,
+    FAILED_PHASE,
+    GROUP_LABEL,
+    MANAGED_LABEL,
+    OVER,
+    PENDING,
+    POD_FINALIZER,
+    POD_INDEX_LABEL,
+    RUNNING,
+    SUCCEEDED_PHASE,
+    TOPOLOGY_GATE,
+    pod_spec,
+    pod_status,
+)
+from multikueue.api.workload import FAILED, QUEUE_LABEL, SUCCEEDED, Finish, ReclaimablePod, Workload, workload_spec
+from multikueue.jobs import pod_defaulting, workloads
+from multikueue.jobs.canonical import merge_patch
+from multikueue.jobs.priority import Priority
+from multikueue.jobs.templates import is_same_template, tree_of, with_single_variables
+
+__all__ = ["PLAIN_POD", "PlainPod", "pod_set"]
+
+Tree = dict[str, Any]
+
+_NOT_FOR_REMOTE = ("priority", "preemptionPolicy")
+"""What the API server found for the class of the Pod. The worker's may say something else, and refuses any other."""
+
+_GATES = (ADMISSION_GATE, TOPOLOGY_GATE)
+_HELD = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+}
+
+_fields = decoder(dict[str, msgspec.Raw])
+
+
+@dataclass(frozen=True, slots=True)
+class PlainPod:
+    """The adapter of v1 Pod; has no state."""
+
+    selector: ClassVar[str] = f"{MANAGED_LABEL}=true"
+    resumes: ClassVar[bool] = False
+
+    @property
+    def kind(self) -> Kind[Any]:
+        return PODS
+
+    @property
+    def runtimes(self) -> None:
+        return None
+
+    def submitted(self, raw: msgspec.Raw) -> pod_defaulting.SubmittedPod:
+        return pod_defaulting.read_pod(raw)
+
+    def refusal(self, job: pod_defaulting.SubmittedPod, old: pod_defaulting.SubmittedPod | None = None) -> str | None:
+        return pod_defaulting.refusal(job, old)
+
+    def defaults(self, job: pod_defaulting.SubmittedPod, *, queue_uses_multikueue: bool) -> list[Tree]:  # noqa: ARG002
+        return pod_defaulting.default_pod(job)
+
+    def queue_name(self, job: AnyJob) -> str:
+        labels = job.metadata.labels
+        is_ours = labels.get(MANAGED_LABEL) == "true" and not labels.get(GROUP_LABEL)
+        return labels.get(QUEUE_LABEL, "") if is_ours else ""
+
+    def managed_by(self, job: AnyJob) -> str | None:  # noqa: ARG002
+        return None
+
+    def unmanaged_reason(self, job: AnyJob) -> str | None:  # noqa: ARG002
+        return None
+
+    def pod_priority_class(self, job: AnyJob) -> str:
+        return pod_spec(job).priority_class_name
+
+    # --- the Workload ------------------------------------------------------------------------------------------------
+
+    def workload_name(self, job: AnyJob) -> str:
+        return workloads.prebuilt_name(job) or workloads.workload_name(PODS, job.metadata)
+
+    def waits_for(self, job: AnyJob) -> str:  # noqa: ARG002  # one object is all there is to it
+        return ""
+
+    def workload_body(self, job: AnyJob, *, priority: Priority) -> Tree:
+        return workloads.workload_body(PODS, job, pod_sets=[pod_set(job)], priority=priority)
+
+    def matches(self, job: AnyJob, workload: Workload) -> bool:
+        owner, spec = controller_of(workload.metadata), workload_spec(workload)
+        if owner is not None and owner.name != job.metadata.name:
+            return False
+        if (spec.maximum_execution_time_seconds or None) != workloads.maximum_execution_time(job):
+            return False
+        if len(spec.pod_sets) != 1 or spec.pod_sets[0].count != 1:
+            return False
+        ours, theirs = encode({"spec": job.spec}), bytes(spec.pod_sets[0].template)
+        return is_same_template(ours, theirs, workload.has("Admitted"))
+
+    # --- the copy on a worker ----------------------------------------------------------------------------------------
+
+    def remote_body(
+        self, job: AnyJob, *, workload_name: str, origin: str, attempt: str, queue: str | None = None
+    ) -> Tree:
+        """The Pod to create on the winner, gated, so that the worker's Kueue starts it: every field as it is, but for
+        what its own API server must find out."""
+        spec: dict[str, Any] = {key: value for key, value in _fields(job.spec).items() if key not in _NOT_FOR_REMOTE}
+        return {
+            "apiVersion": PODS.api_version,
+            "kind": PODS.kind,
+            "metadata": workloads.remote_metadata(
+                job, workload_name=workload_name, origin=origin, attempt=attempt, queue=queue
+            ),
+            "spec": spec,
+        }
+
+    # --- the status --------------------------------------------------------------------------------------------------
+
+    def finished(self, job: AnyJob) -> Finish | None:
+        status = pod_status(job)
+        if status.phase not in OVER:
+            return None
+        return Finish(reason=SUCCEEDED if status.phase == SUCCEEDED_PHASE else FAILED, message=status.message)
+
+    def is_suspended(self, job: AnyJob) -> bool:
+        return pod_spec(job).has_gate(ADMISSION_GATE) or pod_status(job).phase in OVER
+
+    def is_active(self, job: AnyJob) -> bool:
+        """From the moment it has a node, for its containers may be about to start."""
+        status = pod_status(job)
+        return status.phase == RUNNING or (status.phase not in OVER and status.has("PodScheduled"))
+
+    def ready_pods(self, job: AnyJob) -> int:
+        status = pod_status(job)
+        return 1 if status.phase == SUCCEEDED_PHASE or (status.phase == RUNNING and status.has("Ready")) else 0
+
+    def reclaimable(self, job: AnyJob) -> tuple[ReclaimablePod, ...]:  # noqa: ARG002
+        return ()
+
+    def status_to_copy(self, local: AnyJob, remote: AnyJob) -> msgspec.Raw | None:
+        """Whole, whenever it says something new, once the copy is not held any more. One that fails since it is deleted,
+        as by an eviction on its worker, may run again."""
+        if remote.metadata.deletion_timestamp is not None and pod_status(remote).phase == FAILED_PHASE:
+            return None
+        if self.finished(local) or (pod_spec(remote).has_gate(ADMISSION_GATE) and not self.finished(remote)):
+            return None
+        return _news(tree_of(local.status), _at_home(tree_of(remote.status)))
+
+    def status_of_end(self, local: AnyJob, end: Condition) -> msgspec.Raw | None:
+        """With its containers as they were last seen: nobody knows more."""
+        if self.finished(local):
+            return None
+        ours = tree_of(local.status)
+        phase = SUCCEEDED_PHASE if end.reason == SUCCEEDED else FAILED_PHASE
+        return _news(ours, ours | {"phase": phase, "message": end.message})
+
+    def status_patch(self, local: AnyJob, status: msgspec.Raw) -> Tree:
+        return workloads.precisely(local) | {"status": merge_patch(tree_of(local.status), tree_of(status))}
+
+    def release_patch(self, job: AnyJob) -> Tree | None:
+        meta = job.metadata
+        if POD_FINALIZER not in meta.finalizers:
+            return None
+        kept = [each for each in meta.finalizers if each != POD_FINALIZER]
+        return {"metadata": workloads.precisely(job)["metadata"] | {"finalizers": kept}}
+
+    def reset_status_patch(self, job: AnyJob) -> Tree | None:
+        """As the API server shows a Pod that is held and never ran."""
+        if self.finished(job) or not self.is_suspended(job) or _is_fresh(job):
+            return None
+        status, fresh = tree_of(job.status), {"phase": PENDING, "conditions": [_HELD]}
+        news = _news(status, fresh)
+        return self.status_patch(job, news) if news is not None else None
+
+    # --- start and stop ----------------------------------------------------------------------------------------------
+
+    def start_patch(self, job: AnyJob) -> Tree | None:
+        if not self.is_suspended(job):
+            return None
+        kept = [{"name": gate.name} for gate in pod_spec(job).scheduling_gates if gate.name not in _GATES]
+        return workloads.precisely(job) | {"spec": {"schedulingGates": kept}}
+
+    def stop_patch(self, job: AnyJob) -> Tree | None:  # noqa: ARG002
+        return None
+
+
+PLAIN_POD = PlainPod()
+
+
+def pod_set(pod: AnyJob, *, name: str = "main", count: int = 1) -> Tree:
+    return {
+        "name": name,
+        "count": count,
+        "template": {"metadata": {}, "spec": with_single_variables(tree_of(pod.spec))},
+        "topologyRequest": workloads.topology_request(pod.metadata.annotations, pod_index_label=POD_INDEX_LABEL),
+    }
+
+
+def _is_fresh(pod: AnyJob) -> bool:
+    status = pod_status(pod)
+    return status.phase in ("", PENDING) and status.start_time is None and not status.has("PodScheduled")
+
+
+def _at_home(status: Tree) -> Tree:
+    """That no node of the worker takes the Pod is said in other words, or an autoscaler here would make one for it."""
+    conditions = status.get("conditions") or []
+    unscheduled = [each for each in conditions if each.get("type") == "PodScheduled" and each.get("status") != "True"]
+    if not unscheduled:
+        return status
+    mended = [each | {"reason": _HELD["reason"]} if each in unscheduled else each for each in conditions]
+    return status | {"conditions": mended}
+
+
+def _news(ours: Tree, theirs: Tree) -> msgspec.Raw | None:
+    """That status for a Pod whose own is `ours`; None if it says nothing new. A Pod's class of service never changes."""
+    kept = {"qosClass": ours["qosClass"]} if "qosClass" in ours else {}
+    wanted = {key: value for key, value in theirs.items() if key != "qosClass"} | kept
+    return msgspec.Raw(encode(wanted)) if canonical(wanted) != canonical(ours) else None

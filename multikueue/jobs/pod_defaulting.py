@@ -1,0 +1,146 @@
+"""What the admission webhook does to Pods with a queue (contract 1.7): they are held by a scheduling gate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from multikueue.api.meta import OwnerReference
+from multikueue.api.pod import (
+    ADMISSION_GATE,
+    GROUP_COUNT_ANNOTATION,
+    GROUP_LABEL,
+    MANAGED_LABEL,
+    OVER,
+    POD_FINALIZER,
+    POD_INDEX_LABEL,
+    POD_INDEX_LABEL_ANNOTATION,
+    ROLE_HASH_ANNOTATION,
+    TOPOLOGY_GATE,
+    Gate,
+)
+from multikueue.api.workload import PREBUILT_LABEL, QUEUE_LABEL
+from multikueue.jobs.defaulting import Patch, is_name, refusal_of_any
+from multikueue.jobs.pod_roles import role_hash
+from multikueue.jobs.templates import tree_of
+from multikueue.jobs.workloads import positive
+
+__all__ = ["SubmittedPod", "default_pod", "read_pod", "refusal"]
+
+
+class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    namespace: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    finalizers: list[str] | None = None
+    owner_references: list[OwnerReference] | None = None
+
+
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    scheduling_gates: list[Gate] | None = None
+
+
+class _Status(msgspec.Struct, frozen=True):
+    phase: str | None = None
+
+
+class SubmittedPod(msgspec.Struct, frozen=True):
+    """A Pod as an admission request shows it."""
+
+    metadata: _Metadata = _Metadata()
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: _Status = _Status()
+
+    @property
+    def namespace(self) -> str:
+        return self.metadata.namespace or ""
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return self.metadata.labels or {}
+
+    @property
+    def queue(self) -> str:
+        return self.labels.get(QUEUE_LABEL, "")
+
+    @property
+    def group(self) -> str:
+        return self.labels.get(GROUP_LABEL, "")
+
+    @property
+    def managed_by_default(self) -> bool:
+        """There is no such field, so nothing that would be missing later."""
+        return False
+
+    @property
+    def controller(self) -> tuple[str, str] | None:
+        owners = self.metadata.owner_references or ()
+        return next(((owner.api_version, owner.kind) for owner in owners if owner.controller), None)
+
+    @property
+    def gates(self) -> list[str]:
+        return [gate.name for gate in _read_spec(self.spec).scheduling_gates or ()]
+
+    @property
+    def suspended(self) -> bool:
+        return ADMISSION_GATE in self.gates or self.status.phase in OVER
+
+
+_read = msgspec.json.Decoder(SubmittedPod).decode
+_read_spec = msgspec.json.Decoder(_Spec).decode
+
+
+def read_pod(raw: bytes | msgspec.Raw) -> SubmittedPod:
+    """The parts of a Pod that matter here; raises msgspec.DecodeError if it is none."""
+    return _read(raw)
+
+
+def default_pod(pod: SubmittedPod) -> list[Patch]:
+    """The JSON patch that holds a new Pod, marks it, and keeps it until its end was seen. Empty without a queue."""
+    if not pod.queue:
+        return []
+    labels, annotations = pod.labels | {MANAGED_LABEL: "true"}, pod.metadata.annotations or {}
+    if POD_INDEX_LABEL_ANNOTATION in annotations:
+        labels[POD_INDEX_LABEL] = labels.get(annotations[POD_INDEX_LABEL_ANNOTATION], "")
+    hashed = annotations.get(ROLE_HASH_ANNOTATION) or role_hash(tree_of(pod.spec))
+    finalizers, gates = pod.metadata.finalizers or [], pod.gates
+    wanted: dict[str, tuple[Any, Any]] = {
+        "/metadata/labels": (pod.labels, labels),
+        "/metadata/annotations": (annotations, annotations | {ROLE_HASH_ANNOTATION: hashed}),
+        "/metadata/finalizers": (finalizers, list(dict.fromkeys((*finalizers, POD_FINALIZER)))),
+        "/spec/schedulingGates": (gates, list(dict.fromkeys((*gates, ADMISSION_GATE, TOPOLOGY_GATE)))),
+    }
+    changed = {path: new for path, (old, new) in wanted.items() if old != new}
+    if "/spec/schedulingGates" in changed:
+        changed["/spec/schedulingGates"] = [{"name": name} for name in changed["/spec/schedulingGates"]]
+    # "add" also replaces what is there.
+    return [{"op": "add", "path": path, "value": value} for path, value in changed.items()]
+
+
+def refusal(pod: SubmittedPod, old: SubmittedPod | None = None) -> str | None:
+    """Why the Pod, new or changed from `old`, must not be; None if it may. All reasons at once, one per `;`."""
+    problems = [problem for problem in (refusal_of_any(pod, old), *_problems(pod), *_group_problems(pod)) if problem]
+    if old is not None and old.group and pod.group != old.group:
+        problems.append(f"metadata.labels[{GROUP_LABEL}]: immutable")
+    return "; ".join(problems) or None
+
+
+def _problems(pod: SubmittedPod) -> list[str]:
+    managed = pod.labels.get(MANAGED_LABEL, "true")
+    return [f"metadata.labels[{MANAGED_LABEL}]: expected 'true', got {managed!r}"] if managed != "true" else []
+
+
+def _group_problems(pod: SubmittedPod) -> list[str]:
+    """A group has a name, which may be that of a Workload, and says how many Pods it has."""
+    total = (pod.metadata.annotations or {}).get(GROUP_COUNT_ANNOTATION)
+    if not pod.group:
+        return [] if total is None else [f"metadata.labels[{GROUP_LABEL}]: required with {GROUP_COUNT_ANNOTATION}"]
+    found = []
+    if not is_name(pod.group):
+        found.append(f"metadata.labels[{GROUP_LABEL}]: expected a DNS subdomain name, got {pod.group!r}")
+    if total is None or positive(total) is None:
+        found.append(f"metadata.annotations[{GROUP_COUNT_ANNOTATION}]: expected a number greater than 0, got {total!r}")
+    if pod.labels.get(PREBUILT_LABEL):
+        found.append(f"metadata.labels[{PREBUILT_LABEL}]: a group has the Workload that is made for it")
+    return found

@@ -1,0 +1,256 @@
+"""Groups of Pods: many objects, one Workload. What is written to a group is written to its members, one by one.
+
+A patch of a group holds those of its members by name, which `parts` takes apart again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from multikueue.api.job import AnyJob
+from multikueue.api.kinds import POD_GROUPS, PODS, WORKLOADS, Kind
+from multikueue.api.meta import Condition, decoder, encode
+from multikueue.api.pod import (
+    FAILED_PHASE,
+    GROUP_COUNT_ANNOTATION,
+    GROUP_FAST_ANNOTATION,
+    GROUP_SERVING_ANNOTATION,
+    GROUP_WORKLOAD_ANNOTATION,
+    MANAGED_LABEL,
+    RETRIABLE_ANNOTATION,
+    ROLE_HASH_ANNOTATION,
+    SUCCEEDED_PHASE,
+    Pod,
+    PodGroup,
+    pod_status,
+)
+from multikueue.api.workload import (
+    FINISHED,
+    QUEUE_LABEL,
+    RESOURCE_IN_USE,
+    SUCCEEDED,
+    Finish,
+    ReclaimablePod,
+    Workload,
+    workload_spec,
+)
+from multikueue.jobs import workloads
+from multikueue.jobs.pod import PLAIN_POD, PlainPod, pod_set
+from multikueue.jobs.pod_roles import role_hash
+from multikueue.jobs.priority import Priority
+from multikueue.jobs.templates import tree_of
+
+__all__ = ["MOST_ROLES", "POD_GROUP", "GroupOfPods", "lacks", "members_of", "missing", "parts"]
+
+Tree = dict[str, Any]
+
+MOST_ROLES = 8
+"""The pod sets a Workload may have."""
+
+_by_name: Callable[[msgspec.Raw], dict[str, msgspec.Raw]] = decoder(dict[str, msgspec.Raw])
+
+
+def members_of(job: AnyJob) -> tuple[AnyJob, ...]:
+    """The objects that a job is made of: itself, unless it is a group."""
+    return job.members if isinstance(job, PodGroup) else (job,)
+
+
+def parts(job: AnyJob, patch: Tree) -> Iterator[tuple[AnyJob, Tree]]:
+    """Each object of a job that a patch of it changes, with its patch."""
+    if not isinstance(job, PodGroup):
+        yield job, patch
+        return
+    for member in job.members:
+        if member.metadata.name in patch["members"]:
+            yield member, patch["members"][member.metadata.name]
+
+
+def missing(job: AnyJob, remote: AnyJob | None) -> tuple[AnyJob, ...]:
+    """What of a job is to be made on a worker: itself, or those that count of a group and are not there."""
+    if not isinstance(job, PodGroup):
+        return (job,)
+    there = {member.metadata.name for member in members_of(remote)} if remote is not None else set()
+    return tuple(member for member in _counted(job) if member.metadata.name not in there)
+
+
+def lacks(group: PodGroup, remote: PodGroup) -> bool:
+    """Whether a copy lacks members that still have something to do."""
+    return any(PLAIN_POD.finished(member) is None for member in missing(group, remote))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOfPods(PlainPod):
+    """The adapter of groups; has no state. What it does not say itself it says as of the Pod that the marks are from."""
+
+    @property
+    def kind(self) -> Kind[Any]:
+        return POD_GROUPS
+
+    def queue_name(self, job: AnyJob) -> str:
+        labels = job.metadata.labels
+        return labels.get(QUEUE_LABEL, "") if labels.get(MANAGED_LABEL) == "true" else ""
+
+    def pod_priority_class(self, job: AnyJob) -> str:
+        return next(filter(None, map(PLAIN_POD.pod_priority_class, _members(job))), "")
+
+    # --- the Workload ------------------------------------------------------------------------------------------------
+
+    def workload_name(self, job: AnyJob) -> str:
+        return job.metadata.name
+
+    def waits_for(self, job: AnyJob) -> str:
+        total, counted, name = _total(job), _counted(job), job.metadata.name
+        if total is None:
+            return f"'{name}' group has no total count"
+        if not counted or (len(counted) < total and not _is_fast(job)):
+            return f"'{name}' group has fewer runnable pods than expected"
+        for what in (QUEUE_LABEL, GROUP_COUNT_ANNOTATION):
+            said = {(m.metadata.labels | m.metadata.annotations).get(what) for m in counted}
+            if len(said) > 1:
+                return f"the pods of group '{name}' have different values of {what}"
+        return "" if len(_roles(job)) <= MOST_ROLES else f"'{name}' group has more than {MOST_ROLES} roles"
+
+    def workload_body(self, job: AnyJob, *, priority: Priority) -> Tree:
+        counted = _counted(job)
+        return {
+            "apiVersion": WORKLOADS.api_version,
+            "kind": WORKLOADS.kind,
+            "metadata": {
+                "name": job.metadata.name,
+                "namespace": job.metadata.namespace,
+                "annotations": workloads.travelling(job.metadata) | {GROUP_WORKLOAD_ANNOTATION: "true"},
+                "finalizers": [RESOURCE_IN_USE],
+                "ownerReferences": [_owner_reference(member) for member in counted],
+            },
+            "spec": workloads.workload_spec_body(job, pod_sets=_pod_sets(job), priority=priority),
+        }
+
+    def matches(self, job: AnyJob, workload: Workload) -> bool:
+        """Whether its roles have room for all members that count. Those that failed may be replaced at any time."""
+        spec = workload_spec(workload)
+        if workload.metadata.name != job.metadata.name:
+            return False
+        if (spec.maximum_execution_time_seconds or None) != workloads.maximum_execution_time(job):
+            return False
+        room = {each.name: each.count for each in spec.pod_sets}
+        return workload.has(FINISHED) or all(count <= room.get(role, 0) for role, count in _roles(job).items())
+
+    # --- the status --------------------------------------------------------------------------------------------------
+
+    def finished(self, job: AnyJob) -> Finish | None:
+        total, members = _total(job), _members(job)
+        if total is None or job.metadata.annotations.get(GROUP_SERVING_ANNOTATION) == "true":
+            return None
+        succeeded = sum(pod_status(member).phase == SUCCEEDED_PHASE for member in members)
+        given_up = any(member.metadata.annotations.get(RETRIABLE_ANNOTATION) == "false" for member in members)
+        if succeeded < total and not (given_up and all(map(PLAIN_POD.finished, members))):
+            return None
+        return Finish(reason=SUCCEEDED, message=f"Pods succeeded: {succeeded}/{total}.")
+
+    def is_suspended(self, job: AnyJob) -> bool:
+        """None of its Pods runs or may run."""
+        return all(map(PLAIN_POD.is_suspended, _members(job)))
+
+    def is_active(self, job: AnyJob) -> bool:
+        return any(map(PLAIN_POD.is_active, _members(job)))
+
+    def ready_pods(self, job: AnyJob) -> int:
+        counted = _counted(job)
+        return len(counted) if len(counted) == _total(job) and all(map(PLAIN_POD.ready_pods, counted)) else 0
+
+    def reclaimable(self, job: AnyJob) -> tuple[ReclaimablePod, ...]:
+        """Members that have succeeded. Those of a serving group are replaced."""
+        if job.metadata.annotations.get(GROUP_SERVING_ANNOTATION) == "true":
+            return ()
+        over = Counter(_role(m) for m in _members(job) if pod_status(m).phase == SUCCEEDED_PHASE)
+        return tuple(ReclaimablePod(name=role, count=count) for role, count in sorted(over.items()))
+
+    def status_to_copy(self, local: AnyJob, remote: AnyJob) -> msgspec.Raw | None:
+        """Those of the members that have something new to say, by name. One that leaves is told nothing any more."""
+        there = {member.metadata.name: member for member in _members(remote)}
+        found = {
+            member.metadata.name: PLAIN_POD.status_to_copy(member, there[member.metadata.name])
+            for member in _members(local)
+            if member.metadata.name in there and member.metadata.deletion_timestamp is None
+        }
+        return _gathered(found)
+
+    def status_of_end(self, local: AnyJob, end: Condition) -> msgspec.Raw | None:
+        if self.finished(local):
+            return None
+        return _gathered({m.metadata.name: PLAIN_POD.status_of_end(m, end) for m in _counted(local)})
+
+    def status_patch(self, local: AnyJob, status: msgspec.Raw) -> Tree:
+        said = _by_name(status)
+        members = (member for member in _members(local) if member.metadata.name in said)
+        return {"members": {m.metadata.name: PLAIN_POD.status_patch(m, said[m.metadata.name]) for m in members}}
+
+    def release_patch(self, job: AnyJob) -> Tree | None:
+        return _each(_members(job), PLAIN_POD.release_patch)
+
+    def reset_status_patch(self, job: AnyJob) -> Tree | None:
+        return None if self.finished(job) else _each(_members(job), PLAIN_POD.reset_status_patch)
+
+    # --- start -------------------------------------------------------------------------------------------------------
+
+    def start_patch(self, job: AnyJob) -> Tree | None:
+        held = tuple(member for member in _counted(job) if PLAIN_POD.finished(member) is None)
+        return _each(held, PLAIN_POD.start_patch)
+
+
+POD_GROUP = GroupOfPods()
+
+
+def _members(job: AnyJob) -> tuple[Pod, ...]:
+    return job.members if isinstance(job, PodGroup) else ()
+
+
+def _total(job: AnyJob) -> int | None:
+    return workloads.positive(job.metadata.annotations.get(GROUP_COUNT_ANNOTATION, ""))
+
+
+def _is_fast(job: AnyJob) -> bool:
+    return GROUP_FAST_ANNOTATION in job.metadata.annotations
+
+
+def _counted(job: AnyJob) -> tuple[Pod, ...]:
+    """The members that run, may run or have succeeded: of more than the group is to have, the oldest."""
+    able = (m for m in _members(job) if m.metadata.deletion_timestamp is None and pod_status(m).phase != FAILED_PHASE)
+    return tuple(able)[: _total(job)]
+
+
+def _role(pod: Pod) -> str:
+    return pod.metadata.annotations.get(ROLE_HASH_ANNOTATION) or role_hash(tree_of(pod.spec))
+
+
+def _roles(job: AnyJob) -> Counter[str]:
+    return Counter(map(_role, _counted(job)))
+
+
+def _pod_sets(job: AnyJob) -> list[Tree]:
+    """One per role, in the order of their names. A group that does not wait for all takes the first role for all."""
+    counted, counts = _counted(job), _roles(job)
+    if _is_fast(job):
+        return [pod_set(counted[0], name=_role(counted[0]), count=_total(job) or 1)]
+    first = {_role(member): member for member in reversed(counted)}
+    return [pod_set(first[role], name=role, count=counts[role]) for role in sorted(first)]
+
+
+def _owner_reference(pod: Pod) -> Tree:
+    return {"apiVersion": PODS.api_version, "kind": PODS.kind, "name": pod.metadata.name, "uid": pod.metadata.uid}
+
+
+def _gathered(found: dict[str, msgspec.Raw | None]) -> msgspec.Raw | None:
+    said = {name: status for name, status in found.items() if status is not None}
+    return msgspec.Raw(encode(said)) if said else None
+
+
+def _each(members: tuple[Pod, ...], patch_of: Callable[[AnyJob], Tree | None]) -> Tree | None:
+    found = {member.metadata.name: patch_of(member) for member in members}
+    patches = {name: patch for name, patch in found.items() if patch is not None}
+    return {"members": patches} if patches else None

@@ -1,0 +1,29 @@
+"""What is read of Pods."""
+
+from __future__ import annotations
+
+from multikueue.api.meta import decoder, encode
+from multikueue.api.pod import ADMISSION_GATE, TOPOLOGY_GATE, Pod, pod_spec, pod_status
+
+BODY = {
+    "spec": {"schedulingGates": [{"name": ADMISSION_GATE}], "priorityClassName": "high", "containers": []},
+    "status": {
+        "phase": "Pending",
+        "startTime": None,
+        "conditions": [
+            {"type": "PodScheduled", "status": "False", "lastTransitionTime": None},
+            {"type": "Initialized", "status": "True"},
+        ],
+    },
+}
+
+
+def test_what_holds_a_pod_and_how_far_it_came_is_read_whatever_is_null() -> None:
+    pod = decoder(Pod)(encode(BODY))
+
+    assert pod_spec(pod).has_gate(ADMISSION_GATE)
+    assert not pod_spec(pod).has_gate(TOPOLOGY_GATE)
+    assert pod_spec(pod).priority_class_name == "high"
+    assert (pod_status(pod).phase, pod_status(pod).start_time) == ("Pending", None)
+    assert pod_status(pod).has("Initialized")
+    assert not pod_status(pod).has("PodScheduled")

@@ -1,0 +1,95 @@
+"""Groups of Pods, gathered from the Pods of a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from multikueue.api.meta import ObjectKey
+from multikueue.api.pod import Pod, PodGroup
+from multikueue.api.workload import ATTEMPT_ANNOTATION
+from multikueue.store.cache import Cache
+from multikueue.store.groups import Gathering, group_key
+from multikueue.testing import NOW
+from tests.jobs.pods import member, pod
+
+KEY = ObjectKey("default", "g")
+
+
+def gathered(*, copies: bool = False) -> tuple[Cache[Pod], Cache[PodGroup]]:
+    pods: Cache[Pod] = Cache(indexes={"group": group_key})
+    groups: Cache[PodGroup] = Cache()
+    pods.observe(Gathering(pods, groups, copies).changed)
+    return pods, groups
+
+
+def changed(seen: Pod, *, version: str = "9", **metadata: Any) -> Pod:
+    return msgspec.structs.replace(
+        seen, metadata=msgspec.structs.replace(seen.metadata, resource_version=version, **metadata)
+    )
+
+
+def known(groups: Cache[PodGroup]) -> PodGroup:
+    found = groups.get(KEY)
+    assert found is not None
+    return found
+
+
+def test_a_group_has_its_members_and_a_pod_of_none_makes_none() -> None:
+    pods, groups = gathered()
+    for each in (member("b"), pod("x"), member("a")):
+        pods.upsert(each)
+
+    assert [each.metadata.name for each in known(groups).members] == ["a", "b"]
+    assert len(groups) == 1
+
+
+def test_it_is_another_one_with_other_members_and_the_same_whatever_becomes_of_them() -> None:
+    pods, groups = gathered()
+    pods.upsert(member("a"))
+    alone = known(groups).metadata
+    pods.upsert(changed(member("a"), labels={**member("a").metadata.labels, "x": "y"}))
+    still = known(groups).metadata
+    pods.upsert(member("b"))
+    both = known(groups).metadata
+
+    assert (alone.uid, alone.generation) == (still.uid, still.generation)
+    assert still.labels["x"] == "y"
+    assert both.uid != still.uid
+    assert both.generation != still.generation
+
+
+def test_it_goes_with_its_last_member_and_comes_back_with_the_very_same() -> None:
+    pods, groups = gathered()
+    pods.upsert(member("a"))
+    pods.replace(())
+    assert groups.get(KEY) is None
+    pods.replace((member("a"),))
+    assert len(known(groups).members) == 1
+
+
+def test_it_is_being_deleted_when_all_its_members_are() -> None:
+    pods, groups = gathered()
+    for each in (member("a"), member("b")):
+        pods.upsert(each)
+    pods.upsert(changed(member("a"), deletion_timestamp=NOW))
+    assert known(groups).metadata.deletion_timestamp is None
+    pods.upsert(changed(member("b"), deletion_timestamp=NOW))
+    assert known(groups).metadata.deletion_timestamp == NOW
+
+
+def test_a_copy_that_is_kept_is_not_leaving_yet() -> None:
+    pods, groups = gathered(copies=True)
+    pods.upsert(changed(member("a"), deletion_timestamp=NOW))
+    assert known(groups).metadata.deletion_timestamp is None
+    pods.upsert(changed(member("a"), version="10", deletion_timestamp=NOW, finalizers=()))
+    assert known(groups).metadata.deletion_timestamp == NOW
+
+
+def test_it_is_of_an_attempt_if_all_its_members_are() -> None:
+    pods, groups = gathered()
+    pods.upsert(member("a", annotations={ATTEMPT_ANNOTATION: "1"}))
+    assert known(groups).metadata.annotations[ATTEMPT_ANNOTATION] == "1"
+    pods.upsert(member("b", annotations={ATTEMPT_ANNOTATION: "2"}))
+    assert known(groups).metadata.annotations[ATTEMPT_ANNOTATION] == ""
