@@ -215,7 +215,7 @@ class Laws:
             self.broken("I3", write.at, f"{_name(write)} is Ready and nobody has won it")
         elif winner not in known.admitted:
             self.broken("I3", write.at, f"{_name(write)} is Ready on {winner}, which never admitted this attempt")
-        elif winner not in known.jobs:
+        elif winner not in known.jobs and winner not in self.deeds.restored:  # its Kueue may know of jobs from before
             self.broken("I4", write.at, f"{_name(write)} is Ready on {winner}, which never had the job of this attempt")
 
     def _loss(self, write: Write, attempt: str, message: str) -> None:

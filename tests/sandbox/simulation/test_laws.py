@@ -224,6 +224,15 @@ def test_i4_the_job_comes_before_the_win() -> None:
     assert judge.broken == ["I4"]
 
 
+def test_i4_is_not_asked_of_a_cluster_that_was_restored() -> None:
+    with court() as judge:
+        judge.deeds.restored["worker1"] = 0.0
+        judge.local(reserved(nominatedClusterNames=["worker1"]))
+        judge.copy("worker1", condition("Admitted"))
+        judge.local(won())
+    assert judge.broken == []
+
+
 # --- whose it is -------------------------------------------------------------------------------------------------------
 
 
