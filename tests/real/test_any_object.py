@@ -18,7 +18,7 @@ from tests.real.skipping import needs_programs
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180), needs_programs("the definitions are in its modules")]
 
 DECLARED = {name: adapter for name, adapter in FRAMEWORKS.items() if isinstance(adapter, DeclaredJob)}
-GROUPS = ("jobset", "kubeflow", "mpi", "ray")
+GROUPS = ("jobset", "kubeflow", "mpi", "ray", "trainer", "appwrapper")
 
 
 def schema(adapter: DeclaredJob) -> Any:
