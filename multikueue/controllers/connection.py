@@ -224,9 +224,9 @@ class Connection:
         """Asks for a sign of life, with our credentials, for ever. The first one after trouble hurries the watches.
 
         That one does not say that the worker is still away, though its watches do not stand yet; a later one does, of the
-        time in which they could have stood up.
+        time up to the one before, if they could have stood up by then.
         """
-        back = self.world.now()
+        back = answered = self.world.now()
         while True:
             asked = self.world.now()
             try:
@@ -244,8 +244,9 @@ class Connection:
                     back = asked
                     for reflector in self._reflectors:
                         reflector.hurry()
-                elif asked - TIME_TO_STAND > back:
-                    self._in_vain(asked - TIME_TO_STAND)
+                elif (proven := min(answered, asked - TIME_TO_STAND)) > back:
+                    self._in_vain(proven)
+                answered = asked
                 self._report("heartbeat", "")
             await self._rest()
 

@@ -546,15 +546,19 @@ def test_a_job_that_finished_before_it_was_recorded_is_recorded_then_finished() 
 
 def test_where_a_finished_job_ran_is_told_even_if_its_win_was_never_recorded() -> None:
     lost, done = worker("w2", copy()), worker("w1", admitted_copy().finished(), remote_job().complete())
-    decision = decided(reserved().finished(), lost, done)
+    decision = decided(reserved().nominated("w1", "w2").finished(), lost, done)
     assert decision.status is not None
     assert (decision.status.cluster_name, decision.status.nominated_cluster_names) == ("w1", ())
     assert decision.status.admission_checks[0].state == "Ready"
     assert told(decision) == ["DeleteWorkload w2", "DeleteJob w1", "DeleteWorkload w1"]
 
 
-def test_where_a_finished_job_ran_is_not_told_of_a_worker_without_it() -> None:
-    assert decided(reserved().finished(), worker("w1", admitted_copy())).status == reserved().finished().build().status
+def test_where_a_finished_job_ran_is_not_told_of_a_worker_without_it_or_no_longer_nominated() -> None:
+    local = reserved().nominated("w1").finished()
+    assert decided(local, worker("w1", admitted_copy())).status == local.build().status
+    evicted = reserved().finished()
+    done = worker("w1", admitted_copy().finished(), remote_job().complete())
+    assert decided(evicted, done).status == evicted.build().status
 
 
 def test_a_workload_is_not_finished_before_its_job_is_final() -> None:
