@@ -124,13 +124,18 @@ async def test_a_check_with_wrong_parameters_says_so(corner: Corner, parameters:
     await corner.check_says("BadConfig", f"Cannot load the AdmissionChecks parameters: {message}")
 
 
-async def test_a_check_of_another_controller_is_left_alone(corner: Corner) -> None:
+async def test_a_check_of_another_controller_gets_its_finalizer_as_in_kueue_and_is_left_alone(corner: Corner) -> None:
     other = objects.admission_check(f"{corner.name}-other", config=corner.name, controller="example.com/other")
     before = await corner.client.create(other)
     await corner.client.create(objects.admission_check(corner.name, config=corner.name))
     await corner.check_says("BadConfig")
-    after = await corner.client.get(ADMISSION_CHECK, f"{corner.name}-other")
-    assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+
+    async def kept() -> Object | None:
+        body = await corner.client.get(ADMISSION_CHECK, f"{corner.name}-other")
+        return body if body["metadata"].get("finalizers") == ["kueue.x-k8s.io/resource-in-use"] else None
+
+    after = await eventually(kept)
+    assert (after["spec"], after.get("status")) == (before["spec"], before.get("status"))
 
 
 # --- kubeconfigs -------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import anyio
 import pytest
 
+from testbed import objects
 from testbed.audit import Mark
 from testbed.bed import Testbed
 from testbed.client import APPLY_PATCH, eventually
@@ -97,7 +98,8 @@ def forbidden(manager: Manager) -> list[Object]:
 
 
 async def changed(crew: Team) -> None:
-    """A job that waits gets smaller, another is deleted where it runs: its Workload goes, or is made anew."""
+    """A flavor is new. A job that waits gets smaller, another is deleted where it runs: its Workload goes, or is made anew."""
+    await crew.manager.create(objects.resource_flavor(crew.namespace))
     await crew.stop()
     await crew.submit("waits", parallelism=3)
     await crew.waiting(name="waits")
