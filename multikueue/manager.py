@@ -298,7 +298,7 @@ class Manager:
             host=settings.host,
             port=settings.port,
             failure_policy=settings.failure_policy,
-            kinds=[adapter.kind for adapter in adapters],
+            kinds=[adapter.kind for adapter in adapters if not adapter.external],
             templates=[template.kind for template in adapters.templates],
         )
 

@@ -30,6 +30,7 @@ from multikueue.controllers.world import World
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.decide import mirror
 from multikueue.jobs.declared import Declaration, DeclaredJob, Pods, state_of
+from multikueue.jobs.external import external, plural
 from multikueue.jobs.pods import Container
 from multikueue.jobs.table import FRAMEWORKS, TEMPLATES, Adapters
 from multikueue.runtime import Priority, Result, WorkQueue, run_controller
@@ -101,7 +102,7 @@ class Deployment:
 
 
 def adapters_of(settings: Settings) -> Adapters:
-    """The kinds of jobs in use. Raises ConfigurationError if one is declared twice, or by what is no path.
+    """The kinds of jobs in use. Raises ConfigurationError if one is there twice, or declared by what is no path.
 
     Jobs that nothing but their gate keeps from running at home are ours only where no Kueue would lift it.
     """
@@ -114,9 +115,9 @@ def adapters_of(settings: Settings) -> Adapters:
     known = (FRAMEWORKS[name] for name in names if alone or FRAMEWORKS[name].resumes)
     try:
         declared = [DeclaredJob(_declaration(each)) for each in integrations.declared]
-        return Adapters((*known, *declared), templates if alone else ())
+        return Adapters((*known, *declared, *map(external, integrations.external)), templates if alone else ())
     except ValueError as error:
-        raise ConfigurationError(f"integrations.declared: {error}") from None
+        raise ConfigurationError(f"integrations: {error}") from None
 
 
 def _declaration(own: DeclaredKind) -> Declaration:
@@ -125,7 +126,7 @@ def _declaration(own: DeclaredKind) -> Declaration:
         framework=own.name,
         group=group,
         version=version,
-        plural=own.plural or f"{kind.lower()}s",
+        plural=own.plural or plural(kind),
         kind=kind,
         pods=tuple(map(_pods, own.pods)),
         suspend=own.suspend,

@@ -81,6 +81,11 @@ class Adapter(Admitting, Protocol):
         ...
 
     @property
+    def external(self) -> bool:
+        """Whether somebody else makes the Workloads of its jobs, and holds and lets go of them at home."""
+        ...
+
+    @property
     def runtimes(self) -> Runtimes | None:
         """Where the pods of its jobs are described; None if in the jobs."""
         ...

@@ -54,6 +54,7 @@ class BatchJob:
     """The adapter of batch/v1 Job; has no state."""
 
     selector: ClassVar[str] = ""
+    external: ClassVar[bool] = False
     resumes: ClassVar[bool] = True
 
     @property

@@ -89,6 +89,8 @@ Decide = Callable[[JobView, datetime, Adapter], JobDecision]
 
 def decide(view: JobView, now: datetime, adapter: Adapter = BATCH_JOB) -> JobDecision:
     """What to do for the job now. The order of the checks is their precedence."""
+    if adapter.external:
+        return mirror(view, now, adapter)
     case = _Case(view, adapter)
     if not case.is_ours():
         return case.released()
@@ -108,7 +110,7 @@ def decide(view: JobView, now: datetime, adapter: Adapter = BATCH_JOB) -> JobDec
 
 
 def mirror(view: JobView, _now: datetime, adapter: Adapter = BATCH_JOB) -> JobDecision:
-    """What to do for a job that Kueue queues, starts and stops: its status comes home, and nothing else (contract 5.3).
+    """What to do for a job that others queue, start and stop: its status comes home, and nothing else (contract 5.3).
 
     Kueue gives the quota of an evicted job back once its status tells of no pods, so that must become true (CX-22).
     """

@@ -34,7 +34,7 @@ from multikueue.jobs.priority import Priority
 from multikueue.jobs.states import State, condition, state_of, told
 from multikueue.jobs.templates import is_same_template, part, tree_of
 
-__all__ = ["Declaration", "DeclaredJob", "Pods", "Rule", "State", "condition", "state_of"]
+__all__ = ["Declaration", "DeclaredJob", "Pods", "Rule", "State", "condition", "differ", "state_of"]
 
 Tree = dict[str, Any]
 
@@ -116,6 +116,7 @@ class DeclaredJob:
     """The adapter of a declared kind; has no state."""
 
     selector: ClassVar[str] = ""
+    external: ClassVar[bool] = False
     resumes: ClassVar[bool] = True
 
     declared: Declaration
@@ -277,7 +278,7 @@ class DeclaredJob:
             not_begun = self._is_idle(remote) and not canonical(tree_of(local.status))
             if not_begun or self._is_idle(local):
                 return None
-        return remote.status if _differ(local.status, remote.status) else None
+        return remote.status if differ(local.status, remote.status) else None
 
     def status_of_end(self, local: AnyJob, end: Condition) -> msgspec.Raw | None:
         state = self.declared.succeeded if end.reason == SUCCEEDED else self.declared.failed
@@ -343,5 +344,5 @@ def _is_same(own: Tree, seen: PodSet, *, ignore_tolerations: bool) -> bool:
     return is_same_template(encode(own["template"]), bytes(seen.template), ignore_tolerations)
 
 
-def _differ(ours: msgspec.Raw, theirs: msgspec.Raw) -> bool:
+def differ(ours: msgspec.Raw, theirs: msgspec.Raw) -> bool:
     return bytes(ours) != bytes(theirs) and bool(canonical(tree_of(ours)) != canonical(tree_of(theirs)))

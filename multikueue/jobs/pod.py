@@ -59,6 +59,7 @@ class PlainPod:
     """The adapter of v1 Pod; has no state."""
 
     selector: ClassVar[str] = f"{MANAGED_LABEL}=true"
+    external: ClassVar[bool] = False
     resumes: ClassVar[bool] = False
 
     @property

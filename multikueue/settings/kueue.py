@@ -295,6 +295,13 @@ def _frameworks(value: Any) -> tuple[Any, ...]:
     return (tuple(each for each in map(str, value) if each in FRAMEWORKS),)
 
 
+def _names(value: Any) -> tuple[Any, ...]:
+    """Kueue's list of objects with nothing but a name. What is none is left for the settings to refuse."""
+    if not isinstance(value, list):
+        return (value,)
+    return ([each["name"] if isinstance(each, Mapping) and set(each) == {"name"} else each for each in value],)
+
+
 def _uncovered(value: Any) -> Any:
     """The frameworks that are not covered."""
     return [each for each in value if str(each) not in FRAMEWORKS] or None if isinstance(value, list) else None
@@ -474,7 +481,7 @@ FIELDS: tuple[Field, ...] = (
         unheeded=_uncovered,
         why="not covered yet",
     ),
-    _ignored("integrations.externalFrameworks", _LATER, fine=([],)),
+    _ignored("integrations.externalFrameworks", "any Workload is queued, whoever made it", fine=([],)),
     _ignored("integrations.labelKeysToCopy", _LATER, fine=([],)),
     _ignored("integrations.podOptions", "pods are not covered", versions="v1beta1"),
     _means("multiKueue.gcInterval", "dispatch.gc_interval"),
@@ -487,7 +494,7 @@ FIELDS: tuple[Field, ...] = (
         off=_not_incremental,
         versions="newer",
     ),
-    _ignored("multiKueue.externalFrameworks", _LATER, fine=([],)),
+    _means("multiKueue.externalFrameworks", "integrations.external", convert=_names),
     _means(
         "multiKueue.clusterProfile.credentialsProviders",
         "dispatch.cluster_profile.access_providers",

@@ -598,7 +598,7 @@ class DeclaredKind(_Group):
     """As Kueue writes it: Kind.version.group."""
 
     plural: str = ""
-    """Its name in URLs; without it, the kind in lower case with an s."""
+    """Its name in URLs; without it, the kind in lower case, in the plural."""
 
     pods: tuple[DeclaredPods, ...]
     """Its pods."""
@@ -639,6 +639,12 @@ class Integrations(_Group):
 
     declared: tuple[DeclaredKind, ...] = ()
     """Further kinds, by declaration."""
+
+    external: Annotated[
+        tuple[Annotated[str, AfterValidator(_kind_name)], ...], NoDecode, BeforeValidator(from_commas)
+    ] = ()
+    """Kinds with a `spec.managedBy` whose Workloads somebody else makes on the manager cluster, each as
+    Kind.version.group: external frameworks, as Kueue calls them."""
 
 
 class Settings(_Group):

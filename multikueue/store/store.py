@@ -238,20 +238,29 @@ class Store:
         """Everything the decision on one workload looks at. `local` may be ahead of the cache by what is to be written."""
         check = self.multikueue_check(local) if local else None
         job = self.local_job(local) if local else None
+        remotes = tuple(self._remotes(key, local, self.clusters_for(check)))
         return Group(
             key=key,
             local=local,
             hidden=key in self.workloads.unreadable,
             check=check.metadata.name if check else "",
-            remotes=tuple(self._remotes(key, local, self.clusters_for(check))),
+            remotes=remotes,
             problem=self._problem(local, job) if local else "",
             job_known=job is not None,
-            job_finished=job is not None and self.adapters.of(job).finished(job) is not None,
+            job_finished=local is not None and job is not None and self._is_over(local, job, remotes),
             choice=_of_attempt(self.choices.get(key), local) or "",
             answer=_of_attempt(self.answers.get(key), local),
             origin=origin,
             lost_after=lost_after,
         )
+
+    def _is_over(self, local: Workload, job: AnyJob, remotes: Iterable[Remote]) -> bool:
+        """Whether the job's status is final. Of a kind that does not say so it is once it is that of the winner's job."""
+        adapter = self.adapters.of(job)
+        if not adapter.external:
+            return adapter.finished(job) is not None
+        winner = next((r for r in remotes if r.cluster == local.status.cluster_name), None)
+        return winner is not None and winner.job is not None and adapter.status_to_copy(job, winner.job) is None
 
     def chose(self, group: Group) -> None:
         """Remember the choice made for a workload and its strategy's answer; forget them where there is none."""

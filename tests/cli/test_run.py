@@ -120,7 +120,7 @@ def test_a_dry_run_names_what_of_kueues_file_has_no_effect(cli: Run, tmp_path: P
     result = cli("run", "--dry-run", "--config", str(config), "-o", "wide")
 
     assert result.err == (
-        f"warning: {config}: integrations.externalFrameworks: ['other'] is ignored: not supported yet\n"
+        f"warning: {config}: integrations.externalFrameworks: ['other'] is ignored: any Workload is queued, whoever made it\n"
     )
     (origin,) = [line for line in result.lines if line.startswith("dispatch.origin ")]
     assert origin.split() == ["dispatch.origin", "prod", f"{config}:", "multiKueue.origin", "multikueue", "no"]
@@ -143,7 +143,11 @@ def test_a_dry_run_for_programs(cli: Run, tmp_path: Path, form: str) -> None:
         "live": False,
     }
     assert found["ignored"] == [
-        {"field": "integrations.externalFrameworks", "value": "['other']", "why": "not supported yet"}
+        {
+            "field": "integrations.externalFrameworks",
+            "value": "['other']",
+            "why": "any Workload is queued, whoever made it",
+        }
     ]
 
 

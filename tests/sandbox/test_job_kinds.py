@@ -12,7 +12,9 @@ from anyio.abc import TaskGroup
 from multikueue.api import kinds
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey
+from multikueue.api.multikueue import CONTROLLER_NAME
 from multikueue.jobs.declared import DeclaredJob
+from multikueue.jobs.external import external
 from multikueue.jobs.table import FRAMEWORKS
 from multikueue.sandbox.world import NAMESPACE, Layout, Share, World
 from multikueue.settings import Cluster, InForce, Integrations, Settings
@@ -21,6 +23,7 @@ from tests.sandbox.stage import perform
 
 LAYOUT = Layout(queues=(Share("main", 64),), workers=(Share("w1", 64), Share("w2", 64)))
 JOB = ObjectKey(NAMESPACE, "job")
+RUN = external("PipelineRun.v1.tekton.dev")
 STARTED = "2026-01-01T12:00:00Z"
 Object = dict[str, Any]
 
@@ -181,6 +184,46 @@ async def _waits_for_its_runtime(world: World, tasks: TaskGroup, adapter: Declar
     await until(lambda: not holders(world, adapter))
 
 
+async def _is_dispatched_for_its_maker(world: World, tasks: TaskGroup) -> None:
+    for site in world.sites:
+        site.cluster.install([definition(RUN.kind)])
+    integrations = Integrations(external=(RUN.declared.framework,))
+    settings = Settings(cluster=Cluster(namespace=LAYOUT.secrets), integrations=integrations)
+    await world.add_manager("manager-0", InForce(settings)).begin(tasks).wait()
+    metadata = {"name": JOB.name, "namespace": NAMESPACE, "labels": {"kueue.x-k8s.io/queue-name": "main"}}
+    own = {"apiVersion": RUN.kind.api_version, "kind": RUN.kind.kind, "metadata": metadata, "data": {"seed": 7}}
+    world.manager.create(RUN.kind, own | {"spec": {"managedBy": CONTROLLER_NAME, "tasks": [{"name": "a"}]}})
+    await anyio.sleep(30)
+    assert not world.manager.all(kinds.WORKLOADS), "that is for whoever knows what it needs"
+    world.manager.create(kinds.WORKLOADS, _made_by_its_controller(world))
+    await until(lambda: holders(world, RUN))
+    (winner,) = holders(world, RUN)
+    far = world.workers[winner].site.stored(RUN.kind, JOB) or {}
+    assert (far["spec"], far["data"]) == ({"tasks": [{"name": "a"}]}, {"seed": 7})
+    finish(world, RUN, winner)
+    await until(lambda: not holders(world, RUN))
+    assert status(world, RUN) == over(RUN)
+    (workload,) = world.manager.all(kinds.WORKLOADS)
+    assert any(each["type"] == "Finished" and each["status"] == "True" for each in workload["status"]["conditions"])
+
+
+def _made_by_its_controller(world: World) -> Object:
+    job = world.manager.stored(RUN.kind, JOB) or {}
+    owner = {"apiVersion": RUN.kind.api_version, "kind": RUN.kind.kind, "name": JOB.name, "controller": True}
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    pods = {"name": "main", "count": 1, "template": {"spec": {"containers": [container], "restartPolicy": "Never"}}}
+    return {
+        "apiVersion": kinds.WORKLOADS.api_version,
+        "kind": kinds.WORKLOADS.kind,
+        "metadata": {
+            "name": "run-job",
+            "namespace": NAMESPACE,
+            "ownerReferences": [owner | {"uid": job["metadata"]["uid"]}],
+        },
+        "spec": {"queueName": "main", "podSets": [pods]},
+    }
+
+
 def _raw(tree: Object) -> Any:
     import msgspec
 
@@ -204,3 +247,7 @@ def test_a_manager_that_dies_loses_no_end(framework: str) -> None:
 
 def test_a_job_whose_pods_another_object_describes_waits_for_that_one_and_outlives_it() -> None:
     in_a_world(_waits_for_its_runtime, "trainer.kubeflow.org/trainjob")
+
+
+def test_a_kind_whose_workloads_somebody_else_makes_is_dispatched_all_the_same() -> None:
+    perform(LAYOUT, _is_dispatched_for_its_maker)

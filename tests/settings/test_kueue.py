@@ -77,6 +77,12 @@ def nested(path: str, value: Any) -> dict[str, Any]:
                 ),
             ),
         ),
+        (
+            "multiKueue.externalFrameworks",
+            [{"name": "PipelineRun.v1.tekton.dev"}],
+            "integrations.external",
+            ("PipelineRun.v1.tekton.dev",),
+        ),
         ("health.healthProbeBindAddress", ":8090", "probes.port", 8090),
         ("health.healthProbeBindAddress", "127.0.0.1:8090", "probes.host", "127.0.0.1"),
         ("health.healthProbeBindAddress", "[::1]:8090", "probes.host", "::1"),
