@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import anyio
 import pytest
@@ -10,8 +11,9 @@ import pytest
 from multikueue.jobs.declared import DeclaredJob
 from multikueue.jobs.priority import Priority
 from multikueue.jobs.table import FRAMEWORKS
+from testbed import objects
 from testbed.bed import MANAGER, Plan, Testbed
-from testbed.client import Kind, eventually
+from testbed.client import ApiError, Client, Kind, eventually
 from testbed.controllers import GARBAGE
 from testbed.objects import WORKLOAD, Object
 from tests.jobs.builders import plain
@@ -63,7 +65,7 @@ async def _opened(bed: Testbed) -> None:
 
 @pytest.fixture(scope="module")
 def manager_settings() -> dict[str, str]:
-    return {"INTEGRATIONS__FRAMEWORKS": ",".join(FRAMEWORKS)}
+    return {"INTEGRATIONS__FRAMEWORKS": ",".join(FRAMEWORKS), "INTEGRATIONS__EXTERNAL": "Gadget.v1.example.com"}
 
 
 def kind_of(adapter: DeclaredJob) -> Kind:
@@ -192,3 +194,85 @@ async def test_a_workload_looks_like_the_one_that_kueue_makes(crew: Team, adapte
     assert ours["metadata"]["ownerReferences"] == theirs["metadata"]["ownerReferences"]
     assert dict(leaves(stored["spec"])) == dict(leaves(theirs["spec"]))
     await client.delete(kind, "job", crew.namespace)
+
+
+# A kind whose Workloads somebody else makes: here it is the test that makes them, and ends them on the worker.
+
+GADGET = Kind("example.com/v1", "Gadget")
+FREE = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+DEFINITION: Object = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "gadgets.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": FREE, "status": FREE}}},
+            }
+        ],
+    },
+}
+
+
+def workload_of(job: Object) -> Object:
+    meta = job["metadata"]
+    owner = {"apiVersion": "example.com/v1", "kind": "Gadget", "name": meta["name"], "uid": meta["uid"]}
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}
+    pods = {"name": "main", "count": 1, "template": {"spec": {"containers": [container], "restartPolicy": "Never"}}}
+    return {
+        "apiVersion": WORKLOAD.api_version,
+        "kind": WORKLOAD.kind,
+        "metadata": {
+            "name": "gadget-job",
+            "namespace": meta["namespace"],
+            "ownerReferences": [owner | {"controller": True}],
+        },
+        "spec": {"queueName": "main", "podSets": [pods]},
+    }
+
+
+async def test_a_kind_whose_workloads_somebody_else_makes_is_dispatched_by_its_name_alone(crew: Team) -> None:
+    ((_, client),), namespace = crew.clients.items(), crew.namespace
+    for cluster in (crew.manager, client):
+        await cluster.apply(DEFINITION)
+
+        async def known(cluster: Client = cluster) -> bool:
+            with suppress(ApiError):  # its storage is being made
+                return await cluster.list(GADGET, namespace) == []
+            return False
+
+        await eventually(known, timeout=30)
+    own = {"apiVersion": GADGET.api_version, "kind": GADGET.kind}
+    labels = {"kueue.x-k8s.io/queue-name": "main", "team": "a"}
+    spec = {"managedBy": "kueue.x-k8s.io/multikueue", "steps": 3}
+    metadata = {"name": "job", "namespace": namespace, "labels": labels}
+    job = await crew.manager.create(own | {"metadata": metadata, "spec": spec})
+    await crew.manager.create(workload_of(job))
+
+    async def copied() -> Object | None:
+        return await client.find(GADGET, "job", namespace)
+
+    remote = await eventually(copied, timeout=90)
+    assert remote["spec"] == {"steps": 3}
+    assert remote["metadata"]["labels"]["kueue.x-k8s.io/prebuilt-workload-name"] == "gadget-job"
+    await client.patch_status(GADGET, "job", {"phase": "Done"}, namespace)
+    copy = await client.get(WORKLOAD, "gadget-job", namespace)
+    ended = {"type": "Finished", "status": "True", "reason": "Succeeded", "message": "", "lastTransitionTime": STARTED}
+    await client.patch_status(WORKLOAD, "gadget-job", {"conditions": [*copy["status"]["conditions"], ended]}, namespace)
+
+    async def over() -> bool:
+        assert (await crew.manager.get(GADGET, "job", namespace)).get("status") == {"phase": "Done"}
+        said = objects.condition(await crew.manager.get(WORKLOAD, "gadget-job", namespace), "Finished")
+        assert said is not None, "the workload is not finished"
+        assert await client.find(GADGET, "job", namespace) is None, "the copy of the job is still there"
+        return not await client.list(WORKLOAD, namespace)
+
+    await eventually(over, timeout=40)
+    await crew.manager.delete(GADGET, "job", namespace)
