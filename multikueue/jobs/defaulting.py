@@ -25,7 +25,7 @@ _TRUE = ("1", "t", "T", "true", "TRUE", "True")
 _FALSE = ("0", "f", "F", "false", "FALSE", "False")
 
 
-class _Metadata(msgspec.Struct, frozen=True):
+class Metadata(msgspec.Struct, frozen=True):
     namespace: str | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
@@ -50,10 +50,10 @@ class Marked(Protocol):
     def suspended(self) -> bool: ...
 
 
-class _Submitted(msgspec.Struct, frozen=True):
-    """A job as an admission request shows it: not stored yet, with nulls where fields are empty."""
+class SubmittedObject(msgspec.Struct, frozen=True):
+    """An object as an admission request shows it: not stored yet, with nulls where fields are empty."""
 
-    metadata: _Metadata = _Metadata()
+    metadata: Metadata = Metadata()
 
     @property
     def namespace(self) -> str:
@@ -66,6 +66,10 @@ class _Submitted(msgspec.Struct, frozen=True):
     @property
     def queue(self) -> str:
         return self.labels.get(QUEUE_LABEL, "")
+
+
+class _Submitted(SubmittedObject, frozen=True):
+    """A job."""
 
     @property
     def controller(self) -> tuple[str, str] | None:

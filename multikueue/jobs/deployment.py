@@ -8,25 +8,19 @@ from typing import Any
 import msgspec
 
 from multikueue.api.kinds import DEPLOYMENTS, Kind
-from multikueue.api.meta import Object, OwnerReference
+from multikueue.api.meta import Object
 from multikueue.api.pod import MANAGED_LABEL, PARENT_ANNOTATION
 from multikueue.api.workload import PRIORITY_CLASS_LABEL, QUEUE_LABEL
 from multikueue.jobs.defaulting import Patch, refusal_of_any
+from multikueue.jobs.pod_defaulting import OwnedMetadata, SubmittedOwned
 
 __all__ = ["DEPLOYMENT", "Deployment", "SubmittedDeployment"]
 
 FRAMEWORK = "deployment"
 
 
-class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
-    namespace: str | None = None
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    owner_references: list[OwnerReference] | None = None
-
-
 class _Template(msgspec.Struct, frozen=True):
-    metadata: _Metadata | None = None
+    metadata: OwnedMetadata | None = None
 
 
 class _Spec(msgspec.Struct, frozen=True):
@@ -37,34 +31,11 @@ class _Status(msgspec.Struct, frozen=True, rename="camel"):
     ready_replicas: int | None = None
 
 
-class SubmittedDeployment(msgspec.Struct, frozen=True):
+class SubmittedDeployment(SubmittedOwned, frozen=True):
     """A Deployment as an admission request shows it."""
 
-    metadata: _Metadata = _Metadata()
     spec: _Spec | None = None
     status: _Status | None = None
-
-    @property
-    def namespace(self) -> str:
-        return self.metadata.namespace or ""
-
-    @property
-    def labels(self) -> dict[str, str]:
-        return self.metadata.labels or {}
-
-    @property
-    def queue(self) -> str:
-        return self.labels.get(QUEUE_LABEL, "")
-
-    @property
-    def managed_by_default(self) -> bool:
-        """There is no such field, so nothing that would be missing later."""
-        return False
-
-    @property
-    def controller(self) -> tuple[str, str] | None:
-        owners = self.metadata.owner_references or ()
-        return next(((owner.api_version, owner.kind) for owner in owners if owner.controller), None)
 
     @property
     def suspended(self) -> bool:
@@ -72,9 +43,9 @@ class SubmittedDeployment(msgspec.Struct, frozen=True):
         return not (self.status and self.status.ready_replicas)
 
     @property
-    def template(self) -> _Metadata:
+    def template(self) -> OwnedMetadata:
         template = self.spec.template if self.spec else None
-        return (template.metadata if template else None) or _Metadata()
+        return (template.metadata if template else None) or OwnedMetadata()
 
 
 _read = msgspec.json.Decoder(SubmittedDeployment).decode

@@ -20,8 +20,8 @@ from multikueue.api.pod import (
     TOPOLOGY_GATE,
     Gate,
 )
-from multikueue.api.workload import PREBUILT_LABEL, QUEUE_LABEL
-from multikueue.jobs.defaulting import Patch, is_name, refusal_of_any
+from multikueue.api.workload import PREBUILT_LABEL
+from multikueue.jobs.defaulting import Metadata, Patch, SubmittedObject, is_name, refusal_of_any
 from multikueue.jobs.pod_roles import role_hash
 from multikueue.jobs.templates import tree_of
 from multikueue.jobs.workloads import positive
@@ -29,10 +29,7 @@ from multikueue.jobs.workloads import positive
 __all__ = ["SubmittedPod", "default_pod", "read_pod", "refusal"]
 
 
-class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
-    namespace: str | None = None
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
+class OwnedMetadata(Metadata, frozen=True, rename="camel"):
     finalizers: list[str] | None = None
     owner_references: list[OwnerReference] | None = None
 
@@ -45,28 +42,10 @@ class _Status(msgspec.Struct, frozen=True):
     phase: str | None = None
 
 
-class SubmittedPod(msgspec.Struct, frozen=True):
-    """A Pod as an admission request shows it."""
+class SubmittedOwned(SubmittedObject, frozen=True):
+    """What another object may control, which makes it somebody else's affair if that is a job."""
 
-    metadata: _Metadata = _Metadata()
-    spec: msgspec.Raw = msgspec.Raw(b"{}")
-    status: _Status = _Status()
-
-    @property
-    def namespace(self) -> str:
-        return self.metadata.namespace or ""
-
-    @property
-    def labels(self) -> dict[str, str]:
-        return self.metadata.labels or {}
-
-    @property
-    def queue(self) -> str:
-        return self.labels.get(QUEUE_LABEL, "")
-
-    @property
-    def group(self) -> str:
-        return self.labels.get(GROUP_LABEL, "")
+    metadata: OwnedMetadata = OwnedMetadata()
 
     @property
     def managed_by_default(self) -> bool:
@@ -77,6 +56,17 @@ class SubmittedPod(msgspec.Struct, frozen=True):
     def controller(self) -> tuple[str, str] | None:
         owners = self.metadata.owner_references or ()
         return next(((owner.api_version, owner.kind) for owner in owners if owner.controller), None)
+
+
+class SubmittedPod(SubmittedOwned, frozen=True):
+    """A Pod as an admission request shows it."""
+
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: _Status = _Status()
+
+    @property
+    def group(self) -> str:
+        return self.labels.get(GROUP_LABEL, "")
 
     @property
     def gates(self) -> list[str]:
