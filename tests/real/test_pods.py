@@ -16,10 +16,11 @@ from testbed import objects, queues
 from testbed.bed import MANAGER, Plan, Testbed
 from testbed.client import ApiError, Client, Kind, eventually
 from testbed.controllers import GARBAGE
-from testbed.objects import KUEUE_NAMESPACE, SECRET, WORKLOAD, Object
+from testbed.objects import WORKLOAD, Object
 from tests.jobs.builders import plain
 from tests.real.harness import Manager, Team
 from tests.real.skipping import needs_programs
+from tests.real.webhooking import SETTINGS, registered, with_webhook
 
 pytestmark = [
     pytest.mark.anyio,
@@ -30,8 +31,6 @@ pytestmark = [
 
 POD = Kind("v1", "Pod")
 DEPLOYMENT = Kind("apps/v1", "Deployment")
-WEBHOOKS = Kind("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration")
-CONFIGURATION, CERTIFICATE = "multikueue-manager", "multikueue-webhook-certificate"
 GATES = ["kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology"]
 FINALIZER = "kueue.x-k8s.io/managed"
 STARTED = "2026-01-01T12:00:00Z"
@@ -54,42 +53,17 @@ def bed() -> Iterator[Testbed]:
 
 @pytest.fixture(scope="module")
 def manager_settings() -> dict[str, str]:
-    return {
-        "INTEGRATIONS__FRAMEWORKS": "batch/job,pod,deployment",
-        "WEBHOOK__ENABLED": "true",
-        "WEBHOOK__HOST": "127.0.0.1",
-        "WEBHOOK__PORT": "0",
-        "WEBHOOK__URL": "https://127.0.0.1:9443",
-    }
+    return {**SETTINGS, "INTEGRATIONS__FRAMEWORKS": "batch/job,pod,deployment"}
 
 
 @pytest.fixture(scope="module")
 def manager(bed: Testbed, manager_settings: dict[str, str]) -> Iterator[Manager]:
-    """A manager with a webhook, whose registration goes with it."""
-    anyio.run(_prepare, bed)
-    process = Manager(bed, **manager_settings)  # type: ignore[arg-type]  # no setting is called `command`
-    process.start()
-    yield process
-    process.kill()
-    anyio.run(_withdraw, bed)
-
-
-async def _prepare(bed: Testbed) -> None:
-    async with bed.manager.client() as client:
-        await client.apply(objects.namespace(KUEUE_NAMESPACE))
-
-
-async def _withdraw(bed: Testbed) -> None:
-    async with bed.manager.client() as client:
-        await client.delete(WEBHOOKS, CONFIGURATION)
-        await client.delete(SECRET, CERTIFICATE, KUEUE_NAMESPACE)
+    yield from with_webhook(bed, manager_settings)
 
 
 @pytest.fixture
 async def crew(crew: Team) -> Team:
-    """A team, once the webhook is registered."""
-    await eventually(lambda: crew.manager.find(WEBHOOKS, CONFIGURATION), timeout=30)
-    return crew
+    return await registered(crew)
 
 
 def pod(crew: Team, name: str = "pod", **labels: str) -> Object:

@@ -6,15 +6,15 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from typing import Any
 
-import anyio
 import pytest
 
 from testbed import objects, queues
 from testbed.bed import Testbed
-from testbed.client import ApiError, Kind, eventually
+from testbed.client import ApiError, eventually
 from testbed.objects import JOB, KUEUE_NAMESPACE, MULTIKUEUE_CONTROLLER, SECRET, WORKLOAD, Object
 from tests.real.harness import Manager, Team
 from tests.real.skipping import needs_testbed
+from tests.real.webhooking import CERTIFICATE, CONFIGURATION, SETTINGS, WEBHOOKS, registered, with_webhook
 
 pytestmark = [
     pytest.mark.anyio,
@@ -23,48 +23,20 @@ pytestmark = [
     needs_testbed("an API server in a container does not reach a webhook on our loopback"),
 ]
 
-WEBHOOKS = Kind("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration")
-CONFIGURATION = "multikueue-manager"
-CERTIFICATE = "multikueue-webhook-certificate"
-
 
 @pytest.fixture(scope="module")
 def manager_settings() -> dict[str, str]:
-    return {
-        "WEBHOOK__ENABLED": "true",
-        "WEBHOOK__HOST": "127.0.0.1",
-        "WEBHOOK__PORT": "0",
-        "WEBHOOK__URL": "https://127.0.0.1:9443",
-    }
+    return dict(SETTINGS)
 
 
 @pytest.fixture(scope="module")
 def manager(bed: Testbed, manager_settings: dict[str, str]) -> Iterator[Manager]:
-    """A manager with a webhook; whose registration goes with it, or no other module could make a job."""
-    anyio.run(_prepare, bed)
-    process = Manager(bed, **manager_settings)  # type: ignore[arg-type]  # no setting is called `command`
-    process.start()
-    yield process
-    process.kill()
-    anyio.run(_withdraw, bed)
-
-
-async def _prepare(bed: Testbed) -> None:
-    async with bed.manager.client() as client:
-        await client.apply(objects.namespace(KUEUE_NAMESPACE))
-
-
-async def _withdraw(bed: Testbed) -> None:
-    async with bed.manager.client() as client:
-        await client.delete(WEBHOOKS, CONFIGURATION)
-        await client.delete(SECRET, CERTIFICATE, KUEUE_NAMESPACE)
+    yield from with_webhook(bed, manager_settings)
 
 
 @pytest.fixture
 async def crew(crew: Team) -> Team:
-    """A team, once the webhook is registered: the manager is ready after that."""
-    await eventually(lambda: crew.manager.find(WEBHOOKS, CONFIGURATION), timeout=30)
-    return crew
+    return await registered(crew)
 
 
 def plain(crew: Team, name: str = "job", **more: Any) -> Object:

@@ -1,0 +1,53 @@
+"""A manager with an admission webhook on loopback, for modules of real tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import anyio
+
+from testbed import objects
+from testbed.bed import Testbed
+from testbed.client import Kind, eventually
+from testbed.objects import KUEUE_NAMESPACE, SECRET
+from tests.real.harness import Manager, Team
+
+__all__ = ["CERTIFICATE", "CONFIGURATION", "SETTINGS", "WEBHOOKS", "registered", "with_webhook"]
+
+WEBHOOKS = Kind("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration")
+CONFIGURATION = "multikueue-manager"
+CERTIFICATE = "multikueue-webhook-certificate"
+
+SETTINGS: Mapping[str, str] = {
+    "WEBHOOK__ENABLED": "true",
+    "WEBHOOK__HOST": "127.0.0.1",
+    "WEBHOOK__PORT": "0",
+    "WEBHOOK__URL": "https://127.0.0.1:9443",
+}
+
+
+def with_webhook(bed: Testbed, settings: Mapping[str, str]) -> Iterator[Manager]:
+    """The manager; its registration goes with it, or no other module could make a job."""
+    anyio.run(_prepare, bed)
+    process = Manager(bed, **settings)  # type: ignore[arg-type]  # no setting is called `command`
+    process.start()
+    yield process
+    process.kill()
+    anyio.run(_withdraw, bed)
+
+
+async def registered(crew: Team) -> Team:
+    """A team, once the webhook is registered: the manager is ready after that."""
+    await eventually(lambda: crew.manager.find(WEBHOOKS, CONFIGURATION), timeout=30)
+    return crew
+
+
+async def _prepare(bed: Testbed) -> None:
+    async with bed.manager.client() as client:
+        await client.apply(objects.namespace(KUEUE_NAMESPACE))
+
+
+async def _withdraw(bed: Testbed) -> None:
+    async with bed.manager.client() as client:
+        await client.delete(WEBHOOKS, CONFIGURATION)
+        await client.delete(SECRET, CERTIFICATE, KUEUE_NAMESPACE)
