@@ -97,7 +97,7 @@ async def test_the_remote_job_is_a_suspended_one_of_the_workers_own(crew: Team, 
     assert born["metadata"]["labels"] == expected
     assert born["spec"]["parallelism"] == 3
     assert born["spec"]["template"]["spec"] == local["spec"]["template"]["spec"]
-    (copy,) = (await crew.copies()).values()
+    copy = (await crew.copies())[worker]
     assert born["metadata"]["annotations"][ATTEMPT] == copy["metadata"]["annotations"][ATTEMPT]
     assert copy["metadata"]["ownerReferences"][0]["uid"] == born["metadata"]["uid"]
 
