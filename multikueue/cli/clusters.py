@@ -135,6 +135,14 @@ def register(
             rich_help_panel=_WORKER,
         ),
     ] = None,
+    run_pods: Annotated[
+        bool,
+        typer.Option(
+            "--run-pods",
+            help="The manager may also make Pods, for the integrations `pod` and `deployment`. Without it, not any more.",
+            rich_help_panel=_WORKER,
+        ),
+    ] = False,
     view_pods: Annotated[
         bool,
         typer.Option(
@@ -176,7 +184,9 @@ def register(
     """
     if context is None and kubeconfig is None:
         raise typer.BadParameter("say which cluster joins: give --context or --kubeconfig of the worker")
-    registration = Registration(cluster=name, namespace=namespace, origin=origin, view_pods=view_pods)
+    registration = Registration(
+        cluster=name, namespace=namespace, origin=origin, run_pods=run_pods, view_pods=view_pods
+    )
     wanted_validity = DEFAULT_VALIDITY if validity is None else validity
     at_worker, at_manager = Target(kubeconfig, context, name), Target(manager_kubeconfig, manager_context)
 

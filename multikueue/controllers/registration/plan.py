@@ -15,7 +15,7 @@ from hashlib import sha256
 from itertools import groupby
 from typing import Any
 
-from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESPACES, SECRETS, Kind
+from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESPACES, PODS, SECRETS, Kind
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.multikueue import KUBECONFIG_KEY
 from multikueue.errors import ConfigurationError
@@ -27,6 +27,7 @@ __all__ = [
     "LABELS",
     "OPTIONAL_KINDS",
     "RIGHTS",
+    "RUN_PODS",
     "VIEW_PODS",
     "CredentialKind",
     "Registration",
@@ -101,8 +102,11 @@ def _job_rights(kinds: Iterable[Kind[Any]]) -> tuple[Right, ...]:
 RIGHTS = (*QUEUE_RIGHTS, *_job_rights(JOB_KINDS))
 """What a worker must let us do."""
 
-GRANTED = (*RIGHTS, *_job_rights(OPTIONAL_KINDS))
+GRANTED = (*RIGHTS, *_job_rights(kind for kind in OPTIONAL_KINDS if kind != PODS))
 """What a worker that joins lets us do."""
+
+RUN_PODS = _job_rights((PODS,))
+"""What it lets us do beside that where Pods are jobs: who may make any Pod may do nearly all that its nodes may."""
 
 VIEW_PODS = (Right("", "pods", _READ), Right("", "pods/log", ("get",)), Right("", "events", _READ))
 """What people need beside that to look at pods with the manager's credential. The manager itself never uses it."""
@@ -115,13 +119,15 @@ VIEW_PODS = (Right("", "pods", _READ), Right("", "pods/log", ("get",)), Right(""
 class Registration:
     """Which worker joins, and under which names.
 
-    `namespace` holds the Secret on the manager and the ServiceAccount on the worker; `view_pods` says that who has the
-    Secret may look at pods, too. Raises ConfigurationError for a name that Kubernetes would refuse.
+    `namespace` holds the Secret on the manager and the ServiceAccount on the worker; `run_pods` says that the manager may
+    make Pods, `view_pods` that who has the Secret may look at them. Raises ConfigurationError for a name that Kubernetes
+    would refuse.
     """
 
     cluster: str
     namespace: str = "kueue-system"
     origin: str = OUR_NAME
+    run_pods: bool = False
     view_pods: bool = False
 
     def __post_init__(self) -> None:
@@ -204,14 +210,16 @@ def worker_objects(registration: Registration, *, with_user: bool = False) -> tu
     """Who may enter the worker, and what for; with `with_user` also the user a client certificate speaks for."""
     namespace, name = registration.account
     role = {"apiGroup": RBAC, "kind": CLUSTER_ROLES.kind, "name": name}
-    rights = (*GRANTED, *VIEW_PODS) if registration.view_pods else GRANTED
+    run, view = RUN_PODS if registration.run_pods else (), VIEW_PODS if registration.view_pods else ()
     subjects = [{"kind": SERVICE_ACCOUNTS.kind, "name": name, "namespace": namespace}]
     if with_user:
         subjects.append({"kind": "User", "name": registration.user, "apiGroup": RBAC})
     return (
         _namespace(registration),
         Wanted(SERVICE_ACCOUNTS, {"metadata": {"name": name, "namespace": namespace, "labels": LABELS}}),
-        Wanted(CLUSTER_ROLES, {"metadata": {"name": name, "labels": LABELS}, "rules": role_rules(rights)}),
+        Wanted(
+            CLUSTER_ROLES, {"metadata": {"name": name, "labels": LABELS}, "rules": role_rules((*GRANTED, *run, *view))}
+        ),
         Wanted(
             CLUSTER_ROLE_BINDINGS,
             {"metadata": {"name": name, "labels": LABELS}, "roleRef": role, "subjects": subjects},

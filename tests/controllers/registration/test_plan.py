@@ -11,6 +11,7 @@ from multikueue.controllers.registration.plan import (
     JOB_KINDS,
     OPTIONAL_KINDS,
     RIGHTS,
+    RUN_PODS,
     Registration,
     Right,
     manager_objects,
@@ -46,8 +47,6 @@ def test_the_worker_gets_an_account_with_the_rights_of_the_contract_and_no_more(
         },
         {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": all_but_update},
         {"apiGroups": ["batch"], "resources": ["jobs/status"], "verbs": ["get"]},
-        {"apiGroups": [""], "resources": ["pods"], "verbs": all_but_update},
-        {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["get"]},
         {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": all_but_update},
         {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets/status"], "verbs": ["get"]},
         {"apiGroups": ["kubeflow.org"], "resources": list(KUBEFLOW), "verbs": all_but_update},
@@ -61,6 +60,15 @@ def test_the_worker_gets_an_account_with_the_rights_of_the_contract_and_no_more(
     ]
     assert binding["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "multikueue"}
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "multikueue", "namespace": "kueue-system"}]
+
+
+def test_pods_may_be_made_only_if_that_was_asked_for() -> None:
+    rules = [worker_objects(Registration(cluster="w1", run_pods=run))[2].body["rules"] for run in (False, True)]
+
+    assert rules[1][len(rules[0]) :] == [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "create", "delete", "patch"]},
+        {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["get"]},
+    ]
 
 
 def test_pods_may_be_looked_at_only_if_that_was_asked_for() -> None:
@@ -94,7 +102,7 @@ def test_each_kind_of_jobs_has_its_rights() -> None:
     assert {*JOB_KINDS, *OPTIONAL_KINDS} == {adapter.kind for adapter in FRAMEWORKS.values()}
     assert set(RIGHTS) <= set(GRANTED)
     for kind in (*JOB_KINDS, *OPTIONAL_KINDS):
-        verbs = {right.resource: set(right.verbs) for right in GRANTED if right.group == kind.group}
+        verbs = {right.resource: set(right.verbs) for right in (*GRANTED, *RUN_PODS) if right.group == kind.group}
         assert verbs[kind.plural] >= {"get", "list", "watch", "create", "delete", "patch"}
         assert verbs[f"{kind.plural}/status"] == {"get"}
 
