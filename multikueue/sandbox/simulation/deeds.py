@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -61,6 +62,7 @@ class Deeds:
     _dark: list[str] = field(default_factory=list)
     _outside: list[str] = field(default_factory=list)
     _tokens: dict[str, str] = field(default_factory=dict)
+    _refusing: defaultdict[str, list[Trouble]] = field(default_factory=lambda: defaultdict(list))
     _backups: dict[int, Backup] = field(default_factory=dict)
 
     def submit(self, job: JobPlan) -> None:
@@ -216,7 +218,7 @@ class Deeds:
 
     @do.register
     def _revoke(self, event: plans.Revoke) -> Undo:
-        trouble = self._trouble(EVERYBODY, event.worker)
+        self._refusing[event.worker].append(self._trouble(EVERYBODY, event.worker))
         self.world.accept(event.worker)
 
         def undo() -> None:
@@ -226,7 +228,8 @@ class Deeds:
             self.world.accept(event.worker, new)
             if event.rotated:
                 self.world.trust(event.worker, new)
-            self._past(trouble)
+            for trouble in self._refusing.pop(event.worker, ()):  # a token that is taken ends all refusals
+                self._past(trouble)
 
         return undo
 

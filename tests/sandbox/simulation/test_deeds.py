@@ -290,3 +290,16 @@ def test_a_job_that_is_recreated_is_another_one() -> None:
         assert scene.deeds.deleted == set()
 
     staged(body)
+
+
+def test_a_token_that_is_taken_again_ends_all_refusals() -> None:
+    async def test(scene: Scene) -> None:
+        first = scene.happen(plans.Revoke(worker="w1", rotated=True))
+        second = scene.happen(plans.Revoke(worker="w1", rotated=True))
+        assert first is not None
+        assert second is not None
+        first()
+        assert all(trouble.end is not None for trouble in scene.deeds.troubles.all)
+        second()
+
+    staged(test)
