@@ -430,6 +430,7 @@ async def test_queues_count_their_workloads(crew: Team) -> None:
     worker = await crew.runs_on("running")
     await crew.stop()
     await crew.submit("reserving", requests={"cpu": "20", "memory": "20Gi"})
+    await eventually(lambda: crew.is_true("QuotaReserved", "reserving"))  # within a second nobody is the first
     await crew.submit("pending", requests={"cpu": "90"})
     expected = {"pendingWorkloads": 1, "reservingWorkloads": 2, "admittedWorkloads": 1}
     for kind, name in ((CLUSTER_QUEUE, crew.namespace), (LOCAL_QUEUE, "main")):
