@@ -88,14 +88,15 @@ class Workloads:
         return lifecycle.step(local, facts)
 
     def _reclaimable(self, local: Workload, job: AnyJob | None, group: Group) -> tuple[ReclaimablePod, ...] | None:
-        """By what the winner says: the counters of the local job may still tell of an attempt before this one."""
+        """By what the winner says: the counters of the local job may still tell of an attempt before this one. An attempt
+        that ends frees nothing for the next, or that would get quota for fewer pods than it has."""
         if job is None:
             return None
         adapter = self.world.store.adapters.of(job)
         if self.world.store.multikueue_check(local) is None:
             return adapter.reclaimable(job)
         winner = group.remote(local.status.cluster_name or "")
-        if winner is None or winner.job is None or not group.is_current(winner.job):
+        if winner is None or winner.job is None or not group.is_current(winner.job) or local.has("Evicted"):
             return ()
         return adapter.reclaimable(winner.job)
 
