@@ -167,11 +167,10 @@ def _remove_all(v: View) -> Decision:
 def _finished(v: View) -> Decision:
     """Nothing stays on the workers. A job may be over before its win is recorded, if we died in between: where it ran is
     told all the same, as long as it is still nominated (Kueue's webhook lets nobody else win)."""
-    if v.ready or v.winner is None or not v.group.is_current(v.won.job):
-        return _remove_all(v)
-    if v.won.cluster not in v.local.status.nominated_cluster_names:
-        return _remove_all(v)
-    return replace(_remove_all(v), status=_won(v))
+    is_untold = not v.ready and v.winner is not None and v.group.is_current(v.won.job)
+    if is_untold and v.won.cluster in v.local.status.nominated_cluster_names:
+        return replace(_remove_all(v), status=_won(v))
+    return _remove_all(v)
 
 
 def _unreserved(v: View) -> Decision:

@@ -10,7 +10,7 @@ import msgspec
 
 from multikueue.api.job import AnyJob, Job, job_spec, job_status
 from multikueue.api.kinds import JOBS, Kind
-from multikueue.api.meta import Condition, controller_of, decoder, encode
+from multikueue.api.meta import Condition, decoder, encode
 from multikueue.api.workload import (
     FAILED,
     QUEUE_LABEL,
@@ -104,11 +104,8 @@ class BatchJob:
         Unlike Kueue, whose local jobs get the node selectors of a flavor on start, we leave templates as they are:
         what the job says is compared with what the Workload says, in every phase.
         """
-        owner = controller_of(workload.metadata)
-        if owner is not None and owner.name != job.metadata.name:
-            return False
         spec = workload_spec(workload)
-        if (spec.maximum_execution_time_seconds or None) != workloads.maximum_execution_time(job):
+        if not workloads.may_be_of(workload, spec, job):
             return False
         if len(spec.pod_sets) != 1:
             return False
@@ -157,12 +154,12 @@ class BatchJob:
         return ready if ready >= (wanted if fewest is None else fewest) else 0
 
     def reclaimable(self, job: AnyJob) -> tuple[ReclaimablePod, ...]:
-        spec = job_spec(job)
-        if spec.parallelism == 1:
-            return ()
         succeeded = job_status(job).succeeded
+        if not succeeded:  # as most of the time: the spec, which is much longer, need not be read
+            return ()
+        spec = job_spec(job)
         remaining = (spec.parallelism if spec.completions is None else spec.completions) - succeeded
-        if not succeeded or remaining >= spec.parallelism:
+        if spec.parallelism == 1 or remaining >= spec.parallelism:
             return ()
         return (ReclaimablePod(name="main", count=spec.parallelism - remaining),)
 

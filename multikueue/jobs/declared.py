@@ -15,7 +15,7 @@ import msgspec
 from multikueue.api.canonical import canonical
 from multikueue.api.job import AnyJob, CustomJob, job_type
 from multikueue.api.kinds import Kind
-from multikueue.api.meta import Condition, controller_of, encode
+from multikueue.api.meta import Condition, encode
 from multikueue.api.workload import (
     FAILED,
     QUEUE_LABEL,
@@ -191,10 +191,8 @@ class DeclaredJob:
         return workloads.workload_body(self.kind, job, pod_sets=list(self._pod_sets(job)), priority=priority)
 
     def matches(self, job: AnyJob, workload: Workload) -> bool:
-        owner, spec = controller_of(workload.metadata), workload_spec(workload)
-        if owner is not None and owner.name != job.metadata.name:
-            return False
-        if (spec.maximum_execution_time_seconds or None) != workloads.maximum_execution_time(job):
+        spec = workload_spec(workload)
+        if not workloads.may_be_of(workload, spec, job):
             return False
         if self.runtimes is not None and self.runtimes.problem(job) is not None:
             return True  # what it was made of is not to be seen now, which is no reason to stop what runs
@@ -214,9 +212,6 @@ class DeclaredJob:
         self, job: AnyJob, *, workload_name: str, origin: str, attempt: str, queue: str | None = None
     ) -> Tree:
         """The object to create on the winner: every field as it is, but for what is declared to be dropped."""
-        spec = job.spec
-        for path in filter(None, (self.declared.managed_by, *self.declared.dropped)):
-            spec = _raw(paths.without(spec, _in_spec(path)))
         others = paths.fields_of(job.others) if isinstance(job, CustomJob) else None
         return {
             **(others or {}),
@@ -225,8 +220,13 @@ class DeclaredJob:
             "metadata": workloads.remote_metadata(
                 job, workload_name=workload_name, origin=origin, attempt=attempt, queue=queue
             ),
-            "spec": paths.with_value(spec, _in_spec(self.declared.suspend), True),
+            "spec": self._remote_spec(job.spec),
         }
+
+    def _remote_spec(self, spec: msgspec.Raw) -> Any:
+        for path in filter(None, (self.declared.managed_by, *self.declared.dropped)):
+            spec = _raw(paths.without(spec, _in_spec(path)))
+        return paths.with_value(spec, _in_spec(self.declared.suspend), True)
 
     # --- the status --------------------------------------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from multikueue.api.job import AnyJob, CustomJob
-from multikueue.jobs import paths, workloads
+from multikueue.api.job import AnyJob
+from multikueue.jobs import paths
 from multikueue.jobs.declared import Declaration, DeclaredJob, differ
 
 __all__ = ["ExternalJob", "external", "plural"]
@@ -25,19 +25,8 @@ class ExternalJob(DeclaredJob):
 
     external: ClassVar[bool] = True
 
-    def remote_body(
-        self, job: AnyJob, *, workload_name: str, origin: str, attempt: str, queue: str | None = None
-    ) -> Tree:
-        others = paths.fields_of(job.others) if isinstance(job, CustomJob) else None
-        return {
-            **(others or {}),
-            "apiVersion": self.kind.api_version,
-            "kind": self.kind.kind,
-            "metadata": workloads.remote_metadata(
-                job, workload_name=workload_name, origin=origin, attempt=attempt, queue=queue
-            ),
-            "spec": paths.without(job.spec, ("managedBy",)),
-        }
+    def _remote_spec(self, spec: msgspec.Raw) -> Any:
+        return paths.without(spec, ("managedBy",))
 
     def is_suspended(self, job: AnyJob) -> bool:  # noqa: ARG002
         return False

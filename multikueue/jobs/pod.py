@@ -14,7 +14,7 @@ import msgspec
 from multikueue.api.canonical import canonical
 from multikueue.api.job import AnyJob
 from multikueue.api.kinds import PODS, Kind
-from multikueue.api.meta import Condition, controller_of, decoder, encode
+from multikueue.api.meta import Condition, decoder, encode
 from multikueue.api.pod import (
     ADMISSION_GATE,
     FAILED_PHASE,
@@ -105,10 +105,8 @@ class PlainPod:
         return workloads.workload_body(PODS, job, pod_sets=[pod_set(job)], priority=priority)
 
     def matches(self, job: AnyJob, workload: Workload) -> bool:
-        owner, spec = controller_of(workload.metadata), workload_spec(workload)
-        if owner is not None and owner.name != job.metadata.name:
-            return False
-        if (spec.maximum_execution_time_seconds or None) != workloads.maximum_execution_time(job):
+        spec = workload_spec(workload)
+        if not workloads.may_be_of(workload, spec, job):
             return False
         if len(spec.pod_sets) != 1 or spec.pod_sets[0].count != 1:
             return False

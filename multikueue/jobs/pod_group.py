@@ -133,9 +133,7 @@ class GroupOfPods(PlainPod):
     def matches(self, job: AnyJob, workload: Workload) -> bool:
         """Whether its roles have room for all members that count. Those that failed may be replaced at any time."""
         spec = workload_spec(workload)
-        if workload.metadata.name != job.metadata.name:
-            return False
-        if (spec.maximum_execution_time_seconds or None) != workloads.maximum_execution_time(job):
+        if workload.metadata.name != job.metadata.name or not workloads.has_time_of(spec, job):
             return False
         room = {each.name: each.count for each in spec.pod_sets}
         return workload.has(FINISHED) or all(count <= room.get(role, 0) for role, count in _roles(job).items())

@@ -21,6 +21,7 @@ from multikueue.api.workload import (
     QUEUE_LABEL,
     RESOURCE_IN_USE,
     Workload,
+    WorkloadSpec,
 )
 from multikueue.jobs.priority import Priority
 
@@ -151,6 +152,17 @@ def precisely(job: Object) -> dict[str, Any]:
 def maximum_execution_time(job: Object) -> int | None:
     """Seconds the job may run by its label; None without a limit, or if the label is no positive 32 bit number."""
     return positive(job.metadata.labels.get(MAX_EXEC_TIME_LABEL, ""))
+
+
+def may_be_of(workload: Workload, spec: WorkloadSpec, job: Object) -> bool:
+    """Whether no other job controls the Workload, and its time is the job's: what is demanded before pods are compared."""
+    owner = controller_of(workload.metadata)
+    return (owner is None or owner.name == job.metadata.name) and has_time_of(spec, job)
+
+
+def has_time_of(spec: WorkloadSpec, job: Object) -> bool:
+    """Whether a Workload may run as long as the job."""
+    return (spec.maximum_execution_time_seconds or None) == maximum_execution_time(job)
 
 
 def workload_priority_class(job: Object) -> str:
