@@ -15,6 +15,7 @@ import typer
 
 if TYPE_CHECKING:
     from multikueue.api.kinds import Kind
+    from multikueue.api.meta import Object
     from multikueue.controllers.registration.ownership import Client
     from multikueue.kube import client as kube
     from multikueue.kube.credentials import Credentials
@@ -29,6 +30,7 @@ __all__ = [
     "Target",
     "context_option",
     "fetch",
+    "fetch_pairs",
     "kubeconfig_option",
     "now",
     "run_async",
@@ -36,6 +38,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+V = TypeVar("V", bound="Object")
 
 PAGE = 500
 """Objects per request of a long list."""
@@ -183,6 +186,14 @@ async def fetch(
         if not page.metadata.cont:
             return items
         query["continue"] = page.metadata.cont
+
+
+async def fetch_pairs(client: Client, kind: Kind[V], *, namespace: str = "") -> list[tuple[dict[str, Any], V]]:
+    """The same, each with its value."""
+    from multikueue.api.meta import decoder, encode
+
+    decode = decoder(kind.type)
+    return [(item, decode(encode(item))) for item in await fetch(client, kind, namespace=namespace)]
 
 
 def with_kind(kind: Kind[Any], item: dict[str, Any]) -> dict[str, Any]:

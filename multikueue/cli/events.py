@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from multikueue.cli.connection import Context, Kubeconfig, SettingsFile, Target, fetch, now, run_async
+from multikueue.cli.connection import Context, Kubeconfig, SettingsFile, Target, fetch_pairs, now, run_async
 from multikueue.cli.naming import InNamespace, Named
 from multikueue.cli.output import Column, Format, Listing, Output, Ticker, age, note, print_items
 from multikueue.cli.reach import Reach, SecretsNamespace, WorkerContext, WorkerKubeconfig
@@ -105,13 +105,13 @@ async def at_home(scene: Scene) -> list[Told]:
     """Those of the manager: of the workload and its owners."""
     found = await _fetch(scene.manager, scene.workload.metadata.namespace)
     ours = _uids(scene.workload)
-    return [Told(HOME, event, item) for event, item in found if event.involved_object.uid in ours]
+    return [Told(HOME, event, item) for item, event in found if event.involved_object.uid in ours]
 
 
 async def at_worker(worker: Worker, kin: Kin, namespace: str) -> list[Told]:
     """Those of a worker, of what `kin` knows by now. Raises Forbidden."""
     found = await _fetch(worker.client, namespace)
-    return [Told(worker.cluster, event, item) for event, item in found if kin.told(event.involved_object)]
+    return [Told(worker.cluster, event, item) for item, event in found if kin.told(event.involved_object)]
 
 
 def in_order(told: Iterable[Told]) -> Sequence[Told]:
@@ -119,12 +119,10 @@ def in_order(told: Iterable[Told]) -> Sequence[Told]:
     return sorted(told, key=lambda each: each.event.at or _BEGINNING)
 
 
-async def _fetch(client: Client, namespace: str) -> list[tuple[Event, dict[str, Any]]]:
-    from multikueue.api.meta import decoder, encode
+async def _fetch(client: Client, namespace: str) -> list[tuple[dict[str, Any], Event]]:
     from multikueue.api.pods import TOLD
 
-    decode = decoder(TOLD.type)
-    return [(decode(encode(item)), item) for item in await fetch(client, TOLD, namespace=namespace)]
+    return await fetch_pairs(client, TOLD, namespace=namespace)
 
 
 def _uids(workload: Workload) -> set[str]:

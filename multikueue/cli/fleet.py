@@ -16,7 +16,7 @@ import anyio
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, SECRETS, WORKLOADS
 from multikueue.api.meta import Condition, ObjectKey, decoder, encode, find_condition
 from multikueue.api.multikueue import ACTIVE, KUBECONFIG_KEY, MultiKueueCluster, MultiKueueConfig
-from multikueue.cli.connection import fetch
+from multikueue.cli.connection import fetch_pairs
 from multikueue.cli.exit import CommandFailed
 from multikueue.cli.output import Column, Listing, age, since
 from multikueue.controllers.registration.credentials import KubeconfigFacts, kubeconfig_facts
@@ -105,10 +105,9 @@ class Report:
 
 async def gather(client: Client, namespace: str, *, secrets: bool = True) -> list[Member]:
     """All clusters in the order of their names; without `secrets` their kubeconfigs are not read."""
-    items = await fetch(client, MULTIKUEUE_CLUSTERS)
+    pairs = await fetch_pairs(client, MULTIKUEUE_CLUSTERS)
     configs = (await client.list(MULTIKUEUE_CONFIGS)).items
-    decode = decoder(MultiKueueCluster)
-    return [await _member(client, item, decode(encode(item)), configs, namespace if secrets else "") for item in items]
+    return [await _member(client, item, value, configs, namespace if secrets else "") for item, value in pairs]
 
 
 async def find(client: Client, name: str, namespace: str) -> Member:

@@ -15,7 +15,7 @@ from multikueue.api.kinds import WORKLOADS
 from multikueue.api.meta import ObjectMeta, OwnerReference, controller_of, decoder, encode
 from multikueue.api.pods import PODS, WORKLOAD_ANNOTATION, Pod, Reference
 from multikueue.api.workload import PREBUILT_LABEL, Workload
-from multikueue.cli.connection import fetch
+from multikueue.cli.connection import fetch_pairs
 from multikueue.errors import Forbidden, NotFound
 
 if TYPE_CHECKING:
@@ -62,9 +62,7 @@ class Kin:
 
     async def pods(self) -> list[tuple[Tree, Pod]]:
         """The pods of the job, as the server sent them and as values. Raises Forbidden."""
-        decode = decoder(Pod)
-        everything = await fetch(self._client, PODS, namespace=self._key.namespace)
-        pairs = [(item, decode(encode(item))) for item in everything]
+        pairs = await fetch_pairs(self._client, PODS, namespace=self._key.namespace)
         return [pair for pair in pairs if await self.has(pair[1].metadata)]
 
     async def has(self, meta: ObjectMeta, *, far: int = 0) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from multikueue.cli.connection import fetch
+from multikueue.cli.connection import fetch_pairs
 from multikueue.cli.exit import CommandFailed
 
 if TYPE_CHECKING:
@@ -36,10 +36,8 @@ _WORKLOAD = ("wl", "workload", "workloads", "workload.kueue.x-k8s.io", "workload
 async def fetch_workloads(client: Client, namespace: str) -> list[Pair]:
     """All of the namespace; of all namespaces if it is empty."""
     from multikueue.api.kinds import WORKLOADS
-    from multikueue.api.meta import decoder, encode
 
-    decode = decoder(WORKLOADS.type)
-    return [(item, decode(encode(item))) for item in await fetch(client, WORKLOADS, namespace=namespace)]
+    return await fetch_pairs(client, WORKLOADS, namespace=namespace)
 
 
 def pick(items: list[Pair], named: str, namespace: str) -> Pair:

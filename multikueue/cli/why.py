@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from multikueue.cli.connection import Context, Kubeconfig, SettingsFile, Target, fetch, now, run_async
+from multikueue.cli.connection import Context, Kubeconfig, SettingsFile, Target, fetch_pairs, now, run_async
 from multikueue.cli.naming import InNamespace, Named, pick
 from multikueue.cli.output import (
     Column,
@@ -151,7 +151,6 @@ Objects = dict[str, list[tuple[dict[str, Any], Any]]]
 async def _fetch(target: Target) -> Objects:
     """All that quota depends on."""
     from multikueue.api import kinds
-    from multikueue.api.meta import decoder, encode
 
     found: Objects = {}
     async with target.connect() as client:
@@ -166,8 +165,7 @@ async def _fetch(target: Target) -> Objects:
             kinds.LOCAL_QUEUES,
             kinds.WORKLOADS,
         ):
-            decode = decoder(kind.type)
-            found[kind.plural] = [(item, decode(encode(item))) for item in await fetch(client, kind)]
+            found[kind.plural] = await fetch_pairs(client, kind)
     return found
 
 

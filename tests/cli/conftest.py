@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import trustme
@@ -15,6 +16,9 @@ import yaml
 from multikueue.cli import main
 from multikueue.controllers.registration import join
 from tests.cli.cluster import ADMIN_TOKEN, Cluster, serve
+
+if TYPE_CHECKING:
+    from tests.cli.field import Field
 
 
 @dataclass(frozen=True)
@@ -93,3 +97,13 @@ def _kubeconfig(urls: dict[str, str], authority: trustme.CA) -> dict[str, object
         "contexts": [{"name": name, "context": {"cluster": name, "user": "admin"}} for name in places],
         "current-context": "manager",
     }
+
+
+@pytest.fixture
+async def field(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Field]:
+    from tests.cli.field import a_field  # which has the results of programs from here
+
+    async with a_field(tmp_path, capsys, monkeypatch) as made:
+        yield made

@@ -1,22 +1,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
-from tests.cli.field import Field, a_field
+from tests.cli.field import Field
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def field(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Field]:
-    async with a_field(tmp_path, capsys, monkeypatch) as made:
-        yield made
 
 
 def minute(number: int) -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from multikueue.api.workload import PREBUILT_LABEL
-from tests.cli.field import JOB_BODY, Field, a_field, head, reference
+from tests.cli.field import JOB_BODY, Field, head, reference
 
 pytestmark = pytest.mark.anyio
 
@@ -17,13 +15,10 @@ GADGET: dict[str, Any] = {**head("example.com/v1", "Gadget"), "spec": {}}
 
 
 @pytest.fixture
-async def field(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Field]:
-    async with a_field(tmp_path, capsys, monkeypatch) as made:
-        await made.define("Gadget")
-        await made.define("Part")
-        yield made
+async def field(field: Field) -> Field:
+    await field.define("Gadget")
+    await field.define("Part")
+    return field
 
 
 async def owned(field: Field, body: dict[str, Any], name: str, owner: dict[str, Any]) -> dict[str, Any]:

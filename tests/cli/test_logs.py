@@ -1,26 +1,16 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from multikueue.kube.client import Client
 from tests.cli.conftest import Run
-from tests.cli.field import POD, Field, a_field
+from tests.cli.field import POD, Field
 
 Asked = list[tuple[str, str, dict[str, str]]]
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def field(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Field]:
-    async with a_field(tmp_path, capsys, monkeypatch) as made:
-        yield made
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,17 +10,9 @@ from multikueue.api.meta import decoder
 from multikueue.api.pods import Pod
 from multikueue.cli.pods import row, status
 from tests.cli.cluster import NOW
-from tests.cli.field import Field, a_field
+from tests.cli.field import Field
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def field(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Field]:
-    async with a_field(tmp_path, capsys, monkeypatch) as made:
-        yield made
 
 
 # A pod in words.
