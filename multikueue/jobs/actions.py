@@ -49,7 +49,7 @@ class RemoveFinalizer:
 
 @dataclass(frozen=True, slots=True)
 class PatchJob:
-    """Merge-patch the job. Carries the UID."""
+    """Merge-patch the job. The patch already carries its preconditions."""
 
     patch: dict[str, Any]
 

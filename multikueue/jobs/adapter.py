@@ -158,11 +158,12 @@ class Adapter(Admitting, Protocol):
         ...
 
     def start_patch(self, job: AnyJob) -> dict[str, Any] | None:
-        """The merge patch that lets the job run; None if it may already."""
+        """The merge patch that lets the job run, just as it was seen: one that arrives late, from a manager that leads
+        no more, must start nothing. None if it may run already."""
         ...
 
     def stop_patch(self, job: AnyJob) -> dict[str, Any] | None:
-        """The merge patch that holds the job; None if it is held already."""
+        """The merge patch that holds the job with this UID; None if it is held already."""
         ...
 
     def release_patch(self, job: AnyJob) -> dict[str, Any] | None:

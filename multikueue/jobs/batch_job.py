@@ -208,10 +208,11 @@ class BatchJob:
     # --- start and stop ----------------------------------------------------------------------------------------------
 
     def start_patch(self, job: AnyJob) -> Tree | None:
-        return _suspend_patch(job, suspend=False) if self.is_suspended(job) else None
+        return workloads.precisely(job) | {"spec": {"suspend": False}} if self.is_suspended(job) else None
 
     def stop_patch(self, job: AnyJob) -> Tree | None:
-        return None if self.is_suspended(job) else _suspend_patch(job, suspend=True)
+        # The UID keeps the patch from a new job of the same name.
+        return None if self.is_suspended(job) else {"metadata": {"uid": job.metadata.uid}, "spec": {"suspend": True}}
 
 
 BATCH_JOB = BatchJob()
@@ -295,8 +296,3 @@ def _is_elastic_index(job: AnyJob) -> bool:
     """Whether the job may be scaled down by indexes: the one case in which `succeeded` may shrink."""
     shape = _shape(job.spec)
     return shape.completion_mode == "Indexed" and shape.completions == job_spec(job).parallelism
-
-
-def _suspend_patch(job: AnyJob, *, suspend: bool) -> Tree:
-    # The UID keeps the patch from a new job of the same name, which might run its pods here.
-    return {"metadata": {"uid": job.metadata.uid}, "spec": {"suspend": suspend}}

@@ -301,13 +301,13 @@ class DeclaredJob:
     # --- start and stop ----------------------------------------------------------------------------------------------
 
     def start_patch(self, job: AnyJob) -> Tree | None:
-        return self._suspend_patch(job, False) if self.is_suspended(job) else None
+        return workloads.precisely(job) | self._suspended(False) if self.is_suspended(job) else None
 
     def stop_patch(self, job: AnyJob) -> Tree | None:
-        return None if self.is_suspended(job) else self._suspend_patch(job, True)
+        return None if self.is_suspended(job) else {"metadata": {"uid": job.metadata.uid}} | self._suspended(True)
 
-    def _suspend_patch(self, job: AnyJob, suspend: bool) -> Tree:
-        return {"metadata": {"uid": job.metadata.uid}} | paths.nested(paths.keys_of(self.declared.suspend), suspend)
+    def _suspended(self, suspend: bool) -> Tree:
+        return paths.nested(paths.keys_of(self.declared.suspend), suspend)
 
     def _is_idle(self, job: AnyJob) -> bool:
         return self.is_suspended(job) and not self.is_active(job)

@@ -453,9 +453,10 @@ def test_the_status_patch_removes_what_is_gone() -> None:
 # --- start and stop --------------------------------------------------------------------------------------------------
 
 
-def test_start_and_stop_are_patches_for_this_very_job() -> None:
+def test_a_start_is_for_the_job_as_it_was_seen_and_a_stop_for_this_very_job() -> None:
     held, free = ours().build(), ours().suspended(False).build()
-    assert BATCH_JOB.start_patch(held) == {"metadata": {"uid": UID}, "spec": {"suspend": False}}
+    seen = {"uid": UID, "resourceVersion": held.metadata.resource_version}
+    assert BATCH_JOB.start_patch(held) == {"metadata": seen, "spec": {"suspend": False}}
     assert BATCH_JOB.stop_patch(free) == {"metadata": {"uid": UID}, "spec": {"suspend": True}}
 
 

@@ -42,7 +42,9 @@ EVICTED = become(ADMITTED, lambda w: w.evicted(message="Preempted to accommodate
 SUCCEEDED = become(ADMITTED, lambda w: w.finished(message="Job finished successfully"))
 FAILED = become(ADMITTED, lambda w: w.finished("Failed", message="Job has reached the specified backoff limit"))
 RELEASED = become(EVICTED, lambda w: w.unreserved())
-START = PatchJob({"metadata": {"uid": UID}, "spec": {"suspend": False}})
+START = PatchJob(
+    {"metadata": {"uid": UID, "resourceVersion": HELD.metadata.resource_version}, "spec": {"suspend": False}}
+)
 STOP = PatchJob({"metadata": {"uid": UID}, "spec": {"suspend": True}})
 REMOTE_RUNNING = job("j").running(active=1).build()
 REMOTE_COMPLETE = job("j").running().complete().build()

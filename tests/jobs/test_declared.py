@@ -209,7 +209,8 @@ def test_starting_and_stopping_are_patches_of_the_one_field(adapter: DeclaredJob
     started, stopped = adapter.start_patch(held), adapter.stop_patch(free)
     assert started is not None
     assert stopped is not None
-    assert started["metadata"] == stopped["metadata"] == {"uid": "uid-job"}
+    assert started["metadata"] == {"uid": "uid-job", "resourceVersion": held.metadata.resource_version}
+    assert stopped["metadata"] == {"uid": "uid-job"}
     way = keys_of(adapter.declared.suspend)
     assert peek(msgspec.Raw(encode(started)), way) is False
     assert peek(msgspec.Raw(encode(stopped)), way) is True
