@@ -195,9 +195,7 @@ async def a_drained_queue_stops_its_jobs(side: Side) -> None:
     await side.until_running()
     await side.policy("HoldAndDrain")
     await side.until("QuotaReserved", "False")
-    await side.until_job(
-        lambda body: body["spec"]["suspend"] and "nodeSelector" not in body["spec"]["template"]["spec"]
-    )
+    await side.until_job(is_held_again)
     await side.policy("None")
     await side.until_over()
 
@@ -209,11 +207,16 @@ async def a_workload_is_switched_off_and_on(side: Side) -> None:
     await side.until_running()
     await side.patch_workload({"spec": {"active": False}})
     await side.until("QuotaReserved", "False")
-    await side.until_job(
-        lambda body: body["spec"]["suspend"] and "nodeSelector" not in body["spec"]["template"]["spec"]
-    )
+    await side.until_job(is_held_again)
     await side.patch_workload({"spec": {"active": True}})
     await side.until_over()
+
+
+def is_held_again(job: Object) -> bool:
+    """Whether all who hold a job have done so: Kueue, and then the job controller, which notes it."""
+    noted = objects.condition(job, "Suspended")
+    free_of_flavor = "nodeSelector" not in job["spec"]["template"]["spec"]
+    return bool(job["spec"]["suspend"] and free_of_flavor and noted is not None and noted["status"] == "True")
 
 
 @scenario
@@ -333,11 +336,13 @@ async def a_check_asks_for_another_try(side: Side) -> None:
 
 
 async def is_asked_again(side: Side) -> bool:
+    """Whether the next attempt has its quota: while the last one is being evicted its check is Pending, too."""
     status = (await side.workload())["status"]
-    reserved = objects.condition({"status": status}, "QuotaReserved")
-    assert reserved is not None
+    reserved, evicted = (objects.condition({"status": status}, type_) for type_ in ("QuotaReserved", "Evicted"))
+    if reserved is None or evicted is None or (reserved["status"], evicted["status"]) != ("True", "False"):
+        return False
     (check,) = status["admissionChecks"]
-    return bool(reserved["status"] == "True" and check.get("retryCount") == 1 and check["state"] == "Pending")
+    return bool(check.get("retryCount") == 1 and check["state"] == "Pending")
 
 
 @scenario
