@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 
@@ -25,6 +25,7 @@ from multikueue.controllers.kinds import JobKinds
 from multikueue.controllers.placements import PlacementWatch
 from multikueue.controllers.queues import Queues as QueueStatuses
 from multikueue.controllers.reports import Reports
+from multikueue.controllers.retention import Retention
 from multikueue.controllers.workloads import Dispatches, Nominations, Workloads
 from multikueue.controllers.world import World
 from multikueue.errors import ConfigurationError
@@ -53,7 +54,8 @@ FIRST_CONTACT = 3.0
 """Seconds that the workers get to connect before the first decision; one that is away must not hold up the rest."""
 
 Task = Callable[[], Coroutine[Any, Any, None]]
-Reconcile = Callable[[str], Awaitable[Result]]
+Key = TypeVar("Key")
+Reconcile = Callable[[Key], Awaitable[Result]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +196,12 @@ def standalone(world: World, settings: Settings, admission: Admission) -> Deploy
         contact=lambda: _first_contact(store, clusters, placements),
         loops=(
             Loop("jobs", queues.jobs, Jobs(world).reconcile, concurrency),
-            Loop("workloads", queues.workloads, Workloads(world).reconcile, concurrency),
+            Loop(
+                "workloads",
+                queues.workloads,
+                _both(Workloads(world).reconcile, Retention(world).reconcile),
+                concurrency,
+            ),
             Loop("flavors", queues.flavors, finalizers.reconcile_flavor),
             Loop("checks", queues.checks, _both(Checks(world).reconcile, finalizers.reconcile_check)),
             Loop(
@@ -210,11 +217,11 @@ def standalone(world: World, settings: Settings, admission: Admission) -> Deploy
     )
 
 
-def _both(one: Reconcile, other: Reconcile) -> Reconcile:
+def _both(one: Reconcile[Key], other: Reconcile[Key]) -> Reconcile[Key]:
     """Two concerns of one object, one after the other, so that their writes do not meet."""
 
-    async def reconcile(name: str) -> Result:
-        results = await one(name), await other(name)
+    async def reconcile(key: Key) -> Result:
+        results = await one(key), await other(key)
         return Result(min((r.again_after for r in results if r.again_after is not None), default=None))
 
     return reconcile

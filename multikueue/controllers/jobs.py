@@ -5,11 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import singledispatchmethod
+from typing import Any
 
 import structlog
 
 from multikueue.api.job import AnyJob, JobKey
-from multikueue.api.kinds import PODS, WORKLOADS
+from multikueue.api.kinds import WORKLOADS, Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.api.pod import PodGroup
 from multikueue.api.workload import Workload
@@ -50,7 +51,7 @@ class Jobs:
             return Result()
         adapter = self.world.store.adapters.named(key.kind)
         decision = self.decide(self._view(job, adapter), self.world.now(), adapter)
-        kind, subject = (PODS, job.members[0]) if isinstance(job, PodGroup) else (adapter.kind, job)
+        kind, subject = subject_of(self.world, job)
         for event in decision.events:
             self.world.recorder.emit(kind, subject, type_=event.type, reason=event.reason, message=event.message)
         for action in decision.actions:
@@ -160,11 +161,22 @@ class Jobs:
 
     @_perform.register
     async def _delete_job(self, _action: DeleteJob, job: AnyJob) -> None:
-        for part in members_of(job):
-            kind = self.world.store.adapters.of(part).kind
-            with suppress(NotFound):
-                left = await self.world.manager.delete(kind, part.key, uid=part.metadata.uid)
-                self.world.store.jobs.upsert(left) if left is not None else self.world.store.jobs.remove(part)
+        await delete_job(self.world, job)
+
+
+def subject_of(world: World, job: AnyJob) -> tuple[Kind[Any], AnyJob]:
+    """What events about a job are about: of a group of Pods, the first."""
+    subject = job.members[0] if isinstance(job, PodGroup) else job
+    return world.store.adapters.of(subject).kind, subject
+
+
+async def delete_job(world: World, job: AnyJob) -> None:
+    """Delete this very job, or each of its Pods if it is a group."""
+    for part in members_of(job):
+        kind = world.store.adapters.of(part).kind
+        with suppress(NotFound):
+            left = await world.manager.delete(kind, part.key, uid=part.metadata.uid)
+            world.store.jobs.upsert(left) if left is not None else world.store.jobs.remove(part)
 
 
 async def release(world: World, key: ObjectKey) -> None:

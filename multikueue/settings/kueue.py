@@ -536,8 +536,8 @@ FIELDS: tuple[Field, ...] = (
     _means("featureGates.LocalQueueMetrics", "metrics.enable_local_queues"),
     _ignored("featureGates.VisibilityOnDemand", "visibility.enabled says whether", fine=(False,)),
     _ignored("featureGates.*", "feature gates of Kueue have no meaning here"),
-    _ignored("objectRetentionPolicies.workloads.afterFinished", _LATER),
-    _ignored("objectRetentionPolicies.workloads.afterDeactivatedByKueue", _LATER),
+    _means("objectRetentionPolicies.workloads.afterFinished", "retention.after_finished"),
+    _means("objectRetentionPolicies.workloads.afterDeactivatedByKueue", "retention.after_deactivated"),
     _ignored("queueVisibility", "pending workloads are shown on demand", versions="v1beta1"),
 )
 

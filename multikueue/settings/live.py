@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 from pydantic import BaseModel
 
-from multikueue.settings.tree import CapacityFollow, Dispatch, Leaf, Quota, Settings, leaves
+from multikueue.settings.tree import CapacityFollow, Dispatch, Leaf, Quota, Retention, Settings, leaves
 
 __all__ = ["Change", "InForce"]
 
@@ -40,6 +40,10 @@ class InForce:
     @property
     def capacity_follow(self) -> CapacityFollow:
         return self.settings.capacity_follow
+
+    @property
+    def retention(self) -> Retention:
+        return self.settings.retention
 
     def take(self, new: Settings) -> Change:
         """Puts into force what may change in a running process; the rest stays as it is."""

@@ -405,6 +405,18 @@ class Quota(_Group):
         return self
 
 
+class Retention(_Group):
+    """How long the manager cluster keeps what is over. Workloads go with their jobs in any case; these times are for jobs
+    that nobody deletes."""
+
+    after_finished: Span | None = None
+    """How long after its end a Workload is deleted, and its job kept. Without it: never."""
+
+    after_deactivated: Span | None = None
+    """How long after the manager itself deactivated its Workload (it ran too long, or queued too often) a job is deleted.
+    Without it: never; what a user deactivated is always kept."""
+
+
 class CapacityFollow(_Group):
     """Whether nominal quotas follow what the workers have (docs/quota.md). Of the ClusterQueues with a MultiKueue check, the
     annotation `multikueue.dev/follow-capacity` chooses one; these are the rules for all of them. Needs the role `dispatch`."""
@@ -658,6 +670,7 @@ class Settings(_Group):
     dispatch: Dispatch = Dispatch()
     quota: Quota = Quota()
     capacity_follow: Live[CapacityFollow] = CapacityFollow()
+    retention: Retention = Retention()
     integrations: Integrations = Integrations()
     webhook: Webhook = Webhook()
     probes: Probes = Probes()

@@ -30,7 +30,17 @@ from multikueue.manager import Touch
 from multikueue.quota.engine import Engine
 from multikueue.roles import compose
 from multikueue.runtime import Result, WorkQueue
-from multikueue.settings import EXTERNAL_DISPATCHER, STANDALONE, Dispatch, InForce, PodsReady, Quota, Role, Settings
+from multikueue.settings import (
+    EXTERNAL_DISPATCHER,
+    STANDALONE,
+    Dispatch,
+    InForce,
+    PodsReady,
+    Quota,
+    Retention,
+    Role,
+    Settings,
+)
 from multikueue.store.store import Store
 from multikueue.testing import NOW
 from tests.controllers.clusters_in_memory import Body, ClusterInMemory
@@ -50,13 +60,14 @@ class Table:
         roles: frozenset[Role] = STANDALONE,
         manager: type[ClusterInMemory] = ClusterInMemory,
         pods_ready: PodsReady = PodsReady(),  # noqa: B008  # frozen
+        retention: Retention = Retention(),  # noqa: B008  # frozen
         adapters: Adapters = BATCH_ONLY,
         **dispatch: Any,
     ) -> None:
         """`manager` is the kind of cluster that the manager's is; `dispatch` are settings of that group."""
         self.time, self.adapters = NOW, adapters
         dispatching, quotas = Dispatch(origin=ORIGIN, **dispatch), Quota(pods_ready=pods_ready)
-        self.settings = Settings(roles=roles, dispatch=dispatching, quota=quotas)
+        self.settings = Settings(roles=roles, dispatch=dispatching, quota=quotas, retention=retention)
         self.manager = manager("manager", self.now)
         self.workers = {f"w{n}": ClusterInMemory(f"w{n}", self.now, cluster=f"w{n}") for n in range(1, workers + 1)}
         self.start()

@@ -145,6 +145,20 @@ def test_whoever_wants_quotas_to_follow_grants_the_writing_of_them_and_nobody_el
     assert not [rule for rule in granted if "clusterqueues" in rule["resources"] and "patch" in rule["verbs"]]
 
 
+def test_whoever_has_jobs_deleted_after_a_time_grants_that_for_each_kind_and_nothing_else() -> None:
+    (role, binding), (kinds, _) = (
+        objects((DEPLOY / "components" / name / "rights.yaml").read_text()) for name in ("retention", "job-kinds")
+    )
+    known = {(rule["apiGroups"][0], *rule["resources"]) for rule in kinds["rules"] if "watch" in rule["verbs"]}
+    known -= {("trainer.kubeflow.org", "trainingruntimes", "clustertrainingruntimes")}
+
+    granted = {(rule["apiGroups"][0], *rule["resources"]) for rule in role["rules"]}
+    assert granted == known | {("batch", "jobs")}
+    assert all(rule["verbs"] == ["delete"] for rule in role["rules"])
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert [subject["name"] for subject in binding["subjects"]] == [ACCOUNT]
+
+
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_no_right_is_wider_than_it_must_be(overlay: str) -> None:
     for rule in [*rules(overlay, "Role"), *rules(overlay, "ClusterRole")]:
