@@ -326,14 +326,30 @@ class Team:
         await self.clean(name, timeout=timeout)
 
     async def stop(self, *workers: str, policy: str = "Hold") -> None:
-        """Give the ClusterQueues of these workers, or of all, a stop policy: copies come, and nothing is admitted."""
+        """Give the ClusterQueues of these workers, or of all, a stop policy: copies come, and nothing is admitted.
+
+        It is in force when this returns: a Kueue that has yet to hear of it could admit what comes next.
+        """
+        await self._give(policy, *workers)
         for worker in workers or tuple(self.clients):
-            patch = {"spec": {"stopPolicy": policy}}
-            await self.clients[worker].patch(objects.CLUSTER_QUEUE, self.namespace, patch)
+            await eventually(lambda w=worker: self._is_stopped(w))  # type: ignore[misc]
 
     async def go(self, *workers: str) -> None:
         """Undo `stop`."""
-        await self.stop(*workers, policy="None")
+        await self._give("None", *workers)
+
+    async def _give(self, policy: str, *workers: str) -> None:
+        patch = {"spec": {"stopPolicy": policy}}
+        for worker in workers or tuple(self.clients):
+            await self.clients[worker].patch(objects.CLUSTER_QUEUE, self.namespace, patch)
+
+    async def _is_stopped(self, worker: str) -> bool:
+        body = await self.clients[worker].get(objects.CLUSTER_QUEUE, self.namespace)
+        active = objects.condition(body, "Active")
+        assert active is not None, "nobody looked at the queue yet"
+        seen = active.get("observedGeneration"), active["status"], active["reason"]
+        assert seen == (body["metadata"]["generation"], "False", "Stopped"), active
+        return True
 
     async def waiting(self, count: int | None = None, name: str = "job", *, timeout: float = 20) -> dict[str, Object]:
         """The copies of a workload by worker, once so many (or all) workers have one."""
