@@ -288,8 +288,9 @@ async def _changes(stream: aiohttp.StreamReader) -> AsyncIterator[tuple[str, Obj
             yield event["type"], event["object"]
 
 
-async def eventually(predicate: Callable[[], Awaitable[T | None]], *, timeout: float = 10, interval: float = 0.05) -> T:
-    """Ask until the answer is true, and return it.
+async def eventually(predicate: Callable[[], Awaitable[T | None]], *, timeout: float = 30, interval: float = 0.05) -> T:
+    """Ask until the answer is true, and return it. The timeout is there to end a wait for what never comes, and no measure:
+    a busy machine takes its time.
 
     Inside, a failed `assert` and an object that is not there mean "not yet"; the last one is the cause a failed test
     shows.

@@ -53,6 +53,9 @@ QUICK: Mapping[str, str] = {
 }
 """Settings of the tests: nobody waits a minute to see a retry."""
 
+PATIENCE = 40.0
+"""Seconds after which what did not happen never will: none of these is a measure, and a busy machine takes its time."""
+
 End = Callable[[Client, str, str], Awaitable[object]]
 """What brings a job to its end: `complete_job` and the like."""
 
@@ -219,7 +222,7 @@ class Team:
         assert ours, f"our check is not among {checks}"
         return ours[0]  # type: ignore[no-any-return]
 
-    async def winner(self, name: str = "job", *, timeout: float = 20) -> str:
+    async def winner(self, name: str = "job", *, timeout: float = PATIENCE) -> str:
         """The worker that won, once one has: its plane's name."""
 
         async def decided() -> str | None:
@@ -239,7 +242,7 @@ class Team:
         found = {w: await c.find(JOB, name, self.namespace) for w, c in self.clients.items()}
         return {worker: body for worker, body in found.items() if body is not None}
 
-    async def runs_on(self, name: str = "job", *, timeout: float = 20) -> str:
+    async def runs_on(self, name: str = "job", *, timeout: float = PATIENCE) -> str:
         """The one worker whose job runs, once it does."""
 
         async def running() -> str | None:
@@ -253,7 +256,7 @@ class Team:
     async def complete(self, worker: str, name: str = "job") -> None:
         await complete_job(self.clients[worker], self.namespace, name)
 
-    async def finished(self, name: str = "job", *, timeout: float = 20) -> Object:
+    async def finished(self, name: str = "job", *, timeout: float = PATIENCE) -> Object:
         """The local job, once it and its workload are finished and nothing of it is left on any worker."""
 
         async def over() -> Object | None:
@@ -299,7 +302,7 @@ class Team:
 
         return await eventually(over, timeout=timeout, interval=0.3)
 
-    async def clean(self, name: str = "job", *, timeout: float = 20) -> None:
+    async def clean(self, name: str = "job", *, timeout: float = PATIENCE) -> None:
         """Waits until no worker holds anything of ours in this namespace with that job's name."""
 
         async def nothing() -> bool:
@@ -313,7 +316,7 @@ class Team:
 
         await eventually(nothing, timeout=timeout)
 
-    async def gone(self, name: str = "job", *, timeout: float = 20) -> None:
+    async def gone(self, name: str = "job", *, timeout: float = PATIENCE) -> None:
         """Waits until nothing of a deleted job is left on any cluster."""
 
         async def nothing() -> bool:
@@ -351,7 +354,9 @@ class Team:
         assert seen == (body["metadata"]["generation"], "False", "Stopped"), active
         return True
 
-    async def waiting(self, count: int | None = None, name: str = "job", *, timeout: float = 20) -> dict[str, Object]:
+    async def waiting(
+        self, count: int | None = None, name: str = "job", *, timeout: float = PATIENCE
+    ) -> dict[str, Object]:
         """The copies of a workload by worker, once so many (or all) workers have one."""
 
         async def there() -> tuple[dict[str, Object]]:
@@ -367,7 +372,9 @@ class Team:
         about = (kind.kind, name)
         return [e for e in found if (e["involvedObject"]["kind"], e["involvedObject"]["name"]) == about]
 
-    async def active(self, worker: str, *, status: str = "True", message: str = "", timeout: float = 20) -> Object:
+    async def active(
+        self, worker: str, *, status: str = "True", message: str = "", timeout: float = PATIENCE
+    ) -> Object:
         """The Active condition of a worker's MultiKueueCluster, once it has that status and that in its message."""
 
         async def has() -> Object | None:
@@ -481,11 +488,11 @@ class Starts:
             self._news.set()
             self._news = anyio.Event()
 
-    async def first(self, name: str = "job", *, timeout: float = 30) -> str:
+    async def first(self, name: str = "job", *, timeout: float = PATIENCE) -> str:
         """The worker where a job started first, once it has."""
         return (await self.times(1, name, timeout=timeout))[0]
 
-    async def times(self, count: int, name: str = "job", *, timeout: float = 30) -> list[str]:
+    async def times(self, count: int, name: str = "job", *, timeout: float = PATIENCE) -> list[str]:
         """Where a job started, once it has as often as that."""
         with anyio.fail_after(timeout):
             while len(self.runs[name]) < count:
@@ -499,7 +506,7 @@ class Starts:
                 await self._news.wait()
         assert sum(map(bool, self.runs.values())) >= count, f"fewer than {count} have started after {timeout:g} s"
 
-    async def seen(self, name: str = "job", *, timeout: float = 30) -> str:
+    async def seen(self, name: str = "job", *, timeout: float = PATIENCE) -> str:
         """The worker that has a job of that name, as soon as one has it."""
         with anyio.fail_after(timeout):
             while name not in self.made:

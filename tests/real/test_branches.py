@@ -397,7 +397,7 @@ async def test_a_worker_without_the_namespace_is_passed_over(crew: Team) -> None
             return crew.worker_of(workload["status"]["clusterName"]) if _is_admitted(workload) else None
         return None
 
-    worker = await eventually(winner, timeout=20)
+    worker = await eventually(winner)
     assert worker in others
     (workload,) = await crew.manager.list(WORKLOAD, namespace)
 
@@ -465,7 +465,7 @@ async def test_more_than_twenty_clusters_may_be_named(crew: Team) -> None:
             parts = (f"Missing clusters: [{' '.join(unknown)}]", f"Inactive clusters: [{' '.join(dead)}]")
             return bool(active["message"] == ", ".join(parts))
 
-        await eventually(tells, timeout=20)
+        await eventually(tells)
         await crew.go()
         await crew.complete(await crew.runs_on())
         await crew.finished()

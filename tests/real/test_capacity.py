@@ -105,7 +105,7 @@ async def test_a_job_that_waits_for_quota_gets_it_when_a_worker_grows(crew: Team
     await follow(crew, "true", workers=(one,))
     await has(crew, "1")
     await crew.submit(parallelism=2, requests={"cpu": "1"})
-    await eventually(lambda: _waits(crew), timeout=20)
+    await eventually(lambda: _waits(crew))
 
     await have(crew, one, "2")
 

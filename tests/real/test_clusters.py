@@ -46,10 +46,10 @@ class Corner:
         return self.bed.workers[0].kubeconfig()
 
     async def cluster_says(self, short: str, reason: str, message: str = "") -> None:
-        await eventually(lambda: self._says(MULTIKUEUE_CLUSTER, self.full(short), reason, message), timeout=20)
+        await eventually(lambda: self._says(MULTIKUEUE_CLUSTER, self.full(short), reason, message))
 
     async def check_says(self, reason: str, message: str = "") -> None:
-        await eventually(lambda: self._says(ADMISSION_CHECK, self.name, reason, message), timeout=20)
+        await eventually(lambda: self._says(ADMISSION_CHECK, self.name, reason, message))
 
     async def _says(self, kind: Any, name: str, reason: str, message: str) -> bool:
         body = await self.client.get(kind, name)

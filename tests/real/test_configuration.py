@@ -73,7 +73,7 @@ class File:
             assert len(found) >= count, f"it said {event} {len(found)} times"
             return found
 
-        return await eventually(enough, timeout=20)
+        return await eventually(enough)
 
 
 @asynccontextmanager
@@ -134,11 +134,11 @@ async def _sweeps(port: int, *, above: int = -1) -> int:
         assert found > above, f"{found} sweeps"
         return (found,)
 
-    return (await eventually(count, timeout=20))[0]
+    return (await eventually(count))[0]
 
 
 def _fetch(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=5) as answer:
+    with urllib.request.urlopen(url, timeout=30) as answer:
         text: str = answer.read().decode()
         return text
 

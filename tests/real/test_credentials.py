@@ -317,7 +317,7 @@ async def test_a_token_revoked_too_early_isolates_the_worker_until_there_is_anot
         await revoke(plane, old)
         await says(crew, worker, "False", "ClientConnectionFailed", "401", timeout=40)
         await put(crew, worker, config_of(crew, worker, token=two))
-        await says(crew, worker, "True", "Active", "Connected", timeout=5)
+        await says(crew, worker, "True", "Active", "Connected")
         await crew.complete(worker)
         await crew.finished()
         assert not (await started.settled()).twice()
@@ -367,7 +367,7 @@ async def test_a_new_server_that_hangs_costs_the_old_connection_nothing(crew: Te
         await crew.submit()
         assert await started.first() == worker
         hung.ok()
-        await eventually(lambda: _message_is(crew, worker, "Connected"), timeout=20)
+        await eventually(lambda: _message_is(crew, worker, "Connected"))
         crew.links[worker].refuse()
         await crew.complete(worker)
         await crew.finished()
@@ -381,7 +381,7 @@ async def test_when_the_old_credentials_end_too_the_condition_names_the_new_trou
     crew.links[worker].refuse()
     await says(crew, worker, "False", "ClientConnectionFailed", "the new kubeconfig is not in use: ", "401")
     await put(crew, worker, config_of(crew, worker, server=crew.bed.planes[worker].url))
-    await says(crew, worker, "True", "Active", "Connected", timeout=10)
+    await says(crew, worker, "True", "Active", "Connected")
 
 
 @pytest.mark.usefixtures("calm")
@@ -419,7 +419,7 @@ async def test_a_kubeconfig_of_another_cluster_does_not_make_running_work_disapp
         await crew.complete(worker)
         await crew.finished()
         assert list(started.runs["job"].values()) == [worker]
-        await eventually(lambda: _message_is(crew, worker, "Connected"), timeout=20)
+        await eventually(lambda: _message_is(crew, worker, "Connected"))
         await crew.go(other)
         assert await started.first("next") == other
         assert record.ever_inactive() == {}

@@ -123,7 +123,7 @@ async def test_the_manager_lives_with_what_deploy_grants_and_uses_all_of_it(
         await crew.submit_all([f"job-{number}" for number in range(5)])
         await crew.all_over(timeout=60)
     await changed(crew)
-    await eventually(lambda: renewed(bed, before), timeout=20)
+    await eventually(lambda: renewed(bed, before))
     assert forbidden(manager) == []
     assert complaints(manager) == []
 

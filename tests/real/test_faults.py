@@ -280,7 +280,7 @@ async def test_a_cluster_without_kueue_says_so_and_costs_the_others_nothing(crew
         await crew.manager.apply(objects.multikueue_config(crew.namespace, clusters=clusters))
         try:
             await crew.submit()
-            assert await crew.winner(timeout=5) in crew.links
+            assert await crew.winner() in crew.links
             refused = await crew.active("bare", status="False")
             assert "the server has no kind Workload" in refused["message"]
         finally:
