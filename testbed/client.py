@@ -144,12 +144,15 @@ class Client:
         # Lists leave out what is the same for all items.
         return [{"apiVersion": kind.api_version, "kind": kind.kind, **item} for item in answer["items"]]
 
-    async def watch(self, kind: Kind, namespace: str | None = None) -> AsyncIterator[tuple[str, Object]]:
+    async def watch(
+        self, kind: Kind, namespace: str | None = None, *, on_list: Callable[[], object] = lambda: None
+    ) -> AsyncIterator[tuple[str, Object]]:
         """Each change as (`ADDED`, `MODIFIED` or `DELETED`, object), after what is there now as `ADDED`; ends never.
 
-        When the server goes away it lists anew: an object is then told again, and one that went meanwhile is not.
+        `on_list` is called once, when all that was there was told: from then on nothing is missed. When the server goes
+        away it lists anew: an object is then told again, and one that went meanwhile is not.
         """
-        version = ""
+        version, told = "", False
         while True:
             try:
                 if not version:
@@ -157,6 +160,9 @@ class Client:
                     version = answer["metadata"]["resourceVersion"]
                     for item in answer["items"]:
                         yield "ADDED", item
+                if not told:
+                    told = True
+                    on_list()
                 async with aclosing(self._events(await self._path(kind, namespace), version)) as events:
                     async for event in events:
                         if event["type"] == "ERROR":

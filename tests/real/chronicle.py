@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import anyio
+from anyio.abc import TaskStatus
 
 from testbed.audit import Event, Mark
 from testbed.client import Client, Kind, eventually
@@ -66,8 +67,10 @@ class Chronicle:
     def clusters(self) -> dict[str, Client]:
         return {HOME: self.team.manager, **self.team.clients}
 
-    async def follow(self, cluster: str, client: Client, kind: Kind) -> None:
-        async for type_, body in client.watch(kind, self.team.namespace):
+    async def follow(
+        self, cluster: str, client: Client, kind: Kind, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        async for type_, body in client.watch(kind, self.team.namespace, on_list=task_status.started):
             meta = body["metadata"]
             gone = type_ == "DELETED"
             change = Change(int(meta["resourceVersion"]), cluster, kind.kind, meta["name"], None if gone else body)
@@ -296,6 +299,6 @@ async def chronicle(team: Team) -> AsyncIterator[Chronicle]:
     async with anyio.create_task_group() as tasks:
         for cluster, client in record.clusters.items():
             for kind in (JOB, WORKLOAD):
-                tasks.start_soon(record.follow, cluster, client, kind)
+                await tasks.start(record.follow, cluster, client, kind)
         yield record
         tasks.cancel_scope.cancel()

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+from anyio.abc import TaskStatus
 
 from testbed import objects, queues
 from testbed.bed import Testbed, unique
@@ -477,8 +478,15 @@ class Starts:
     made: dict[str, str] = field(default_factory=dict)
     _news: anyio.Event = field(default_factory=anyio.Event)
 
-    async def follow(self, worker: str, on_start: Callable[[str, str], object] | None) -> None:
-        async for _, body in self.team.clients[worker].watch(JOB, self.team.namespace):
+    async def follow(
+        self,
+        worker: str,
+        on_start: Callable[[str, str], object] | None,
+        *,
+        task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        client = self.team.clients[worker]
+        async for _, body in client.watch(JOB, self.team.namespace, on_list=task_status.started):
             meta = body["metadata"]
             self.made[meta["name"]] = worker
             if not body["spec"].get("suspend") and meta["uid"] not in self.runs[meta["name"]]:
@@ -533,7 +541,7 @@ async def starts(members: Team, on_start: Callable[[str, str], object] | None = 
     record = Starts(members)
     async with anyio.create_task_group() as tasks:
         for worker in members.clients:
-            tasks.start_soon(record.follow, worker, on_start)
+            await tasks.start(record.follow, worker, on_start)
         yield record
         tasks.cancel_scope.cancel()
 
@@ -565,8 +573,8 @@ class Wins:
     found: dict[str, tuple[float, str]] = field(default_factory=dict)
     _news: anyio.Event = field(default_factory=anyio.Event)
 
-    async def follow(self) -> None:
-        async for _, body in self.team.manager.watch(WORKLOAD, self.team.namespace):
+    async def follow(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        async for _, body in self.team.manager.watch(WORKLOAD, self.team.namespace, on_list=task_status.started):
             name, winner = body["metadata"]["name"], body.get("status", {}).get("clusterName")
             if winner and name not in self.found and name.startswith(f"job-{self.prefix}"):
                 self.found[name] = (time.monotonic(), self.team.worker_of(winner))
@@ -591,6 +599,6 @@ async def wins(members: Team, prefix: str = "") -> AsyncIterator[Wins]:
     """Record a team's wins as long as the block lasts."""
     record = Wins(members, prefix)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(record.follow)
+        await tasks.start(record.follow)
         yield record
         tasks.cancel_scope.cancel()

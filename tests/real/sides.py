@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import anyio
+from anyio.abc import TaskStatus
 
 from multikueue.kube.client import Client as KubeClient
 from multikueue.kube.credentials import from_kubeconfig
@@ -310,13 +311,13 @@ def now() -> str:
 async def recorded(side: Side) -> AsyncIterator[None]:
     """Watch the side's workloads and jobs as long as the block lasts."""
 
-    async def record(kind: Kind) -> None:
-        async for type_, body in side.client.watch(kind, side.namespace):
+    async def record(kind: Kind, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        async for type_, body in side.client.watch(kind, side.namespace, on_list=task_status.started):
             side.story.see(type_, {"apiVersion": kind.api_version, "kind": kind.kind, **body})
 
     async with anyio.create_task_group() as tasks:
         for kind in (WORKLOAD, JOB):
-            tasks.start_soon(record, kind)
+            await tasks.start(record, kind)
         yield
         await anyio.sleep(1.5)  # what still comes when all is said: nothing must
         tasks.cancel_scope.cancel()
