@@ -320,7 +320,22 @@ async def recorded(side: Side) -> AsyncIterator[None]:
             await tasks.start(record, kind)
         yield
         await anyio.sleep(1.5)  # what still comes when all is said: nothing must
+        await side.eventually(lambda: _is_told(side))
         tasks.cancel_scope.cancel()
+
+
+async def _is_told(side: Side) -> bool:
+    """Whether the story has come to what is there now."""
+    for kind in (WORKLOAD, JOB):
+        there = {body["metadata"]["name"]: body for body in await side.client.list(kind, side.namespace)}
+        last = {body["metadata"]["name"]: body for _, body in side.story.events if body["kind"] == kind.kind}
+        for name, body in there.items():
+            assert _version(body) == _version(last.get(name)), f"{name} has changed, and nobody was told"
+    return True
+
+
+def _version(body: Object | None) -> str:
+    return str(body["metadata"]["resourceVersion"]) if body else ""
 
 
 @asynccontextmanager
