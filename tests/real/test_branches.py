@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-import anyio
 import pytest
 
 from testbed import objects
@@ -24,7 +23,7 @@ from testbed.objects import (
     WORKLOAD,
     Object,
 )
-from tests.real.chronicle import AGENT, HOME, Chronicle
+from tests.real.chronicle import AGENT, Chronicle
 from tests.real.harness import Manager, Team, complaints, starts, writers
 from tests.real.skipping import needs_kueue, needs_testbed
 
@@ -43,28 +42,53 @@ async def local_name(crew: Team, name: str = "job") -> str:
 
 
 async def configure(crew: Team, *workers: str) -> None:
-    """Have the team's MultiKueueConfig name these workers."""
+    """Have the team's MultiKueueConfig name these workers. The manager hears of that some time, and of what is submitted
+    after it perhaps before: see `waits_on`."""
     clusters = [crew.cluster(worker) for worker in workers]
     await crew.manager.patch(MULTIKUEUE_CONFIG, crew.namespace, {"spec": {"clusters": clusters}})
+
+
+async def waits_on(crew: Team, *workers: str, name: str = "job") -> None:
+    """Waits until a workload is nominated to these workers and waits there, and nowhere else."""
+
+    async def does() -> bool:
+        nominated = (await crew.workload(name))["status"].get("nominatedClusterNames") or []
+        assert sorted(nominated) == sorted(crew.cluster(worker) for worker in workers), f"nominated are {nominated}"
+        copies = await crew.copies(name)
+        assert sorted(copies) == sorted(workers), f"copies on {sorted(copies)}"
+        return True
+
+    await eventually(does)
 
 
 # --- winners and losers ------------------------------------------------------------------------------------------------
 
 
-async def test_of_workers_that_admit_at_once_one_wins(crew: Team, history: Chronicle) -> None:
+async def test_of_workers_that_admit_at_once_one_wins(crew: Team, manager: Manager, history: Chronicle) -> None:
+    """The manager hears of all of them at once: it is stopped while they admit."""
     names = [f"job{number}" for number in range(10)]
+    await crew.stop()
     async with starts(crew) as started:
-        async with anyio.create_task_group() as tasks:
-            for name in names:
-                tasks.start_soon(crew.submit, name)
+        await crew.submit_all(names)
+        for name in names:
+            await crew.waiting(name=name)
+        manager.freeze()
+        try:
+            await crew.go()
+            await eventually(lambda: _are_all_admitted(crew))
+        finally:
+            manager.thaw()
         for name in names:
             await crew.complete(await started.first(name), name)
         for name in names:
             await crew.finished(name)
         assert not (await started.settled()).twice()
-    await history.complete()
-    admitted = {(c.cluster, c.name) for c in history.story(kind=WORKLOAD) if c.cluster != HOME and _is_admitted(c.body)}
-    assert len(admitted) > len(names), "no two workers ever admitted the same: this showed nothing"
+
+
+async def _are_all_admitted(crew: Team) -> bool:
+    """Whether each worker has admitted each copy."""
+    copies = [copy for client in crew.clients.values() for copy in await client.list(WORKLOAD, crew.namespace)]
+    return all(_is_admitted(copy) for copy in copies)
 
 
 def _is_admitted(body: Object | None) -> bool:
@@ -186,12 +210,19 @@ async def test_a_job_that_its_worker_gives_up_is_dispatched_again(crew: Team, di
         assert check["retryCount"] == 1
         assert workload["status"]["requeueState"]["count"] == 1
         assert objects.condition(workload, "Evicted")["reason"] == "QuotaReserved"  # type: ignore[index]
-        events = [e["message"] for e in await crew.told(WORKLOAD, workload["metadata"]["name"])]
-        assert [e for e in events if words in e and crew.cluster(worker) in e], events
+        await eventually(lambda: _is_told(crew, words, crew.cluster(worker)))
         await crew.complete(again)
         await crew.finished()
         assert (await crew.job())["metadata"]["uid"] == uid
         assert list(started.runs["job"].values()) == [worker, again]
+
+
+async def _is_told(crew: Team, *words: str, types: tuple[str, ...] = ("Normal", "Warning")) -> bool:
+    """Whether an event about the job's workload has all these words."""
+    told = await crew.told(WORKLOAD, await local_name(crew))
+    messages = [event["message"] for event in told if event["type"] in types]
+    assert any(all(word in message for word in words) for message in messages), messages
+    return True
 
 
 @needs_testbed("the test plays its pods, and no Job controller may")
@@ -210,7 +241,7 @@ async def test_an_evicted_job_shows_no_pods_until_it_runs_again(crew: Team) -> N
         status = {"active": None, "ready": 0, "terminating": 0, "startTime": None}
         await crew.clients[worker].patch_status(JOB, "job", status, crew.namespace)
         again = (await started.times(2))[-1]
-        assert await _active_at_home(crew, 0)
+        await eventually(lambda: _active_at_home(crew, 0))
         await start_job(crew.clients[again], crew.namespace, "job")
         await eventually(lambda: _active_at_home(crew, 1))
         await crew.complete(again)
@@ -229,9 +260,8 @@ async def test_a_waiting_copy_that_somebody_deletes_is_made_again(crew: Team) ->
     await delete_copy(crew, worker)
 
     async def made_again() -> bool:
-        return bool((await crew.copies())[worker]["metadata"]["uid"] != old)
+        return bool((await crew.waiting())[worker]["metadata"]["uid"] != old)
 
-    await eventually(lambda: crew.waiting())
     await eventually(made_again)
     await crew.go(worker)
     assert await crew.runs_on() == worker
@@ -289,7 +319,8 @@ async def test_a_job_goes_where_no_foreign_job_has_its_name(crew: Team) -> None:
     await crew.stop(*others)
     async with starts(crew) as started:
         await crew.submit()
-        await eventually(lambda: _is_warned(crew, f'"{crew.cluster(taken)}" cannot take the workload'))
+        words = f'"{crew.cluster(taken)}" cannot take the workload'
+        await eventually(lambda: _is_told(crew, words, types=("Warning",)))
         await crew.waiting(2)
         await crew.go()
         first, worker = await started.times(2)
@@ -303,21 +334,18 @@ async def test_a_job_goes_where_no_foreign_job_has_its_name(crew: Team) -> None:
     assert AGENT not in writers(after)
 
 
-async def _is_warned(crew: Team, words: str) -> bool:
-    told = await crew.told(WORKLOAD, await local_name(crew))
-    return any(event["type"] == "Warning" and words in event["message"] for event in told)
-
-
 # --- workers that come and go ------------------------------------------------------------------------------------------
 
 
 async def test_a_worker_that_is_added_gets_a_copy_of_what_waits(crew: Team) -> None:
     first, second, third = crew.clients
     await configure(crew, first, second)
-    await crew.stop(first, second)
+    await crew.stop()
     await crew.submit()
-    assert sorted(await crew.waiting(2)) == [first, second]
+    await waits_on(crew, first, second)
     await configure(crew, first, second, third)
+    await waits_on(crew, first, second, third)
+    await crew.go(third)
     assert await crew.runs_on() == third
     await crew.complete(third)
     await crew.finished()
@@ -329,13 +357,7 @@ async def test_a_worker_that_is_taken_out_loses_what_waits_there(crew: Team) -> 
     await crew.submit()
     await crew.waiting()
     await configure(crew, first, second)
-
-    async def two_are_left() -> bool:
-        workload = await crew.workload()
-        assert workload["status"]["nominatedClusterNames"] == [crew.cluster(first), crew.cluster(second)]
-        return sorted(await crew.copies()) == [first, second]
-
-    await eventually(two_are_left)
+    await waits_on(crew, first, second)
     await crew.go(third)
     await crew.go(second)
     assert await crew.runs_on() == second
@@ -348,9 +370,13 @@ async def test_a_worker_that_is_taken_out_ends_what_runs_there(crew: Team) -> No
         await crew.submit()
         worker = await started.first()
         await eventually(lambda: crew.is_true("Admitted"))
-        await configure(crew, *(other for other in crew.clients if other != worker))
+        others = [other for other in crew.clients if other != worker]
+        await crew.stop()
+        await configure(crew, *others)
         await crew.submit("next")
-        assert await crew.runs_on("next") != worker
+        await waits_on(crew, *others, name="next")
+        await crew.go()
+        assert await crew.runs_on("next") in others
         await crew.complete(worker)
         await crew.finished()
         assert not (await started.settled()).twice()
@@ -424,6 +450,7 @@ async def _has_none(client: Client, namespace: str) -> bool:
 
 
 async def test_a_job_with_nobody_to_go_to_says_why_and_waits(crew: Team) -> None:
+    await crew.stop()
     for worker in crew.clients:
         await cordon(crew, worker, "true")
     await crew.submit()
@@ -434,6 +461,7 @@ async def test_a_job_with_nobody_to_go_to_says_why_and_waits(crew: Team) -> None
         return all(f"{crew.cluster(worker)}: cordoned" in message for worker in crew.clients)
 
     await eventually(says_why)
+    await crew.go()
     await cordon(crew, next(iter(crew.clients)), None)
     await crew.complete(await crew.runs_on())
     await crew.finished()
