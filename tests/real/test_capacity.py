@@ -121,11 +121,11 @@ async def test_the_right_to_write_is_enough_and_without_it_the_queue_says_what_t
         rules = [rule for rule in body.get("rules", ()) if not _writes_queues(rule)]
         if rules != body.get("rules", []):
             await crew.manager.apply(body | {"rules": rules})
-    await have(crew, next(iter(crew.clients)), "150")
-    await follow(crew, "true", workers=tuple(crew.clients))
-    manager.kill()
     lowly: dict[str, Any] = manager_settings
+    manager.kill()  # it may write, and must not be there when there is something to follow
     try:
+        await have(crew, next(iter(crew.clients)), "150")
+        await follow(crew, "true", workers=tuple(crew.clients))
         async with Manager(bed, access=bed.manager.kubeconfig(token=token), **lowly).running():
             await eventually(lambda: _told(crew, "deploy/components/capacity-follow"), timeout=40)
             for body in component("capacity-follow"):
