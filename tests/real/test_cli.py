@@ -184,6 +184,21 @@ async def test_a_stranger_of_the_same_name_is_not_touched(desk: Desk) -> None:
     assert await desk.manager.find(MULTIKUEUE_CLUSTER, desk.name) is None
 
 
+async def runs(desk: Desk) -> bool:
+    """Whether the job `train` runs on the worker, and the manager knows. A job starts before its win is recorded."""
+    job = await desk.worker.get(JOB, "train", desk.name)
+    (workload,) = await desk.manager.list(WORKLOAD, desk.name)
+    admitted = objects.condition(workload, "Admitted")
+    return job["spec"]["suspend"] is False and admitted is not None and admitted["status"] == "True"
+
+
+async def is_over(desk: Desk) -> bool:
+    """Whether the manager knows that the job `train` is finished, and has removed what was on the worker."""
+    (workload,) = await desk.manager.list(WORKLOAD, desk.name)
+    left = [kind.kind for kind in (JOB, WORKLOAD) if await desk.worker.list(kind, desk.name)]
+    return objects.condition(workload, "Finished") is not None and not left
+
+
 async def test_the_pods_of_a_job_are_found_and_their_logs_are_asked_for(desk: Desk, manager: Manager) -> None:
     """Nobody runs pods here, so what the log says is the API server's own refusal: the way there is the real one."""
     await lead_there(desk)
@@ -191,10 +206,7 @@ async def test_the_pods_of_a_job_are_found_and_their_logs_are_asked_for(desk: De
     await desk.manager.create(objects.job("train", desk.name, managed_by=objects.MULTIKUEUE_CONTROLLER))
     named = ("job/train", "-n", desk.name)
 
-    async def runs() -> bool:
-        return (await desk.worker.get(JOB, "train", desk.name))["spec"]["suspend"] is False
-
-    await eventually(runs, timeout=60)
+    await eventually(lambda: runs(desk), timeout=60)
     job = await desk.worker.get(JOB, "train", desk.name)
     for pod in ("train-0", "train-1"):
         await desk.worker.create(pod_of(job, pod))
@@ -222,6 +234,7 @@ async def test_the_pods_of_a_job_are_found_and_their_logs_are_asked_for(desk: De
     assert ("(manager)" in at_home, desk.name in there) == (True, True)
 
     await complete_job(desk.worker, desk.name, "train")
+    await eventually(lambda: is_over(desk), timeout=60)
     followed = await desk.run("workloads", "logs", *named, "-f", code=1)
     assert "Done on" in followed
     await desk.run("clusters", "remove", desk.name, "--force")
@@ -265,19 +278,13 @@ async def test_a_job_runs_with_nothing_but_the_rights_of_a_registration(desk: De
     await eventually(is_connected, timeout=60, interval=0.5)
     await desk.manager.create(objects.job("train", desk.name, managed_by=objects.MULTIKUEUE_CONTROLLER))
 
-    async def runs() -> bool:
-        return (await desk.worker.get(JOB, "train", desk.name))["spec"]["suspend"] is False
-
-    await eventually(runs, timeout=60)
+    await eventually(lambda: runs(desk), timeout=60)
     story = await desk.run("workloads", "show", "train", "-n", desk.name)
     assert f"Runs on {desk.name}." in story
     refused = await desk.run("clusters", "remove", desk.name, code=1)
     assert f"{desk.name}/job-train-" in refused
 
     await complete_job(desk.worker, desk.name, "train")
-
-    async def is_done() -> bool:
-        return "Finished" in await desk.run("workloads", "list", "-n", desk.name)
-
-    await eventually(is_done, timeout=60, interval=0.5)
+    await eventually(lambda: is_over(desk), timeout=60)
+    assert "Finished" in await desk.run("workloads", "list", "-n", desk.name)
     await desk.run("clusters", "remove", desk.name)
