@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -35,8 +36,9 @@ EXEC_API = "client.authentication.k8s.io/v1"
 EVERYTHING = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
 
 BURST = 40
-LONGEST_GAP = 5.0
-"""Seconds without another winner that a burst may have, whatever happens to credentials meanwhile."""
+LONGEST_GAP = 10.0
+"""Seconds without another winner that a burst may have, whatever happens to credentials meanwhile: after so many a call is
+given up, and none may have to be."""
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +58,6 @@ def manager_settings(plugin: Plugin) -> dict[str, str]:
     return {
         "DISPATCH__CLUSTER_PROFILE__ACCESS_PROVIDERS": json.dumps(providers),
         "DISPATCH__RECONNECT_CAP": "2s",
-        "DISPATCH__SUSPECT_AFTER": "1s",
-        "DISPATCH__ISOLATE_AFTER": "2s",
     }
 
 
@@ -183,6 +183,13 @@ async def put(members: Team, worker: str, config: Object | bytes) -> None:
     await members.manager.apply(objects.kubeconfig_secret(members.cluster(worker), data))
 
 
+async def switched(members: Team, worker: str, token: str) -> None:
+    """Change a worker's Secret to another token, and wait until that is in use: it leads over a link of its own."""
+    link = members.bed.link(members.bed.planes[worker])
+    await put(members, worker, config_of(members, worker, token=token, server=link.url))
+    await eventually(lambda: _is_used(link))
+
+
 async def by_path(members: Team, worker: str, path: Path) -> None:
     """From now on a worker's kubeconfig is in a file."""
     source = {"kubeConfig": {"location": str(path), "locationType": "Path"}}
@@ -217,7 +224,7 @@ async def refused(plane: ControlPlane, token: str) -> None:
 
 async def burst(members: Team, change: Callable[[], Any]) -> None:
     """Forty jobs, a few at a time; `change` happens after a third of them. None is lost, none runs twice, no cluster is
-    ever inactive, and from the first winner on there are never five seconds without another one."""
+    ever inactive, and from then on there is never a long time without another winner."""
     names = [f"b{number}" for number in range(BURST)]
     async with actives(members) as record, played(members) as runs, wins(members, "b") as won:
         async with anyio.create_task_group() as tasks:
@@ -287,11 +294,11 @@ async def test_the_old_token_may_be_revoked_after_the_change(crew: Team) -> None
     plane, old = crew.bed.planes[worker], unique("old")
     one, two = await token_for(plane, old), await token_for(plane, unique("new"))
     async with starts(crew) as started:
-        await put(crew, worker, config_of(crew, worker, token=one))
+        await switched(crew, worker, one)
         await crew.submit()
         assert await started.first() == worker
         async with actives(crew) as record:
-            await put(crew, worker, config_of(crew, worker, token=two))
+            await switched(crew, worker, two)
             await revoke(plane, old)
             await refused(plane, one)
             await crew.complete(worker)
@@ -310,12 +317,12 @@ async def test_a_token_revoked_too_early_isolates_the_worker_until_there_is_anot
     plane, old = crew.bed.planes[worker], unique("old")
     one, two = await token_for(plane, old), await token_for(plane, unique("new"))
     async with starts(crew) as started:
-        await put(crew, worker, config_of(crew, worker, token=one))
+        await switched(crew, worker, one)
         await crew.submit()
         assert await started.first() == worker
         await eventually(lambda: crew.is_true("Admitted"))
         await revoke(plane, old)
-        await says(crew, worker, "False", "ClientConnectionFailed", "401", timeout=40)
+        await says(crew, worker, "False", "ClientConnectionFailed", "401", timeout=60)
         await put(crew, worker, config_of(crew, worker, token=two))
         await says(crew, worker, "True", "Active", "Connected")
         await crew.complete(worker)
@@ -573,19 +580,16 @@ async def test_each_rule_has_its_words_in_the_condition(bed: Testbed, manager: M
                 await client.apply(objects.kubeconfig_secret(f"{name}-{short}", dump(config)))
                 await client.create(objects.multikueue_cluster(f"{name}-{short}", secret=f"{name}-{short}"))
 
-            async def told() -> dict[str, tuple[str, str, str]]:
-                bodies = await client.list(MULTIKUEUE_CLUSTER)
-                found = {b["metadata"]["name"]: objects.condition(b, "Active") for b in bodies}
-                ours = {short: found[f"{name}-{short}"] for short in RULES}
-                assert None not in ours.values(), "not all were looked at"
-                return {s: (a["status"], a["reason"], a["message"]) for s, a in ours.items() if a is not None}
+            async def is_told(short: str, reason: str, message: str) -> bool:
+                active = objects.condition(await client.get(MULTIKUEUE_CLUSTER, f"{name}-{short}"), "Active")
+                assert active is not None, "nobody looked at it yet"
+                assert (active["status"], active["reason"]) == ("False", reason), active
+                assert active["message"].startswith("load client config failed: "), active
+                assert message in active["message"], active
+                return True
 
-            found = await eventually(told, timeout=30)
             for short, (_, reason, message) in RULES.items():
-                status, given, text = found[short]
-                assert (status, given) == ("False", reason), (short, text)
-                assert text.startswith("load client config failed: "), (short, text)
-                assert message in text, (short, text)
+                await eventually(partial(is_told, short, reason, message))  # its Secret may come to be known later
         finally:
             for short in RULES:
                 await client.delete(MULTIKUEUE_CLUSTER, f"{name}-{short}")
@@ -644,8 +648,8 @@ async def test_a_token_of_a_plugin_is_renewed_without_a_new_connection(crew: Tea
     plugin.gives(await token_for(plane, unique("one")), seconds=3)
     await profile(crew, name, plane)
     await by_profile(crew, worker, name)
+    await says(crew, worker, "True", "Active", "Connected")
     async with actives(crew) as record:
-        await eventually(lambda: _message_is(crew, worker, "Connected"))
         await eventually(lambda: _ran(plugin, 2), timeout=40)
         await crew.submit()
         await crew.complete(await crew.runs_on())
