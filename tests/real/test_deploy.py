@@ -45,10 +45,12 @@ UNUSED: dict[Right, str] = {
     Right("", "secrets", "patch"): "a certificate is renewed once in many months",
     Right("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "patch"): "nobody spoils the registration",
     Right("batch", "jobs/finalizers", "update"): "asked for only where owner references are enforced",
-    Right("kueue.x-k8s.io", "workloads", "get"): "no answer to a creation is lost here",
     Right("kueue.x-k8s.io", "cohorts/status", "patch"): "only fair sharing writes there, and it is off here",
 }
 """What is granted and not used in the life below, and why it is granted all the same."""
+
+BY_CHANCE = {Right("kueue.x-k8s.io", "workloads", "get")}
+"""What is used only where an answer to a creation was lost: on a quick machine it never is here."""
 
 
 def granted_by(bodies: list[Object]) -> set[Right]:
@@ -104,10 +106,17 @@ async def changed(crew: Team) -> None:
     await crew.submit("waits", parallelism=3)
     await crew.waiting(name="waits")
     await crew.manager.patch(JOB, "waits", {"spec": {"parallelism": 2}}, crew.namespace)
+    await eventually(lambda: has_shrunk(crew))
     await crew.go()
     await crew.runs_on("waits")
     await crew.manager.delete(JOB, "waits", crew.namespace)
     await crew.gone("waits")
+
+
+async def has_shrunk(crew: Team) -> bool:
+    """Whether the manager has seen it before anybody may admit it as it was."""
+    (main,) = (await crew.workload("waits"))["spec"]["podSets"]
+    return bool(main["count"] == 2)
 
 
 async def renewed(bed: Testbed, before: Mark) -> bool:
@@ -135,7 +144,9 @@ async def test_the_manager_lives_with_what_deploy_grants_and_uses_all_of_it(
     allowed = granted_by(rights(rendered("overlays/standalone")))
 
     assert used - allowed == set(), "used, and granted by something else"
-    assert allowed - used == set(UNUSED), "not used, and no reason is given; or used, and a reason is given why not"
+    assert allowed - used - BY_CHANCE == set(UNUSED), (
+        "not used, and no reason is given; or used, and a reason is given why not"
+    )
 
 
 @needs_programs("an API server that serves all kinds of the manifests")
