@@ -8,7 +8,7 @@ import anyio
 
 from testbed import objects
 from testbed.bed import Testbed
-from testbed.client import Kind, eventually
+from testbed.client import ApiError, Kind, eventually
 from testbed.objects import KUEUE_NAMESPACE, SECRET
 from tests.real.harness import Manager, Team
 
@@ -37,9 +37,20 @@ def with_webhook(bed: Testbed, settings: Mapping[str, str]) -> Iterator[Manager]
 
 
 async def registered(crew: Team) -> Team:
-    """A team, once the webhook is registered: the manager is ready after that."""
-    await eventually(lambda: crew.manager.find(WEBHOOKS, CONFIGURATION), timeout=30)
+    """A team, once the API server asks the webhook: it hears of the registration as others do, a little later."""
+    await eventually(lambda: _is_asked(crew))
     return crew
+
+
+async def _is_asked(crew: Team) -> bool:
+    body = objects.job("probe", crew.namespace, suspend=False)
+    try:
+        made = await crew.manager.create(body, dry_run=True)
+    except ApiError as error:
+        if error.status == 500:  # it is registered and does not answer yet
+            return False
+        raise
+    return bool(made["spec"]["suspend"])
 
 
 async def _prepare(bed: Testbed) -> None:
