@@ -107,7 +107,8 @@ async def test_quota_says_how_many_are_dispatched_and_what_is_freed_goes_on(crew
     await queue(crew, "small", resourceGroups=[group("default", cpu="2", memory="2Gi")])
     for number in range(3):
         await crew.submit(f"job{number}", queue="small", requests={"cpu": "1", "memory": "1Gi"})
-        await eventually(partial(crew.condition, "QuotaReserved", f"job{number}"))
+        if number < 2:
+            await eventually(partial(crew.is_true, "QuotaReserved", f"job{number}"))
     first = await crew.runs_on("job0")
     await crew.runs_on("job1")
     await eventually(lambda: waits(crew, "job2", reason="Pending", message="insufficient unused quota"))
@@ -207,11 +208,20 @@ async def reserves(crew: Team, name: str, expected: Mapping[tuple[str, str], str
 
 
 async def stop(crew: Team, kind: str, policy: str) -> None:
+    """Returns once the manager knows: jobs come to it by another watch."""
     change = {"spec": {"stopPolicy": policy}}
     if kind == "ClusterQueue":
         await crew.manager.patch(CLUSTER_QUEUE, crew.namespace, change)
+        await eventually(lambda: is_active(crew, CLUSTER_QUEUE, crew.namespace, policy == "None"))
     else:
         await crew.manager.patch(LOCAL_QUEUE, "main", change, crew.namespace)
+        await eventually(lambda: is_active(crew, LOCAL_QUEUE, "main", policy == "None"))
+
+
+async def is_active(crew: Team, kind: Kind, name: str, active: bool) -> bool:
+    body = await crew.manager.get(kind, name, crew.namespace if kind == LOCAL_QUEUE else None)
+    condition = objects.condition(body, "Active")
+    return condition is not None and condition["status"] == str(active)
 
 
 @pytest.mark.parametrize("kind", ["ClusterQueue", "LocalQueue"])
@@ -267,6 +277,7 @@ async def test_a_queue_and_its_flavor_that_are_deleted_stay_until_the_work_in_th
     for kind, each in kept.items():
         await eventually(lambda kind=kind, each=each: has_finalizer(crew, kind, each))  # type: ignore[misc]
         await crew.manager.delete(kind, each)
+    await eventually(lambda: is_active(crew, CLUSTER_QUEUE, name, False))
     await crew.submit("late", queue="leaving")
     await eventually(lambda: waits(crew, "late", reason="Inadmissible", message=f"ClusterQueue {name} is inactive"))
     for kind, each in kept.items():
@@ -380,6 +391,9 @@ async def test_a_check_that_says_retry_costs_the_reservation_and_the_copies(crew
     await set_check(crew, check, "Retry")
 
     async def tried_again() -> bool:
+        evicted = await crew.condition("Evicted")
+        assert evicted is not None
+        assert evicted["status"] == "False", "the last attempt is not over"
         checks = {c["name"]: c for c in (await crew.workload())["status"]["admissionChecks"]}
         assert checks[check].get("retryCount") == 1
         return await crew.is_true("QuotaReserved")
