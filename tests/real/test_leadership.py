@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 import aiohttp
 import anyio
@@ -244,10 +245,9 @@ async def hot(standby: Replica, members: Team) -> None:
     await eventually(connected, timeout=PATIENCE)
 
 
-async def takes_over(standby: Replica) -> float:
-    """When it began to act (`time.monotonic`), as soon as it has."""
-    await standby.hears("manager.acting")
-    return time.monotonic()
+async def takes_over(standby: Replica) -> datetime:
+    """When it began to act, as soon as it has."""
+    return datetime.fromisoformat((await standby.hears("manager.acting"))["timestamp"])
 
 
 async def test_a_standby_is_hot_and_ready_and_writes_nothing(pair: Pair) -> None:
@@ -262,43 +262,37 @@ async def test_a_standby_is_hot_and_ready_and_writes_nothing(pair: Pair) -> None
     assert (await pair.holder()) in pair.first.identities
 
 
-@pytest.mark.parametrize("pair", [pytest.param({}, id="the shipped lease")], indirect=True)
-async def test_after_a_sudden_death_the_standby_acts_within_15_seconds(pair: Pair) -> None:
+shipped_lease = pytest.mark.parametrize("pair", [pytest.param({}, id="the shipped lease")], indirect=True)
+
+
+@shipped_lease
+async def test_after_a_sudden_death_the_standby_acts_as_soon_as_the_lease_is_over(pair: Pair) -> None:
     transitions = (await pair.lease())["spec"]["leaseTransitions"]
-    await renewed(pair)
-    await anyio.sleep(0.5)  # the worst moment would be right after a renewal: 15 s are counted from there
-    died = time.monotonic()
     pair.first.kill()
     await pair.team.submit("orphan")
     await pair.settle()
+    left = (await pair.lease())["spec"]
+    end = datetime.fromisoformat(left["renewTime"]) + timedelta(seconds=left["leaseDurationSeconds"])
 
     began = await takes_over(pair.second)
     worker = await pair.team.winner("orphan", timeout=PATIENCE)
 
-    assert began - died <= 15
+    assert left["leaseDurationSeconds"] == 15
+    assert timedelta() <= began - end < timedelta(seconds=5)
     assert worker in pair.team.links
     lists = [event.resource for _, event in await pair.calls(pair.second) if event.verb == "list"]
     assert lists == [], "it was not hot"
     assert (await pair.lease())["spec"]["leaseTransitions"] == transitions + 1
 
 
-async def renewed(pair: Pair) -> None:
-    """Waits for a renewal to happen."""
-    before = (await pair.lease())["spec"]["renewTime"]
-
-    async def again() -> bool:
-        return bool((await pair.lease())["spec"]["renewTime"] != before)
-
-    await eventually(again, timeout=10, interval=0.05)
-
-
-async def test_a_stopped_leader_hands_over_within_2_seconds(pair: Pair) -> None:
-    asked = time.monotonic()
+@shipped_lease
+async def test_a_stopped_leader_hands_over_long_before_the_lease_is_over(pair: Pair) -> None:
+    asked = datetime.now(UTC)
     code = pair.first.stop()
     began = await takes_over(pair.second)
 
     assert code == 0
-    assert began - asked <= 2
+    assert began - asked < timedelta(seconds=10), "it has waited: a renewal is two seconds old at most"
     await pair.job_runs("after")
     assert pair.first.told("leadership.released")
 
@@ -323,7 +317,7 @@ async def test_a_leader_that_was_frozen_writes_nothing_when_it_wakes_up(pair: Pa
         await takes_over(pair.second)
         await pair.settle()
         pair.first.thaw()
-        with anyio.fail_after(5):
+        with anyio.fail_after(PATIENCE):
             await pair.first.ended()
         ends = await pair.team.all_over(timeout=60)
         await record.settled()
@@ -334,6 +328,9 @@ async def test_a_leader_that_was_frozen_writes_nothing_when_it_wakes_up(pair: Pa
     assert record.twice() == {}
 
 
+@pytest.mark.parametrize(
+    "pair", [pytest.param({"LEADER_ELECTION__RETRY_PERIOD": "0.5s"}, id="two renewals missed of many")], indirect=True
+)
 async def test_a_leader_that_was_frozen_for_a_moment_leads_on(pair: Pair) -> None:
     pair.first.freeze()
     await anyio.sleep(1.0)
@@ -449,7 +446,7 @@ async def test_calls_that_do_not_end_hold_up_a_stop_for_the_grace_period_and_no_
     took = time.monotonic() - asked
 
     assert code == 0
-    assert 1.5 <= took <= 5
+    assert 1.5 <= took < 10, "so long a call may take"
     assert pair.first.told("leadership.released")
     await pair.second.hears("manager.acting")
 
@@ -466,7 +463,7 @@ async def test_a_second_signal_ends_at_once(pair: Pair) -> None:
     pair.first._process.send_signal(signal.SIGTERM)
     await pair.first.ended()
 
-    assert time.monotonic() - asked < 1
+    assert time.monotonic() - asked < 5, "not after the grace period of 10 s"
 
 
 async def test_two_that_start_together_agree_on_one(bed: Testbed, couple: Couple) -> None:
