@@ -6,7 +6,6 @@ On every worker the queue is stopped until a test says otherwise: copies come, a
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,6 +17,7 @@ from testbed import objects
 from testbed.bed import Testbed
 from testbed.client import eventually
 from testbed.objects import ADMISSION_CHECK, JOB, WORKLOAD, Object
+from tests.real.chronicle import HOME, Chronicle
 from tests.real.harness import Manager, Team, team
 from tests.real.skipping import needs_testbed
 from tests.strategies.distributions import BLOCKER, HEADER, LAST_ONLY, distribution
@@ -124,17 +124,21 @@ def made(copy: Object) -> datetime:
 # --- rounds ------------------------------------------------------------------------------------------------------------
 
 
-async def test_rounds_follow_each_other_in_the_order_of_the_configuration(stopped: Team) -> None:
+async def test_rounds_follow_each_other_in_the_order_of_the_configuration(stopped: Team, history: Chronicle) -> None:
     await choose(stopped, "incremental", step=1, round_length="2s")
     await stopped.submit()
-    await copied(stopped, "worker1")
-    note = await stopped.condition(NOMINATED)
-    assert note is not None
-    assert (note["status"], note["reason"], note["message"]) == ("True", "Incremental", "Round 1: 1 of 3 workers")
-    copies = await copied(stopped, "worker1", "worker2", "worker3")
-    first, second, third = (made(copies[f"worker{n}"]) for n in (1, 2, 3))
-    assert second - first >= timedelta(seconds=1)  # two seconds, both told in whole ones
-    assert third - second >= timedelta(seconds=1)
+    await copied(stopped, "worker1", "worker2", "worker3", timeout=40)
+    await history.complete()
+    bodies = [change.body for change in history.story(cluster=HOME, kind=WORKLOAD) if change.body]
+    rounds = {
+        tuple(b["status"]["nominatedClusterNames"]): note for b in bodies if (note := objects.condition(b, NOMINATED))
+    }
+    names = [stopped.cluster(worker) for worker in stopped.clients]
+    assert list(rounds) == [tuple(names[:1]), tuple(names[:2]), tuple(names)]
+    first, second, third = rounds.values()
+    assert (first["status"], first["reason"], first["message"]) == ("True", "Incremental", "Round 1: 1 of 3 workers")
+    assert when(second) - when(first) >= timedelta(seconds=2)
+    assert when(third) - when(second) >= timedelta(seconds=2)
     await stopped.go("worker2")
     assert await stopped.winner() == "worker2"
     assert await stopped.condition(NOMINATED) is None
@@ -158,6 +162,7 @@ async def test_a_manager_killed_within_a_round_goes_on_with_it(stopped: Team, ma
     await stopped.submit()
     await copied(stopped, "worker1")
     note = await stopped.condition(NOMINATED)
+    await anyio.sleep(length.total_seconds() / 2)  # a round that begins anew ends so much later
     async with manager.reborn():
         await manager.ready()
         acting = datetime.now(when(note).tzinfo)
@@ -178,8 +183,12 @@ async def test_patience_gives_the_quota_back_and_another_workload_gets_it(bed: T
         await copied(members, name="first")
         workload = await members.workload("first")
         assert workload["status"]["requeueState"]["count"] >= 1
-        events = await members.told(WORKLOAD, workload["metadata"]["name"])
-        assert any("No worker admitted it for 0:00:02" in event["message"] for event in events)
+
+        async def says_why() -> bool:
+            events = await members.told(WORKLOAD, workload["metadata"]["name"])
+            return any("No worker admitted it for 0:00:02" in event["message"] for event in events)
+
+        await eventually(says_why)
 
 
 async def test_the_next_attempt_begins_where_none_has_failed(stopped: Team) -> None:
@@ -256,12 +265,10 @@ async def test_a_strategy_that_blocks_hurts_its_own_workloads_only(stopped: Team
         await submit(stopped, "blocker", name)
     await waits_for(stopped, "strategy blocker gave no answer within 0.5s", blocked[0])
     await stopped.go()
-    began = time.monotonic()
     others = [f"other-{number}" for number in range(10)]
     await stopped.submit_all(others)
     for name in others:
         await stopped.winner(name)
-    assert time.monotonic() - began < 10
     assert [await stopped.copies(name) for name in blocked] == [{}] * len(blocked)
     for name in blocked:
         await say(stopped, None, name)
