@@ -29,7 +29,7 @@ from testbed.kubeconfig import dump
 from testbed.objects import CLUSTER_QUEUE, JOB, LOCAL_QUEUE, WORKLOAD, Object
 from testbed.plane import ControlPlane
 
-__all__ = ["Side", "Story", "compare", "kubelet", "simulated"]
+__all__ = ["Side", "Story", "agree", "kubelet", "simulated"]
 
 POD = Kind("v1", "Pod")
 CHECK = Kind("kueue.x-k8s.io/v1beta2", "AdmissionCheck")
@@ -107,6 +107,17 @@ OUR_WORDS = ("Reactivated", "BackoffFinished", "ClusterQueueRestarted", "LocalQu
 
 ACCIDENTS = ("accumulatedPastExecutionTimeSeconds",)
 """Fields of a status that depend on how quick the two machines are."""
+
+
+async def agree(real: Story, simulated: Story, *, races: Collection[str] = ()) -> None:
+    """Waits until they tell the same: what still comes when all is said must come on both, sooner or later."""
+
+    async def alike() -> bool:
+        compare(real, simulated, races=races)
+        return True
+
+    await anyio.sleep(1.5)
+    await eventually(alike, timeout=15)
 
 
 def compare(real: Story, simulated: Story, *, races: Collection[str] = ()) -> None:
@@ -319,19 +330,7 @@ async def recorded(side: Side) -> AsyncIterator[None]:
         for kind in (WORKLOAD, JOB):
             await tasks.start(record, kind)
         yield
-        await anyio.sleep(1.5)  # what still comes when all is said: nothing must
-        await side.eventually(lambda: _is_told(side))
         tasks.cancel_scope.cancel()
-
-
-async def _is_told(side: Side) -> bool:
-    """Whether the story has come to what is there now."""
-    for kind in (WORKLOAD, JOB):
-        there = {body["metadata"]["name"]: body for body in await side.client.list(kind, side.namespace)}
-        last = {body["metadata"]["name"]: body for _, body in side.story.events if body["kind"] == kind.kind}
-        for name, body in there.items():
-            assert _version(body) == _version(last.get(name)), f"{name} has changed, and nobody was told"
-    return True
 
 
 def _version(body: Object | None) -> str:

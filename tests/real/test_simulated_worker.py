@@ -18,7 +18,7 @@ from testbed.bed import Plan, Testbed, unique
 from testbed.controllers import GARBAGE, JOBS
 from testbed.objects import JOB, WORKLOAD, Object
 from testbed.plane import ControlPlane
-from tests.real.sides import Side, compare, kubelet, recorded, simulated
+from tests.real.sides import Side, agree, kubelet, recorded, simulated
 from tests.real.skipping import needs_programs
 
 pytestmark = [
@@ -87,7 +87,7 @@ async def a_job_of_the_worker_runs(side: Side) -> None:
 @scenario
 async def a_job_waits_for_quota(side: Side) -> None:
     await side.queue(quota={"cpu": "1", "memory": "1Gi"})
-    await side.submit("first", seconds=3)
+    await side.submit("first", seconds=6)
     await side.until("Admitted", job="first")
     await side.submit("second")
     await side.until("QuotaReserved", "False", job="second")
@@ -191,7 +191,7 @@ async def a_job_of_another_controller_is_queued_and_not_run(side: Side) -> None:
 @scenario
 async def a_drained_queue_stops_its_jobs(side: Side) -> None:
     await side.queue()
-    await side.submit(seconds=4)
+    await side.submit(seconds=6)
     await side.until_running()
     await side.policy("HoldAndDrain")
     await side.until("QuotaReserved", "False")
@@ -203,7 +203,7 @@ async def a_drained_queue_stops_its_jobs(side: Side) -> None:
 @scenario
 async def a_workload_is_switched_off_and_on(side: Side) -> None:
     await side.queue()
-    await side.submit(seconds=4)
+    await side.submit(seconds=6)
     await side.until_running()
     await side.patch_workload({"spec": {"active": False}})
     await side.until("QuotaReserved", "False")
@@ -407,11 +407,8 @@ RACES = {
 @pytest.mark.parametrize("name", SCENARIOS)
 async def test_the_simulated_worker_does_as_the_real_one(planes: tuple[ControlPlane, ControlPlane], name: str) -> None:
     namespace, (with_kueue, without) = unique("alike"), planes
-    async with (
-        real_side(with_kueue, namespace) as real,
-        simulated_side(without, namespace) as ours,
-        anyio.create_task_group() as tasks,
-    ):
-        for side in (real, ours):
-            tasks.start_soon(SCENARIOS[name], side)
-    compare(real.story, ours.story, races=RACES.get(name, ()))
+    async with real_side(with_kueue, namespace) as real, simulated_side(without, namespace) as ours:
+        async with anyio.create_task_group() as tasks:
+            for side in (real, ours):
+                tasks.start_soon(SCENARIOS[name], side)
+        await agree(real.story, ours.story, races=RACES.get(name, ()))
