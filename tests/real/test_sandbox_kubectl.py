@@ -367,7 +367,7 @@ async def test_delete_waits_for_finalizers_unless_told_not_to(kubectl: Kubectl) 
     await kubectl("apply", "-f", "-", stdin=body)
     gone = 'configmap "cm" deleted from NS namespace'
     assert (await kubectl("delete", "cm", "cm", "--wait=false")).out == gone
-    printed = await kubectl("delete", "cm", "cm", "--timeout=1s", code=1)
+    printed = await kubectl("delete", "cm", "cm", "--timeout=3s", code=1)
     assert printed.error.endswith("timed out waiting for the condition on configmaps/cm")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(lambda: kubectl("delete", "cm", "cm", "--ignore-not-found"))
@@ -388,7 +388,7 @@ async def test_delete_of_all_that_match(kubectl: Kubectl) -> None:
 
 async def test_wait(kubectl: Kubectl) -> None:
     await kubectl("apply", "-f", "-", stdin=job())
-    printed = await kubectl("wait", "--for=condition=Complete", "job/one", "--timeout=1s", code=1)
+    printed = await kubectl("wait", "--for=condition=Complete", "job/one", "--timeout=3s", code=1)
     assert printed.error == "error: timed out waiting for the condition on jobs/one"
     ready = '{"status":{"conditions":[{"type":"Suspended","status":"True"}]}}'
     async with anyio.create_task_group() as tasks:
