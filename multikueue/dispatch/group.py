@@ -143,7 +143,7 @@ class Group:
     `remotes` are in the order of the MultiKueueConfig, then workers outside it that hold something of ours.
     `hidden`: the local workload is there, and cannot be read, so nothing can be said of it.
     `problem` is why the workload cannot be dispatched at all (no adapter, not managed by us), in Kueue's words.
-    `job_known` is False while the local job has not been seen: then nothing can be copied to a worker.
+    `job_may_be_copied` is False while the local job has not been seen, or not been stopped wholly after an earlier attempt.
     `job_finished` tells that the local job's status is final. `choice` is the worker chosen among those that admitted
     in this attempt: news of an earlier admission may come late, and must not turn the choice around. `answer` is the
     strategy's last one in this attempt, None while there is none.
@@ -155,7 +155,7 @@ class Group:
     check: str = ""
     remotes: tuple[Remote, ...] = ()
     problem: str = ""
-    job_known: bool = True
+    job_may_be_copied: bool = True
     job_finished: bool = False
     choice: str = ""
     answer: Answer | None = None

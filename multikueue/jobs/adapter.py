@@ -132,6 +132,11 @@ class Adapter(Admitting, Protocol):
 
     def is_suspended(self, job: AnyJob) -> bool: ...
 
+    def may_be_copied(self, job: AnyJob) -> bool:
+        """Whether it is held and says what its user wrote, and no more: a Kueue of the manager cluster that starts a job
+        writes into it what its flavors demand, and takes that back when it stops it."""
+        ...
+
     def is_active(self, job: AnyJob) -> bool:
         """Whether its status tells of pods that run or still terminate."""
         ...

@@ -29,11 +29,15 @@ from multikueue.jobs.templates import is_same_template, part, tree_of, with_sing
 
 Tree = dict[str, Any]
 
+STOPPING_ANNOTATION = "kueue.x-k8s.io/stopping"
+"""On a Job that Kueue is stopping, until its template is restored: a crash between the steps does not lose that."""
+
 _COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 _NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")
 _UID_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
 # Kueue lets the prefixed name label through into the Workload, and so do we, or templates would differ.
 _LABELS_NOT_IN_WORKLOAD = frozenset((*_UID_LABELS, "job-name"))
+_UNMARKED: Tree = {"annotations": {STOPPING_ANNOTATION: None}}
 _NOT_FOR_REMOTE = ("managedBy", "suspend", "ttlSecondsAfterFinished")
 
 
@@ -143,6 +147,9 @@ class BatchJob:
     def is_suspended(self, job: AnyJob) -> bool:
         return job_spec(job).suspend
 
+    def may_be_copied(self, job: AnyJob) -> bool:
+        return self.is_suspended(job) and not _is_stopping(job)
+
     def is_active(self, job: AnyJob) -> bool:
         status = job_status(job)
         return status.active > 0 or status.terminating > 0
@@ -211,8 +218,12 @@ class BatchJob:
         return workloads.precisely(job) | {"spec": {"suspend": False}} if self.is_suspended(job) else None
 
     def stop_patch(self, job: AnyJob) -> Tree | None:
+        """A Kueue that went before it had stopped the job leaves a mark that nobody but us takes away."""
+        if self.may_be_copied(job):
+            return None
         # The UID keeps the patch from a new job of the same name.
-        return None if self.is_suspended(job) else {"metadata": {"uid": job.metadata.uid}, "spec": {"suspend": True}}
+        mark = _UNMARKED if _is_stopping(job) else {}
+        return {"metadata": {"uid": job.metadata.uid} | mark, "spec": {"suspend": True}}
 
 
 BATCH_JOB = BatchJob()
@@ -222,6 +233,10 @@ def pods_count(job: AnyJob) -> int:
     """How many pods run at a time: the parallelism, or the completions if they are fewer."""
     spec = job_spec(job)
     return spec.parallelism if spec.completions is None else min(spec.parallelism, spec.completions)
+
+
+def _is_stopping(job: AnyJob) -> bool:
+    return job.metadata.annotations.get(STOPPING_ANNOTATION) == "true"
 
 
 def _min_count(job: AnyJob) -> int | None:

@@ -243,6 +243,9 @@ class DeclaredJob:
     def is_suspended(self, job: AnyJob) -> bool:
         return self._peek(job, self.declared.suspend) is True
 
+    def may_be_copied(self, job: AnyJob) -> bool:
+        return self.is_suspended(job)
+
     def is_active(self, job: AnyJob) -> bool:
         tree = {"status": tree_of(job.status)}
         counts = (count for path in self.declared.active_counts for count in paths.found(tree, path))

@@ -31,6 +31,9 @@ class ExternalJob(DeclaredJob):
     def is_suspended(self, job: AnyJob) -> bool:  # noqa: ARG002
         return False
 
+    def may_be_copied(self, job: AnyJob) -> bool:  # noqa: ARG002  # when is for whoever holds it to say
+        return True
+
     def status_to_copy(self, local: AnyJob, remote: AnyJob) -> msgspec.Raw | None:
         """Whole, whenever it differs."""
         return remote.status if not self.unmanaged_reason(local) and differ(local.status, remote.status) else None

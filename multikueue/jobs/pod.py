@@ -141,6 +141,9 @@ class PlainPod:
     def is_suspended(self, job: AnyJob) -> bool:
         return pod_spec(job).has_gate(ADMISSION_GATE) or pod_status(job).phase in OVER
 
+    def may_be_copied(self, job: AnyJob) -> bool:  # noqa: ARG002  # nobody writes into it while it has its gate
+        return True
+
     def is_active(self, job: AnyJob) -> bool:
         """From the moment it has a node, for its containers may be about to start."""
         status = pod_status(job)

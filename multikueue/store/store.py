@@ -246,7 +246,7 @@ class Store:
             check=check.metadata.name if check else "",
             remotes=remotes,
             problem=self._problem(local, job) if local else "",
-            job_known=job is not None,
+            job_may_be_copied=job is not None and self.adapters.of(job).may_be_copied(job),
             job_finished=local is not None and job is not None and self._is_over(local, job, remotes),
             choice=_of_attempt(self.choices.get(key), local) or "",
             answer=_of_attempt(self.answers.get(key), local),
@@ -404,7 +404,7 @@ class Store:
     def _job_traits(self, adapter: Adapter, job: AnyJob) -> tuple[object, ...]:
         """What the workload of a job depends on; of running counts only whether they suffice, where that matters."""
         meta, ready = job.metadata, adapter.ready_pods(self.runtimes.completed(job)) if self._minds_pods else 0
-        state = adapter.finished(job), adapter.reclaimable(job), ready, self.runs_here(job)
+        state = adapter.finished(job), adapter.may_be_copied(job), adapter.reclaimable(job), ready, self.runs_here(job)
         return meta.generation, meta.deletion_timestamp is None, state, _said(job)
 
     def _remote_changed(self, key: ObjectKey, worker: str, leaving: bool) -> None:

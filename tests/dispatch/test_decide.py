@@ -421,6 +421,13 @@ def test_the_first_to_admit_wins_and_losers_go_first() -> None:
     assert told(decided(reserved().nominated("w1", "w2"), w1, w2)) == ["DeleteWorkload w1", "CreateJob w2"]
 
 
+def test_no_job_is_made_of_one_that_kueue_has_not_stopped_wholly() -> None:
+    """What its start wrote into it, and the mark that it is being stopped, would have the worker never start it."""
+    local, w1, w2 = reserved().nominated("w1", "w2"), worker("w1"), worker("w2", admitted_copy())
+    assert told(decided(local, w1, w2, job_may_be_copied=False)) == []
+    assert told(decided(local, w1, w2)) == ["CreateJob w2"]
+
+
 def test_a_tie_goes_by_the_order_of_the_configuration() -> None:
     w1, w2 = worker("w1", admitted_copy()), worker("w2", admitted_copy())
     assert told(decided(reserved().nominated("w2", "w1"), w2, w1)) == ["DeleteWorkload w1", "CreateJob w2"]

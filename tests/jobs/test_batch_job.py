@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from multikueue.api.job import Job
 from multikueue.api.meta import encode
 from multikueue.api.workload import Finish, PriorityClassRef, ReclaimablePod, Workload
-from multikueue.jobs.batch_job import BATCH_JOB, pods_count
+from multikueue.jobs.batch_job import BATCH_JOB, STOPPING_ANNOTATION, pods_count
 from multikueue.jobs.priority import Priority
 from multikueue.testing import NOW, job
 from tests.jobs.builders import Tree, become, ours, plain, tree, with_spec, with_status, workload_of
@@ -463,6 +463,19 @@ def test_a_start_is_for_the_job_as_it_was_seen_and_a_stop_for_this_very_job() ->
 def test_started_or_stopped_already() -> None:
     assert BATCH_JOB.start_patch(ours().suspended(False).build()) is None
     assert BATCH_JOB.stop_patch(ours().build()) is None
+
+
+def test_a_job_is_copied_as_its_user_made_it_not_with_what_its_start_wrote_into_it() -> None:
+    held, free = ours(), ours().suspended(False)
+    assert BATCH_JOB.may_be_copied(held.build())
+    assert not BATCH_JOB.may_be_copied(free.build())
+    assert not BATCH_JOB.may_be_copied(held.annotations({STOPPING_ANNOTATION: "true"}).build())
+
+
+def test_what_kueue_left_half_stopped_is_stopped_wholly() -> None:
+    left = ours().annotations({STOPPING_ANNOTATION: "true"}).build()
+    unmarked = {"uid": UID, "annotations": {STOPPING_ANNOTATION: None}}
+    assert BATCH_JOB.stop_patch(left) == {"metadata": unmarked, "spec": {"suspend": True}}
 
 
 def test_a_reset_leaves_the_counters_that_may_not_decrease() -> None:

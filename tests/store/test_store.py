@@ -18,7 +18,7 @@ from multikueue.api.pod import Pod, PodGroup
 from multikueue.api.queues import WorkloadPriorityClass
 from multikueue.api.workload import ORIGIN_LABEL, PREBUILT_LABEL, Workload
 from multikueue.dispatch.group import Group, Reach
-from multikueue.jobs.batch_job import BATCH_JOB
+from multikueue.jobs.batch_job import BATCH_JOB, STOPPING_ANNOTATION
 from multikueue.jobs.pod import PLAIN_POD
 from multikueue.jobs.pod_group import POD_GROUP
 from multikueue.jobs.priority import Priority
@@ -254,6 +254,17 @@ def test_pods_that_are_not_needed_again_concern_the_workload() -> None:
         noted.keys.clear()
         store.jobs.upsert(with_status(submitted.version(version).build(), {"succeeded": 1}))
         assert noted.keys == told
+
+
+def test_a_job_is_copied_once_it_is_stopped_wholly() -> None:
+    store, noted = stored()
+    submitted = job("job").queue("main").suspended().managed_by()
+    store.jobs.upsert(submitted.annotations({STOPPING_ANNOTATION: "true"}).version(2).build())
+    assert not grouped(store).job_may_be_copied
+    noted.keys.clear()
+    store.jobs.upsert(submitted.version(3).build())
+    assert grouped(store).job_may_be_copied
+    assert noted.keys == ["job job", "workload wl"], "its generation says nothing of that"
 
 
 def test_a_job_that_others_manage_is_a_problem() -> None:

@@ -37,13 +37,12 @@ from multikueue.jobs.actions import (
     RemoveFinalizer,
     UpdateWorkloadSpec,
 )
-from multikueue.jobs.batch_job import BATCH_JOB
+from multikueue.jobs.batch_job import BATCH_JOB, STOPPING_ANNOTATION
 from multikueue.jobs.canonical import merge_patch
 from multikueue.jobs.priority import Priority
 from multikueue.jobs.workloads import job_uid_labels, owner_reference, prebuilt_name, workload_priority_class
 
 __all__ = [
-    "STOPPING_ANNOTATION",
     "JobView",
     "conflict",
     "decide",
@@ -54,9 +53,6 @@ __all__ = [
 ]
 
 Tree = dict[str, Any]
-
-STOPPING_ANNOTATION = "kueue.x-k8s.io/stopping"
-"""On a Job that is being stopped, until its template is restored: a crash between the steps does not lose that."""
 
 FAILED_TO_START = "FailedToStart"
 
@@ -242,7 +238,7 @@ def _decide_run(view: JobView, workload: Workload) -> tuple[Action, ...]:
 
 def _is_suspended(job: Job) -> bool:
     """Whether it is held, and wholly so."""
-    return BATCH_JOB.is_suspended(job) and job.metadata.annotations.get(STOPPING_ANNOTATION) != "true"
+    return BATCH_JOB.may_be_copied(job)
 
 
 def _move(job: Job, workload: Workload) -> tuple[Action, ...]:
