@@ -72,6 +72,7 @@ class Workloads:
             reservation=reservation,
             until=store.engine.until(local.key),
             preemption=store.engine.eviction(local.key),
+            switched_off=store.engine.was_switched_off(local.key),
             verdict=store.engine.verdict(local.key),
             required_checks=store.engine.required_checks(admission.cluster_queue if admission else name, flavors),
             local_queue=local_queue,

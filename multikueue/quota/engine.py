@@ -117,6 +117,8 @@ class Engine:
         self._holdings = Holdings()
         self._assumed: dict[ObjectKey, _Assumption] = {}
         self._evictions: dict[ObjectKey, Eviction] = {}
+        self._switched_off: set[ObjectKey] = set()
+        """Those whose quota others may have, though their status does not show yet that they go."""
         self._budgets = Budgets(self.place)
         self._snapshots: dict[str, QueueSnapshot] = {}
         self._generations: dict[str, int] = {}
@@ -247,6 +249,8 @@ class Engine:
         spec = self._spec(workload)
         if not spec.active or workload.has(FINISHED):
             self.remove_workload(workload.key, now)
+            if workload.has(QUOTA_RESERVED) and not workload.has(FINISHED) and not workload.has(EVICTED):
+                self._switched_off.add(workload.key)
         elif workload.has(QUOTA_RESERVED) and workload.status.admission is not None:
             self._hold(workload, spec, workload.status.admission, now)
         else:
@@ -258,6 +262,7 @@ class Engine:
         self._specs.pop(key, None)
         self._assumed.pop(key, None)
         self._evictions.pop(key, None)
+        self._switched_off.discard(key)
         self._budgets.forget(key)
         self._wake_overlooked(key, now)
         self._leave_line(key)
@@ -280,6 +285,7 @@ class Engine:
         self._gate.holds_quota(workload.key, ready=workload.has(PODS_READY))
         if workload.has(EVICTED):
             self._evictions.pop(workload.key, None)
+            self._switched_off.discard(workload.key)
         reserved = workload.condition(QUOTA_RESERVED)
         new = Holding(
             key=workload.key,
@@ -291,7 +297,7 @@ class Engine:
             uid=workload.metadata.uid,
             since=queue_time(workload, keeping_place=self._keep_place),
             reserved_at=_whole_second((reserved and reserved.last_transition_time) or now),
-            evicted=workload.has(EVICTED) or workload.key in self._evictions,
+            evicted=workload.has(EVICTED) or workload.key in self._evictions or workload.key in self._switched_off,
             protected=self._is_protected(workload),
             ends_by=min(filter(None, (time_is_up(workload.status, spec), end_of(workload.status))), default=None),
         )
@@ -319,6 +325,7 @@ class Engine:
             return
         self._assumed.pop(workload.key, None)
         self._evictions.pop(workload.key, None)
+        self._switched_off.discard(workload.key)
         self._release(workload.key, now)
         if workload.metadata.deletion_timestamp is not None:
             self._leave_line(workload.key)
@@ -449,6 +456,11 @@ class Engine:
     def eviction(self, key: ObjectKey) -> Eviction | None:
         """What a cycle wants to go, as long as its status does not show it."""
         return self._evictions.get(key)
+
+    def was_switched_off(self, key: ObjectKey) -> bool:
+        """Whether its quota was free for others at some time since it has it, so that it has to go, as long as its status
+        does not show that: it may be switched on again before that is written."""
+        return key in self._switched_off
 
     def forget(self, key: ObjectKey, now: datetime) -> None:
         """The reservation could not be written: take it back and give the head another chance."""

@@ -61,14 +61,16 @@ class Facts:
     no job of a kind that we know, so whoever runs its pods says when they are gone (4.4).
     `job_finished`: the local job's status is final. `retry_backoff`: how long a workload waits after an eviction by a
     check that asked for another try, or for pods that were late; None: not at all. `preemption`: another workload is to
-    have its quota. `patience`: how long pods are waited for; None: nobody looks at them. `ready_pods`: as the job's
-    status says; None: there is no job to ask. `reclaimable`: the pods that will not be needed again; None as before.
+    have its quota. `switched_off`: it was for a moment, in which another one may have got its quota. `patience`: how long
+    pods are waited for; None: nobody looks at them. `ready_pods`: as the job's status says; None: there is no job to ask.
+    `reclaimable`: the pods that will not be needed again; None as before.
     """
 
     now: datetime
     reservation: Admission | None = None
     until: datetime | None = None
     preemption: Eviction | None = None
+    switched_off: bool = False
     verdict: Verdict | None = None
     required_checks: tuple[str, ...] = ()
     local_queue: LocalQueue | None = None
@@ -272,6 +274,7 @@ class _Step:
     def look_for_trouble(self) -> None:
         """A reserved workload may have to go; the first rule that bites decides."""
         rules = (
+            self.heed_deactivation,
             self.heed_preemption,
             self.heed_backfill,
             self.heed_rejection,
@@ -281,6 +284,12 @@ class _Step:
         )
         if not any(rule() for rule in rules) and self.has(ADMITTED) and not self.heed_lateness():
             self.limit_execution_time()
+
+    def heed_deactivation(self) -> bool:
+        if not self.facts.switched_off:
+            return False
+        self.evict(DEACTIVATED, "The workload is deactivated")
+        return True
 
     def heed_preemption(self) -> bool:
         eviction = self.facts.preemption

@@ -267,6 +267,38 @@ def test_an_assumption_ends_when_its_workload_is(end: Callable[[Play, Workload],
     assert play.used() == "0"
 
 
+def test_a_workload_that_was_switched_off_has_to_go_though_it_is_switched_on_again() -> None:
+    """Others may have its quota by then. Once its status shows that it goes, there is nothing more to say."""
+    play = Play.with_queue(cpu=4)
+    running = wants("running", cpu=4).reserved("cq")
+    play.see(running.build())
+    play.see(running.inactive().build())
+    assert play.used() == "0"
+    assert play.engine.was_switched_off(key_of("running"))
+
+    play.see(running.build())
+    assert (play.used(), play.engine.was_switched_off(key_of("running"))) == ("4", True)
+    play.see(running.evicted("Deactivated").build())
+    assert not play.engine.was_switched_off(key_of("running"))
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda play: play.see(wants("a", cpu=4).inactive().build()),
+        lambda play: play.see(wants("a", cpu=4).build()),
+        lambda play: play.finish("a"),
+        lambda play: play.engine.remove_workload(key_of("a"), play.now),
+    ],
+    ids=["off without quota", "on without quota", "finished", "deleted"],
+)
+def test_one_that_has_no_quota_has_none_to_give_up(end: Callable[[Play], object]) -> None:
+    play = Play.with_queue(cpu=4)
+    play.see(wants("a", cpu=4).reserved("cq").inactive().build())
+    end(play)
+    assert not play.engine.was_switched_off(key_of("a"))
+
+
 # --- waking ----------------------------------------------------------------------------------------------------------
 
 

@@ -410,6 +410,12 @@ def test_a_reactivated_workload_queues_again_whoever_switched_it_off(reason: str
     assert told(taken(off, facts()), "Requeued") == ("True", "Reactivated", "The workload is active again")
 
 
+def test_reactivation_before_the_eviction_is_written_is_too_late() -> None:
+    found = taken(workload().admitted(), facts(holding=True, switched_off=True))
+    assert told(found, "Evicted") == ("True", "Deactivated", "The workload is deactivated")
+    assert events(found) == ["EvictedDueToDeactivated"]
+
+
 def test_reactivation_before_the_eviction_is_complete_completes_it_first() -> None:
     early = workload().admitted().evicted("Deactivated", message="off")
     assert told(taken(early, facts(holding=True)), "QuotaReserved") == (

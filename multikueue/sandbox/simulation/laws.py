@@ -14,6 +14,7 @@ from multikueue.api import kinds, quantity
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import (
     ADMITTED,
+    EVICTED,
     FAILED,
     FINISHED,
     QUOTA_RESERVED,
@@ -69,10 +70,11 @@ class Breach:
 @dataclass(slots=True)
 class _Attempt:
     """A reservation of a local workload: from when to when it was in force, and what came of it where. `lost`: it was given
-    up with its worker."""
+    up with its worker; `off`: when its workload was last seen switched off."""
 
     began: float = 0.0
     ended: float | None = None
+    off: float | None = None
     lost: bool = False
     admitted: set[str] = field(default_factory=set)
     jobs: set[str] = field(default_factory=set)
@@ -153,6 +155,8 @@ class Laws:
         if before and not after:
             self._released(write, before)
         self._exclusive(write)
+        if after and not seen.is_active(new):
+            self._attempts[after].off = write.at
         if after and after != before:
             self._within_quota(write)
         self._win(write, after)
@@ -184,11 +188,10 @@ class Laws:
 
     def _within_quota(self, write: Write) -> None:
         """A workload that is deactivated counts no more, though its job may still be on its way to its end: as in Kueue.
-        Nor do pods that are over."""
+        So it has to go, even if it is activated again at once. Pods that are over do not count either."""
         used: Counter[str] = Counter()
         for workload in self.world.manager.all(kinds.WORKLOADS):
-            active = workload["spec"].get("active", True) and not seen.is_true(workload, FINISHED)
-            if active and seen.is_true(workload, QUOTA_RESERVED):
+            if seen.is_true(workload, QUOTA_RESERVED) and not self._gives_up(workload, write.at):
                 admission = workload["status"].get("admission") or {}
                 over = {pods["name"]: pods["count"] for pods in workload["status"].get("reclaimablePods") or ()}
                 for assigned in admission.get("podSetAssignments") or ():
@@ -200,6 +203,15 @@ class Laws:
             name = queue["metadata"]["name"]
             if used[name] > quota and not self._changed_of_late(queue):
                 self.broken("quota", write.at, f"{name} has {quota} milli-CPU, and {used[name]} of them are given out")
+
+    def _gives_up(self, workload: Object, now: float) -> bool:
+        """Whether others may have the quota of a workload. A Kueue takes back what it may have given on."""
+        if seen.is_true(workload, FINISHED) or not seen.is_active(workload):
+            return True
+        off = self._attempts[_mark(workload)].off
+        if off is None:
+            return False
+        return seen.is_true(workload, EVICTED) or self.plan.layout.core or self._unaware(off, now)
 
     def _changed_of_late(self, queue: Object) -> bool:
         return bool(queue["metadata"].get("generation", 1) > 1)

@@ -13,6 +13,7 @@ __all__ = [
     "attempt",
     "condition",
     "condition_of",
+    "is_active",
     "is_leaving",
     "is_ours",
     "is_running",
@@ -82,6 +83,11 @@ def _controller(body: Object) -> Any:
 def workload_key(remote_job: Object) -> ObjectKey:
     """The workload that a remote job was made for."""
     return ObjectKey(remote_job["metadata"].get("namespace", ""), labels(remote_job).get(PREBUILT_LABEL, ""))
+
+
+def is_active(workload: Object) -> bool:
+    """Whether it is not switched off."""
+    return bool(workload["spec"].get("active", True))
 
 
 def is_running(job: Object) -> bool:

@@ -409,6 +409,24 @@ def test_quota_comes_back_when_nothing_runs(active: int, since: float, expected:
 
 
 @pytest.mark.parametrize(
+    ("conditions", "at", "expected"),
+    [((), 6.0, []), ((), 60.0, ["quota"]), ((condition("Evicted"),), 60.0, [])],
+    ids=["it may not be known yet", "it stays as it is", "it has to go"],
+)
+def test_what_a_deactivated_workload_gave_back_is_not_its_own_when_it_is_activated_again(
+    conditions: tuple[Object, ...], at: float, expected: list[str]
+) -> None:
+    with court() as judge:
+        for active in (True, False, True):
+            idle = reserved(*(conditions if active else ()), cpu="8")
+            idle["metadata"] |= {"name": "idle", "uid": "idle"}
+            idle["spec"] = {"active": active}
+            judge.local(idle, at=5.0)
+        judge.local(reserved(cpu="8"), at=at)
+    assert judge.broken == expected
+
+
+@pytest.mark.parametrize(
     ("away", "expected"), [(None, ["I9"]), (5.0, ["I9"]), (25.0, [])], ids=["never", "briefly", "long"]
 )
 def test_i9_who_counts_as_lost_is_away_for_long(away: float | None, expected: list[str]) -> None:
