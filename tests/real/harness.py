@@ -127,13 +127,16 @@ class Manager:
 
     @asynccontextmanager
     async def reborn(self, **settings: str) -> AsyncIterator[Manager]:
-        """Run with other settings for as long as the block lasts."""
+        """Run with other settings for as long as the block lasts, however often it is started in there."""
+        before = self.settings
         self.kill()
-        self.start(**{f"MULTIKUEUE_{key}": value for key, value in settings.items()})
+        self.settings = before | {f"MULTIKUEUE_{key}": value for key, value in settings.items()}
+        self.start()
         try:
             yield self
         finally:
             self.kill()
+            self.settings = before
             self.start()
 
     async def ended(self) -> None:

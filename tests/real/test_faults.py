@@ -16,6 +16,7 @@ from testbed.kubeconfig import dump
 from testbed.objects import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 from testbed.plane import ControlPlane
 from tests.real.harness import Manager, Starts, Team, starts, team
+from tests.real.skipping import needs_programs
 
 pytestmark = [
     pytest.mark.anyio,
@@ -25,14 +26,13 @@ pytestmark = [
 ]
 
 MODES = ("hang", "blackhole", "reset", "refuse")
-LOST = 8
-"""Seconds until a worker counts as lost; its absence is shown after 3."""
 
 
 @pytest.fixture(scope="module")
 def manager_settings() -> dict[str, str]:
+    """The absence of a worker is shown after 3 s, and none is lost while a test has to be quick to bring it back."""
     return {
-        "DISPATCH__WORKER_LOST_TIMEOUT": f"{LOST}s",
+        "DISPATCH__WORKER_LOST_TIMEOUT": "10m",
         "DISPATCH__HEARTBEAT_INTERVAL": "500ms",
         "DISPATCH__SUSPECT_AFTER": "1s",
         "DISPATCH__ISOLATE_AFTER": "3s",
@@ -44,6 +44,22 @@ def manager_settings() -> dict[str, str]:
 async def started(crew: Team) -> AsyncIterator[Starts]:
     async with starts(crew) as record:
         yield record
+
+
+@pytest.fixture
+async def impatient(crew: Team, manager: Manager) -> AsyncIterator[None]:
+    """A worker counts as lost soon after its absence is shown."""
+    async with manager.reborn(DISPATCH__WORKER_LOST_TIMEOUT="8s"):
+        await manager.ready()
+        yield
+
+
+@pytest.fixture
+async def unmoved(crew: Team, manager: Manager) -> AsyncIterator[None]:
+    """No moment of trouble is so long that it is shown, though the machine may stop in it."""
+    async with manager.reborn(DISPATCH__ISOLATE_AFTER="30s"):
+        await manager.ready()
+        yield
 
 
 # A worker is away, and what it is asked for waits.
@@ -82,6 +98,7 @@ async def test_a_worker_away_for_less_than_the_timeout_keeps_its_job_and_brings_
     assert list((await started.settled()).runs["job"].values()) == [worker]
 
 
+@pytest.mark.usefixtures("unmoved")
 async def test_a_moment_of_trouble_evicts_nothing_and_is_not_shown(crew: Team, started: Starts) -> None:
     await crew.submit()
     worker = await started.first()
@@ -104,11 +121,11 @@ async def test_an_answer_lost_while_the_job_is_made_starts_nothing_twice(crew: T
         link.latency(0.5)
     await crew.submit()
     worker = await started.seen()
-    crew.links[worker].mute()  # the job is there, and the answer that says so is still on its way
+    # The job is there, and the answer that says so is still on its way, unless this machine was very slow just now.
+    crew.links[worker].mute()
     for other in crew.links.keys() - {worker}:
         crew.links[other].ok()
     await crew.active(worker, status="False")
-    assert not (await crew.workload())["status"].get("clusterName")
     assert (await crew.remote_jobs()).keys() == {worker}
     crew.links[worker].drop()
     crew.links[worker].ok()
@@ -118,6 +135,7 @@ async def test_an_answer_lost_while_the_job_is_made_starts_nothing_twice(crew: T
     assert list((await started.settled()).runs["job"].values()) == [worker]
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_an_answer_that_never_comes_is_given_up_with_its_worker(crew: Team, started: Starts) -> None:
     for link in crew.links.values():
         link.latency(0.5)
@@ -147,27 +165,30 @@ async def _is_only_on(crew: Team, worker: str) -> bool:
 async def test_a_restart_does_not_set_the_clock_of_a_lost_worker_back(
     crew: Team, started: Starts, manager: Manager
 ) -> None:
-    await crew.submit()
-    first = await started.first()
-    await eventually(lambda: crew.is_true("Admitted"))
-    crew.links[first].reset()
-    lost = time.monotonic()
-    await crew.active(first, status="False")
-    manager.kill()
-    manager.start()
-    await manager.ready()
-    again = time.monotonic()
-    if time.monotonic() < lost + LOST:
-        assert not (await crew.workload())["status"].get("schedulingStats")
-    await eventually(lambda: _is_evicted(crew), timeout=30)
-    evicted = time.monotonic()
-    assert evicted - lost >= LOST
-    assert evicted - again < LOST
-    second = (await started.times(2))[1]
-    crew.links[first].ok()
-    await crew.complete(second)
-    await crew.finished()
-    assert list((await started.settled()).runs["job"].values()) == [first, second]
+    """Half of the time passes while nobody is there who could count."""
+    timeout = 20
+    async with manager.reborn(DISPATCH__WORKER_LOST_TIMEOUT=f"{timeout}s"):
+        await manager.ready()
+        await crew.submit()
+        first = await started.first()
+        await eventually(lambda: crew.is_true("Admitted"))
+        crew.links[first].reset()
+        lost = time.monotonic()
+        await crew.active(first, status="False")
+        manager.kill()
+        await anyio.sleep(lost + timeout / 2 - time.monotonic())
+        manager.start()
+        await manager.ready()
+        again = time.monotonic()
+        await eventually(lambda: _is_evicted(crew), timeout=60)
+        evicted = time.monotonic()
+        assert evicted - lost >= timeout
+        assert evicted - again < timeout
+        second = (await started.times(2))[1]
+        crew.links[first].ok()
+        await crew.complete(second)
+        await crew.finished()
+        assert list((await started.settled()).runs["job"].values()) == [first, second]
 
 
 async def _is_evicted(crew: Team) -> bool:
@@ -196,6 +217,7 @@ async def test_a_restart_while_a_nominated_worker_is_away_makes_no_second_job(
     assert list((await started.settled()).runs["job"].values()) == [worker]
 
 
+@needs_programs("nobody on its workers collects what a deleted job leaves behind")
 async def test_a_job_whose_copy_is_deleted_before_its_last_status_came_home_ends(crew: Team, manager: Manager) -> None:
     """Somebody cleans up on the worker while nobody looks; the workload's copy still says how the job ended."""
     await crew.submit()
@@ -223,8 +245,8 @@ async def _copy_is_finished(crew: Team, worker: str) -> bool:
 async def test_an_api_server_that_is_killed_and_restarted_in_time_keeps_its_jobs(
     bed: Testbed, manager: Manager
 ) -> None:
-    async with manager.reborn(DISPATCH__WORKER_LOST_TIMEOUT="10m"), team(bed) as crew, starts(crew) as started:
-        await crew.all_active()
+    async with team(bed) as crew, starts(crew) as started:
+        await crew.all_active(manager)
         names = [f"job{number:02d}" for number in range(12)]
         await crew.submit_all(names[:6])
         for name in names[:6]:
@@ -242,12 +264,13 @@ async def test_an_api_server_that_is_killed_and_restarted_in_time_keeps_its_jobs
         assert not (await started.settled()).twice()
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_an_api_server_that_is_back_too_late_finds_its_job_taken_away(crew: Team, started: Starts) -> None:
     await crew.submit()
     first = await started.first()
     await eventually(lambda: crew.is_true("Admitted"))
     async with _killed(crew.bed, first):
-        second = (await started.times(2))[1]
+        second = (await started.times(2, timeout=60))[1]
         assert await crew.winner() == second != first
     await eventually(lambda: _is_only_on(crew, second), timeout=60)
     await crew.complete(second)
@@ -281,8 +304,7 @@ async def test_a_cluster_without_kueue_says_so_and_costs_the_others_nothing(crew
         try:
             await crew.submit()
             assert await crew.winner() in crew.links
-            refused = await crew.active("bare", status="False")
-            assert "the server has no kind Workload" in refused["message"]
+            await crew.active("bare", status="False", message="the server has no kind Workload")
         finally:
             await crew.manager.delete(MULTIKUEUE_CLUSTER, name)
             await crew.manager.delete(MULTIKUEUE_CONFIG, crew.namespace)
