@@ -400,6 +400,6 @@ async def test_two_hundred_jobs_at_once_all_finish_once(crew: Team) -> None:
     names = [f"job{number:03d}" for number in range(200)]
     async with played(crew) as started:
         await crew.submit_all(names)
-        assert await crew.all_over(timeout=120) == dict.fromkeys(names, "Complete")
+        assert await crew.all_over(timeout=180) == dict.fromkeys(names, "Complete")
         assert not (await started.settled()).twice()
         assert len([runs for name, runs in started.runs.items() if name in names]) == 200
