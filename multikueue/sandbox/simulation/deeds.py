@@ -63,7 +63,8 @@ class Deeds:
     _outside: list[str] = field(default_factory=list)
     _tokens: dict[str, str] = field(default_factory=dict)
     _refusing: defaultdict[str, list[Trouble]] = field(default_factory=lambda: defaultdict(list))
-    _backups: dict[int, Backup] = field(default_factory=dict)
+    _backups: dict[int, tuple[float, Backup]] = field(default_factory=dict)
+    _mended: defaultdict[str, list[tuple[float, Undo]]] = field(default_factory=lambda: defaultdict(list))
 
     def submit(self, job: JobPlan) -> None:
         body = objects.job(
@@ -166,12 +167,12 @@ class Deeds:
     def back_up(self, event: plans.Restore) -> None:
         """Take the backup that it will be restored from. Much is written in a cluster after that, most of it not ours."""
         storage = self.world.site(event.host).cluster.storage
-        self._backups[id(event)] = storage.backup()
+        self._backups[id(event)] = the_loop().time(), storage.backup()
         storage.skip(1000)
 
     @do.register
     def _restore(self, event: plans.Restore) -> Undo:
-        """The API server goes down, and comes back on the backup."""
+        """The API server goes down, and comes back on the backup. What people had set right since, they set right again."""
         self.disturbed.update(job.name for job in self.plan.jobs)
         up = self._darken(event.host)
 
@@ -179,8 +180,21 @@ class Deeds:
             self.restored[event.host] = the_loop().time()
             cluster = self.world.site(event.host).cluster
             cluster.api.watches.end()
-            cluster.storage.restore(self._backups[id(event)])
+            taken, backup = self._backups[id(event)]
+            cluster.storage.restore(backup)
+            for at, mend in tuple(self._mended[event.host]):
+                if at >= taken:
+                    attempted(mend)
             up()
+
+        return undo
+
+    def _remembered(self, host: str, mend: Undo) -> Undo:
+        """The end of what somebody did in a cluster. If that forgets it, he ends it once more."""
+
+        def undo() -> None:
+            self._mended[host].append((the_loop().time(), mend))
+            mend()
 
         return undo
 
@@ -197,7 +211,7 @@ class Deeds:
             site.patch(kinds.CLUSTER_QUEUES, ObjectKey("", name), {"spec": {"resourceGroups": groups}})
 
         become(objects.cluster_queue(name, cpu=event.cpu)["spec"]["resourceGroups"])
-        return lambda: become(before)
+        return self._remembered(event.host, lambda: become(before))
 
     @do.register
     def _stop_queue(self, event: plans.StopQueue) -> Undo:
@@ -209,7 +223,7 @@ class Deeds:
             site.patch(kinds.CLUSTER_QUEUES, key, {"spec": {"stopPolicy": policy}})
 
         become(event.policy)
-        return lambda: become("None")
+        return self._remembered(event.host, lambda: become("None"))
 
     def _cluster_queue(self, host: str) -> str:
         return self.plan.layout.queues[0].name if host == MANAGER else host
@@ -264,7 +278,7 @@ class Deeds:
                 body = objects.local_queue(queue["metadata"]["name"], NAMESPACE, cluster_queue=event.worker)
                 attempted(partial(site.create, kinds.LOCAL_QUEUES, body))
 
-        return undo
+        return self._remembered(event.worker, undo)
 
     @do.register
     def _leave_config(self, event: plans.LeaveConfig) -> Undo | None:
@@ -383,9 +397,11 @@ class Deeds:
 
         def undo() -> None:
             self.foreign.pop(name, None)
-            site.delete(kind, seen.key(made))
+            found = site.find(kind, seen.key(made))
+            if found is not None and found["metadata"]["uid"] == made["metadata"]["uid"]:
+                site.delete(kind, seen.key(made))
 
-        return undo
+        return self._remembered(event.worker, undo)
 
     def _foreign_body(self, event: plans.Foreign) -> Object | None:
         body = objects.job(event.job, NAMESPACE, queue=None, seconds=1000, managed=False)

@@ -9,6 +9,8 @@ import anyio
 import pytest
 
 from multikueue.api import kinds
+from multikueue.api.meta import ObjectKey
+from multikueue.sandbox import objects
 from multikueue.sandbox.network.link import State, Weather
 from multikueue.sandbox.network.transport import without_certificates
 from multikueue.sandbox.simulation import plan as plans
@@ -174,6 +176,51 @@ def test_a_restored_cluster_is_as_it_was_and_forgot_what_came_after() -> None:
         assert site.all(kinds.CLUSTER_QUEUES) == then
         assert site.cluster.storage.rv < version
         assert "job0" in scene.deeds.disturbed
+
+    staged(body)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        plans.Quota(host="w1", cpu=1),
+        plans.StopQueue(host="w1", policy="Hold"),
+        plans.LoseLocalQueue(worker="w1"),
+        plans.Foreign(job="other", worker="w1"),
+    ],
+    ids=lambda event: type(event).__name__,
+)
+def test_what_a_backup_has_wrong_is_set_right_again(event: Event) -> None:
+    async def body(scene: Scene) -> None:
+        site, restore = scene.world.site("w1"), plans.Restore(host="w1", age=1.0)
+
+        def specs() -> dict[ObjectKey, Any]:
+            found = (body for kind in (kinds.CLUSTER_QUEUES, kinds.LOCAL_QUEUES, kinds.JOBS) for body in site.all(kind))
+            return {seen.key(body): body["spec"] for body in found}
+
+        before = specs()
+        wrong = scene.happen(event)
+        assert specs() != before
+        scene.deeds.back_up(restore)
+        down = scene.happen(restore)
+        assert wrong is not None
+        assert down is not None
+        wrong()
+        down()
+        assert specs() == before
+
+    staged(body)
+
+
+def test_a_stranger_takes_back_his_own_thing_only() -> None:
+    async def body(scene: Scene) -> None:
+        site = scene.world.site("w1")
+        undo = scene.happen(plans.Foreign(job="other", worker="w1"))
+        assert undo is not None
+        undo()
+        other = site.create(kinds.JOBS, objects.job("other", NAMESPACE, queue=None, seconds=1))
+        undo()
+        assert site.stored(kinds.JOBS, seen.key(other)) is not None
 
     staged(body)
 
