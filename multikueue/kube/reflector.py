@@ -131,6 +131,8 @@ class Reflector(Generic[T]):
                     await self._list()
                 elif self._away:
                     await self._check_version()
+                    if not self._version:
+                        continue  # hurried meanwhile: a watch from no version at all never tells what is gone
                 if not self._has_moved():
                     await self._watch(fresh=fresh)
             except (ApiError, ClusterUnreachable, InvalidObject, _Broken) as error:

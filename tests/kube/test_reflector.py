@@ -545,3 +545,21 @@ async def test_hurry_makes_the_next_failure_the_first_again() -> None:
         await run.until(lambda: len(longest) == 5)
     assert longest[4] == pytest.approx(longest[0])
     assert longest[3] > 4 * longest[0]
+
+
+async def test_who_is_hurried_while_it_asks_for_its_version_lists_anew() -> None:
+    """A watch from no version tells what there is, and never what is gone."""
+    go, asked = anyio.Event(), anyio.Event()
+
+    async def late(request: web.BaseRequest) -> web.StreamResponse:
+        asked.set()
+        await go.wait()
+        return await LISTED(request)
+
+    async with running(LISTED, streams(), aborts, late, lists(version="20"), OPEN) as run:
+        await asked.wait()
+        run.reflector.hurry()
+        go.set()
+        await run.until(lambda: len(run.script.requests) == 6)
+        assert run.asked == ["list", "watch 10", "watch 10", "check 10", "list", "watch 20"]
+        assert run.sink.versions == {}
