@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -456,9 +456,16 @@ def logs_of(manager: Manager) -> str:
 
 
 def logged(manager: Manager, *, offset: int = 0) -> list[Object]:
-    """What the manager logged from that size of its log on. A line cut off by its death is left out."""
+    """What the manager logged from that size of its log on. A line that is being written is left out, and one cut off by
+    its death, with what the next process wrote behind that."""
     text = manager.log.read_bytes()[offset:].decode(errors="replace")
-    return [json.loads(line) for line in text.splitlines() if line.startswith("{") and line.endswith("}")]
+    return [*_entries(line for line in text.split("\n")[:-1] if line.startswith("{"))]
+
+
+def _entries(lines: Iterable[str]) -> Iterator[Object]:
+    for line in lines:
+        with contextlib.suppress(ValueError):
+            yield json.loads(line)
 
 
 def complaints(manager: Manager, *levels: str, offset: int = 0) -> list[Object]:
