@@ -416,7 +416,17 @@ async def test_a_worker_without_the_namespace_is_passed_over(crew: Team) -> None
     for client in clients:
         await client.create(objects.namespace(namespace))
         await client.create(objects.local_queue("main", namespace, cluster_queue=crew.namespace))
+    await crew.stop(*others)  # who wins at once spares the bare one the question
     await crew.manager.create(objects.job("job", namespace, managed_by=objects.MULTIKUEUE_CONTROLLER))
+
+    async def is_warned() -> bool:
+        told = await crew.manager.list(Kind("v1", "Event"), namespace)
+        warnings = [e["message"] for e in told if e["type"] == "Warning"]
+        words = f'"{crew.cluster(bare)}" cannot take the workload'
+        return any(words in warning and "not found" in warning for warning in warnings)
+
+    await eventually(is_warned)
+    await crew.go(*others)
 
     async def winner() -> str | None:
         for workload in await crew.manager.list(WORKLOAD, namespace):
@@ -426,14 +436,6 @@ async def test_a_worker_without_the_namespace_is_passed_over(crew: Team) -> None
     worker = await eventually(winner)
     assert worker in others
     (workload,) = await crew.manager.list(WORKLOAD, namespace)
-
-    async def is_warned() -> bool:
-        told = await crew.manager.list(Kind("v1", "Event"), namespace)
-        warnings = [e["message"] for e in told if e["type"] == "Warning"]
-        words = f'"{crew.cluster(bare)}" cannot take the workload'
-        return any(words in warning and "not found" in warning for warning in warnings)
-
-    await eventually(is_warned)
     await complete_job(crew.clients[worker], namespace, "job")
 
     async def finished() -> bool:
