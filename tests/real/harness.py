@@ -201,7 +201,8 @@ class Team:
         return await self.manager.get(JOB, name, self.namespace)
 
     async def workload(self, name: str = "job") -> Object:
-        """The local workload of a job; not that of an earlier job of the same name, which may be about to go."""
+        """The local workload of a job; not that of an earlier job of the same name, which may be about to go. Its status is
+        empty before anybody has looked at it."""
         found = {
             owner["uid"]: body
             for body in await self.manager.list(WORKLOAD, self.namespace)
@@ -210,7 +211,7 @@ class Team:
         }
         uid = next(iter(found), "") if len(found) < 2 else (await self.job(name))["metadata"]["uid"]
         assert uid in found, f"no workload of job {name}"
-        return found[uid]
+        return {"status": {}, **found[uid]}
 
     async def condition(self, type_: str, name: str = "job") -> Object | None:
         return objects.condition(await self.workload(name), type_)

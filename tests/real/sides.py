@@ -198,11 +198,11 @@ class Side:
         return await self.client.create(body)
 
     async def workload(self, job: str = "job") -> Object:
-        """The workload of a job, own or prebuilt."""
+        """The workload of a job, own or prebuilt; its status is empty before anybody has looked at it."""
         for body in await self.client.list(WORKLOAD, self.namespace):
             owners = body["metadata"].get("ownerReferences") or []
             if body["metadata"]["name"] == f"copy-{job}" or any(o["name"] == job for o in owners):
-                return body
+                return {"status": {}, **body}
         raise AssertionError(f"no workload of {job}")
 
     async def copy(self, job: str = "job", **more: Any) -> Object:
