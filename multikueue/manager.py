@@ -298,7 +298,7 @@ class Manager:
             host=settings.host,
             port=settings.port,
             failure_policy=settings.failure_policy,
-            kinds=[adapter.kind for adapter in adapters if not adapter.external],
+            kinds=[each.kind for each in adapters if not each.external and each not in adapters.templates],
             templates=[template.kind for template in adapters.templates],
         )
 

@@ -33,7 +33,7 @@ from multikueue.jobs.decide import mirror
 from multikueue.jobs.declared import Declaration, DeclaredJob, Pods, state_of
 from multikueue.jobs.external import external, plural
 from multikueue.jobs.pods import Container
-from multikueue.jobs.table import FRAMEWORKS, TEMPLATES, Adapters
+from multikueue.jobs.table import FRAMEWORKS, GATED, TEMPLATES, Adapters
 from multikueue.runtime import Priority, Result, WorkQueue, run_controller
 from multikueue.settings import (
     BESIDE_KUEUE,
@@ -114,7 +114,7 @@ def adapters_of(settings: Settings) -> Adapters:
     if templates and "pod" not in names:
         names.append("pod")
     alone = settings.roles == STANDALONE
-    known = (FRAMEWORKS[name] for name in names if alone or FRAMEWORKS[name].resumes)
+    known = (FRAMEWORKS[name] for name in names if alone or name not in GATED)
     try:
         declared = [DeclaredJob(_declaration(each)) for each in integrations.declared]
         return Adapters((*known, *declared, *map(external, integrations.external)), templates if alone else ())

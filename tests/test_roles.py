@@ -180,18 +180,24 @@ def test_a_declaration_that_makes_no_sense_is_refused_at_start(change: dict[str,
 
 
 @pytest.mark.parametrize(
-    ("roles", "taken"), [(STANDALONE, ["Job", "Pod"]), (BESIDE_KUEUE, ["Job"])], ids=["standalone", "beside Kueue"]
+    ("roles", "taken"),
+    [(STANDALONE, ["Job", "Pod", "StatefulSet"]), (BESIDE_KUEUE, ["Job"])],
+    ids=["standalone", "beside Kueue"],
 )
 def test_pods_are_ours_only_where_no_kueue_lifts_their_gate(roles: frozenset[Role], taken: list[str]) -> None:
-    chosen = Settings(roles=roles, integrations=Integrations(frameworks=("batch/job", "pod")))
+    chosen = Settings(roles=roles, integrations=Integrations(frameworks=("batch/job", "pod", "statefulset")))
 
     assert [adapter.kind.kind for adapter in adapters_of(chosen)] == taken
 
 
-def test_deployments_bring_pods_with_them() -> None:
-    chosen = Settings(integrations=Integrations(frameworks=("deployment",)))
+@pytest.mark.parametrize(
+    ("framework", "taken", "template"),
+    [("deployment", ["Job", "Pod"], "Deployment"), ("statefulset", ["Job", "StatefulSet", "Pod"], "StatefulSet")],
+)
+def test_what_makes_pods_brings_them_with_it(framework: str, taken: list[str], template: str) -> None:
+    chosen = Settings(integrations=Integrations(frameworks=(framework,)))
     found = adapters_of(chosen)
 
-    assert [adapter.kind.kind for adapter in found] == ["Job", "Pod"]
-    assert [template.kind.kind for template in found.templates] == ["Deployment"]
+    assert [adapter.kind.kind for adapter in found] == taken
+    assert [each.kind.kind for each in found.templates] == [template]
     assert not adapters_of(Settings(roles=BESIDE_KUEUE, integrations=chosen.integrations)).templates

@@ -22,6 +22,7 @@ from multikueue.api.multikueue import AdmissionCheck, ClusterProfile, MultiKueue
 from multikueue.api.ocm import OCM_GROUP, Placement, PlacementDecision
 from multikueue.api.pod import Pod, PodGroup
 from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
+from multikueue.api.stateful_set import StatefulSet
 from multikueue.api.workload import Workload
 
 T_co = TypeVar("T_co", bound=Object, covariant=True)
@@ -87,6 +88,7 @@ PODS = Kind("", "v1", "pods", "Pod", True, Pod)
 POD_GROUPS = Kind("", "v1", "", "PodGroup", True, PodGroup)
 """Of no API: what has a key of its own, and is read and written as Pods."""
 DEPLOYMENTS = Kind("apps", "v1", "deployments", "Deployment", True, Object)
+STATEFUL_SETS = Kind("apps", "v1", "statefulsets", "StatefulSet", True, StatefulSet)
 EVENTS = Kind("", "v1", "events", "Event", True, Object)
 NAMESPACES = Kind("", "v1", "namespaces", "Namespace", False, Namespace)
 SECRETS = Kind("", "v1", "secrets", "Secret", True, Secret)

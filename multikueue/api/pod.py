@@ -12,6 +12,9 @@ POD_FINALIZER = MANAGED_LABEL
 ADMISSION_GATE = "kueue.x-k8s.io/admission"
 TOPOLOGY_GATE = "kueue.x-k8s.io/topology"
 PARENT_ANNOTATION = "kueue.x-k8s.io/pod-suspending-parent"
+STATEFUL_SET = "statefulset"
+"""The value of that annotation on the Pods of a StatefulSet, whose Workload is theirs."""
+
 ROLE_HASH_ANNOTATION = "kueue.x-k8s.io/role-hash"
 GROUP_LABEL = "kueue.x-k8s.io/pod-group-name"
 GROUP_COUNT_ANNOTATION = "kueue.x-k8s.io/pod-group-total-count"
@@ -36,6 +39,11 @@ class PodGroup(AnyJob):
     share. Its UID and generation change with its members."""
 
     members: tuple[Pod, ...] = ()
+
+
+def is_of_stateful_set(pod: AnyJob) -> bool:
+    """Whether a Pod, or a group, is that of a StatefulSet: its Workload is made for that, and it comes again when deleted."""
+    return pod.metadata.annotations.get(PARENT_ANNOTATION) == STATEFUL_SET
 
 
 class Gate(Value):

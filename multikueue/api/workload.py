@@ -10,7 +10,18 @@ from typing import Literal
 
 import msgspec
 
-from multikueue.api.meta import Condition, Object, ObjectKey, Value, decoder, find_condition, is_true, without_condition
+from multikueue.api.meta import (
+    Condition,
+    Object,
+    ObjectKey,
+    OwnerReference,
+    Value,
+    controller_of,
+    decoder,
+    find_condition,
+    is_true,
+    without_condition,
+)
 
 ORIGIN_LABEL = "kueue.x-k8s.io/multikueue-origin"
 PREBUILT_LABEL = "kueue.x-k8s.io/prebuilt-workload-name"
@@ -191,3 +202,18 @@ def workload_spec(workload: Workload) -> WorkloadSpec:
 def queue_of(workload: Workload) -> ObjectKey:
     """The key of the LocalQueue a workload asks for."""
     return ObjectKey(workload.metadata.namespace, workload_spec(workload).queue_name)
+
+
+def owner_of(workload: Workload) -> OwnerReference | None:
+    """The job it is made for: the one of its owners that its annotations name, else its controller (contract 3.1 E3)."""
+    meta = workload.metadata
+    kind, name = meta.annotations.get(JOB_OWNER_GVK_ANNOTATION), meta.annotations.get(JOB_OWNER_NAME_ANNOTATION)
+    if kind is None or name is None:
+        return controller_of(meta)
+    named = (each for each in meta.owner_references if (owner_kind(each), each.name) == (kind, name))
+    return next(named, None) or controller_of(meta)
+
+
+def owner_kind(owner: OwnerReference) -> str:
+    """The kind of an owner as Kueue writes it."""
+    return f"{owner.api_version}, Kind={owner.kind}"

@@ -108,8 +108,8 @@ class Adapter(Admitting, Protocol):
         """The name of the job's Workload (quota-engine 6.2)."""
         ...
 
-    def waits_for(self, job: AnyJob) -> str:
-        """What is missing for a Workload to be made of the job; empty if nothing is."""
+    def waits_for(self, job: AnyJob) -> str | None:
+        """What is missing for a Workload to be made of the job; empty if nothing is, None if it wants none now."""
         ...
 
     def workload_body(self, job: AnyJob, *, priority: Priority) -> dict[str, Any]:

@@ -16,7 +16,8 @@ import msgspec
 
 from multikueue.api.core import PriorityClass
 from multikueue.api.job import AnyJob
-from multikueue.api.meta import Condition, controller_of, with_condition
+from multikueue.api.meta import Condition, with_condition
+from multikueue.api.pod import is_of_stateful_set
 from multikueue.api.queues import WorkloadPriorityClass
 from multikueue.api.workload import (
     ADMITTED,
@@ -26,6 +27,7 @@ from multikueue.api.workload import (
     QUOTA_RESERVED,
     SUCCEEDED,
     Workload,
+    owner_of,
     workload_spec,
 )
 from multikueue.jobs import priority as priorities
@@ -219,6 +221,10 @@ class _Case:
             view.queue_is_multikueue or view.dispatched or workload.status.cluster_name
         )
 
+    def queues_again(self) -> bool:
+        """Whether there is any use for the job without its Workload: what could not be queued again goes with that."""
+        return self.adapter.resumes or is_of_stateful_set(self.view.job)
+
     def settle(self, why: str) -> JobDecision:
         """Stops the job, then makes its status say that nothing runs, as soon as nothing does."""
         stopped = self.stop(why)
@@ -291,12 +297,14 @@ def _decide_missing(case: _Case, others: tuple[Workload, ...]) -> JobDecision:
 def _may_change(case: _Case, workload: Workload) -> bool:
     if workload.has(QUOTA_RESERVED) or workload.metadata.deletion_timestamp is not None:
         return False
-    return not case.adapter.waits_for(case.view.job)
+    return case.adapter.waits_for(case.view.job) == ""
 
 
 def _create(case: _Case) -> JobDecision:
     priority = case.view.priority
     missing = case.adapter.waits_for(case.view.job)
+    if missing is None:
+        return _NOTHING
     if missing:
         return JobDecision(events=(JobEvent("Warning", "ErrWorkloadCompose", missing),))
     if isinstance(priority, str):
@@ -389,8 +397,7 @@ def _marked_update(workload: Workload, spec: dict[str, Any], *, mark: str | None
 def _decide_run(case: _Case, workload: Workload) -> JobDecision:
     """Starts, stops and mirrors a job whose Workload is in order (quota-engine 6.4)."""
     if workload.metadata.deletion_timestamp is not None:
-        # With its Workload goes what could not be queued again.
-        stopped = case.stop("Workload is deleted") if case.adapter.resumes else case.ended("Workload is deleted")
+        stopped = case.stop("Workload is deleted") if case.queues_again() else case.ended("Workload is deleted")
         return stopped if stopped.actions else _let_go(case, (workload,))
     if workload.has(EVICTED):
         evicted = workload.condition(EVICTED)
@@ -413,8 +420,8 @@ def _decide_prebuilt(case: _Case) -> JobDecision:
     workload = next((w for w in case.view.workloads if w.metadata.name == name), None)
     if workload is None:
         return case.settle(f"Prebuilt Workload {name} not found")
-    owner = controller_of(workload.metadata)
-    if owner is not None and owner.uid != job.metadata.uid:
+    owner = owner_of(workload)
+    if owner is not None and not is_owned(workload, job):
         return case.settle(f"Prebuilt Workload {name} belongs to {owner.kind} {owner.name}")
     if owner is None and workload.metadata.deletion_timestamp is None:
         return JobDecision(actions=(_adoption(case, workload),))

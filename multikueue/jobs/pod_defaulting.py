@@ -6,17 +6,22 @@ from typing import Any
 
 import msgspec
 
+from multikueue.api.kinds import STATEFUL_SETS
 from multikueue.api.meta import OwnerReference
 from multikueue.api.pod import (
     ADMISSION_GATE,
     GROUP_COUNT_ANNOTATION,
+    GROUP_FAST_ANNOTATION,
     GROUP_LABEL,
+    GROUP_SERVING_ANNOTATION,
     MANAGED_LABEL,
     OVER,
+    PARENT_ANNOTATION,
     POD_FINALIZER,
     POD_INDEX_LABEL,
     POD_INDEX_LABEL_ANNOTATION,
     ROLE_HASH_ANNOTATION,
+    STATEFUL_SET,
     TOPOLOGY_GATE,
     Gate,
 )
@@ -24,12 +29,13 @@ from multikueue.api.workload import PREBUILT_LABEL
 from multikueue.jobs.defaulting import Metadata, Patch, SubmittedObject, is_name, refusal_of_any
 from multikueue.jobs.pod_roles import role_hash
 from multikueue.jobs.templates import tree_of
-from multikueue.jobs.workloads import positive
+from multikueue.jobs.workloads import positive, stateful_set_workload_name
 
 __all__ = ["SubmittedPod", "default_pod", "read_pod", "refusal"]
 
 
 class OwnedMetadata(Metadata, frozen=True, rename="camel"):
+    name: str | None = None
     finalizers: list[str] | None = None
     owner_references: list[OwnerReference] | None = None
 
@@ -53,9 +59,13 @@ class SubmittedOwned(SubmittedObject, frozen=True):
         return False
 
     @property
+    def controllers(self) -> list[OwnerReference]:
+        """The one that controls it, if any does."""
+        return [owner for owner in self.metadata.owner_references or () if owner.controller]
+
+    @property
     def controller(self) -> tuple[str, str] | None:
-        owners = self.metadata.owner_references or ()
-        return next(((owner.api_version, owner.kind) for owner in owners if owner.controller), None)
+        return next(((owner.api_version, owner.kind) for owner in self.controllers), None)
 
 
 class SubmittedPod(SubmittedOwned, frozen=True):
@@ -63,6 +73,20 @@ class SubmittedPod(SubmittedOwned, frozen=True):
 
     spec: msgspec.Raw = msgspec.Raw(b"{}")
     status: _Status = _Status()
+
+    @property
+    def stateful_set(self) -> str:
+        """The name of the StatefulSet whose Pod it is, if that is in a queue."""
+        if (self.metadata.annotations or {}).get(PARENT_ANNOTATION) != STATEFUL_SET:
+            return ""
+        kind = STATEFUL_SETS
+        sets = (each for each in self.controllers if (each.api_version, each.kind) == (kind.api_version, kind.kind))
+        return next((each.name for each in sets), "")
+
+    @property
+    def controller(self) -> tuple[str, str] | None:
+        """A StatefulSet has nothing to hold its Pods by: each is held itself."""
+        return None if self.stateful_set else super().controller
 
     @property
     def group(self) -> str:
@@ -77,6 +101,12 @@ class SubmittedPod(SubmittedOwned, frozen=True):
         return ADMISSION_GATE in self.gates or self.status.phase in OVER
 
 
+_MARKS_IN_STATEFUL_SET = {
+    GROUP_FAST_ANNOTATION: "true",
+    GROUP_SERVING_ANNOTATION: "true",
+    ROLE_HASH_ANNOTATION: "main",  # the one pod set of the Workload
+}
+
 _read = msgspec.json.Decoder(SubmittedPod).decode
 _read_spec = msgspec.json.Decoder(_Spec).decode
 
@@ -87,18 +117,26 @@ def read_pod(raw: bytes | msgspec.Raw) -> SubmittedPod:
 
 
 def default_pod(pod: SubmittedPod) -> list[Patch]:
-    """The JSON patch that holds a new Pod, marks it, and keeps it until its end was seen. Empty without a queue."""
+    """The JSON patch that holds a new Pod, marks it, and keeps it until its end was seen. Empty without a queue.
+
+    One of a StatefulSet is marked as a member of the group whose Workload that has, and not kept: it is replaced.
+    """
     if not pod.queue:
         return []
     labels, annotations = pod.labels | {MANAGED_LABEL: "true"}, pod.metadata.annotations or {}
     if POD_INDEX_LABEL_ANNOTATION in annotations:
         labels[POD_INDEX_LABEL] = labels.get(annotations[POD_INDEX_LABEL_ANNOTATION], "")
     hashed = annotations.get(ROLE_HASH_ANNOTATION) or role_hash(tree_of(pod.spec))
-    finalizers, gates = pod.metadata.finalizers or [], pod.gates
+    marks, finalizers, gates = {ROLE_HASH_ANNOTATION: hashed}, pod.metadata.finalizers or [], pod.gates
+    kept = list(dict.fromkeys((*finalizers, POD_FINALIZER)))
+    if pod.stateful_set:
+        name = stateful_set_workload_name(pod.stateful_set)
+        labels |= {GROUP_LABEL: name, PREBUILT_LABEL: name}
+        marks, kept = _MARKS_IN_STATEFUL_SET, finalizers
     wanted: dict[str, tuple[Any, Any]] = {
         "/metadata/labels": (pod.labels, labels),
-        "/metadata/annotations": (annotations, annotations | {ROLE_HASH_ANNOTATION: hashed}),
-        "/metadata/finalizers": (finalizers, list(dict.fromkeys((*finalizers, POD_FINALIZER)))),
+        "/metadata/annotations": (annotations, annotations | marks),
+        "/metadata/finalizers": (finalizers, kept),
         "/spec/schedulingGates": (gates, list(dict.fromkeys((*gates, ADMISSION_GATE, TOPOLOGY_GATE)))),
     }
     changed = {path: new for path, (old, new) in wanted.items() if old != new}
@@ -123,6 +161,8 @@ def _problems(pod: SubmittedPod) -> list[str]:
 
 def _group_problems(pod: SubmittedPod) -> list[str]:
     """A group has a name, which may be that of a Workload, and says how many Pods it has."""
+    if pod.stateful_set:
+        return []
     total = (pod.metadata.annotations or {}).get(GROUP_COUNT_ANNOTATION)
     if not pod.group:
         return [] if total is None else [f"metadata.labels[{GROUP_LABEL}]: required with {GROUP_COUNT_ANNOTATION}"]

@@ -13,26 +13,25 @@ from typing import Any
 import msgspec
 
 from multikueue.api.job import AnyJob
-from multikueue.api.kinds import POD_GROUPS, PODS, WORKLOADS, Kind
+from multikueue.api.kinds import POD_GROUPS, PODS, Kind
 from multikueue.api.meta import Condition, decoder, encode
 from multikueue.api.pod import (
     FAILED_PHASE,
     GROUP_COUNT_ANNOTATION,
     GROUP_FAST_ANNOTATION,
     GROUP_SERVING_ANNOTATION,
-    GROUP_WORKLOAD_ANNOTATION,
     MANAGED_LABEL,
     RETRIABLE_ANNOTATION,
     ROLE_HASH_ANNOTATION,
     SUCCEEDED_PHASE,
     Pod,
     PodGroup,
+    is_of_stateful_set,
     pod_status,
 )
 from multikueue.api.workload import (
     FINISHED,
     QUEUE_LABEL,
-    RESOURCE_IN_USE,
     SUCCEEDED,
     Finish,
     ReclaimablePod,
@@ -116,24 +115,17 @@ class GroupOfPods(PlainPod):
         return "" if len(_roles(job)) <= MOST_ROLES else f"'{name}' group has more than {MOST_ROLES} roles"
 
     def workload_body(self, job: AnyJob, *, priority: Priority) -> Tree:
-        counted = _counted(job)
-        return {
-            "apiVersion": WORKLOADS.api_version,
-            "kind": WORKLOADS.kind,
-            "metadata": {
-                "name": job.metadata.name,
-                "namespace": job.metadata.namespace,
-                "annotations": workloads.travelling(job.metadata) | {GROUP_WORKLOAD_ANNOTATION: "true"},
-                "finalizers": [RESOURCE_IN_USE],
-                "ownerReferences": [_owner_reference(member) for member in counted],
-            },
-            "spec": workloads.workload_spec_body(job, pod_sets=_pod_sets(job), priority=priority),
-        }
+        owners = [workloads.member_reference(PODS, member.metadata) for member in _counted(job)]
+        return workloads.group_workload_body(
+            job, name=job.metadata.name, owners=owners, pod_sets=_pod_sets(job), priority=priority
+        )
 
     def matches(self, job: AnyJob, workload: Workload) -> bool:
         """Whether its roles have room for all members that count. Those that failed may be replaced at any time."""
         spec = workload_spec(workload)
-        if workload.metadata.name != job.metadata.name or not workloads.has_time_of(spec, job):
+        if workload.metadata.name != job.metadata.name:
+            return False
+        if not is_of_stateful_set(job) and not workloads.has_time_of(spec, job):
             return False
         room = {each.name: each.count for each in spec.pod_sets}
         return workload.has(FINISHED) or all(count <= room.get(role, 0) for role, count in _roles(job).items())
@@ -240,10 +232,6 @@ def _pod_sets(job: AnyJob) -> list[Tree]:
         return [pod_set(counted[0], name=_role(counted[0]), count=_total(job) or 1)]
     first = {_role(member): member for member in reversed(counted)}
     return [pod_set(first[role], name=role, count=counts[role]) for role in sorted(first)]
-
-
-def _owner_reference(pod: Pod) -> Tree:
-    return {"apiVersion": PODS.api_version, "kind": PODS.kind, "name": pod.metadata.name, "uid": pod.metadata.uid}
 
 
 def _gathered(found: dict[str, msgspec.Raw | None]) -> msgspec.Raw | None:

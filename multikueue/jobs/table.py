@@ -13,17 +13,21 @@ from multikueue.jobs.declared import DeclaredJob
 from multikueue.jobs.deployment import DEPLOYMENT
 from multikueue.jobs.pod import PLAIN_POD
 from multikueue.jobs.pod_group import POD_GROUP
+from multikueue.jobs.stateful_set import STATEFUL_SET
 
-__all__ = ["BATCH_ONLY", "FRAMEWORKS", "TEMPLATES", "Adapters"]
+__all__ = ["BATCH_ONLY", "FRAMEWORKS", "GATED", "TEMPLATES", "Adapters"]
 
-_OURS: dict[str, Adapter] = {"batch/job": BATCH_JOB, "pod": PLAIN_POD}
+_OURS: dict[str, Adapter] = {"batch/job": BATCH_JOB, "pod": PLAIN_POD, "statefulset": STATEFUL_SET}
 _DECLARED: dict[str, Adapter] = {each.framework: DeclaredJob(each) for each in DECLARATIONS}
 
 FRAMEWORKS: Mapping[str, Adapter] = MappingProxyType(_OURS | _DECLARED)
 """Every kind we know, under the name of its integration in Kueue's configuration."""
 
-TEMPLATES: Mapping[str, Admitting] = MappingProxyType({"deployment": DEPLOYMENT})
-"""Under such names too, the kinds whose Pods are the jobs: the webhook marks what they make them from."""
+TEMPLATES: Mapping[str, Admitting] = MappingProxyType({"deployment": DEPLOYMENT, "statefulset": STATEFUL_SET})
+"""Under such names too, the kinds whose Pods are held one by one: the webhook marks what they make them from."""
+
+GATED = frozenset({"pod", "statefulset"})
+"""Those that nothing but the gate of their Pods keeps from running at home."""
 
 
 class Adapters:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from hashlib import sha1
 from typing import Any
 
-from multikueue.api.kinds import WORKLOADS, Kind
-from multikueue.api.meta import Object, ObjectMeta, controller_of
-from multikueue.api.pod import GROUP_WORKLOAD_ANNOTATION
+from multikueue.api.kinds import STATEFUL_SETS, WORKLOADS, Kind
+from multikueue.api.meta import Object, ObjectMeta
+from multikueue.api.pod import GROUP_WORKLOAD_ANNOTATION, PodGroup
 from multikueue.api.workload import (
     ATTEMPT_ANNOTATION,
     JOB_UID_LABEL,
@@ -22,6 +22,7 @@ from multikueue.api.workload import (
     RESOURCE_IN_USE,
     Workload,
     WorkloadSpec,
+    owner_of,
 )
 from multikueue.jobs.priority import Priority
 
@@ -65,6 +66,11 @@ def workload_name(kind: Kind[Any], meta: ObjectMeta) -> str:
     return f"{prefix}-{digest}"
 
 
+def stateful_set_workload_name(name: str) -> str:
+    """The name of a StatefulSet's Workload, by which its Pods are told: made of its name alone, whatever its UID."""
+    return workload_name(STATEFUL_SETS, ObjectMeta(name=name))
+
+
 def prebuilt_name(job: Object) -> str:
     """The Workload that the user made for the job and named on it; empty if none."""
     return job.metadata.labels.get(PREBUILT_LABEL, "")
@@ -105,6 +111,29 @@ def workload_body(
         },
         "spec": workload_spec_body(job, pod_sets=pod_sets, priority=priority),
     }
+
+
+def group_workload_body(
+    job: Object, *, name: str, owners: list[dict[str, Any]], pod_sets: list[dict[str, Any]], priority: Priority
+) -> dict[str, Any]:
+    """The complete Workload of a group of Pods, which nothing controls."""
+    return {
+        "apiVersion": WORKLOADS.api_version,
+        "kind": WORKLOADS.kind,
+        "metadata": {
+            "name": name,
+            "namespace": job.metadata.namespace,
+            "annotations": travelling(job.metadata) | {GROUP_WORKLOAD_ANNOTATION: "true"},
+            "finalizers": [RESOURCE_IN_USE],
+            "ownerReferences": owners,
+        },
+        "spec": workload_spec_body(job, pod_sets=pod_sets, priority=priority),
+    }
+
+
+def member_reference(kind: Kind[Any], meta: ObjectMeta) -> dict[str, Any]:
+    """As `owner_reference`, of one who does not control it."""
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "name": meta.name, "uid": meta.uid}
 
 
 def travelling(meta: ObjectMeta) -> dict[str, str]:
@@ -155,8 +184,8 @@ def maximum_execution_time(job: Object) -> int | None:
 
 
 def may_be_of(workload: Workload, spec: WorkloadSpec, job: Object) -> bool:
-    """Whether no other job controls the Workload, and its time is the job's: what is demanded before pods are compared."""
-    owner = controller_of(workload.metadata)
+    """Whether no other job owns the Workload, and its time is the job's: what is demanded before pods are compared."""
+    owner = owner_of(workload)
     return (owner is None or owner.name == job.metadata.name) and has_time_of(spec, job)
 
 
@@ -170,14 +199,14 @@ def workload_priority_class(job: Object) -> str:
 
 
 def is_owned(workload: Workload, job: Object) -> bool:
-    owner = controller_of(workload.metadata)
-    if owner is not None:
-        return owner.uid == job.metadata.uid
-    return is_of_group(workload) and workload.metadata.name == job.metadata.name
+    if isinstance(job, PodGroup):
+        return is_of_group(workload) and workload.metadata.name == job.metadata.name
+    owner = owner_of(workload)
+    return owner is not None and owner.uid == job.metadata.uid
 
 
 def is_of_group(workload: Workload) -> bool:
-    """Whether it is that of a group of Pods, which all own it, and none controls."""
+    """Whether it is that of a group of Pods, which all own it, or their StatefulSet does, and none controls."""
     return workload.metadata.annotations.get(GROUP_WORKLOAD_ANNOTATION) == "true"
 
 

@@ -85,6 +85,7 @@ FRAMEWORKS: Final = (
     "trainer.kubeflow.org/trainjob",
     "workload.codeflare.dev/appwrapper",
     "deployment",
+    "statefulset",
 )
 """The integrations that our job adapters cover, by Kueue's names."""
 

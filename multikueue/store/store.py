@@ -11,7 +11,7 @@ from multikueue import strategy as contract
 from multikueue.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass, Secret
 from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.kinds import POD_GROUPS, PODS, Kind
-from multikueue.api.meta import Object, ObjectKey, controller_of
+from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.multikueue import (
     CONTROLLER_NAME,
     AdmissionCheck,
@@ -21,7 +21,16 @@ from multikueue.api.multikueue import (
 )
 from multikueue.api.pod import PodGroup
 from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
-from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, Workload, queue_of, workload_spec
+from multikueue.api.workload import (
+    ADMITTED,
+    EVICTED,
+    FINISHED,
+    Workload,
+    owner_kind,
+    owner_of,
+    queue_of,
+    workload_spec,
+)
 from multikueue.dispatch.consult import Answer
 from multikueue.dispatch.group import Group, Reach, Remote, attempt_of
 from multikueue.jobs.adapter import Adapter
@@ -62,7 +71,7 @@ class Touched(Protocol):
 
 
 def _owner_uid(workload: Workload) -> Iterable[str]:
-    owner = controller_of(workload.metadata)
+    owner = owner_of(workload)
     return (owner.uid,) if owner else ()
 
 
@@ -168,7 +177,7 @@ class Store:
 
     def owner(self, workload: Workload) -> JobKey | None:
         """The key of the job that owns a workload."""
-        owner = controller_of(workload.metadata)
+        owner = owner_of(workload)
         if owner is None and is_of_group(workload):
             return JobKey(POD_GROUPS.name, *workload.key)
         adapter = self.adapters.owner(owner.api_version, owner.kind) if owner else None
@@ -189,7 +198,7 @@ class Store:
 
     def local_job(self, workload: Workload) -> AnyJob | None:
         """The job that owns a workload, if it is the very one and not a later job of the same name."""
-        key, owner = self.owner(workload), controller_of(workload.metadata)
+        key, owner = self.owner(workload), owner_of(workload)
         job = self.jobs.get(key) if key else None
         if isinstance(job, PodGroup):
             return job
@@ -319,11 +328,11 @@ class Store:
 
     def _problem(self, local: Workload, job: AnyJob | None) -> str:
         """Why the job cannot be dispatched at all, in Kueue's words (contract 3.1 E3, E4)."""
-        owner = controller_of(local.metadata) or next(iter(local.metadata.owner_references), None)
+        owner = owner_of(local) or next(iter(local.metadata.owner_references), None)
         if owner is None:
             return "No multikueue adapter found"
         if self.adapters.owner(owner.api_version, owner.kind) is None:
-            return f'No multikueue adapter found for owner kind "{owner.api_version}, Kind={owner.kind}"'
+            return f'No multikueue adapter found for owner kind "{owner_kind(owner)}"'
         reason = self.adapters.of(job).unmanaged_reason(job) if job else None
         return f"The owner is not managed by Kueue: {reason}" if reason else ""
 
@@ -377,11 +386,18 @@ class Store:
             self.placements.forget(touched.key)
         self.touched.workload(touched.key)
         self.touched.admission()
-        owner = self.owner(touched)
-        if owner is not None and (old is None or new is None or _traits(old) != _traits(new)):
-            self.touched.job(owner)
+        if old is None or new is None or _traits(old) != _traits(new):
+            self._touch_jobs_of(touched)
         for queue in dict.fromkeys(place for seen in (old, new) if seen is not None for place in self._places_of(seen)):
             self.touched.queue(*queue)
+
+    def _touch_jobs_of(self, workload: Workload) -> None:
+        """Its owner, and, where that is a StatefulSet, the group of its Pods."""
+        owner = self.owner(workload)
+        if owner is not None:
+            self.touched.job(owner)
+        if is_of_group(workload) and owner is not None and owner.kind != POD_GROUPS.name:
+            self.touched.job(JobKey(POD_GROUPS.name, *workload.key))
 
     def _places_of(self, workload: Workload) -> Iterator[tuple[str, ObjectKey | None]]:
         """The queues in which a workload waits or counts; it counts where it was admitted, even if its LocalQueue is gone

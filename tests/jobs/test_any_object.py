@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from multikueue.jobs.adapter import Adapter
 from multikueue.jobs.declared import DeclaredJob
-from multikueue.jobs.table import FRAMEWORKS
+from multikueue.jobs.table import FRAMEWORKS, GATED
 from multikueue.sandbox.builtins.builtin_schemas import schema_of
 from tests.jobs.faithful import drawn_job, is_faithful, placed
 
@@ -38,8 +38,8 @@ def schema(adapter: Adapter) -> Any:
     return placed(adapter.declared, TEMPLATE) if isinstance(adapter, DeclaredJob) else validated(BATCH)
 
 
-KINDS = [name for name in FRAMEWORKS if name != "pod"]
-"""A Pod has no fields to hold it or to say who manages it, and no template: `test_pod`."""
+KINDS = [name for name in FRAMEWORKS if name not in GATED]
+"""The others have no fields to hold them or to say who manages them: `test_pod`, `test_stateful_set`."""
 SCHEMAS = {name: schema(FRAMEWORKS[name]) for name in KINDS}
 
 

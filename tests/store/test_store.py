@@ -10,18 +10,20 @@ import pytest
 
 from multikueue.api.core import LimitRange, LimitRangeItem, LimitRangeSpec, Overhead, RuntimeClass
 from multikueue.api.job import Job, JobKey
-from multikueue.api.kinds import JOBS, PODS
+from multikueue.api.kinds import JOBS, PODS, STATEFUL_SETS
 from multikueue.api.meta import ObjectKey, ObjectMeta, decoder, encode
 from multikueue.api.multikueue import CONTROLLER_NAME, ClusterProfile, MultiKueueCluster
 from multikueue.api.ocm import Placement
-from multikueue.api.pod import Pod, PodGroup
+from multikueue.api.pod import GROUP_LABEL, Pod, PodGroup
 from multikueue.api.queues import WorkloadPriorityClass
+from multikueue.api.stateful_set import StatefulSet
 from multikueue.api.workload import ORIGIN_LABEL, PREBUILT_LABEL, Workload
 from multikueue.dispatch.group import Group, Reach
 from multikueue.jobs.batch_job import BATCH_JOB, STOPPING_ANNOTATION
 from multikueue.jobs.pod import PLAIN_POD
 from multikueue.jobs.pod_group import POD_GROUP
 from multikueue.jobs.priority import Priority
+from multikueue.jobs.stateful_set import STATEFUL_SET
 from multikueue.jobs.table import Adapters
 from multikueue.quota.engine import Engine
 from multikueue.store.store import CLUSTERS_ANNOTATION, CORDON_ANNOTATION, Store, clusters_of
@@ -501,3 +503,21 @@ def test_groups_are_of_no_api_and_lacking_where_pods_are() -> None:
 
     assert known.jobs.kinds == known.worker("w1").jobs.kinds == (JOBS, PODS)
     assert known._remote(made.key, "w1", known.owner(made), configured=True).why == "you may not"
+
+
+def test_the_workload_of_a_stateful_set_is_its_own_and_that_of_the_group_of_its_pods() -> None:
+    noted = Noted()
+    known = Store(Engine(), noted, lambda: NOW, adapters=Adapters((BATCH_JOB, PLAIN_POD, STATEFUL_SET)))
+    owner = StatefulSet(metadata=ObjectMeta(name="g", namespace="default", uid="uid-set", resource_version="1"))
+    known.open_jobs(STATEFUL_SETS).upsert(owner)
+    made: Workload = decoder(Workload)(encode(STATEFUL_SET.workload_body(owner, priority=Priority())))
+    known.open_jobs(PODS).upsert(member("a", labels={GROUP_LABEL: made.metadata.name}))
+    noted.keys.clear()
+    known.workloads.upsert(made)
+    (group,) = (each for each in known.jobs if isinstance(each, PodGroup))
+
+    assert known.owner(made) == JobKey("StatefulSet.apps", "default", "g")
+    assert known.local_job(made) is owner
+    assert known.owned(owner) == known.owned(group) == (made,)
+    assert known.group(made.key, made, origin="multikueue", lost_after=timedelta(0)).problem == ""
+    assert [key for key in noted.keys if key.startswith("job")] == ["job g", f"job {made.metadata.name}"]

@@ -249,6 +249,29 @@ def test_a_pod_is_held_unless_a_job_of_a_kind_in_use_controls_it(owner: Tree | N
     assert "warnings" not in answer
 
 
+WITH_SETS = Adapters((*WITH_PODS, FRAMEWORKS["statefulset"]), (TEMPLATES["statefulset"],))
+
+
+@pytest.mark.parametrize("marked", [True, False], ids=["of one in a queue", "of one in none"])
+def test_the_pods_of_a_stateful_set_are_held_one_by_one(marked: bool) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "controller": True}
+    metadata: Tree = {"name": "web-0", "labels": {"kueue.x-k8s.io/queue-name": "main"}, "ownerReferences": [owner]}
+    if marked:
+        metadata["annotations"] = {"kueue.x-k8s.io/pod-suspending-parent": "statefulset"}
+    pod = {"metadata": metadata, "spec": {"containers": []}}
+
+    assert ("patch" in response_in(review(review_of(pod, resource=PODS), dispatched, WITH_SETS))) is marked
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+def test_a_stateful_set_is_marked_whenever_it_is_written(operation: str) -> None:
+    metadata = {"name": "web", "labels": {"kueue.x-k8s.io/queue-name": "main"}}
+    body = {"metadata": metadata, "spec": {"template": {"metadata": {}}}}
+    asked = review_of(body, old=body, operation=operation, resource={"group": "apps", "resource": "statefulsets"})
+
+    assert len(response_in(review(asked, dispatched, WITH_SETS))["patch"]) == 2
+
+
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
 def test_what_jobs_are_made_from_is_marked_whenever_it_is_written(operation: str) -> None:
     metadata = {"name": "d", "labels": {"kueue.x-k8s.io/queue-name": "main"}}

@@ -47,6 +47,8 @@ def test_the_worker_gets_an_account_with_the_rights_of_the_contract_and_no_more(
         },
         {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": all_but_update},
         {"apiGroups": ["batch"], "resources": ["jobs/status"], "verbs": ["get"]},
+        {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": all_but_update},
+        {"apiGroups": ["apps"], "resources": ["statefulsets/status"], "verbs": ["get"]},
         {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": all_but_update},
         {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets/status"], "verbs": ["get"]},
         {"apiGroups": ["kubeflow.org"], "resources": list(KUBEFLOW), "verbs": all_but_update},

@@ -1,0 +1,34 @@
+"""apps/v1 StatefulSet: what is read of its spec and status."""
+
+from __future__ import annotations
+
+import msgspec
+
+from multikueue.api.job import AnyJob
+from multikueue.api.meta import ObjectMeta, Value, decoder
+
+
+class StatefulSet(AnyJob):
+    """apps/v1 StatefulSet."""
+
+
+class PodTemplate(Value):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class StatefulSetSpec(Value):
+    replicas: int = 1
+    template: PodTemplate = PodTemplate()
+
+
+class StatefulSetStatus(Value):
+    ready_replicas: int = 0
+
+
+def stateful_set_spec(job: AnyJob) -> StatefulSetSpec:
+    return decoder(StatefulSetSpec)(job.spec)
+
+
+def stateful_set_status(job: AnyJob) -> StatefulSetStatus:
+    return decoder(StatefulSetStatus)(job.status)
