@@ -14,7 +14,7 @@ from urllib.parse import quote
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.meta import ObjectMeta, OwnerReference, controller_of, decoder, encode
 from multikueue.api.pods import PODS, WORKLOAD_ANNOTATION, Pod, Reference
-from multikueue.api.workload import PREBUILT_LABEL, Workload
+from multikueue.api.workload import PREBUILT_LABEL, Workload, owner_of
 from multikueue.cli.connection import fetch_pairs
 from multikueue.errors import Forbidden, NotFound
 
@@ -32,7 +32,7 @@ _FARTHEST = 5
 def job_of(workload: Workload) -> OwnerReference | None:
     """The job a workload stands for."""
     owners = workload.metadata.owner_references
-    return controller_of(workload.metadata) or (owners[0] if owners else None)
+    return owner_of(workload) or (owners[0] if owners else None)
 
 
 class Kin:

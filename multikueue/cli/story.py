@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from multikueue.api.meta import controller_of, find_condition, render_time
+from multikueue.api.meta import find_condition, render_time
 from multikueue.api.workload import (
     ADMITTED,
     EVICTED,
@@ -15,6 +15,7 @@ from multikueue.api.workload import (
     SUCCEEDED,
     PodSetAssignment,
     Workload,
+    owner_of,
     workload_spec,
 )
 from multikueue.cli.output import one_line
@@ -43,7 +44,7 @@ def status(workload: Workload) -> str:
 
 def owner(workload: Workload) -> str:
     """The job it stands for, as `Job/name`; empty for a workload of its own."""
-    found = controller_of(workload.metadata) or next(iter(workload.metadata.owner_references), None)
+    found = owner_of(workload) or next(iter(workload.metadata.owner_references), None)
     return f"{found.kind}/{found.name}" if found else ""
 
 

@@ -83,7 +83,7 @@ class Workloads:
             job_finished=store.adapters.of(job).finished(job) if job else None,
             retry_backoff=self._backoff(local),
             patience=patience,
-            ready_pods=store.adapters.of(job).ready_pods(store.runtimes.completed(job)) if job and patience else None,
+            ready_pods=self._ready_pods(local, job, group) if job and patience else None,
             reclaimable=self._reclaimable(local, job, group),
         )
         return lifecycle.step(local, facts)
@@ -96,10 +96,16 @@ class Workloads:
         adapter = self.world.store.adapters.of(job)
         if self.world.store.multikueue_check(local) is None:
             return adapter.reclaimable(job)
-        winner = group.remote(local.status.cluster_name or "")
-        if winner is None or winner.job is None or not group.is_current(winner.job) or local.has("Evicted"):
-            return ()
-        return adapter.reclaimable(winner.job)
+        remote = _winners_job(local, group)
+        return adapter.reclaimable(remote) if remote is not None and not local.has("Evicted") else ()
+
+    def _ready_pods(self, local: Workload, job: AnyJob, group: Group) -> int:
+        store = self.world.store
+        adapter = store.adapters.of(job)
+        if adapter.mirrors or store.multikueue_check(local) is None:
+            return adapter.ready_pods(store.runtimes.completed(job))
+        remote = _winners_job(local, group)
+        return adapter.ready_pods(remote) if remote is not None else 0
 
     def _misread(self, local: Workload) -> Iterator[lifecycle.Event]:
         """What its annotations ask for and cannot have."""
@@ -205,6 +211,12 @@ def _gone(world: World, key: ObjectKey) -> Result:
         world.store.forget(key)
     _send(world, key, decision)
     return Result(again_after=decision.again_after)
+
+
+def _winners_job(local: Workload, group: Group) -> AnyJob | None:
+    """The job of the present attempt where it runs."""
+    winner = group.remote(local.status.cluster_name or "")
+    return winner.job if winner is not None and winner.job is not None and group.is_current(winner.job) else None
 
 
 def _decided(world: World, group: Group) -> Decision:

@@ -86,6 +86,11 @@ class Adapter(Admitting, Protocol):
         ...
 
     @property
+    def mirrors(self) -> bool:
+        """Whether the status of a copy comes home. Where it does not, the copy alone tells how the job fares."""
+        ...
+
+    @property
     def runtimes(self) -> Runtimes | None:
         """Where the pods of its jobs are described; None if in the jobs."""
         ...

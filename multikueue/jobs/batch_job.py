@@ -60,6 +60,7 @@ class BatchJob:
     selector: ClassVar[str] = ""
     external: ClassVar[bool] = False
     resumes: ClassVar[bool] = True
+    mirrors: ClassVar[bool] = True
 
     @property
     def kind(self) -> Kind[Job]:

@@ -118,6 +118,7 @@ class DeclaredJob:
     selector: ClassVar[str] = ""
     external: ClassVar[bool] = False
     resumes: ClassVar[bool] = True
+    mirrors: ClassVar[bool] = True
 
     declared: Declaration
     kind: Kind[Any] = field(init=False)

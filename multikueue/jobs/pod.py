@@ -61,6 +61,7 @@ class PlainPod:
     selector: ClassVar[str] = f"{MANAGED_LABEL}=true"
     external: ClassVar[bool] = False
     resumes: ClassVar[bool] = False
+    mirrors: ClassVar[bool] = True
 
     @property
     def kind(self) -> Kind[Any]:

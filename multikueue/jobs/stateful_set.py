@@ -54,6 +54,7 @@ class StatefulSets:
     selector: ClassVar[str] = QUEUE_LABEL
     external: ClassVar[bool] = False
     resumes: ClassVar[bool] = True
+    mirrors: ClassVar[bool] = False
 
     @property
     def kind(self) -> Kind[Any]:

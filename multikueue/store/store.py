@@ -434,6 +434,10 @@ class Store:
 
     def _remote_job_changed(self, key: JobKey) -> None:
         self.touched.job(key)
+        local = self.jobs.get(key)
+        if self._minds_pods and local is not None and not self.adapters.of(local).mirrors:
+            for workload in self.owned(local):
+                self.touched.workload(workload.key)
 
     def _cluster_queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
         name = _name(new or old)

@@ -11,6 +11,7 @@ import yaml
 from multikueue import __version__, settings
 from multikueue.controllers.visibility import CERTIFICATE_SECRET as VISIBILITY_SECRET
 from multikueue.controllers.webhooks import CERTIFICATE_SECRET, CONFIGURATION
+from multikueue.jobs.table import FRAMEWORKS
 from multikueue.settings import LeaderElection, Settings, Shutdown
 from multikueue.web.visibility import GROUP, VERSIONS
 from tests.project.files import ROOT, objects
@@ -157,6 +158,22 @@ def test_whoever_has_jobs_deleted_after_a_time_grants_that_for_each_kind_and_not
     assert all(rule["verbs"] == ["delete"] for rule in role["rules"])
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
     assert [subject["name"] for subject in binding["subjects"]] == [ACCOUNT]
+
+
+def test_every_kind_of_jobs_can_be_watched_with_the_component_for_it() -> None:
+    files = ((DEPLOY / "components" / name / "rights.yaml").read_text() for name in ("job-kinds", "pods"))
+    roles = [body for file in files for body in objects(file) if body["kind"] == "ClusterRole"]
+    granted = {
+        (group, resource)
+        for role in roles
+        for rule in role["rules"]
+        if {"list", "watch"} <= {*rule["verbs"]}
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    optional = [adapter.kind for adapter in FRAMEWORKS.values() if adapter.kind.is_optional]
+
+    assert {(kind.group, kind.plural) for kind in optional} <= granted
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
