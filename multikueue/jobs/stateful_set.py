@@ -146,6 +146,9 @@ class StatefulSets:
     def is_suspended(self, job: AnyJob) -> bool:  # noqa: ARG002  # its Pods may be held at any time
         return True
 
+    def may_be_copied(self, job: AnyJob) -> bool:  # noqa: ARG002  # nobody writes into it
+        return True
+
     def is_active(self, job: AnyJob) -> bool:
         """By those that are ready: the others may be held."""
         return stateful_set_status(job).ready_replicas > 0
