@@ -28,6 +28,7 @@ from multikueue.api import quantity
 from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.admission import Admission
+from multikueue.controllers.annotated import AnnotatedKinds
 from multikueue.controllers.events import Recorder, tell_state, tell_unreadable
 from multikueue.controllers.figures import Figures
 from multikueue.controllers.leadership import Alone, Elected, Leadership, candidate
@@ -161,7 +162,7 @@ class Company:
 
 @dataclass(slots=True)
 class Manager:
-    """One life of a manager: from knowing nothing to the end of its leadership."""
+    """One life of a manager: from knowing nothing to the end of its leadership, or of the kinds of jobs it knows."""
 
     in_force: InForce
     client: Client
@@ -170,6 +171,7 @@ class Manager:
     stop: anyio.Event = field(default_factory=anyio.Event)
     clock: Clock = field(default_factory=SystemClock)
     transport: Transport = open_session
+    kinds: AnnotatedKinds = field(default_factory=AnnotatedKinds)
     readiness: Readiness = field(init=False)
 
     @property
@@ -177,7 +179,9 @@ class Manager:
         return self.in_force.settings
 
     async def run(self) -> None:
-        """Serve, sync, connect, lead, act, in this order. Returns when stopped, or when it may not act any more."""
+        """Serve, sync, connect, lead, act, in this order. Returns when stopped, or when it may not act any more, or shall
+        take in other kinds of jobs."""
+        await first(self.stop.wait, self.kinds.known)
         admission = Admission()
         world = self._world()
         deployment = compose(world, self.settings, admission)
@@ -192,14 +196,18 @@ class Manager:
             adapters=world.store.adapters,
         ) as server:
             async with anyio.create_task_group() as tasks:
-                await first(self.stop.wait, lambda: self._get_hot(tasks, server, deployment, world, observer))
-                await first(self.stop.wait, self.leadership.gain)
-                if not self.stop.is_set():
+                await first(self._end, lambda: self._get_hot(tasks, server, deployment, world, observer))
+                await first(self._end, self.leadership.gain)
+                if not (self.stop.is_set() or self.kinds.stale):
                     observer.acting = True
                     self._act(tasks, world, deployment, Touch(world.queues, admission))
                     await first(self.leadership.keep, lambda: self._retire(world.queues))
                 tasks.cancel_scope.cancel()
             await self.leadership.resign()
+
+    async def _end(self) -> None:
+        """Returns once this life is to end, whoever leads."""
+        await first(self.stop.wait, self.kinds.changed)
 
     async def _get_hot(
         self, tasks: anyio.abc.TaskGroup, server: Server, deployment: Deployment, world: World, observer: Observer
@@ -221,7 +229,7 @@ class Manager:
             Bystander(queues.clusters),
             self.clock.now,
             namespace=namespace,
-            adapters=adapters_of(self.settings),
+            adapters=adapters_of(self.settings, self.kinds.take()),
             minds_pods=self.settings.quota.pods_ready.enabled,
         )
         return World(
@@ -361,6 +369,7 @@ class Manager:
         world.store.touched = touched
         look_at_all(world.store, touched)
         tasks.start_soon(world.recorder.run, self.client)
+        tasks.start_soon(self.kinds.tell, world.recorder)
         tasks.start_soon(self._look_again, world.store, touched)
         for task in deployment.tasks:
             tasks.start_soon(task)
@@ -375,8 +384,8 @@ class Manager:
             look_at_all(store, touched)
 
     async def _retire(self, queues: Queues) -> None:
-        """When asked to stop: nothing new is begun, and calls under way have a while to end."""
-        await self.stop.wait()
+        """When this life is to end: nothing new is begun, and calls under way have a while to end."""
+        await self._end()
         with anyio.move_on_after(self.settings.shutdown.grace_period.total_seconds()):
             for queue in queues.all():
                 queue.close()
@@ -447,11 +456,27 @@ async def manage(
     ):
         await _reach(client, timeout)
         begun(leadership.mandate)
-        while not stop.is_set():
-            life = Manager(
-                in_force, client, leadership, metrics, stop, clock=surroundings.clock, transport=surroundings.transport
-            )
-            await life.run()
+        async with anyio.create_task_group() as tasks:
+            kinds = AnnotatedKinds(_kinds_of(settings), settings.integrations.annotated)
+            tasks.start_soon(kinds.run, client)
+            while not stop.is_set():
+                life = Manager(
+                    in_force,
+                    client,
+                    leadership,
+                    metrics,
+                    stop,
+                    clock=surroundings.clock,
+                    transport=surroundings.transport,
+                    kinds=kinds,
+                )
+                await life.run()
+            tasks.cancel_scope.cancel()
+
+
+def _kinds_of(settings: Settings) -> frozenset[str]:
+    """The kinds of jobs that the settings decide about."""
+    return frozenset(adapter.kind.name for adapter in adapters_of(settings))
 
 
 @asynccontextmanager

@@ -19,6 +19,7 @@ from multikueue.controllers.admission import Admission
 from multikueue.controllers.capacity import Capacity
 from multikueue.controllers.checks import Checks
 from multikueue.controllers.clusters import Clusters
+from multikueue.controllers.declaring import NOTHING, Annotated, declaration_of
 from multikueue.controllers.finalizers import Finalizers
 from multikueue.controllers.jobs import Jobs
 from multikueue.controllers.kinds import JobKinds
@@ -30,17 +31,14 @@ from multikueue.controllers.workloads import Dispatches, Nominations, Workloads
 from multikueue.controllers.world import World
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.decide import mirror
-from multikueue.jobs.declared import Declaration, DeclaredJob, Pods, state_of
-from multikueue.jobs.external import external, plural
-from multikueue.jobs.pods import Container
+from multikueue.jobs.declared import DeclaredJob
+from multikueue.jobs.external import external
 from multikueue.jobs.table import FRAMEWORKS, GATED, TEMPLATES, Adapters
 from multikueue.runtime import Priority, Result, WorkQueue, run_controller
 from multikueue.settings import (
     BESIDE_KUEUE,
     EXTERNAL_DISPATCHER,
     STANDALONE,
-    DeclaredKind,
-    DeclaredPods,
     Role,
     Settings,
 )
@@ -103,8 +101,9 @@ class Deployment:
     tasks: tuple[Task, ...] = ()
 
 
-def adapters_of(settings: Settings) -> Adapters:
-    """The kinds of jobs in use. Raises ConfigurationError if one is there twice, or declared by what is no path.
+def adapters_of(settings: Settings, annotated: Annotated = NOTHING) -> Adapters:
+    """The kinds of jobs in use: those that the settings name, and those declared by annotation. Raises ConfigurationError
+    if one is there twice, or declared in the settings by what is no path.
 
     Jobs that nothing but their gate keeps from running at home are ours only where no Kueue would lift it.
     """
@@ -116,47 +115,11 @@ def adapters_of(settings: Settings) -> Adapters:
     alone = settings.roles == STANDALONE
     known = (FRAMEWORKS[name] for name in names if alone or name not in GATED)
     try:
-        declared = [DeclaredJob(_declaration(each)) for each in integrations.declared]
-        return Adapters((*known, *declared, *map(external, integrations.external)), templates if alone else ())
+        declared = map(DeclaredJob, (*map(declaration_of, integrations.declared), *annotated.kinds))
+        others = map(external, integrations.external)
+        return Adapters((*known, *declared, *others), templates if alone else (), unclear=annotated.unclear)
     except ValueError as error:
         raise ConfigurationError(f"integrations: {error}") from None
-
-
-def _declaration(own: DeclaredKind) -> Declaration:
-    kind, version, group = own.name.split(".", 2)
-    return Declaration(
-        framework=own.name,
-        group=group,
-        version=version,
-        plural=own.plural or plural(kind),
-        kind=kind,
-        pods=tuple(map(_pods, own.pods)),
-        suspend=own.suspend,
-        managed_by=own.managed_by,
-        managers=own.managers,
-        succeeded=state_of(own.succeeded),
-        failed=state_of(own.failed),
-        active_counts=own.active_counts,
-        active_states=tuple(filter(None, (state_of(own.active),))),
-        dropped=own.dropped,
-    )
-
-
-def _pods(own: DeclaredPods) -> Pods:
-    container = Container(name=own.container, requests=_amounts(own.requests), limits=_amounts(own.limits))
-    return Pods(
-        at=own.at,
-        template="" if own.container else own.template,
-        name=own.name,
-        name_at=own.name_at,
-        count=own.count,
-        otherwise=container if own.container else None,
-    )
-
-
-def _amounts(texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """Resources and paths, as RESOURCE=PATH in settings."""
-    return tuple((resource, path) for resource, _, path in (text.partition("=") for text in texts))
 
 
 def compose(world: World, settings: Settings, admission: Admission) -> Deployment:

@@ -6,13 +6,11 @@ from datetime import timedelta
 from typing import Any
 
 import anyio
-import msgspec
 import pytest
 
 from multikueue.api import kinds
 from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import Finish
 from multikueue.errors import ConfigurationError
 from multikueue.roles import DEPLOYMENTS, Deployment, adapters_of
 from multikueue.runtime import WorkQueue
@@ -140,24 +138,6 @@ def test_the_kinds_in_use_are_those_that_the_settings_name() -> None:
     assert [adapter.kind.kind for adapter in adapters_of(Settings())] == ["Job"]
     named = Integrations(frameworks=("jobset.x-k8s.io/jobset",))
     assert [adapter.kind.kind for adapter in adapters_of(Settings(integrations=named))] == ["Job", "JobSet"]
-
-
-def test_what_a_container_asks_for_is_a_resource_and_a_path() -> None:
-    with pytest.raises(ValueError, match="expected RESOURCE=PATH"):
-        DeclaredPods(at="spec", container="main", requests=("cpu",))
-
-
-def test_a_kind_of_ones_own_is_declared_in_the_settings() -> None:
-    own = DeclaredKind(
-        name="Simulation.v1.example.com",
-        pods=(DeclaredPods(at="spec.groups[*]", name_at="name"),),
-        succeeded="Completed",
-        failed="status.phase=Failed|Lost",
-    )
-    *_, adapter = adapters_of(Settings(integrations=Integrations(declared=(own,))))
-    assert (adapter.kind.api_version, adapter.kind.plural) == ("example.com/v1", "simulations")
-    over = adapter.kind.type(status=msgspec.Raw(b'{"phase":"Lost"}'))
-    assert adapter.finished(over) == Finish(reason="Failed", message="")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from multikueue.api.core import (
     RuntimeClass,
     Secret,
 )
+from multikueue.api.definition import Definition
 from multikueue.api.job import Job
 from multikueue.api.lease import Lease
 from multikueue.api.meta import Object, ObjectKey
@@ -108,3 +109,6 @@ MUTATING_WEBHOOKS = Kind(
     MutatingWebhookConfiguration,
 )
 API_SERVICES = Kind("apiregistration.k8s.io", "v1", "apiservices", "APIService", False, APIService)
+DEFINITIONS = Kind(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False, Definition
+)

@@ -135,6 +135,15 @@ def register(
             rich_help_panel=_WORKER,
         ),
     ] = None,
+    run_kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PLURAL.GROUP",
+            help="The manager may also make jobs of this declared or external kind. Once for each; without it, not any more.",
+            show_default=False,
+            rich_help_panel=_WORKER,
+        ),
+    ] = None,
     run_pods: Annotated[
         bool,
         typer.Option(
@@ -185,7 +194,12 @@ def register(
     if context is None and kubeconfig is None:
         raise typer.BadParameter("say which cluster joins: give --context or --kubeconfig of the worker")
     registration = Registration(
-        cluster=name, namespace=namespace, origin=origin, run_pods=run_pods, view_pods=view_pods
+        cluster=name,
+        namespace=namespace,
+        origin=origin,
+        run_pods=run_pods,
+        view_pods=view_pods,
+        run_kinds=tuple(run_kind or ()),
     )
     wanted_validity = DEFAULT_VALIDITY if validity is None else validity
     at_worker, at_manager = Target(kubeconfig, context, name), Target(manager_kubeconfig, manager_context)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from multikueue.api.job import AnyJob
@@ -33,11 +33,14 @@ GATED = frozenset({"pod", "statefulset"})
 class Adapters:
     """The adapters in use, and the `templates`. Raises ValueError if two are for the same kind.
 
-    With that of Pods comes that of their groups, which no cluster has as such.
+    With that of Pods comes that of their groups, which no cluster has as such. `unclear` names the kinds (`Kind.name`) that
+    are to be in use and cannot be for now: what there is of them must not be hurt.
     """
 
-    def __init__(self, adapters: Iterable[Adapter], templates: Iterable[Admitting] = ()) -> None:
-        self._all, self.templates = tuple(adapters), tuple(templates)
+    def __init__(
+        self, adapters: Iterable[Adapter], templates: Iterable[Admitting] = (), *, unclear: Collection[str] = ()
+    ) -> None:
+        self._all, self.templates, self._unclear = tuple(adapters), tuple(templates), unclear
         known = (*self._all, POD_GROUP) if PLAIN_POD in self._all else self._all
         self._by_type = {adapter.kind.type: adapter for adapter in known}
         self._by_owner = {(adapter.kind.api_version, adapter.kind.kind): adapter for adapter in self._all}
@@ -62,6 +65,10 @@ class Adapters:
     def owner(self, api_version: str, kind: str) -> Adapter | None:
         """The adapter of the kind an owner reference names; None if we know no such jobs."""
         return self._by_owner.get((api_version, kind))
+
+    def is_unclear(self, api_version: str, kind: str) -> bool:
+        """Whether the kind an owner reference names is to be in use, and cannot be for now."""
+        return f"{kind}.{api_version.partition('/')[0]}" in self._unclear
 
     def resource(self, group: str, plural: str) -> Admitting | None:
         """Who judges the kind an admission request names, whatever its version; None if it is none of ours."""

@@ -12,7 +12,7 @@ Outside of `cli` and `manager` a room receives its own group or a plain value, n
 from multikueue.settings.kueue import Ignored
 from multikueue.settings.live import Change, InForce
 from multikueue.settings.problems import expectation
-from multikueue.settings.sources import ENV_PREFIX, LEVEL, Loaded, load, read
+from multikueue.settings.sources import ENV_PREFIX, LEVEL, Loaded, load, read, read_kind
 from multikueue.settings.tree import (
     BESIDE_KUEUE,
     EXTERNAL_DISPATCHER,
@@ -86,4 +86,5 @@ __all__ = [
     "leaves",
     "load",
     "read",
+    "read_kind",
 ]

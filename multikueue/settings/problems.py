@@ -13,6 +13,8 @@ __all__ = ["expectation", "instead_of", "shown", "spelled"]
 _EXPECTATIONS = {
     "model_type": "a group of settings",
     "dict_type": "a mapping",
+    "tuple_type": "a list",
+    "missing": "a value",
     "int_parsing": "a whole number",
     "bool_parsing": "true or false",
     "invalid_key": "a name",

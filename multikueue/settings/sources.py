@@ -18,9 +18,9 @@ from multikueue.errors import ConfigurationError
 from multikueue.settings import kueue
 from multikueue.settings.kueue import Ignored
 from multikueue.settings.problems import expectation, instead_of, shown, spelled
-from multikueue.settings.tree import Settings
+from multikueue.settings.tree import DeclaredKind, Settings
 
-__all__ = ["ENV_PREFIX", "LEVEL", "Loaded", "Source", "load", "read"]
+__all__ = ["ENV_PREFIX", "LEVEL", "Loaded", "Source", "load", "read", "read_kind"]
 
 ENV_PREFIX = "MULTIKUEUE_"
 LEVEL = "__"
@@ -99,6 +99,21 @@ def read(config: Path | None = None, **flags: object) -> Loaded:
         from_file, ignored = _file(config)
         sources += from_file
     return Loaded(_settings(sources), sources, ignored, config, flags)
+
+
+def read_kind(text: str, *, name: str, plural: str) -> DeclaredKind:
+    """A kind by a declaration as in `integrations.declared[]`, in YAML, but for its names, which are known already.
+
+    Raises ConfigurationError that names field, value and what was expected.
+    """
+    tree = _tree(text, "the declaration")
+    for given in ("name", "plural"):
+        if given in tree:
+            raise ConfigurationError(f"{given}: expected none: the definition says it")
+    values = {"integrations": {"declared": [{**tree, "name": name, "plural": plural}]}}
+    source = Source(values, label=lambda at: spelled(at[3:]), origin=lambda _: "declaration")
+    (kind,) = _settings((source,)).integrations.declared
+    return kind
 
 
 def _settings(sources: tuple[Source, ...]) -> Settings:
@@ -215,13 +230,21 @@ def _ours(tree: Mapping[str, Any], path: Path) -> Source:
 
 def _yaml(path: Path) -> dict[str, Any]:
     try:
-        tree = yaml.safe_load(path.read_bytes())
+        text = path.read_bytes()
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error}") from None
+    return _tree(text, str(path))
+
+
+def _tree(text: bytes | str, place: str) -> dict[str, Any]:
+    try:
+        tree = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigurationError(f"{path}: expected YAML: {' '.join(str(error).split())}") from None
+        raise ConfigurationError(f"{place}: expected YAML: {' '.join(str(error).split())}") from None
     if tree is None:
         return {}
     if not isinstance(tree, dict):
-        raise ConfigurationError(f"{path}: expected a mapping of settings, got {type(tree).__name__}")
+        raise ConfigurationError(f"{place}: expected a mapping of settings, got {type(tree).__name__}")
     return tree

@@ -659,6 +659,10 @@ class Integrations(_Group):
     """Kinds with a `spec.managedBy` whose Workloads somebody else makes on the manager cluster, each as
     Kind.version.group: external frameworks, as Kueue calls them."""
 
+    annotated: bool = False
+    """Whether to take in, too, the kinds whose CustomResourceDefinition on the manager cluster declares them in the annotation
+    `multikueue.dev/job-kind` (docs/jobs.md). Needs the right to list and watch these definitions."""
+
 
 class Settings(_Group):
     """The whole tree. `Settings()` is the defaults alone; `load` reads the sources."""

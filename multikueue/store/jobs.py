@@ -92,6 +92,9 @@ class JobCaches:
         finally:
             self._waiting.remove(opened)
 
+    def is_on(self, kind: str) -> bool:
+        return kind in self._caches
+
     def of(self, kind: Kind[Any]) -> Cache[Any]:
         """The cache of a kind; KeyError if it is not on."""
         return self._caches[kind.name]

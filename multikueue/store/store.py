@@ -293,9 +293,17 @@ class Store:
         recorded = (local.status.cluster_name,) if local and local.status.cluster_name else ()
         holding = (name for name, worker in self.workers.items() if worker.holds(key))
         job = self.owner(local) if local else None
+        unseen = local is not None and self._is_unseen(local, job)
         for name in dict.fromkeys((*configured, *recorded, *holding)):
             remote = self._remote(key, name, job, configured=name in configured)
-            yield _unreadable(remote) if self.worker(name).hides(key, job) else remote
+            yield _unreadable(remote) if unseen or self.worker(name).hides(key, job) else remote
+
+    def _is_unseen(self, local: Workload, job: JobKey | None) -> bool:
+        """Whether it is of a kind that is to be in use, and whose jobs nobody shows us for now, here or on the workers."""
+        if job is not None:
+            return not self.jobs.is_on(job.kind)
+        owner = controller_of(local.metadata)
+        return owner is not None and self.adapters.is_unclear(owner.api_version, owner.kind)
 
     def _remote(self, key: ObjectKey, name: str, job: JobKey | None, *, configured: bool) -> Remote:
         worker, cluster = self.worker(name), self.clusters.get(ObjectKey("", name))
@@ -331,6 +339,8 @@ class Store:
         owner = owner_of(local) or next(iter(local.metadata.owner_references), None)
         if owner is None:
             return "No multikueue adapter found"
+        if self.adapters.is_unclear(owner.api_version, owner.kind):
+            return ""
         if self.adapters.owner(owner.api_version, owner.kind) is None:
             return f'No multikueue adapter found for owner kind "{owner_kind(owner)}"'
         reason = self.adapters.of(job).unmanaged_reason(job) if job else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,14 @@ import yaml
 from multikueue.api.job import AnyJob
 from multikueue.api.meta import decoder, encode
 from multikueue.api.workload import Finish
+from multikueue.controllers.annotated import KIND_ANNOTATION
+from multikueue.controllers.declaring import declaration_of
 from multikueue.jobs.adapter import Adapter
+from multikueue.jobs.declared import DeclaredJob
 from multikueue.jobs.priority import Priority
 from multikueue.jobs.table import FRAMEWORKS
 from multikueue.roles import adapters_of
-from multikueue.settings import Settings
+from multikueue.settings import Settings, read_kind
 from tests.jobs.builders import plain, with_status
 from tests.jobs.kinds import template
 
@@ -50,6 +54,19 @@ def test_each_example_is_short() -> None:
     assert {*declared()} == {"Simulation", "SparkApplication"}
     for block in BLOCKS:
         assert len(block.splitlines()) - 2 <= LONGEST, block
+
+
+def test_the_example_of_a_definition_declares_the_same_kind_of_pods() -> None:
+    (definition,) = [
+        yaml.safe_load(block)
+        for block in re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL)
+        if "CustomResourceDefinition" in block
+    ]
+    text = definition["metadata"]["annotations"][KIND_ANNOTATION]
+    named = declared()["Simulation"]
+    assert isinstance(named, DeclaredJob)
+    own = declaration_of(read_kind(text, name="Simulation.v1.example.com", plural=""))
+    assert replace(own, dropped=named.declared.dropped) == named.declared
 
 
 def test_the_example_with_templates_has_a_pod_set_per_group() -> None:

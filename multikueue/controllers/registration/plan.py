@@ -88,9 +88,14 @@ OPTIONAL_KINDS = tuple(kind for kind in _KINDS if kind.is_optional)
 
 
 def _job_rights(kinds: Iterable[Kind[Any]]) -> tuple[Right, ...]:
+    return _copy_rights((kind.group, kind.plural) for kind in kinds)
+
+
+def _copy_rights(resources: Iterable[tuple[str, str]]) -> tuple[Right, ...]:
+    """Those on copies of jobs, given groups and plurals."""
     groups: dict[str, list[str]] = {}
-    for kind in kinds:
-        groups.setdefault(kind.group, []).append(kind.plural)
+    for group, plural in resources:
+        groups.setdefault(group, []).append(plural)
     return tuple(
         Right(group, f"{plural}{part}", verbs)
         for group, plurals in groups.items()
@@ -120,8 +125,8 @@ class Registration:
     """Which worker joins, and under which names.
 
     `namespace` holds the Secret on the manager and the ServiceAccount on the worker; `run_pods` says that the manager may
-    make Pods, `view_pods` that who has the Secret may look at them. Raises ConfigurationError for a name that Kubernetes
-    would refuse.
+    make Pods, `view_pods` that who has the Secret may look at them; `run_kinds` are kinds of jobs beside those we know, each
+    as plural.group. Raises ConfigurationError for a name that Kubernetes would refuse.
     """
 
     cluster: str
@@ -129,6 +134,7 @@ class Registration:
     origin: str = OUR_NAME
     run_pods: bool = False
     view_pods: bool = False
+    run_kinds: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not is_name(self.cluster) or not is_name(self.secret.name):
@@ -143,6 +149,12 @@ class Registration:
             raise ConfigurationError(
                 f"origin {self.origin!r}: expected a label value: letters, digits, '-', '_' and '.', at most 63 of them"
             )
+
+        for kind in self.run_kinds:
+            if not is_name(kind) or "." not in kind:
+                raise ConfigurationError(
+                    f"kind {kind!r}: expected its plural and its group, as in jobsets.jobset.x-k8s.io"
+                )
 
     @property
     def secret(self) -> ObjectKey:
@@ -211,6 +223,8 @@ def worker_objects(registration: Registration, *, with_user: bool = False) -> tu
     namespace, name = registration.account
     role = {"apiGroup": RBAC, "kind": CLUSTER_ROLES.kind, "name": name}
     run, view = RUN_PODS if registration.run_pods else (), VIEW_PODS if registration.view_pods else ()
+    named = (kind.partition(".") for kind in registration.run_kinds)
+    others = _copy_rights((group, plural) for plural, _, group in named)
     subjects = [{"kind": SERVICE_ACCOUNTS.kind, "name": name, "namespace": namespace}]
     if with_user:
         subjects.append({"kind": "User", "name": registration.user, "apiGroup": RBAC})
@@ -218,7 +232,8 @@ def worker_objects(registration: Registration, *, with_user: bool = False) -> tu
         _namespace(registration),
         Wanted(SERVICE_ACCOUNTS, {"metadata": {"name": name, "namespace": namespace, "labels": LABELS}}),
         Wanted(
-            CLUSTER_ROLES, {"metadata": {"name": name, "labels": LABELS}, "rules": role_rules((*GRANTED, *run, *view))}
+            CLUSTER_ROLES,
+            {"metadata": {"name": name, "labels": LABELS}, "rules": role_rules((*GRANTED, *others, *run, *view))},
         ),
         Wanted(
             CLUSTER_ROLE_BINDINGS,

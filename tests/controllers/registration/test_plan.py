@@ -73,6 +73,21 @@ def test_pods_may_be_made_only_if_that_was_asked_for() -> None:
     ]
 
 
+def test_jobs_of_other_kinds_may_be_made_only_if_they_were_named() -> None:
+    kinds = ("simulations.example.com", "others.example.com")
+    plain, named = (
+        worker_objects(Registration(cluster="w1", run_kinds=names))[2].body["rules"] for names in ((), kinds)
+    )
+    verbs = ["get", "list", "watch", "create", "delete", "patch"]
+    assert [rule for rule in named if rule not in plain] == [
+        {"apiGroups": ["example.com"], "resources": ["simulations", "others"], "verbs": verbs},
+        {"apiGroups": ["example.com"], "resources": ["simulations/status", "others/status"], "verbs": ["get"]},
+    ]
+    for wrong in ("simulations", "Simulation.example.com"):
+        with pytest.raises(ConfigurationError, match="expected its plural and its group"):
+            Registration(cluster="w1", run_kinds=(wrong,))
+
+
 def test_pods_may_be_looked_at_only_if_that_was_asked_for() -> None:
     rules = [worker_objects(Registration(cluster="w1", view_pods=view))[2].body["rules"] for view in (False, True)]
 

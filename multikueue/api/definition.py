@@ -1,0 +1,27 @@
+"""CustomResourceDefinition (v1), as far as it says which kind it brings."""
+
+from __future__ import annotations
+
+from multikueue.api.meta import Object, Value
+
+
+class Names(Value):
+    plural: str = ""
+    kind: str = ""
+
+
+class Version(Value):
+    name: str = ""
+    served: bool = False
+    storage: bool = False
+
+
+class DefinitionSpec(Value):
+    group: str = ""
+    names: Names = Names()
+    scope: str = ""
+    versions: tuple[Version, ...] = ()
+
+
+class Definition(Object):
+    spec: DefinitionSpec = DefinitionSpec()

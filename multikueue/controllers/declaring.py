@@ -1,0 +1,61 @@
+"""From what somebody wrote of a kind, in the settings or in its CustomResourceDefinition, to its declaration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from multikueue.jobs.declared import Declaration, Pods, state_of
+from multikueue.jobs.external import plural
+from multikueue.jobs.pods import Container
+from multikueue.settings import DeclaredKind, DeclaredPods
+
+__all__ = ["NOTHING", "Annotated", "declaration_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Annotated:
+    """The kinds that definitions declare, and the names (`Kind.name`) of those that try to and fail."""
+
+    kinds: tuple[Declaration, ...] = ()
+    unclear: frozenset[str] = frozenset()
+
+
+NOTHING = Annotated()
+
+
+def declaration_of(own: DeclaredKind) -> Declaration:
+    """Raises ValueError for what is no path."""
+    kind, version, group = own.name.split(".", 2)
+    return Declaration(
+        framework=own.name,
+        group=group,
+        version=version,
+        plural=own.plural or plural(kind),
+        kind=kind,
+        pods=tuple(map(_pods, own.pods)),
+        suspend=own.suspend,
+        managed_by=own.managed_by,
+        managers=own.managers,
+        succeeded=state_of(own.succeeded),
+        failed=state_of(own.failed),
+        active_counts=own.active_counts,
+        active_states=tuple(filter(None, (state_of(own.active),))),
+        dropped=own.dropped,
+    )
+
+
+def _pods(own: DeclaredPods) -> Pods:
+    container = Container(name=own.container, requests=_amounts(own.requests), limits=_amounts(own.limits))
+    return Pods(
+        at=own.at,
+        template="" if own.container else own.template,
+        name=own.name,
+        name_at=own.name_at,
+        count=own.count,
+        otherwise=container if own.container else None,
+    )
+
+
+def _amounts(texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Resources and paths, as RESOURCE=PATH in settings."""
+    return tuple((resource, path) for resource, _, path in (text.partition("=") for text in texts))
