@@ -93,11 +93,11 @@ class Workloads:
         that ends frees nothing for the next, or that would get quota for fewer pods than it has."""
         if job is None:
             return None
-        adapter = self.world.store.adapters.of(job)
+        adapter, completed = self.world.store.adapters.of(job), self.world.store.runtimes.completed
         if self.world.store.multikueue_check(local) is None:
-            return adapter.reclaimable(job)
+            return adapter.reclaimable(completed(job))
         remote = _winners_job(local, group)
-        return adapter.reclaimable(remote) if remote is not None and not local.has("Evicted") else ()
+        return adapter.reclaimable(completed(remote)) if remote is not None and not local.has("Evicted") else ()
 
     def _ready_pods(self, local: Workload, job: AnyJob, group: Group) -> int:
         store = self.world.store

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
+from multikueue.api.workload import ReclaimablePod
 from multikueue.jobs import paths
 from multikueue.jobs.pods import Pods, number, pod_set
 from multikueue.jobs.templates import part
@@ -58,11 +59,16 @@ _KNOWN: dict[tuple[str, str], tuple[Pods, ...]] = {
 class Components:
     """Each pod set of each component, numbered, under the name of the AppWrapper."""
 
+    over: ClassVar[str] = ""
+
     def pod_sets(self, job: Tree) -> Iterator[Tree]:
         name = job["metadata"]["name"]
         found = (each for component in paths.found(job, "spec.components[*]") for each in _of_component(component))
         for index, each in enumerate(found):
             yield each | {"name": f"{name}-{index}".lower()}
+
+    def reclaimed(self, job: Tree) -> Iterator[ReclaimablePod]:  # noqa: ARG002  # it does not tell
+        return iter(())
 
     def paths(self) -> Iterator[str]:
         yield "spec.components[*]"

@@ -258,7 +258,7 @@ class DeclaredJob:
         return sum(each["count"] for each in self._pod_sets(job)) if self._is_ready(job) else 0
 
     def reclaimable(self, job: AnyJob) -> tuple[ReclaimablePod, ...]:
-        told = [pods for pods in self.declared.pods if isinstance(pods, Pods) and pods.over]
+        told = [pods for pods in self.declared.pods if pods.over]
         if not told:
             return ()
         tree = _with_status(job)

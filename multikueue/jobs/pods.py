@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,7 +12,7 @@ from multikueue.jobs import paths, workloads
 from multikueue.jobs.states import State
 from multikueue.jobs.templates import in_workload, part
 
-__all__ = ["Container", "Pods", "PodsOf", "number", "pod_set"]
+__all__ = ["Container", "Pods", "PodsOf", "number", "pod_set", "reclaimed"]
 
 Tree = dict[str, Any]
 
@@ -54,9 +54,15 @@ def _amount(resource: str, value: Any) -> str:
 
 
 class PodsOf(Protocol):
-    """What tells the pod sets of a job, given its metadata and its spec. `paths` are those it goes, to be checked."""
+    """What tells the pod sets of a job, given its metadata and its spec, and which of their pods are over, given its status
+    too: that is `over`, a path, empty if nothing says it. `paths` are those it goes, to be checked."""
+
+    @property
+    def over(self) -> str: ...
 
     def pod_sets(self, job: Tree) -> Iterator[Tree]: ...
+
+    def reclaimed(self, job: Tree) -> Iterator[ReclaimablePod]: ...
 
     def paths(self) -> Iterator[str]: ...
 
@@ -111,13 +117,11 @@ class Pods:
         )
 
     def reclaimed(self, job: Tree) -> Iterator[ReclaimablePod]:
-        """The pods that are over, given the job with its status. A count that cannot be is no news of anything."""
-        over = paths.found(job, self.over) if self.over else ()
-        succeeded = {self._name(told): number(paths.only(told, "succeeded"), 0) for told in over}
-        for found in paths.found(job, self.at) if succeeded else ():
-            name = self._name(found)
-            if 0 < succeeded.get(name, 0) <= number(paths.only(found, self.count)):
-                yield ReclaimablePod(name=name, count=succeeded[name] * self._per_count(found))
+        replicas = (
+            (self._name(found), number(paths.only(found, self.count)), self._per_count(found))
+            for found in paths.found(job, self.at)
+        )
+        return reclaimed(replicas, paths.found(job, self.over), name_at=self.name_at)
 
     def _name(self, found: Any) -> str:
         return str(paths.only(found, self.name_at) if self.name_at else self.name).lower()
@@ -139,6 +143,18 @@ def pod_set(name: str, *, count: int, template: Tree, index: str = "", groups: t
         "template": in_workload(template),
         **({"topologyRequest": topology} if topology else {}),
     }
+
+
+Replicas = tuple[str, int, int]
+"""The name of a pod set, how many of something it has, and how many pods each of these has."""
+
+
+def reclaimed(replicas: Iterable[Replicas], told: Iterable[Tree], *, name_at: str = "name") -> Iterator[ReclaimablePod]:
+    """The pods of those that have succeeded, as it is told of each name. A count that cannot be is no news of anything."""
+    succeeded = {str(paths.only(each, name_at)).lower(): number(paths.only(each, "succeeded"), 0) for each in told}
+    for name, count, pods in replicas if succeeded else ():
+        if 0 < succeeded.get(name, 0) <= count:
+            yield ReclaimablePod(name=name, count=succeeded[name] * pods)
 
 
 def number(value: Any, otherwise: int = 1) -> int:

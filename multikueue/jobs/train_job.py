@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
 from multikueue.api.job import AnyJob, CustomJob, JobKey, job_type
 from multikueue.api.kinds import Kind
+from multikueue.api.workload import ReclaimablePod
 from multikueue.jobs import paths
-from multikueue.jobs.pods import number, pod_set
+from multikueue.jobs.pods import number, pod_set, reclaimed
 from multikueue.jobs.templates import part, tree_of
 
 __all__ = ["RuntimePods", "TrainingRuntimes"]
@@ -74,20 +75,32 @@ class TrainingRuntimes:
 class RuntimePods:
     """A pod set per replicated job."""
 
+    over: ClassVar[str] = "status.jobsStatus[*]"
+
     def pod_sets(self, job: Tree) -> Iterator[Tree]:
-        if job.get("runtime") is None:
-            return
-        for each in paths.found(job, _JOBS):
-            if isinstance(each, dict) and isinstance(paths.only(each, "template.spec.template"), dict):
-                yield _pod_set(job, each)
+        return (_pod_set(job, each) for each in _replicated(job))
+
+    def reclaimed(self, job: Tree) -> Iterator[ReclaimablePod]:
+        replicas = ((str(each.get("name")).lower(), _replicas(each), _nodes(job, each)) for each in _replicated(job))
+        return reclaimed(replicas, paths.found(job, self.over))
 
     def paths(self) -> Iterator[str]:
-        yield _JOBS
+        yield from (_JOBS, self.over)
+
+
+def _replicated(job: Tree) -> Iterator[Tree]:
+    """The replicated jobs of its runtime, if that is known."""
+    for each in paths.found(job, _JOBS) if job.get("runtime") is not None else ():
+        if isinstance(each, dict) and isinstance(paths.only(each, "template.spec.template"), dict):
+            yield each
+
+
+def _replicas(each: Tree) -> int:
+    return 1 if _step(each) in (_TRAINER, *_INITIALIZERS) else number(each.get("replicas"))
 
 
 def _pod_set(job: Tree, each: Tree) -> Tree:
-    spec, step = job["spec"], _step(each)
-    replicas = 1 if step in (_TRAINER, *_INITIALIZERS) else number(each.get("replicas"))
+    spec, step, replicas = job["spec"], _step(each), _replicas(each)
     template = _overridden(paths.only(each, "template.spec.template"), str(each.get("name")), spec)
     if step in _INITIALIZERS:
         template = _with_container(template, step, part(part(spec, "initializer"), _INITIALIZERS[step]), _initializer)

@@ -302,7 +302,7 @@ class Store:
         """Whether it is of a kind that is to be in use, and whose jobs nobody shows us for now, here or on the workers."""
         if job is not None:
             return not self.jobs.is_on(job.kind)
-        owner = controller_of(local.metadata)
+        owner = owner_of(local)
         return owner is not None and self.adapters.is_unclear(owner.api_version, owner.kind)
 
     def _remote(self, key: ObjectKey, name: str, job: JobKey | None, *, configured: bool) -> Remote:
@@ -429,8 +429,10 @@ class Store:
 
     def _job_traits(self, adapter: Adapter, job: AnyJob) -> tuple[object, ...]:
         """What the workload of a job depends on; of running counts only whether they suffice, where that matters."""
-        meta, ready = job.metadata, adapter.ready_pods(self.runtimes.completed(job)) if self._minds_pods else 0
-        state = adapter.finished(job), adapter.may_be_copied(job), adapter.reclaimable(job), ready, self.runs_here(job)
+        meta, completed = job.metadata, self.runtimes.completed(job)
+        ready = adapter.ready_pods(completed) if self._minds_pods else 0
+        freed, copyable = adapter.reclaimable(completed), adapter.may_be_copied(job)
+        state = adapter.finished(job), copyable, freed, ready, self.runs_here(job)
         return meta.generation, meta.deletion_timestamp is None, state, _said(job)
 
     def _remote_changed(self, key: ObjectKey, worker: str, leaving: bool) -> None:

@@ -15,7 +15,7 @@ from multikueue.jobs.declared import DeclaredJob
 from multikueue.jobs.paths import found, only
 from multikueue.jobs.priority import Priority
 from multikueue.testing import NOW
-from tests.jobs.builders import plain, stored
+from tests.jobs.builders import plain, stored, with_status
 from tests.jobs.kinds import RUNTIME, body, put, value
 
 Tree = dict[str, Any]
@@ -103,6 +103,29 @@ def test_only_the_jobs_without_a_step_are_replicated() -> None:
         each["template"]["spec"]["parallelism"] = 3
     found = counts(train_job(runtime={"template.spec.replicatedJobs": jobs}))
     assert found == {"dataset-initializer": 3, "node": 2, "log": 6}
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        pytest.param(
+            [{"name": "dataset-initializer", "succeeded": 1}], {"dataset-initializer": 3}, id="an initializer"
+        ),
+        pytest.param([{"name": "node", "succeeded": 1}], {"node": 2}, id="as many pods as the job has nodes"),
+        pytest.param([{"name": "log", "succeeded": 1}, {"name": "node", "active": 1}], {"log": 3}, id="one of two"),
+        pytest.param([{"name": "log", "succeeded": 3}], {}, id="more than there are is no news"),
+        pytest.param([], {}, id="nothing is over"),
+    ],
+)
+def test_what_is_over_of_its_runtime_gives_its_quota_back(told: list[Tree], expected: dict[str, int]) -> None:
+    jobs = copy.deepcopy(RUNTIME["template"]["spec"]["replicatedJobs"])
+    for each in jobs:
+        each["replicas"] = 2
+        each["template"]["spec"]["parallelism"] = 3
+    job = with_status(train_job(runtime={"template.spec.replicatedJobs": jobs}), {"jobsStatus": told})
+    assert {pods.name: pods.count for pods in ADAPTER.reclaimable(job)} == expected
+    unknown = msgspec.structs.replace(job, runtime=msgspec.Raw(b"null"))
+    assert ADAPTER.reclaimable(unknown) == ()
 
 
 @pytest.mark.parametrize(

@@ -176,6 +176,13 @@ async def _waits_for_its_runtime(world: World, tasks: TaskGroup, adapter: Declar
     assert [each["count"] for each in workload["spec"]["podSets"]] == [1, 2, 1]
 
     (winner,) = holders(world, adapter)
+    ended = {"name": "dataset-initializer", "succeeded": 1}
+    world.workers[winner].site.patch(adapter.kind, JOB, {"status": {"jobsStatus": [ended]}}, subresource="status")
+
+    def reclaimed() -> object:
+        return world.manager.all(kinds.WORKLOADS)[0]["status"].get("reclaimablePods")
+
+    await until(lambda: reclaimed() == [{"name": "dataset-initializer", "count": 1}])
     world.manager.delete(kind, ObjectKey("", "torch"))
     await anyio.sleep(60)
     assert holders(world, adapter) == [winner], "what runs goes on"
