@@ -44,7 +44,7 @@ from multikueue.jobs.pod_roles import role_hash
 from multikueue.jobs.priority import Priority
 from multikueue.jobs.templates import tree_of
 
-__all__ = ["MOST_ROLES", "POD_GROUP", "GroupOfPods", "lacks", "members_of", "missing", "parts"]
+__all__ = ["MOST_ROLES", "POD_GROUP", "GroupOfPods", "able", "lacks", "members_of", "missing", "parts", "replaceable"]
 
 Tree = dict[str, Any]
 
@@ -80,6 +80,19 @@ def missing(job: AnyJob, remote: AnyJob | None) -> tuple[AnyJob, ...]:
 def lacks(group: PodGroup, remote: PodGroup) -> bool:
     """Whether a copy lacks members that still have something to do."""
     return any(PLAIN_POD.finished(member) is None for member in missing(group, remote))
+
+
+def replaceable(job: AnyJob, workload: Workload) -> int | None:
+    """How many members its Workload has room for that are not there, or failed; None if it is no group."""
+    if not isinstance(job, PodGroup):
+        return None
+    there = _roles(job)
+    return sum(max(0, each.count - there[each.name]) for each in workload_spec(workload).pod_sets)
+
+
+def able(job: AnyJob) -> int:
+    """How many members of a group run, may run or have succeeded; 0 if it is none."""
+    return len(_counted(job)) if isinstance(job, PodGroup) else 0
 
 
 @dataclass(frozen=True, slots=True)

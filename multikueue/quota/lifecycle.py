@@ -21,11 +21,13 @@ from multikueue.api.workload import (
     EVICTED,
     FINISHED,
     OUT_OF_TIME,
+    PODS_FAILED,
     PODS_READY,
     PODS_READY_TIMEOUT,
     PREEMPTED,
     QUOTA_RESERVED,
     REQUEUED,
+    WAITING_FOR_REPLACEMENT,
     Admission,
     Finish,
     ReclaimablePod,
@@ -64,6 +66,7 @@ class Facts:
     have its quota. `switched_off`: it was for a moment, in which another one may have got its quota. `patience`: how long
     pods are waited for; None: nobody looks at them. `ready_pods`: as the job's status says; None: there is no job to ask.
     `reclaimable`: the pods that will not be needed again; None as before.
+    `replaceable`: how many members a group of Pods lacks; None: it is none.
     """
 
     now: datetime
@@ -83,6 +86,7 @@ class Facts:
     patience: Patience | None = None
     ready_pods: int | None = None
     reclaimable: tuple[ReclaimablePod, ...] | None = None
+    replaceable: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +147,7 @@ class _Step:
             self.live()
         self.reclaim()
         self.look_at_pods()
+        self.look_for_members()
 
     def live(self) -> None:
         self.reserve()
@@ -263,6 +268,20 @@ class _Step:
             return
         found = readiness.finding(self.status, ready=self.facts.ready_pods >= self.pods_wanted)
         self.put(PODS_READY, found.status, reason=found.reason, message=found.message)
+
+    def look_for_members(self) -> None:
+        """Say whether a group of Pods lacks some, and what they went with."""
+        if self.facts.replaceable is None:
+            return
+        said = find_condition(self.status.conditions, WAITING_FOR_REPLACEMENT)
+        waits = said is not None and said.status == "True"
+        evicted = find_condition(self.status.conditions, EVICTED)
+        if self.facts.replaceable and evicted is not None and evicted.status == "True":
+            self.put(WAITING_FOR_REPLACEMENT, "True", reason=evicted.reason, message=evicted.message)
+        elif self.facts.replaceable and not waits:
+            self.put(WAITING_FOR_REPLACEMENT, "True", reason=PODS_FAILED, message="Some Failed pods need replacement")
+        elif waits and not self.facts.replaceable:
+            self.put(WAITING_FOR_REPLACEMENT, "False", reason=PODS_READY, message="No pods need replacement")
 
     @property
     def pods_wanted(self) -> int:

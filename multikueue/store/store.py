@@ -34,7 +34,7 @@ from multikueue.api.workload import (
 from multikueue.dispatch.consult import Answer
 from multikueue.dispatch.group import Group, Reach, Remote, attempt_of
 from multikueue.jobs.adapter import Adapter
-from multikueue.jobs.pod_group import lacks
+from multikueue.jobs.pod_group import able, lacks
 from multikueue.jobs.table import BATCH_ONLY, Adapters
 from multikueue.jobs.workloads import is_of_group, is_owned
 from multikueue.quota.engine import Engine
@@ -432,7 +432,7 @@ class Store:
         meta, completed = job.metadata, self.runtimes.completed(job)
         ready = adapter.ready_pods(completed) if self._minds_pods else 0
         freed, copyable = adapter.reclaimable(completed), adapter.may_be_copied(job)
-        state = adapter.finished(job), copyable, freed, ready, self.runs_here(job)
+        state = adapter.finished(job), copyable, freed, ready, self.runs_here(job), able(job)
         return meta.generation, meta.deletion_timestamp is None, state, _said(job)
 
     def _remote_changed(self, key: ObjectKey, worker: str, leaving: bool) -> None:

@@ -17,7 +17,7 @@ from multikueue.api.pod import (
 from multikueue.api.workload import QUEUE_LABEL, Workload
 from multikueue.jobs.actions import CreateWorkload, DeleteJob, PatchJob, PatchJobStatus
 from multikueue.jobs.decide import JobView, decide
-from multikueue.jobs.pod_group import MOST_ROLES, POD_GROUP, lacks, members_of, missing, parts
+from multikueue.jobs.pod_group import MOST_ROLES, POD_GROUP, able, lacks, members_of, missing, parts, replaceable
 from multikueue.jobs.priority import Priority
 from multikueue.testing import NOW, WorkloadBuilder, job
 from tests.jobs.builders import become, plain, stored
@@ -118,6 +118,23 @@ def test_of_its_copy_those_are_missing_that_count_and_are_not_there() -> None:
 
 def test_what_has_succeeded_need_not_be_there() -> None:
     assert not lacks(statuses(OVER, RUNNING), group(member("b")))
+
+
+def test_a_member_that_is_not_there_or_failed_is_to_be_replaced_by_one_of_its_role() -> None:
+    whole = group(*(member(name, total=3, annotations=role(each)) for name, each in zip("abc", "xxy", strict=True)))
+    _, second, third = whole.members
+    room = workload_of(whole)
+    failed = member("a", total=3, annotations=role("x"), status=FAILED)
+    other = member("d", total=3, annotations=role("y"))
+    assert [
+        replaceable(group(*seen), room) for seen in (whole.members, (failed, second, third), (second, third, other))
+    ] == [
+        0,
+        1,
+        1,
+    ]
+    assert (able(whole), able(group(failed, second))) == (3, 1)
+    assert replaceable(job("j").build(), room) is None
 
 
 def test_any_other_job_is_one_object() -> None:

@@ -567,6 +567,7 @@ def any_facts(draw: st.DrawFn) -> Facts:
         verdict=draw(st.sampled_from([None, VERDICT])),
         required_checks=draw(st.sampled_from([(), ("mk",), ("mk", "x")])),
         retry_backoff=draw(st.sampled_from([None, timedelta(), MINUTE])),
+        replaceable=draw(st.sampled_from([None, 0, 1])),
         job_finished=draw(st.sampled_from([None, None, None, Finish(reason="Succeeded", message="")])),
     )
 
@@ -616,3 +617,34 @@ def test_pods_that_are_over(built: WorkloadBuilder, over: dict[str, int] | None,
     pods = None if over is None else tuple(ReclaimablePod(name=n, count=c) for n, c in over.items())
     found = taken(built, facts(reclaimable=pods))
     assert {each.name: each.count for each in found.status.reclaimable_pods} == expected
+
+
+# Members of a group of Pods that are to be replaced.
+
+WAITS = "WaitingForReplacementPods"
+NEEDED = ("True", "PodsFailed", "Some Failed pods need replacement")
+WAITING = workload().admitted().condition(WAITS, reason="Preempted", message="for others")
+REPLACE: dict[str, tuple[WorkloadBuilder, Facts, tuple[str, str, str] | None]] = {
+    "nobody asks where there is no group": (workload().admitted(), facts(), None),
+    "nothing is said while all are there": (workload().admitted(), facts(replaceable=0), None),
+    "one that is not there is told of": (workload().admitted(), facts(replaceable=1), NEEDED),
+    "with why they went": (
+        workload().admitted().evicted(message="for others"),
+        facts(replaceable=2, holding=True),
+        ("True", "Preempted", "for others"),
+    ),
+    "which is said as long as it lasts": (WAITING, facts(replaceable=1), ("True", "Preempted", "for others")),
+    "until all are there": (WAITING, facts(replaceable=0), ("False", "PodsReady", "No pods need replacement")),
+    "also in the end": (
+        workload().admitted(),
+        facts(replaceable=1, job_finished=Finish(reason="Succeeded", message="")),
+        NEEDED,
+    ),
+}
+
+
+@pytest.mark.parametrize(("built", "known", "expected"), REPLACE.values(), ids=REPLACE.keys())
+def test_members_that_are_to_be_replaced(
+    built: WorkloadBuilder, known: Facts, expected: tuple[str, str, str] | None
+) -> None:
+    assert told(taken(built, known), WAITS) == expected

@@ -373,8 +373,17 @@ async def test_a_failed_member_is_replaced_on_the_same_worker(crew: Team) -> Non
         await client.patch_status(POD, name, RUNNING, crew.namespace)
     await client.patch_status(POD, "a", ended("Failed", 1), crew.namespace)
     await shows(crew, "Failed", "a")
+
+    async def waits(status: str, reason: str) -> bool:
+        (workload,) = await crew.manager.list(WORKLOAD, crew.namespace)
+        found = {each["type"]: (each["status"], each["reason"]) for each in workload["status"]["conditions"]}
+        assert found.get("WaitingForReplacementPods") == (status, reason)
+        return True
+
+    await eventually(lambda: waits("True", "PodsFailed"), timeout=20)
     await crew.manager.create(member(crew, "c"))
     assert await group_started(crew, "c") is client
+    await eventually(lambda: waits("False", "PodsReady"), timeout=20)
     for name in ("b", "c"):
         await client.patch_status(POD, name, ended("Succeeded", 0), crew.namespace)
     for name in ("b", "c"):
