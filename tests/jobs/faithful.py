@@ -20,11 +20,11 @@ from tests.jobs.builders import stored
 from tests.jobs.kinds import leaves, put
 from tests.jobs.shapes import of_schema
 
-__all__ = ["drawn_job", "is_faithful", "placed"]
+__all__ = ["NAME", "at", "drawn_job", "exactly", "is_faithful", "merged", "placed", "without_nulls"]
 
 Tree = dict[str, Any]
 
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _NAMES = ("job", "j.x", "a" * 63, "long-" * 12 + "e.nd", "x" * 253)
 _ALWAYS = {"containers", "name", "spec"}
 _BATCH = (
@@ -202,10 +202,10 @@ def _is_submitted(adapter: Adapter, made: Tree) -> None:
     patched = json.loads(bytes(raw))
     for change in json.loads(encode(adapter.defaults(job, queue_uses_multikueue=True))):
         *way, last = change["path"].removeprefix("/").split("/")
-        at = patched
+        there = patched
         for key in way:
-            at = at[key.replace("~1", "/").replace("~0", "~")]
-        at[last.replace("~1", "/").replace("~0", "~")] = change["value"]
+            there = there[key.replace("~1", "/").replace("~0", "~")]
+        there[last.replace("~1", "/").replace("~0", "~")] = change["value"]
     assert patched["spec"] == wanted["spec"]
 
 
@@ -213,7 +213,7 @@ def _is_described(adapter: Adapter, job: AnyJob, made: Tree) -> None:
     """The Workload has each pod template with all its fields, and is the job's."""
     name = adapter.workload_name(job)
     assert len(name) <= 63
-    assert _NAME.fullmatch(name)
+    assert NAME.fullmatch(name)
     body = json.loads(encode(adapter.workload_body(job, priority=Priority())))
     assert adapter.matches(job, stored(body))
     if isinstance(adapter, DeclaredJob) and len(_plain(adapter.declared)) < len(adapter.declared.pods):
@@ -223,11 +223,11 @@ def _is_described(adapter: Adapter, job: AnyJob, made: Tree) -> None:
     for pod_set, template in zip(body["spec"]["podSets"], templates, strict=True):
         for path, leaf in leaves(template):
             if "env" not in path and not (path[:2] == ("metadata", "labels") and path[-1] in ("labels", *_GENERATED)):
-                found = _at(pod_set["template"], path)
+                found = at(pod_set["template"], path)
                 assert found == leaf or (leaf == {} and isinstance(found, dict)), path
 
 
-def _at(tree: Any, path: Iterable[str | int]) -> Any:
+def at(tree: Any, path: Iterable[str | int]) -> Any:
     for key in path:
         tree = tree[key]
     return tree
@@ -245,8 +245,8 @@ def _templates(adapter: Adapter, made: Tree) -> Iterable[Tree]:
 
 def _is_copied(adapter: Adapter, job: AnyJob, made: Tree) -> None:
     """The copy is the object but for what is declared, each number to the last digit as it was written."""
-    copy = _exactly(encode(adapter.remote_body(job, workload_name="wl", origin="mk", attempt="now", queue="main")))
-    wanted = _exactly(json.dumps(made).encode())
+    copy = exactly(encode(adapter.remote_body(job, workload_name="wl", origin="mk", attempt="now", queue="main")))
+    wanted = exactly(json.dumps(made).encode())
     suspend, managed_by = _places(adapter)
     dropped = adapter.declared.dropped if isinstance(adapter, DeclaredJob) else ("spec.ttlSecondsAfterFinished",)
     for path in (managed_by, *dropped):
@@ -284,28 +284,28 @@ def _comes_home(adapter: Adapter, local: AnyJob, remote: AnyJob) -> None:
     assert bytes(status) == bytes(remote.status) or not isinstance(adapter, DeclaredJob)
     patch = json.loads(encode(adapter.status_patch(local, status)))
     assert patch["metadata"] == {"uid": local.metadata.uid, "resourceVersion": "7"}
-    assert _merged(json.loads(bytes(local.status)), patch["status"]) == _without_nulls(json.loads(bytes(status)))
+    assert merged(json.loads(bytes(local.status)), patch["status"]) == without_nulls(json.loads(bytes(status)))
 
 
-def _merged(tree: Any, patch: Any) -> Any:
+def merged(tree: Any, patch: Any) -> Any:
     """RFC 7386; what was null before and stays so is none."""
     if not isinstance(patch, dict):
         return patch
     base = tree if isinstance(tree, dict) else {}
-    merged = {**base, **{name: _merged(base.get(name), value) for name, value in patch.items()}}
-    return _without_nulls(merged)
+    patched = {**base, **{name: merged(base.get(name), value) for name, value in patch.items()}}
+    return without_nulls(patched)
 
 
-def _without_nulls(tree: Any) -> Any:
+def without_nulls(tree: Any) -> Any:
     if not isinstance(tree, dict):
         return tree
-    return {key: _without_nulls(value) for key, value in tree.items() if value is not None}
+    return {key: without_nulls(value) for key, value in tree.items() if value is not None}
 
 
 class _Number(str):
     """A number as it was written."""
 
 
-def _exactly(text: bytes) -> Tree:
+def exactly(text: bytes) -> Tree:
     tree: Tree = json.loads(text, parse_int=_Number, parse_float=_Number)
     return tree

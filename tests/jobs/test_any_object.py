@@ -14,6 +14,7 @@ from multikueue.jobs.declared import DeclaredJob
 from multikueue.jobs.table import FRAMEWORKS, GATED
 from multikueue.sandbox.builtins.builtin_schemas import schema_of
 from tests.jobs.faithful import drawn_job, is_faithful, placed
+from tests.jobs.faithful_pods import drawn_pod, is_faithful_group, is_faithful_pod
 
 BATCH: Any = schema_of("batch", "v1", "Job")
 TEMPLATE = BATCH["properties"]["spec"]["properties"]["template"]
@@ -39,7 +40,8 @@ def schema(adapter: Adapter) -> Any:
 
 
 KINDS = [name for name in FRAMEWORKS if name not in GATED]
-"""The others have no fields to hold them or to say who manages them: `test_pod`, `test_stateful_set`."""
+"""The others have no fields to hold them or to say who manages them: Pods have laws of their own, and `test_stateful_set`."""
+POD: Any = schema_of("", "v1", "Pod")
 SCHEMAS = {name: schema(FRAMEWORKS[name]) for name in KINDS}
 
 
@@ -50,6 +52,22 @@ def test_no_object_breaks_anything_or_loses_a_field(framework: str, seed: int) -
     adapter, chance = FRAMEWORKS[framework], Random(seed)
     first, second = (drawn_job(chance, adapter, SCHEMAS[framework]) for _ in range(2))
     is_faithful(adapter, first, other=second)
+
+
+@settings(max_examples=100)
+@given(seed=st.integers(0, 2**32))
+def test_no_pod_breaks_anything_or_loses_a_field(seed: int) -> None:
+    chance = Random(seed)
+    first, second = (drawn_pod(chance, validated(POD)) for _ in range(2))
+    is_faithful_pod(first, other=second)
+
+
+@settings(max_examples=100)
+@given(seed=st.integers(0, 2**32), size=st.integers(1, 3))
+def test_no_group_of_pods_breaks_anything_or_loses_a_field(seed: int, size: int) -> None:
+    chance, schema = Random(seed), validated(POD)
+    first, second = ([drawn_pod(chance, schema, name=name, members=size) for name in "abc"[:size]] for _ in range(2))
+    is_faithful_group(first, others=second)
 
 
 @pytest.mark.parametrize("framework", KINDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 
 from multikueue.jobs.declared import DeclaredJob
 from multikueue.jobs.table import FRAMEWORKS
+from multikueue.sandbox.builtins.builtin_schemas import schema_of
 from testbed.crds import definitions
 from tests.jobs.faithful import drawn_job, is_faithful
+from tests.jobs.faithful_pods import drawn_pod, is_faithful_group, is_faithful_pod
 from tests.real.skipping import needs_programs
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180), needs_programs("the definitions are in its modules")]
@@ -29,6 +32,16 @@ def schema(adapter: DeclaredJob) -> Any:
     return next(each["schema"]["openAPIV3Schema"] for each in versions if each["name"] == kind.version)
 
 
+@cache
+def pod_schema() -> Any:
+    """Of a Pod, with the spec that JobSet's definition has for those of its templates."""
+    known: Any = schema(DECLARED["jobset.x-k8s.io/jobset"])
+    for field in ("spec", "replicatedJobs", "template", "spec", "template", "spec"):
+        inner = known["properties"][field]
+        known = inner.get("items", inner)
+    return {"properties": {"spec": known, "status": schema_of("", "v1", "Pod")["properties"]["status"]}}
+
+
 @pytest.mark.parametrize("framework", DECLARED)
 @settings(max_examples=200)
 @given(seed=st.integers(0, 2**32))
@@ -37,3 +50,12 @@ def test_no_object_of_a_real_definition_breaks_anything_or_loses_a_field(framewo
     shape = schema(adapter)
     first, second = (drawn_job(chance, adapter, shape) for _ in range(2))
     is_faithful(adapter, first, other=second)
+
+
+@settings(max_examples=200)
+@given(seed=st.integers(0, 2**32), size=st.integers(1, 3))
+def test_no_pod_or_group_of_a_real_spec_breaks_anything_or_loses_a_field(seed: int, size: int) -> None:
+    chance, shape = Random(seed), pod_schema()
+    first, second = ([drawn_pod(chance, shape, name=name, members=size) for name in "abc"[:size]] for _ in range(2))
+    is_faithful_group(first, others=second)
+    is_faithful_pod(drawn_pod(chance, shape), other=drawn_pod(chance, shape))
