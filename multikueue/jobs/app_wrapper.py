@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from multikueue.api.workload import ReclaimablePod
 from multikueue.jobs import paths
+from multikueue.jobs.completed import completed
 from multikueue.jobs.pods import Pods, number, pod_set
 from multikueue.jobs.templates import part
 
@@ -83,7 +84,7 @@ def _of_component(component: Any) -> Iterator[Tree]:
     inferred = (each for pods in known for each in pods.pod_sets({"component": component}))
     for each in (_declared(own, template) for own in declared) if declared else inferred:
         if each is not None and isinstance(each["template"].get("spec"), dict):
-            yield each | {"template": _seen_by_kueue(each["template"])}
+            yield each | {"template": completed(each["template"])}
 
 
 def _declared(own: Tree, template: Tree) -> Tree | None:
@@ -110,62 +111,3 @@ def _at(template: Tree, path: str) -> Any:
         else:
             found = found[int(index)] if isinstance(found, list) and int(index) < len(found) else None
     return found
-
-
-# --- templates -------------------------------------------------------------------------------------------------------
-
-_KEPT = (
-    "nodeSelector",
-    "nodeName",
-    "affinity",
-    "tolerations",
-    "priorityClassName",
-    "overhead",
-    "topologySpreadConstraints",
-)
-_DEFAULTS: Tree = {
-    "restartPolicy": "Always",
-    "dnsPolicy": "ClusterFirst",
-    "securityContext": {},
-    "schedulerName": "default-scheduler",
-    "preemptionPolicy": "PreemptLowerPriority",
-}
-_CONTAINER_KEPT = ("name", "image", "command", "args", "securityContext")
-_CONTAINER_DEFAULTS: Tree = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
-
-
-def _seen_by_kueue(template: Tree) -> Tree:
-    spec = template["spec"]
-    groups = {key: spec[key] for key in ("initContainers", "containers") if isinstance(spec.get(key), list)}
-    # Kueue drops the patience of a pod that has one of its own, and gives all others the usual.
-    patience = {} if spec.get("terminationGracePeriodSeconds") is not None else {"terminationGracePeriodSeconds": 30}
-    return {
-        "metadata": _some(part(template, "metadata"), ("labels", "annotations")),
-        "spec": {
-            **{key: [_container(each) for each in group if isinstance(each, dict)] for key, group in groups.items()},
-            **(_DEFAULTS | _some(spec, (*_KEPT, *_DEFAULTS))),
-            **patience,
-        },
-    }
-
-
-def _container(container: Tree) -> Tree:
-    defaults = _CONTAINER_DEFAULTS | {"imagePullPolicy": _pull_policy(str(container.get("image") or ""))}
-    resources = _some(part(container, "resources"), ("requests", "limits"))
-    return {
-        **_some(container, _CONTAINER_KEPT),
-        "resources": resources,
-        **defaults,
-        **_some(container, tuple(defaults)),
-    }
-
-
-def _pull_policy(image: str) -> str:
-    """What Kubernetes takes where none is said: what may be another image tomorrow is pulled again."""
-    name, pinned, _ = image.partition("@")
-    tag = name.rpartition("/")[2].partition(":")[2]
-    return "Always" if tag == "latest" or not (tag or pinned) else "IfNotPresent"
-
-
-def _some(tree: Tree, keys: tuple[str, ...]) -> Tree:
-    return {key: tree[key] for key in keys if tree.get(key) is not None}

@@ -6,7 +6,6 @@ JobSet is made (the variables of torchrun, the volumes of MPI) is in no Workload
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -17,6 +16,7 @@ from multikueue.api.job import AnyJob, CustomJob, JobKey, job_type
 from multikueue.api.kinds import Kind
 from multikueue.api.workload import ReclaimablePod
 from multikueue.jobs import paths
+from multikueue.jobs.overrides import merged
 from multikueue.jobs.pods import number, pod_set, reclaimed
 from multikueue.jobs.templates import part, tree_of
 
@@ -35,17 +35,6 @@ _NODE = "node"
 _INITIALIZERS = {"dataset-initializer": "dataset", "model-initializer": "model"}
 _JOBS = "runtime.template.spec.replicatedJobs[*]"
 _TORCHTUNE = ["tune", "run"]
-
-_MERGE_KEYS = {
-    "containers": "name",
-    "initContainers": "name",
-    "env": "name",
-    "volumes": "name",
-    "imagePullSecrets": "name",
-    "schedulingGates": "name",
-    "volumeMounts": "mountPath",
-}
-"""The lists of a pod that an override merges with what is there, and by what; it replaces all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,39 +158,11 @@ def _env(container: Tree, more: list[Tree] | None) -> Tree:
     return {"env": list(known.values())} if more else {}
 
 
-# --- overrides -------------------------------------------------------------------------------------------------------
-
-
 def _overridden(template: Tree, name: str, spec: Tree) -> Tree:
     """The template after the overrides for the job of that name, one after the other."""
     for each in spec.get("podTemplateOverrides") or ():
         if any(target.get("name") == name for target in each.get("targetJobs") or ()):
             meta = {key: part(each, "metadata").get(key) for key in ("labels", "annotations")}
             given = {key: value for key, value in meta.items() if value}
-            template = _merged(template, {"metadata": given, "spec": part(each, "spec")})
+            template = merged(template, {"metadata": given, "spec": part(each, "spec")})
     return template
-
-
-def _merged(tree: Tree, patch: Tree) -> Tree:
-    """A strategic merge patch, as far as overrides go."""
-    return tree | {key: _merged_value(tree.get(key), value, key) for key, value in patch.items()}
-
-
-def _merged_value(ours: Any, theirs: Any, key: str) -> Any:
-    if isinstance(theirs, dict):
-        return _merged(ours if isinstance(ours, dict) else {}, theirs)
-    if isinstance(theirs, list) and isinstance(ours, list) and key in _MERGE_KEYS:
-        return _merged_list(ours, theirs, _MERGE_KEYS[key])
-    return theirs
-
-
-def _merged_list(ours: list[Tree], theirs: list[Tree], key: str) -> list[Tree]:
-    """In the order of Kubernetes: theirs, but before each of them those of ours that came before it."""
-    place, known = {each.get(key): n for n, each in enumerate(ours)}, {each.get(key): each for each in ours}
-    named = {each.get(key) for each in theirs}
-    left, merged = deque(each for each in ours if each.get(key) not in named), []
-    for each in theirs:
-        while left and place[left[0].get(key)] < place.get(each.get(key), 0):
-            merged.append(left.popleft())
-        merged.append(_merged(known.get(each.get(key), {}), each))
-    return [*merged, *left]

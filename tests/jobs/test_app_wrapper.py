@@ -112,22 +112,6 @@ def test_a_template_goes_without_what_decides_nothing_and_with_the_usual_default
     }
 
 
-@pytest.mark.parametrize(
-    ("image", "policy"),
-    [
-        ("x", "Always"),
-        ("x:latest", "Always"),
-        ("host:5000/x", "Always"),
-        ("host:5000/x:1", "IfNotPresent"),
-        ("x@sha256:abc", "IfNotPresent"),
-        ("x:latest@sha256:abc", "Always"),
-    ],
-)
-def test_what_may_be_another_image_tomorrow_is_pulled_again(image: str, policy: str) -> None:
-    (found,) = pod_sets(wrapped("v1", "Pod", template(image)["spec"]))
-    assert found["template"]["spec"]["containers"][0]["imagePullPolicy"] == policy
-
-
 _json = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=4),
     lambda inner: (

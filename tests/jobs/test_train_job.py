@@ -152,19 +152,6 @@ def test_an_override_is_merged(patch: Tree, path: str, expected: list[Any]) -> N
     assert only(pod_sets(other)[1]["template"]["spec"], path) is None
 
 
-@pytest.mark.parametrize(
-    ("names", "expected"),
-    [("C", "CAB"), ("B", "AB"), ("BC", "ABC"), ("CB", "CAB"), ("BA", "BA"), ("", "AB")],
-)
-def test_variables_are_merged_in_the_order_of_kubernetes(names: str, expected: str) -> None:
-    container = {"name": "node", "env": [{"name": name, "value": "new"} for name in names]}
-    override = {"targetJobs": [{"name": "node"}], "spec": {"containers": [container]}}
-    job = train_job({"podTemplateOverrides": [override], "trainer.env": []})
-    (found,) = pod_sets(job)[1]["template"]["spec"]["containers"]
-    assert "".join(each["name"] for each in found["env"]) == expected
-    assert {each["name"] for each in found["env"] if each["value"] == "new"} == set(names)
-
-
 # Which runtime.
 
 

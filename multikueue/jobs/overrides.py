@@ -1,0 +1,46 @@
+"""What one says of pods upon what another said, as Kubernetes merges it: strategic merge patches of pod templates."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+__all__ = ["merged"]
+
+Tree = dict[str, Any]
+
+_MERGE_KEYS = {
+    "containers": "name",
+    "initContainers": "name",
+    "env": "name",
+    "volumes": "name",
+    "imagePullSecrets": "name",
+    "schedulingGates": "name",
+    "volumeMounts": "mountPath",
+}
+"""The lists of a pod that an override merges with what is there, and by what; it replaces all others."""
+
+
+def merged(tree: Tree, patch: Tree) -> Tree:
+    """The tree after a strategic merge patch, as far as overrides go: they neither delete nor give orders."""
+    return tree | {key: _merged_value(tree.get(key), value, key) for key, value in patch.items()}
+
+
+def _merged_value(ours: Any, theirs: Any, key: str) -> Any:
+    if isinstance(theirs, dict):
+        return merged(ours if isinstance(ours, dict) else {}, theirs)
+    if isinstance(theirs, list) and isinstance(ours, list) and key in _MERGE_KEYS:
+        return _merged_list(ours, theirs, _MERGE_KEYS[key])
+    return theirs
+
+
+def _merged_list(ours: list[Tree], theirs: list[Tree], key: str) -> list[Tree]:
+    """In the order of Kubernetes: theirs, but before each of them those of ours that came before it."""
+    place, known = {each.get(key): n for n, each in enumerate(ours)}, {each.get(key): each for each in ours}
+    named = {each.get(key) for each in theirs}
+    left, found = deque(each for each in ours if each.get(key) not in named), []
+    for each in theirs:
+        while left and place[left[0].get(key)] < place.get(each.get(key), 0):
+            found.append(left.popleft())
+        found.append(merged(known.get(each.get(key), {}), each))
+    return [*found, *left]
