@@ -8,6 +8,7 @@ from contextlib import suppress
 import anyio
 import pytest
 
+from multikueue.controllers.annotated import KIND_ANNOTATION
 from multikueue.jobs.declared import DeclaredJob
 from multikueue.jobs.priority import Priority
 from multikueue.jobs.table import FRAMEWORKS
@@ -65,7 +66,11 @@ async def _opened(bed: Testbed) -> None:
 
 @pytest.fixture(scope="module")
 def manager_settings() -> dict[str, str]:
-    return {"INTEGRATIONS__FRAMEWORKS": ",".join(FRAMEWORKS), "INTEGRATIONS__EXTERNAL": "Gadget.v1.example.com"}
+    return {
+        "INTEGRATIONS__FRAMEWORKS": ",".join(FRAMEWORKS),
+        "INTEGRATIONS__EXTERNAL": "Gadget.v1.example.com",
+        "INTEGRATIONS__ANNOTATED": "true",
+    }
 
 
 def kind_of(adapter: DeclaredJob) -> Kind:
@@ -199,26 +204,46 @@ async def test_a_workload_looks_like_the_one_that_kueue_makes(crew: Team, adapte
 # A kind whose Workloads somebody else makes: here it is the test that makes them, and ends them on the worker.
 
 GADGET = Kind("example.com/v1", "Gadget")
-FREE = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-DEFINITION: Object = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "gadgets.example.com"},
-    "spec": {
-        "group": "example.com",
-        "scope": "Namespaced",
-        "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": FREE, "status": FREE}}},
-            }
-        ],
-    },
-}
+
+
+def definition(kind: str, plural: str, **annotations: str) -> Object:
+    free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": free, "status": free}}},
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.example.com", "annotations": annotations},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"},
+            "versions": [version],
+        },
+    }
+
+
+async def installed(cluster: Client, kind: Kind, made: Object, namespace: str) -> None:
+    await cluster.apply(made)
+
+    async def known() -> bool:
+        with suppress(ApiError):  # its storage is being made
+            return await cluster.list(kind, namespace) == []
+        return False
+
+    await eventually(known, timeout=30)
+
+
+async def finish(client: Client, workload: str, namespace: str) -> None:
+    """The worker's Workload is over, as whoever knows the kind there says."""
+    copy = await client.get(WORKLOAD, workload, namespace)
+    ended = {"type": "Finished", "status": "True", "reason": "Succeeded", "message": "", "lastTransitionTime": STARTED}
+    await client.patch_status(WORKLOAD, workload, {"conditions": [*copy["status"]["conditions"], ended]}, namespace)
 
 
 def workload_of(job: Object) -> Object:
@@ -241,14 +266,7 @@ def workload_of(job: Object) -> Object:
 async def test_a_kind_whose_workloads_somebody_else_makes_is_dispatched_by_its_name_alone(crew: Team) -> None:
     ((_, client),), namespace = crew.clients.items(), crew.namespace
     for cluster in (crew.manager, client):
-        await cluster.apply(DEFINITION)
-
-        async def known(cluster: Client = cluster) -> bool:
-            with suppress(ApiError):  # its storage is being made
-                return await cluster.list(GADGET, namespace) == []
-            return False
-
-        await eventually(known, timeout=30)
+        await installed(cluster, GADGET, definition("Gadget", "gadgets"), namespace)
     own = {"apiVersion": GADGET.api_version, "kind": GADGET.kind}
     labels = {"kueue.x-k8s.io/queue-name": "main", "team": "a"}
     spec = {"managedBy": "kueue.x-k8s.io/multikueue", "steps": 3}
@@ -263,9 +281,7 @@ async def test_a_kind_whose_workloads_somebody_else_makes_is_dispatched_by_its_n
     assert remote["spec"] == {"steps": 3}
     assert remote["metadata"]["labels"]["kueue.x-k8s.io/prebuilt-workload-name"] == "gadget-job"
     await client.patch_status(GADGET, "job", {"phase": "Done"}, namespace)
-    copy = await client.get(WORKLOAD, "gadget-job", namespace)
-    ended = {"type": "Finished", "status": "True", "reason": "Succeeded", "message": "", "lastTransitionTime": STARTED}
-    await client.patch_status(WORKLOAD, "gadget-job", {"conditions": [*copy["status"]["conditions"], ended]}, namespace)
+    await finish(client, "gadget-job", namespace)
 
     async def over() -> bool:
         assert (await crew.manager.get(GADGET, "job", namespace)).get("status") == {"phase": "Done"}
@@ -276,3 +292,61 @@ async def test_a_kind_whose_workloads_somebody_else_makes_is_dispatched_by_its_n
 
     await eventually(over, timeout=40)
     await crew.manager.delete(GADGET, "job", namespace)
+
+
+# A kind that its own definition declares.
+
+SIMULATION = Kind("example.com/v1", "Simulation")
+DECLARATION = """
+pods: [{at: "spec.groups[*]", name_at: name}]
+succeeded: Done
+active_counts: ["status.groups[*].active"]
+"""
+
+
+async def test_a_kind_is_taken_in_by_what_its_definition_says(crew: Team) -> None:
+    ((_, client),), namespace = crew.clients.items(), crew.namespace
+    made = definition("Simulation", "simulations")
+    for cluster in (crew.manager, client):
+        await installed(cluster, SIMULATION, made, namespace)
+    await crew.manager.apply(
+        definition("Simulation", "simulations", **{KIND_ANNOTATION: "pods: [{at: spec, cuont: n}]"})
+    )
+
+    async def told() -> bool:
+        said = [event["message"] for event in await crew.manager.list(Kind("v1", "Event"), "default")]
+        return any("pods[0].cuont: expected 'count'" in message for message in said)
+
+    await eventually(told, timeout=30)
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}
+    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+    spec = {
+        "suspend": True,
+        "managedBy": "kueue.x-k8s.io/multikueue",
+        "groups": [{"name": "a", "replicas": 2, "template": template}],
+    }
+    meta = {"name": "job", "namespace": namespace, "labels": {"kueue.x-k8s.io/queue-name": "main"}}
+    own = {"apiVersion": SIMULATION.api_version, "kind": SIMULATION.kind, "metadata": meta}
+    await crew.manager.create(own | {"spec": spec})
+    await crew.manager.apply(definition("Simulation", "simulations", **{KIND_ANNOTATION: DECLARATION}))
+
+    async def copied() -> Object | None:
+        return await client.find(SIMULATION, "job", namespace)
+
+    remote = await eventually(copied, timeout=90)
+    assert remote["spec"] == {"suspend": True, "groups": spec["groups"]}
+    (workload,) = await crew.manager.list(WORKLOAD, namespace)
+    assert [(each["name"], each["count"]) for each in workload["spec"]["podSets"]] == [("a", 2)]
+    done = {"type": "Done", "status": "True", "message": "", "lastTransitionTime": STARTED, "reason": "Done"}
+    await client.patch_status(SIMULATION, "job", {"conditions": [done]}, namespace)
+    await finish(client, workload["metadata"]["name"], namespace)
+
+    async def over() -> bool:
+        assert (await crew.manager.get(SIMULATION, "job", namespace)).get("status") == {"conditions": [done]}
+        said = objects.condition(await crew.manager.get(WORKLOAD, workload["metadata"]["name"], namespace), "Finished")
+        assert said is not None, "the workload is not finished"
+        assert await client.find(SIMULATION, "job", namespace) is None, "the copy of the job is still there"
+        return not await client.list(WORKLOAD, namespace)
+
+    await eventually(over, timeout=40)
+    await crew.manager.delete(SIMULATION, "job", namespace)
