@@ -222,7 +222,8 @@ class Manager:
         dispatch = self.settings.dispatch
         retries = Backoff(first=dispatch.retry_first, cap=dispatch.retry_cap)
         queues = Queues(workloads=WorkQueue(retries=retries), jobs=WorkQueue(retries=retries))
-        engine = engine_of(self.settings.quota)
+        elastic = self.settings.integrations.elastic_jobs
+        engine = engine_of(self.settings.quota, elastic=elastic)
         namespace = self.settings.cluster.namespace
         store = Store(
             engine,
@@ -231,6 +232,7 @@ class Manager:
             namespace=namespace,
             adapters=adapters_of(self.settings, self.kinds.take()),
             minds_pods=self.settings.quota.pods_ready.enabled,
+            elastic=elastic,
         )
         return World(
             store=store,
@@ -501,7 +503,7 @@ async def _leadership(
         )
 
 
-def engine_of(quota: Quota) -> Engine:
+def engine_of(quota: Quota, *, elastic: bool = False) -> Engine:
     """A quota engine by these settings, which knows nothing yet."""
     return Engine(
         accounting=_accounting(quota),
@@ -510,6 +512,7 @@ def engine_of(quota: Quota) -> Engine:
         block_admission=quota.pods_ready.enabled and quota.pods_ready.block_admission,
         keep_place=quota.pods_ready.requeuing_timestamp == "Creation",
         non_preemptible=quota.non_preemptible,
+        elastic=elastic,
     )
 
 

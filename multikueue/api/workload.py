@@ -40,6 +40,13 @@ ATTEMPT_ANNOTATION = "multikueue.dev/attempt"
 NON_PREEMPTIBLE_ANNOTATION = "multikueue.dev/non-preemptible"
 """On a job or Workload, "true": nobody has it evicted to get its quota, if the setting quota.non_preemptible allows that."""
 
+ELASTIC_ANNOTATION = "kueue.x-k8s.io/elastic-job"
+"""On a job and its Workloads, "true": the job may change its size while it runs."""
+REPLACES_ANNOTATION = "kueue.x-k8s.io/workload-slice-replacement-for"
+"""On a slice of an elastic job: which slice, as namespace/name, it takes the place of."""
+SLICE_NAME_ANNOTATION = "kueue.x-k8s.io/workload-slice-name"
+"""On all slices of an elastic job, and its pods: the name of the first of them."""
+
 # Condition types.
 QUOTA_RESERVED = "QuotaReserved"
 ADMITTED = "Admitted"
@@ -66,6 +73,7 @@ MAX_CONDITIONS = 16
 SUCCEEDED = "Succeeded"
 FAILED = "Failed"
 OUT_OF_SYNC = "OutOfSync"
+SLICE_REPLACED = "WorkloadSliceReplaced"
 EVICTED_ON_MANAGER = "EvictedOnManagerCluster"
 DEACTIVATED = "Deactivated"
 OUT_OF_TIME = "MaximumExecutionTimeExceeded"

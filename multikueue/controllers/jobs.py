@@ -32,6 +32,7 @@ from multikueue.jobs.actions import (
 from multikueue.jobs.adapter import Adapter
 from multikueue.jobs.decide import Decide, JobView, decide, resolve_priority
 from multikueue.jobs.pod_group import members_of, parts
+from multikueue.jobs.slices import is_sliced
 from multikueue.jobs.workloads import prebuilt_name
 from multikueue.runtime import Result
 
@@ -80,6 +81,7 @@ class Jobs:
             ),
             queue_is_multikueue=bool(dispatched),
             dispatched=not adapter.resumes and any(store.multikueue_check(w) for w in workloads.values()),
+            elastic=store.slices is not None and dispatched is not False and is_sliced(job),
             local_queue_exists=store.local_queues.get(ObjectKey(job.metadata.namespace, queue)) is not None,
         )
 

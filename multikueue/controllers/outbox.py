@@ -30,6 +30,7 @@ from multikueue.dispatch.actions import (
     DeleteJob,
     DeleteWorkload,
     FindJob,
+    PatchJob,
     PatchWorkload,
 )
 from multikueue.dispatch.decide import decide
@@ -252,7 +253,7 @@ class Outbox:
 
     @_perform.register
     async def _delete_job(self, action: DeleteJob, key: ObjectKey) -> None:
-        job = self.worker.job_of(key)
+        job = self.worker.job_of(key) or self._inherited(key)
         if job is not None and job.metadata.uid == action.uid:
             for part in members_of(job):
                 kind = self.world.store.adapters.of(part).kind
@@ -295,6 +296,16 @@ class Outbox:
     @_perform.register
     async def _patch_workload(self, action: PatchWorkload, key: ObjectKey) -> None:
         self.worker.workloads.upsert(await self.client.merge_patch(WORKLOADS, key, action.body))
+
+    def _inherited(self, key: ObjectKey) -> AnyJob | None:
+        """The job of an elastic workload that is still marked as that of the slice before it."""
+        remote = self.world.group(key, self.world.store.workloads.get(key)).remote(self.worker.name)
+        return remote.job if remote is not None else None
+
+    @_perform.register
+    async def _patch_job(self, action: PatchJob, _key: ObjectKey) -> None:
+        kind = self.world.store.adapters.of(action.job).kind
+        self.worker.jobs.upsert(await self.client.merge_patch(kind, action.job.key, action.body))
 
     @_perform.register
     async def _deactivate(self, action: Deactivate, key: ObjectKey) -> None:

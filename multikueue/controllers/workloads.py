@@ -87,6 +87,8 @@ class Workloads:
             ready_pods=self._ready_pods(local, job, group) if job and patience else None,
             reclaimable=self._reclaimable(local, job, group),
             replaceable=replaceable(job, local) if job else None,
+            stays=store.slices.stays(local) if store.slices is not None and reservation is not None else None,
+            successor=store.slices.successor(local) if store.slices is not None else None,
         )
         return lifecycle.step(local, facts)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from multikueue.api.job import AnyJob
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
@@ -28,7 +30,7 @@ class DeleteWorkload(Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchWorkload(Action):
-    """Bring the copy's spec in step (priority only)."""
+    """Bring the copy's spec in step: its priority, or the counts of an elastic one."""
 
     body: dict[str, Any]
 
@@ -45,6 +47,14 @@ class CreateJob(Action):
     """Make the job of the winner: the one irreversible step. `attempt` is the reservation it is made for."""
 
     attempt: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatchJob(Action):
+    """Make that job, of an elastic workload, the one of this slice, in its present size."""
+
+    job: AnyJob
+    body: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

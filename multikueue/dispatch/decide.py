@@ -34,12 +34,14 @@ from multikueue.dispatch.actions import (
     DeleteJob,
     DeleteWorkload,
     FindJob,
+    PatchJob,
     PatchWorkload,
 )
 from multikueue.dispatch.consult import Answer
 from multikueue.dispatch.group import MAX_NOMINATED, Group, Remote
 from multikueue.dispatch.phases import Phase, View, phase_of, view
 from multikueue.dispatch.question import failure_note, failures, unfit, usable
+from multikueue.dispatch.slices import scale_down_patch
 from multikueue.strategy import Nomination
 
 ASKED_AGAIN = timedelta(seconds=1)
@@ -161,7 +163,8 @@ def _same(v: View, *, actions: Iterator[Action] | tuple[Action, ...] = (), after
 
 
 def _remove_all(v: View) -> Decision:
-    return _same(v, actions=_removals((), v.group.remotes))
+    """But for what a later slice of the job goes on with."""
+    return _same(v, actions=_removals(v.group.slice.heir, v.group.remotes))
 
 
 def _finished(v: View) -> Decision:
@@ -176,7 +179,31 @@ def _finished(v: View) -> Decision:
 def _unreserved(v: View) -> Decision:
     """Nothing may be recorded without quota: a name left behind would block the next winner (CX-17)."""
     status = msgspec.structs.replace(without_nomination(v.local.status), cluster_name=None)
-    return replace(_remove_all(v), status=status)
+    return replace(_waiting(v), status=status)
+
+
+def _waiting(v: View) -> Decision:
+    """A slice that is to have its turn yet leaves the job running as the one before it had it; one that was evicted has
+    had it."""
+    keeps = v.group.slice.elastic and not v.local.has(EVICTED)
+    inherited = tuple(r.cluster for r in v.group.remotes if r.inherited) if keeps else ()
+    return _same(v, actions=_removals(inherited, v.group.remotes))
+
+
+def _staying(v: View) -> Decision:
+    """A slice goes where the one before it was, for there the job runs: no strategy is asked (contract 3.10 step 4)."""
+    stays = v.group.slice.stays
+    remote = v.group.remote(stays)
+    assert remote is not None, "or it would be lost"
+    if not remote.reachable:
+        return _same(v, after=_until_lost(v, (remote,)))
+    stuck, after = _stuck(v, (stays,))
+    actions = (*_removals((stays,), v.group.remotes), *_copies(v, (stays,)))
+    return replace(_same(v, actions=actions, after=after), status=_with_check(v, "Pending", stuck))
+
+
+def _stay_lost(v: View) -> Decision:
+    return _retry(v, f'Admitting remote lost: worker cluster "{v.group.slice.stays}" is out of reach for too long')
 
 
 def _evicted(v: View) -> Decision:
@@ -186,9 +213,9 @@ def _evicted(v: View) -> Decision:
 
 def _stops(v: View) -> Iterator[Action]:
     for remote in v.group.remotes:
-        if not remote.reachable or remote.workload is None:
+        if not remote.reachable or (remote.workload is None and not remote.inherited):
             continue
-        if remote.job is None or not v.group.is_current(remote.workload):
+        if remote.workload is None or remote.inherited or remote.job is None or not v.group.is_current(remote.workload):
             yield from _removal(remote, "evicted on the manager")
         elif remote.running and not remote.has(DEACTIVATION_TARGET) and not remote.has(EVICTED):
             body = remotes.deactivation_patch(v.local, remote.workload, v.now)
@@ -336,7 +363,7 @@ def _copies(v: View, wanted: tuple[str, ...]) -> Iterator[Action]:
     for remote in v.group.remotes:
         if remote.cluster not in wanted or not remote.reachable:
             continue
-        if remote.workload is None and remote.job is None and not remote.conflict:
+        if remote.workload is None and (remote.job is None or remote.inherited) and not remote.conflict:
             body = remotes.copy_body(v.local, origin=v.group.origin, attempt=v.group.attempt)
             yield CreateWorkload(cluster=remote.cluster, why="nominated", body=body)
         elif not v.group.is_current(remote.workload):
@@ -353,6 +380,8 @@ def _mends(v: View, remote: Remote, *, winner: bool = False) -> Iterator[Action]
     if remotes.is_priority_only(fields, v.local):
         body = remotes.priority_patch(v.local, remote.workload)
         yield PatchWorkload(cluster=remote.cluster, why="the priority changed", body=body)
+    elif v.group.slice.elastic and "podSets" in fields and (scaled := scale_down_patch(v.local, remote.workload)):
+        yield PatchWorkload(cluster=remote.cluster, why="scaled down", body=scaled)
     elif not winner or not v.ready:
         yield from _removal(remote, f"out of step in {', '.join(sorted(fields))}")
 
@@ -432,9 +461,11 @@ def _admitted(v: View) -> Decision:
     if v.won.incomplete and v.group.is_current(v.won.job):
         return _same(v, actions=(*losers, *mends, *_completion(v)), after=_until_fit(v, v.won))
     if v.ready:
-        return _same(v, actions=(*losers, *mends))
+        return _same(v, actions=(*losers, *mends, *_scaling(v.won)))
     if v.group.is_current(v.won.job):
         return replace(_same(v, actions=(*losers, *mends)), status=_won(v))
+    if v.won.inherited:
+        return _same(v, actions=(*losers, *mends, *_scaling(v.won)))
     if v.won.job is not None:
         return _same(v, actions=(*losers, *_job_removal(v.won, "left from an earlier attempt")))
     if any(r.job is not None and r.reachable for r in v.group.remotes):
@@ -446,6 +477,12 @@ def _admitted(v: View) -> Decision:
         return _same(v, actions=(*losers, *mends))  # the news of the workload came first, or Kueue is not done yet
     create = CreateJob(cluster=v.won.cluster, why="first to admit", attempt=v.group.attempt)
     return _same(v, actions=(*losers, *mends, create))
+
+
+def _scaling(remote: Remote) -> Iterator[Action]:
+    """The job after its copy: that says how many pods it may have."""
+    if remote.job is not None and remote.job_patch is not None:
+        yield PatchJob(cluster=remote.cluster, why="the elastic job was scaled", job=remote.job, body=remote.job_patch)
 
 
 def _completion(v: View) -> Iterator[Action]:
@@ -571,7 +608,10 @@ HANDLERS: dict[Phase, Callable[[View], Decision]] = {
     Phase.EVICTED: _evicted,
     Phase.SETTLING: _same,
     Phase.UNDISPATCHABLE: _undispatchable,
-    Phase.WAITING: _remove_all,
+    Phase.WAITING: _waiting,
+    Phase.SUCCEEDING: _same,
+    Phase.STAYING: _staying,
+    Phase.STAY_LOST: _stay_lost,
     Phase.TURNED_DOWN: _turned_down,
     Phase.NOMINATING: _nominating,
     Phase.WINNER_LOST: _winner_lost,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 from functools import lru_cache
+from typing import Any
 
 from multikueue.api.job import AnyJob, job_status
 from multikueue.api.meta import Condition, Object, ObjectKey, render_time
@@ -21,6 +22,7 @@ from multikueue.api.workload import (
     Workload,
 )
 from multikueue.dispatch.consult import Answer
+from multikueue.dispatch.slices import NO_SLICE, Slice
 
 __all__ = ["CONTROLLER_NAME", "MAX_NOMINATED", "Group", "Reach", "Remote", "attempt_of", "is_lost"]
 
@@ -68,6 +70,8 @@ class Remote:
     `incomplete` while some are missing. `conflict` says in words
     why the worker cannot take this workload (a foreign object holds the name there, say), until `conflict_until`.
     `configured` is False for a worker that is not (any more) in the workload's MultiKueueConfig.
+    An `inherited` job is still marked as that of the slice which this one replaces. `job_patch` is what the job of an
+    elastic one lacks to be that of this slice, in its present size; None if nothing.
     """
 
     cluster: str
@@ -79,6 +83,8 @@ class Remote:
     workload: Workload | None = None
     job: AnyJob | None = None
     incomplete: bool = False
+    inherited: bool = False
+    job_patch: dict[str, Any] | None = None
     is_active: Callable[[AnyJob], bool] = _has_pods
     maybe_job: str = ""
     maybe_until: datetime | None = None
@@ -112,7 +118,7 @@ class Remote:
         """Whether its job has, or may soon have, running pods."""
         if self.job is None:
             return False
-        if self.is_active(self.job):
+        if self.inherited or self.is_active(self.job):
             return True
         return self.has(ADMITTED) and not self.has(EVICTED) and not self.has(FINISHED)
 
@@ -146,7 +152,7 @@ class Group:
     `job_may_be_copied` is False while the local job has not been seen, or not been stopped wholly after an earlier attempt.
     `job_finished` tells that the local job's status is final. `choice` is the worker chosen among those that admitted
     in this attempt: news of an earlier admission may come late, and must not turn the choice around. `answer` is the
-    strategy's last one in this attempt, None while there is none.
+    strategy's last one in this attempt, None while there is none. `slice` tells how it is joined to others of its job.
     """
 
     key: ObjectKey
@@ -159,6 +165,7 @@ class Group:
     job_finished: bool = False
     choice: str = ""
     answer: Answer | None = None
+    slice: Slice = NO_SLICE
     origin: str = "multikueue"
     lost_after: timedelta = timedelta(minutes=15)
     check_state: AdmissionCheckState | None = field(init=False, default=None)

@@ -35,6 +35,9 @@ class Phase(Enum):
     SETTLING = "waiting to be evicted for a retry"
     UNDISPATCHABLE = "the job cannot be dispatched"
     WAITING = "other admission checks are not ready"
+    SUCCEEDING = "the slice it replaces is not finished yet"
+    STAYING = "waiting for the worker of the slice it replaced to admit a copy"
+    STAY_LOST = "the worker of the slice it replaced is out of reach for too long"
     TURNED_DOWN = "deactivated on all nominated workers"
     NOMINATING = "waiting for a worker to admit a copy"
     WINNER_LOST = "the winner is out of reach for too long"
@@ -117,6 +120,8 @@ def _may_win(group: Group, remote: Remote) -> bool:
 def _is_nominated(group: Group, remote: Remote) -> bool:
     """A copy that is being withdrawn may be admitted at that very moment. It comes too late: Kueue's webhook, where there
     is one, lets nobody win who is not nominated."""
+    if group.slice.stays:
+        return remote.cluster == group.slice.stays
     named = group.local.status.nominated_cluster_names if group.local else ()
     return remote.cluster in named or len(named) == MAX_NOMINATED
 
@@ -152,6 +157,11 @@ def _is_deactivated(group: Group, remote: Remote) -> bool:
     return evicted is not None and evicted.status == "True" and evicted.reason.startswith(DEACTIVATED)
 
 
+def _stay_is_lost(v: View) -> bool:
+    remote = v.group.remote(v.group.slice.stays)
+    return remote is None or (not remote.reachable and remote.lost(v.now, v.group.lost_after))
+
+
 def _winner_is_gone(v: View) -> bool:
     """Ready promises a copy and a job on the winner; only while Pending may the job still be missing."""
     if v.ready:
@@ -175,7 +185,10 @@ PHASES: tuple[tuple[Phase, Predicate], ...] = (
     (Phase.SETTLING, lambda v: v.state == "Retry"),
     (Phase.UNDISPATCHABLE, lambda v: bool(v.group.problem)),
     (Phase.WAITING, lambda v: v.winner is None and not v.group.others_ready),
+    (Phase.SUCCEEDING, lambda v: v.winner is None and v.group.slice.too_early),
     (Phase.WINNER_GONE, lambda v: v.winner is None and v.ready),
+    (Phase.STAY_LOST, lambda v: v.winner is None and bool(v.group.slice.stays) and _stay_is_lost(v)),
+    (Phase.STAYING, lambda v: v.winner is None and bool(v.group.slice.stays)),
     (Phase.TURNED_DOWN, lambda v: v.winner is None and _is_turned_down(v.group)),
     (Phase.NOMINATING, lambda v: v.winner is None),
     (Phase.WINNER_LOST, lambda v: not v.won.reachable and v.won.lost(v.now, v.group.lost_after)),

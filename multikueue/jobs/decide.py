@@ -24,6 +24,7 @@ from multikueue.api.workload import (
     EVICTED,
     FAILED,
     FINISHED,
+    OUT_OF_SYNC,
     QUOTA_RESERVED,
     SUCCEEDED,
     Workload,
@@ -31,6 +32,7 @@ from multikueue.api.workload import (
     workload_spec,
 )
 from multikueue.jobs import priority as priorities
+from multikueue.jobs import slices
 from multikueue.jobs.actions import (
     Action,
     CreateWorkload,
@@ -45,7 +47,7 @@ from multikueue.jobs.actions import (
     UpdateWorkloadSpec,
 )
 from multikueue.jobs.adapter import MANAGED, Adapter
-from multikueue.jobs.batch_job import BATCH_JOB
+from multikueue.jobs.batch_job import BATCH_JOB, pods_count
 from multikueue.jobs.priority import Priority
 from multikueue.jobs.workloads import (
     UNDISPATCHABLE_ANNOTATION,
@@ -72,7 +74,7 @@ class JobView:
     last seen, as long as it may still say something about this job; `remote_lost` says that its worker is lost, so
     that its pods no longer count as running. `may_run` says that some worker runs, or may run unseen, what a Workload
     that is being deleted was dispatched for. `dispatched` says that a Workload has our AdmissionCheck (asked for jobs that
-    do not resume). `priority` is the answer of `resolve_priority`.
+    do not resume). `priority` is the answer of `resolve_priority`. An `elastic` job may change its size while it runs.
     """
 
     job: AnyJob
@@ -84,6 +86,7 @@ class JobView:
     queue_is_multikueue: bool = True
     dispatched: bool = True
     local_queue_exists: bool = True
+    elastic: bool = False
 
 
 Decide = Callable[[JobView, datetime, Adapter], JobDecision]
@@ -93,6 +96,8 @@ def decide(view: JobView, now: datetime, adapter: Adapter = BATCH_JOB) -> JobDec
     """What to do for the job now. The order of the checks is their precedence."""
     if adapter.external:
         return mirror(view, now, adapter)
+    if view.elastic:
+        view = replace(view, workloads=slices.present(view.workloads))
     case = _Case(view, adapter)
     if not case.is_ours():
         return case.released()
@@ -108,7 +113,7 @@ def decide(view: JobView, now: datetime, adapter: Adapter = BATCH_JOB) -> JobDec
         return JobDecision(events=(JobEvent("Warning", "PodsUnknown", unknown),))
     if case.undispatchable():
         return _decide_undispatchable(case, now)
-    return _decide_own(case)
+    return _decide_elastic(case, now) if view.elastic and view.workloads else _decide_own(case)
 
 
 def mirror(view: JobView, _now: datetime, adapter: Adapter = BATCH_JOB) -> JobDecision:
@@ -300,7 +305,7 @@ def _may_change(case: _Case, workload: Workload) -> bool:
     return case.adapter.waits_for(case.view.job) == ""
 
 
-def _create(case: _Case) -> JobDecision:
+def _create(case: _Case, *, replaces: Workload | None = None) -> JobDecision:
     priority = case.view.priority
     missing = case.adapter.waits_for(case.view.job)
     if missing is None:
@@ -311,7 +316,13 @@ def _create(case: _Case) -> JobDecision:
         return JobDecision(
             events=(JobEvent("Warning", "PriorityNotFound", priority),), again_after=LOOK_FOR_CLASS_AFTER
         )
-    return JobDecision(actions=(CreateWorkload(case.adapter.workload_body(case.view.job, priority=priority)),))
+    return JobDecision(actions=(CreateWorkload(_body(case, priority, replaces=replaces)),))
+
+
+def _body(case: _Case, priority: Priority, *, replaces: Workload | None = None) -> dict[str, Any]:
+    if case.view.elastic:
+        return slices.slice_body(case.view.job, priority=priority, replaces=replaces)
+    return case.adapter.workload_body(case.view.job, priority=priority)
 
 
 def _rewrite(case: _Case, workload: Workload) -> JobDecision:
@@ -391,6 +402,53 @@ def _marked_update(workload: Workload, spec: dict[str, Any], *, mark: str | None
     return UpdateWorkloadSpec(workload.key, {"metadata": metadata, "spec": spec})
 
 
+# --- elastic jobs ----------------------------------------------------------------------------------------------------
+
+
+def _decide_elastic(case: _Case, now: datetime) -> JobDecision:
+    """Follows the size of a job that may change it while it runs, by its Workload or by another slice (contract 3.5).
+
+    Anything else that changed begins anew, as with other jobs.
+    """
+    job = case.view.job
+    found = slices.in_order([w for w in case.view.workloads if is_owned(w, job)])
+    usual = all(slices.suits(job, w) and w.metadata.deletion_timestamp is None for w in found)
+    if not usual or not 1 <= len(found) <= 2:  # who runs, and who is to take its place
+        return _decide_own(case)
+    last, before = found[-1], found[0] if len(found) > 1 else None
+    if before is not None and not before.has(QUOTA_RESERVED):
+        return JobDecision(actions=(_out_of_sync(before, now),))
+    runs = last if before is None or last.has(QUOTA_RESERVED) else before
+    update = _update(case, last)
+    if update.actions:
+        return update
+    scaled = _scaled(case, last, alone=before is None)
+    return _joined(scaled, _decide_run(case, runs)) if not scaled.actions else scaled
+
+
+def _scaled(case: _Case, last: Workload, *, alone: bool) -> JobDecision:
+    """The last slice in the job's size, if it may have that; else, if it runs alone, one more."""
+    job = case.view.job
+    if case.adapter.matches(job, last):
+        return _NOTHING
+    if not last.has(QUOTA_RESERVED) or pods_count(job) < slices.size(last):
+        event = JobEvent("Normal", "UpdatedWorkload", f"Updated the size of Workload: {last.key}")
+        return JobDecision(actions=(UpdateWorkloadSpec(last.key, slices.count_patch(job, last)),), events=(event,))
+    return _create(case, replaces=last) if alone and not last.has(EVICTED) else _NOTHING
+
+
+def _out_of_sync(workload: Workload, now: datetime) -> PatchWorkloadStatus:
+    """A slice that lost its quota to others leaves the job to the one that was to take its place."""
+    condition = Condition(
+        type=FINISHED,
+        status="True",
+        reason=OUT_OF_SYNC,
+        message="A later slice describes the elastic job",
+        observed_generation=workload.metadata.generation,
+    )
+    return _conditions_patch(workload, condition, now)
+
+
 # --- running ---------------------------------------------------------------------------------------------------------
 
 
@@ -403,6 +461,8 @@ def _decide_run(case: _Case, workload: Workload) -> JobDecision:
         evicted = workload.condition(EVICTED)
         return case.settle(evicted.message if evicted and evicted.message else "Evicted")
     if not workload.has(ADMITTED):
+        if case.view.elastic and workload.has(QUOTA_RESERVED) and slices.replaced_key(workload) is not None:
+            return _NOTHING  # it goes on as the slice before it had it
         return case.settle("Not admitted by cluster queue")
     patch = case.adapter.start_patch(case.view.job) if not case.runs_elsewhere(workload) else None
     if patch is not None:
@@ -484,6 +544,10 @@ def _inadmissible(workload: Workload, why: str, now: datetime) -> PatchWorkloadS
         message=why,
         observed_generation=workload.metadata.generation,
     )
+    return _conditions_patch(workload, condition, now)
+
+
+def _conditions_patch(workload: Workload, condition: Condition, now: datetime) -> PatchWorkloadStatus:
     return PatchWorkloadStatus(
         workload.key,
         {

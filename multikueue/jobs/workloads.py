@@ -57,7 +57,12 @@ def workload_name(kind: Kind[Any], meta: ObjectMeta) -> str:
     separated. Kueue cuts the prefix at 247 characters, and then cannot dispatch what is over 63; we cut it so that
     the whole fits into a label. Short names are the same either way.
     """
-    text = "\n".join((kind.kind, kind.group, meta.name, meta.uid))
+    return named(kind, meta)
+
+
+def named(kind: Kind[Any], meta: ObjectMeta, *more: str) -> str:
+    """The same for one of several Workloads of a job, with what tells them apart at the end of what is hashed."""
+    text = "\n".join((kind.kind, kind.group, meta.name, meta.uid, *more))
     digest = sha1(text.encode(), usedforsecurity=False).hexdigest()[:_HASH_LENGTH]
     prefix = f"{kind.kind.lower()}-{meta.name}"
     longest = LONGEST_NAME - _HASH_LENGTH - 1

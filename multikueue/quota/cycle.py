@@ -17,21 +17,27 @@ from multikueue.quota.flavors import Assignment, Mode, assign
 from multikueue.quota.ordering import EntryRank, Rank, entry_rank
 from multikueue.quota.partial import largest, reduced, reduction
 from multikueue.quota.preemption import NO_PREEMPTION, Preemption, Searches
+from multikueue.quota.slices import bound, difference, sparing
 from multikueue.quota.snapshot import QueueSnapshot
 from multikueue.quota.tournament import tournament
 from multikueue.quota.tree import Amounts, FlavorResource, Node, UndoLog
+from multikueue.quota.usage import Holding
 from multikueue.quota.waiting import Reason, Waiting
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A workload at the head of its queue, its namespace's verdict included; `generation` as in `flavors.assign`."""
+    """A workload at the head of its queue, its namespace's verdict included; `generation` as in `flavors.assign`.
+
+    `replaced` is what the slice of an elastic job has whose place it is to take.
+    """
 
     waiting: Waiting
     queue: QueueSnapshot
     generation: int
     problem: str = ""
     reason: Reason = Reason.GENERIC
+    replaced: Holding | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +86,9 @@ class _Entry:
 
     @property
     def usage(self) -> Amounts:
-        return self.assignment.usage
+        """What it adds to the usage of its queue."""
+        replaced = self.head.replaced
+        return self.assignment.usage if replaced is None else difference(self.assignment.usage, replaced)
 
     @property
     def borrowing(self) -> int:
@@ -114,6 +122,8 @@ def _entry_rank(entry: _Entry) -> EntryRank:
 
 def _nominate(head: Head, preemption: Preemption) -> _Entry:
     """The judgement on a head: on all its pods, else on as many as there is room for, if it makes do with fewer."""
+    if head.replaced is not None:
+        return _in_place_of(head.replaced, head, preemption)
     searches = Searches(head.waiting, head.queue, preemption)
 
     def judge(counts: tuple[int, ...]) -> _Entry | None:
@@ -124,6 +134,17 @@ def _nominate(head: Head, preemption: Preemption) -> _Entry:
     if whole.has_room:
         return whole
     return largest(reduction(head.waiting.spec.pod_sets), judge) or whole
+
+
+def _in_place_of(replaced: Holding, head: Head, preemption: Preemption) -> _Entry:
+    """The judgement on a slice of an elastic job, which needs no more than the difference. It never makes do with fewer
+    pods."""
+    log = UndoLog()
+    head.queue.node.remove(replaced.amounts, log)
+    searches = Searches(head.waiting, head.queue, sparing(preemption, replaced))
+    entry = _judged(head, bound(head.waiting.demand, replaced), searches)
+    log.roll_back()
+    return entry
 
 
 def _judged(head: Head, demand: Demand, searches: Searches) -> _Entry:
@@ -143,6 +164,8 @@ class _Round:
     allowance: Allowance = unlimited
     log: UndoLog = field(default_factory=UndoLog)
     leaving: dict[ObjectKey, Target] = field(default_factory=dict)
+    replaced: set[ObjectKey] = field(default_factory=set)
+    """Slices whose quota another has by now."""
 
     def process(self, entry: _Entry) -> Decision:
         head, assignment, waiting = entry.head, entry.assignment, entry.head.waiting
@@ -153,9 +176,9 @@ class _Round:
         if assignment.mode is not Mode.FIT and not entry.targets:
             waiting.progress = assignment.progress()
             if head.queue.spec.preemption.reclaim_within_cohort != "Any":
-                entry.node.add(_blocked(entry.node, assignment), self.log)
+                entry.node.add(_blocked(entry), self.log)
             return _refuse(head, assignment.message())
-        if any(target.holding.key in self.leaving for target in entry.targets):
+        if self._overlaps(entry):
             return _lose(entry, "Workload has overlapping preemption targets with another workload")
         if entry.targets and not are_within(self.allowance, *self.leaving.values(), *entry.targets):
             return _lose(entry, "Workload's preemption targets exceed what their ClusterQueue may lose for now")
@@ -165,7 +188,14 @@ class _Round:
         entry.node.add(entry.usage, self.log)
         if entry.targets:
             return _preempt(entry)
+        if head.replaced is not None:
+            self.replaced.add(head.replaced.key)
         return Reserve(head, assignment.admission(head.queue.name), assignment.usage)
+
+    def _overlaps(self, entry: _Entry) -> bool:
+        """Whether one who is to go for it, or to be replaced by it, went already."""
+        gone = any(t.holding.key in self.leaving or t.holding.key in self.replaced for t in entry.targets)
+        return gone or (entry.head.replaced is not None and entry.head.replaced.key in self.leaving)
 
     def _fits(self, entry: _Entry) -> bool:
         mark = self.log.mark()
@@ -176,13 +206,13 @@ class _Round:
         return fits
 
 
-def _blocked(node: Node, assignment: Assignment) -> Amounts:
+def _blocked(entry: _Entry) -> Amounts:
     """What a head that waits for quota keeps from those after it, within what its queue may ever use."""
     blocked: dict[FlavorResource, int] = {}
-    for fr, amount in assignment.usage.items():
-        cell = node.cell(fr)
+    for fr, amount in entry.usage.items():
+        cell = entry.node.cell(fr)
         quota = cell.quota
-        if assignment.borrowing == 0:
+        if entry.borrowing == 0:
             blocked[fr] = max(0, min(amount, quota.nominal - cell.usage))
         elif quota.borrowing_limit is None:
             blocked[fr] = amount

@@ -26,6 +26,7 @@ from multikueue.api.queues import (
     QueueStatus,
     ResourceFlavor,
 )
+from multikueue.api.slices import replaced_key
 from multikueue.api.workload import (
     ADMITTED,
     EVICTED,
@@ -53,6 +54,7 @@ from multikueue.quota.ordering import EPOCH, queue_rank, queue_time
 from multikueue.quota.preemption import Preemption
 from multikueue.quota.protection import is_non_preemptible
 from multikueue.quota.shares import NOTHING, Share, share
+from multikueue.quota.slices import Succession
 from multikueue.quota.snapshot import QueueSnapshot, snapshot
 from multikueue.quota.status import Problem
 from multikueue.quota.transitions import time_is_up
@@ -90,7 +92,8 @@ class Engine:
     With `fair_sharing` heads are served, and workloads preempted, by dominant resource share. With `admission_sharing`
     the LocalQueues of ClusterQueues that ask for it take turns. With `block_admission` nobody gets quota while pods of
     those who have some are not ready. With `keep_place` a workload evicted because its pods were late queues by its
-    creation again. With `non_preemptible` those that ask for it by annotation are not preempted.
+    creation again. With `non_preemptible` those that ask for it by annotation are not preempted. With `elastic` slices
+    of elastic jobs take the place of others.
     """
 
     def __init__(
@@ -102,9 +105,11 @@ class Engine:
         block_admission: bool = False,
         keep_place: bool = False,
         non_preemptible: bool = False,
+        elastic: bool = False,
     ) -> None:
         self._accounting = accounting
         self._non_preemptible = non_preemptible
+        self._succession = Succession() if elastic else None
         self._preemption = Preemption(self._holders, fair_sharing)
         self._history = History(admission_sharing) if admission_sharing else None
         self._gate = Gate(closes=block_admission)
@@ -225,7 +230,8 @@ class Engine:
                 asked = self._new_demand(waiting.workload, waiting.spec)
                 if asked != waiting.demand:
                     self._leave_line(waiting.key)
-                    self._line_up(Waiting(waiting.workload, waiting.spec, asked, waiting.rank), now)
+                    new = Waiting(waiting.workload, waiting.spec, asked, waiting.rank, replaces=waiting.replaces)
+                    self._line_up(new, now)
 
     def _refresh(self, names: Iterable[str], now: datetime) -> None:
         """ClusterQueues, or something they refer to, changed."""
@@ -264,6 +270,8 @@ class Engine:
         self._evictions.pop(key, None)
         self._switched_off.discard(key)
         self._budgets.forget(key)
+        if self._succession is not None:
+            self._succession.end(key)
         self._wake_overlooked(key, now)
         self._leave_line(key)
         self._release(key, now)
@@ -281,6 +289,9 @@ class Engine:
         """Its reservation is in its status: what was assumed is confirmed, or another process did it."""
         self._assumed.pop(workload.key, None)
         self._leave_line(workload.key)
+        if self._succession is not None and self._is_succeeded(workload, self._succession, now):
+            self._release(workload.key, now)
+            return
         counts = {pod_set.name: pod_set.count for pod_set in spec.pod_sets}
         self._gate.holds_quota(workload.key, ready=workload.has(PODS_READY))
         if workload.has(EVICTED):
@@ -315,6 +326,14 @@ class Engine:
         if traits != (new.amounts, new.priority, new.cluster_queue, new.protected):
             self._wake_after(old, now)
 
+    def _is_succeeded(self, workload: Workload, succession: Succession, now: datetime) -> bool:
+        """Whether a later slice has its quota; if it is such a slice, it has that of the one before it from now on."""
+        old = replaced_key(workload)
+        if old is not None:
+            succession.succeed(workload.key, old)
+            self._release(old, now)
+        return succession.has_heir(workload.key)
+
     def _is_protected(self, workload: Workload) -> bool:
         return self._non_preemptible and is_non_preemptible(workload)
 
@@ -331,7 +350,8 @@ class Engine:
             self._leave_line(workload.key)
             return
         rank = queue_rank(workload, spec.priority, keeping_place=self._keep_place)
-        self._line_up(Waiting(workload, spec, self._demand(workload, spec), rank), now)
+        replaces = replaced_key(workload) if self._succession is not None else None
+        self._line_up(Waiting(workload, spec, self._demand(workload, spec), rank, replaces=replaces), now)
 
     def _line_up(self, waiting: Waiting, now: datetime) -> None:
         if self._backlog.put(waiting, now):
@@ -389,6 +409,9 @@ class Engine:
 
     def _release(self, key: ObjectKey, now: datetime) -> None:
         self._gate.lost_quota(key)
+        restored = self._succession.lose(key) if self._succession is not None else None
+        if restored is not None:
+            self._take(restored)
         holding = self._holdings.get(key)
         if holding is not None:
             if self._history is not None:
@@ -589,7 +612,10 @@ class Engine:
                 "Workload namespace doesn't match ClusterQueue selector" if known else "Unknown workload namespace"
             )
             return Head(waiting, queue, generation, problem, Reason.NAMESPACE_MISMATCH)
-        return Head(waiting, queue, generation, waiting.demand.problem)
+        replaced = self._holdings.get(waiting.replaces) if waiting.replaces is not None else None
+        if replaced is not None and (replaced.evicted or replaced.cluster_queue != name):
+            replaced = None  # then it needs all that it asks for
+        return Head(waiting, queue, generation, waiting.demand.problem, replaced=replaced)
 
     def _snapshot(self, name: str) -> QueueSnapshot:
         known = self._snapshots.get(name)
@@ -626,6 +652,8 @@ class Engine:
         if waiting.demand != held.head.waiting.demand or waiting.spec != held.head.waiting.spec:
             return None
         node = self._forest.queue(held.head.queue.name)
+        if held.head.replaced is not None:
+            return None  # in its line it is looked at anew, for so is the slice that it replaces
         if node is None or any(amount > node.available(fr) for fr, amount in held.usage.items()):
             return None
         self._assume(replace(held, head=replace(held.head, waiting=waiting)), now)
@@ -646,6 +674,11 @@ class Engine:
         self._assumed[waiting.key] = _Assumption(decision.admission, waiting, until)
         if self._history is not None:
             self._history.charge(waiting.local_queue, waiting.key, waiting.demand)
+        replaced = decision.head.replaced
+        if replaced is not None and self._succession is not None:
+            self._give_up(replaced)
+            self._gate.lost_quota(replaced.key)
+            self._succession.succeed(waiting.key, replaced.key, replaced)
         self._take(
             Holding(
                 key=waiting.key,

@@ -20,6 +20,7 @@ from multikueue.api.workload import (
     DEACTIVATION_TARGET,
     EVICTED,
     FINISHED,
+    JOB_UID_LABEL,
     OUT_OF_TIME,
     PODS_FAILED,
     PODS_READY,
@@ -27,6 +28,7 @@ from multikueue.api.workload import (
     PREEMPTED,
     QUOTA_RESERVED,
     REQUEUED,
+    SLICE_REPLACED,
     WAITING_FOR_REPLACEMENT,
     Admission,
     Finish,
@@ -67,6 +69,7 @@ class Facts:
     pods are waited for; None: nobody looks at them. `ready_pods`: as the job's status says; None: there is no job to ask.
     `reclaimable`: the pods that will not be needed again; None as before.
     `replaceable`: how many members a group of Pods lacks; None: it is none.
+    `stays`: the cluster where the slice runs whose place it is to take. `successor`: the slice that has quota in its place.
     """
 
     now: datetime
@@ -87,6 +90,8 @@ class Facts:
     ready_pods: int | None = None
     reclaimable: tuple[ReclaimablePod, ...] | None = None
     replaceable: int | None = None
+    stays: str | None = None
+    successor: Workload | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +141,8 @@ class _Step:
     def go_on(self) -> None:
         if self.facts.job_finished is not None:
             self.finish(self.facts.job_finished)
+        elif self.facts.successor is not None:
+            self.make_way(self.facts.successor)
         elif not self.spec.active:
             self.end_deactivation()
             self.release()
@@ -191,6 +198,14 @@ class _Step:
     def finish(self, finish: Finish) -> None:
         self.put(FINISHED, "True", reason=finish.reason, message=finish.message)
 
+    def make_way(self, successor: Workload) -> None:
+        """A later slice of the job has quota in its place. Only then, so that what runs is never without any."""
+        meta = successor.metadata
+        job = meta.labels.get(JOB_UID_LABEL, "UNKNOWN")
+        message = f"Replaced by a later slice of its elastic job: Workload {meta.name} (UID: {meta.uid}, JobUID: {job})"
+        self.put(FINISHED, "True", reason=SLICE_REPLACED, message=message)
+        self.tell("Normal", SLICE_REPLACED, message)
+
     def end_deactivation(self) -> None:
         """The workload is switched off: by its user, or by us for the cause in DeactivationTarget."""
         target = find_condition(self.status.conditions, DEACTIVATION_TARGET)
@@ -224,6 +239,8 @@ class _Step:
         self.status = transitions.reserve(
             self.status, admission, self.facts.required_checks, generation=self.generation, now=self.now
         )
+        if self.facts.stays is not None:
+            self.status = replace(self.status, cluster_name=self.facts.stays)
         self.status = keep_end(self.status, self.facts.until, generation=self.generation, now=self.now)
         message = f"Quota reserved in ClusterQueue {admission.cluster_queue}, wait time since queued was"
         self.tell("Normal", QUOTA_RESERVED, f"{message} {self.seconds_since(since)}s")

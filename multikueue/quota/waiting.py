@@ -48,7 +48,7 @@ class Progress:
 @dataclass(slots=True, eq=False)
 class Waiting:
     """A workload without quota, as last seen. Only `progress` and `verdict` change, by the cycle, and what is
-    remembered of it."""
+    remembered of it. `replaces` is the slice of an elastic job whose place it is to take."""
 
     workload: Workload
     spec: WorkloadSpec
@@ -57,6 +57,7 @@ class Waiting:
     progress: Progress | None = None
     verdict: Verdict | None = None
     past: list[Progress] = field(default_factory=list)
+    replaces: ObjectKey | None = None
     key: ObjectKey = field(init=False)
 
     def __post_init__(self) -> None:
@@ -101,14 +102,14 @@ class Waiting:
 
     def ask(self) -> Hashable:
         """Equal for all in a queue whom a cycle would refuse for the same reasons. Whose search for flavors was
-        interrupted goes on with its own."""
+        interrupted goes on with its own, and a slice of an elastic job has the place of another."""
         return (
             self.rank[0],
             self.key.namespace,
             self.demand.shape,
             tuple(pod_set.min_count for pod_set in self.spec.pod_sets),
             self.has_failed_checks,
-            self.key if self.progress is not None else None,
+            self.key if self.progress is not None or self.replaces is not None else None,
         )
 
     def same_for_queue(self, other: Waiting) -> bool:

@@ -533,6 +533,7 @@ FIELDS: tuple[Field, ...] = (
         convert=_order,
         off=_not_incremental,
     ),
+    _means("featureGates.ElasticJobsViaWorkloadSlices", "integrations.elastic_jobs"),
     _means("featureGates.LocalQueueMetrics", "metrics.enable_local_queues"),
     _ignored("featureGates.VisibilityOnDemand", "visibility.enabled says whether", fine=(False,)),
     _ignored("featureGates.*", "feature gates of Kueue have no meaning here"),

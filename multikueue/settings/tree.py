@@ -663,6 +663,10 @@ class Integrations(_Group):
     """Whether to take in, too, the kinds whose CustomResourceDefinition on the manager cluster declares them in the annotation
     `multikueue.dev/job-kind` (docs/jobs.md). Needs the right to list and watch these definitions."""
 
+    elastic_jobs: bool = False
+    """Whether batch Jobs with the annotation `kueue.x-k8s.io/elastic-job: "true"` may change their parallelism while they
+    run. Kueue on the workers, and where it runs beside, needs its feature gate ElasticJobsViaWorkloadSlices for that."""
+
 
 class Settings(_Group):
     """The whole tree. `Settings()` is the defaults alone; `load` reads the sources."""

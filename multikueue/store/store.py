@@ -21,6 +21,7 @@ from multikueue.api.multikueue import (
 )
 from multikueue.api.pod import PodGroup
 from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
+from multikueue.api.slices import is_elastic
 from multikueue.api.workload import (
     ADMITTED,
     EVICTED,
@@ -33,16 +34,19 @@ from multikueue.api.workload import (
 )
 from multikueue.dispatch.consult import Answer
 from multikueue.dispatch.group import Group, Reach, Remote, attempt_of
+from multikueue.dispatch.slices import NO_SLICE
 from multikueue.jobs.adapter import Adapter
 from multikueue.jobs.pod_group import able, lacks
+from multikueue.jobs.slices import remote_patch
 from multikueue.jobs.table import BATCH_ONLY, Adapters
 from multikueue.jobs.workloads import is_of_group, is_owned
 from multikueue.quota.engine import Engine
 from multikueue.quota.status import check_names, flavor_names
-from multikueue.store.cache import Cache
+from multikueue.store.cache import Cache, Indexer
 from multikueue.store.jobs import JobCaches
 from multikueue.store.placements import Placements, named
 from multikueue.store.runtimes import Runtimes
+from multikueue.store.slices import Slices, replaced
 from multikueue.store.worker import WorkerView
 
 T = TypeVar("T")
@@ -96,7 +100,8 @@ class Store:
 
     Each change is passed on to the quota engine at once and to `touched` as keys. `now` is the time of the change.
     `namespace` is ours, in which Placements are looked for unless named with another. `adapters` are the kinds of jobs in use.
-    With `minds_pods` a workload is touched when the pods of its job become ready or cease to be.
+    With `minds_pods` a workload is touched when the pods of its job become ready or cease to be. With `elastic` jobs may
+    change their size while they run; without, nothing of theirs is looked at.
     """
 
     def __init__(
@@ -108,6 +113,7 @@ class Store:
         namespace: str = "kueue-system",
         adapters: Adapters = BATCH_ONLY,
         minds_pods: bool = False,
+        elastic: bool = False,
     ) -> None:
         self.engine, self.touched, self.now, self.namespace, self.adapters = engine, touched, now, namespace, adapters
         self._minds_pods = minds_pods
@@ -120,9 +126,12 @@ class Store:
         """The attempt of a workload and the last answer of its strategy in it, as long as it has no winner."""
         self.jobs = JobCaches(adapters, self._job_changed)
         self.runtimes = Runtimes(adapters, self.jobs, lambda key: self.touched.job(key))
+        slicing: dict[str, Indexer[Workload]] = {"replaces": replaced} if elastic else {}
         self.workloads: Cache[Workload] = Cache(
-            self._workload_changed, indexes={"owner": _owner_uid, "check": _check_names, "queue": _queue}
+            self._workload_changed, indexes={"owner": _owner_uid, "check": _check_names, "queue": _queue, **slicing}
         )
+        self.slices: Slices | None = Slices(self.workloads) if elastic else None
+        """How the workloads of elastic jobs are joined; None: there are no elastic jobs."""
         self.cluster_queues: Cache[ClusterQueue] = Cache(self._cluster_queue_changed)
         self.local_queues: Cache[LocalQueue] = Cache(
             self._local_queue_changed, indexes={"cluster_queue": lambda q: (q.spec.cluster_queue,)}
@@ -259,6 +268,7 @@ class Store:
             job_finished=local is not None and job is not None and self._is_over(local, job, remotes),
             choice=_of_attempt(self.choices.get(key), local) or "",
             answer=_of_attempt(self.answers.get(key), local),
+            slice=self.slices.of(key, local) if self.slices is not None else NO_SLICE,
             origin=origin,
             lost_after=lost_after,
         )
@@ -277,7 +287,8 @@ class Store:
             self.answers[group.key] = (group.attempt, group.answer)
         else:
             self.answers.pop(group.key, None)
-        if group.choice and group.local is not None and not group.local.status.cluster_name:
+        recorded = group.local is None or bool(group.local.status.cluster_name and not group.slice.stays)
+        if group.choice and not recorded:
             self.choices[group.key] = (group.attempt, group.choice)
         else:
             self.choices.pop(group.key, None)
@@ -294,8 +305,12 @@ class Store:
         holding = (name for name, worker in self.workers.items() if worker.holds(key))
         job = self.owner(local) if local else None
         unseen = local is not None and self._is_unseen(local, job)
-        for name in dict.fromkeys((*configured, *recorded, *holding)):
+        ends = self._slices_before(local)
+        heirlooms = (name for name, worker in self.workers.items() if any(map(worker.job_of, ends))) if ends else ()
+        for name in dict.fromkeys((*configured, *recorded, *holding, *heirlooms)):
             remote = self._remote(key, name, job, configured=name in configured)
+            if local is not None and self.slices is not None and is_elastic(local):
+                remote = self._elastic(remote, local, ends)
             yield _unreadable(remote) if unseen or self.worker(name).hides(key, job) else remote
 
     def _is_unseen(self, local: Workload, job: JobKey | None) -> bool:
@@ -332,6 +347,24 @@ class Store:
             why="cordoned" if cordoned else worker.leaving or lacking or worker.why,
             labels=cluster.metadata.labels if cluster else {},
             annotations=cluster.metadata.annotations if cluster else {},
+        )
+
+    def _slices_before(self, local: Workload | None) -> tuple[ObjectKey, ...]:
+        return self.slices.before(local) if self.slices is not None and local is not None else ()
+
+    def _elastic(self, remote: Remote, local: Workload, ends: Iterable[ObjectKey]) -> Remote:
+        """The job of an elastic workload may be there as that of a slice before it, and may have another size."""
+        worker, job, attempt = self.worker(remote.cluster), self.local_job(local), attempt_of(local)
+        held = remote.job or next(filter(None, map(worker.job_of, ends)), None)
+        if held is None or type(held) is PodGroup:
+            return remote
+        patch = remote_patch(job, held, local, attempt=attempt) if job is not None and attempt else None
+        return replace(
+            remote,
+            job=held,
+            inherited=remote.job is None,
+            job_patch=patch,
+            is_active=self.adapters.of(held).is_active,
         )
 
     def _problem(self, local: Workload, job: AnyJob | None) -> str:
@@ -395,6 +428,9 @@ class Store:
         if new is None or new.status.cluster_name is not None:
             self.placements.forget(touched.key)
         self.touched.workload(touched.key)
+        if self.slices is not None:
+            for key in self.slices.beside(touched):
+                self.touched.workload(key)
         self.touched.admission()
         if old is None or new is None or _traits(old) != _traits(new):
             self._touch_jobs_of(touched)
@@ -438,6 +474,9 @@ class Store:
     def _remote_changed(self, key: ObjectKey, worker: str, leaving: bool) -> None:
         """What leaves a worker is news only as long as the workload still waits for it, or runs there."""
         local = self.workloads.get(key)
+        if self.slices is not None:
+            for later in self.slices.after(key):
+                self.touched.workload(later)
         if leaving and local is not None and local.metadata.deletion_timestamp is None and not local.has(EVICTED):
             winner = local.status.cluster_name
             if local.has(FINISHED) or (winner and winner != worker):

@@ -5,8 +5,9 @@ it keeps nothing outside the API: cancel it at any time, start another one, and 
 decided in `kueue_jobs`, what it does for workloads in `quota.lifecycle`, and how it may be made to misbehave is said in
 `behaviour`. It has no webhooks: a job that is not suspended when it comes is stopped then.
 
-Not played: preemption, fair sharing, partial admission, topologies, PodsReady, LimitRanges, elastic jobs, other kinds of
-jobs, retention, events, finalizers on queues and flavors.
+Not played: preemption, fair sharing, partial admission, topologies, PodsReady, LimitRanges, other kinds of jobs,
+retention, events, finalizers on queues and flavors; of elastic jobs only what a manager's copies need, so no slices of its
+own making.
 """
 
 from __future__ import annotations
@@ -213,6 +214,7 @@ class SimulatedKueue:
             holding=_is_holding(workload, job, local_queue, queue),
             job_finished=kueue_jobs.ending(workload, job, self._seen.flavors_by_name()),
             reclaimable=BATCH_JOB.reclaimable(job) if job else None,
+            successor=self._seen.successor(workload),
         )
 
     async def _write_status(self, seen: Workload, status: WorkloadStatus) -> None:

@@ -17,12 +17,14 @@ from multikueue.api.job import Job, job_spec, job_status
 from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey, controller_of, decoder
 from multikueue.api.queues import ResourceFlavor
+from multikueue.api.slices import is_elastic
 from multikueue.api.workload import (
     ADMITTED,
     EVICTED,
     FINISHED,
     OUT_OF_SYNC,
     QUOTA_RESERVED,
+    REPLACES_ANNOTATION,
     Finish,
     PodSetAssignment,
     Workload,
@@ -122,7 +124,7 @@ def ending(workload: Workload, job: Job | None, flavors: Mapping[str, ResourceFl
     starts = workload.has(ADMITTED) and not workload.has(EVICTED) and finish is None and _is_suspended(job)
     if not (prebuilt or finish or starts):
         return None  # nothing is at its end: no need to compare the two
-    if not BATCH_JOB.matches(job, workload):
+    if not _is_in_sync(job, workload):
         message = "The prebuilt workload is out of sync with its user job"
         return Finish(reason=OUT_OF_SYNC, message=message) if prebuilt else None
     problem = conflict(job, workload, flavors) if starts else ""
@@ -139,9 +141,15 @@ def _decide_prebuilt(view: JobView) -> tuple[Action, ...]:
         return _stop(job, None)
     if owner is None:
         return (_adoption(job, workload),)
-    if not BATCH_JOB.matches(job, workload):
+    if not _is_in_sync(job, workload):
         return _stop(job, None)
     return _decide_run(view, workload)
+
+
+def _is_in_sync(job: Job, workload: Workload) -> bool:
+    """Whether the two may go together. A slice of an elastic job that replaces another is not compared."""
+    is_slice = REPLACES_ANNOTATION in workload.metadata.annotations and is_elastic(job) and bool(prebuilt_name(job))
+    return is_slice or BATCH_JOB.matches(job, workload)
 
 
 def _adoption(job: Job, workload: Workload) -> UpdateWorkloadSpec:

@@ -15,6 +15,7 @@ from multikueue.api.kinds import Kind
 from multikueue.api.meta import Object, ObjectKey, controller_of
 from multikueue.api.multikueue import AdmissionCheck
 from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
+from multikueue.api.slices import replaced_key
 from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED, Workload, WorkloadStatus, queue_of
 from multikueue.jobs.batch_job import BATCH_JOB
 from multikueue.jobs.decide import resolve_priority
@@ -60,7 +61,7 @@ class Seen:
         is_held_back: Callable[[Workload], bool],
         figures: timedelta | None,
     ) -> None:
-        self.engine = Engine()
+        self.engine = Engine(elastic=True)
         self._expected: dict[ObjectKey, WorkloadStatus] = {}
         self._queue, self._now, self._is_held_back, self._figures = queue, now, is_held_back, figures
         self.namespaces: Cache[Namespace] = Cache(self._namespace_changed)
@@ -74,7 +75,8 @@ class Seen:
         self.classes: Cache[WorkloadPriorityClass] = Cache(self._class_changed)
         self.pod_classes: Cache[PriorityClass] = Cache(self._class_changed)
         self.workloads: Cache[Workload] = Cache(
-            self._workload_changed, indexes={"job": job_keys, "queue": lambda workload: (queue_of(workload),)}
+            self._workload_changed,
+            indexes={"job": job_keys, "queue": lambda workload: (queue_of(workload),), "replaces": _replaced_keys},
         )
         self.jobs: Cache[Job] = Cache(self._job_changed, indexes={"prebuilt": _prebuilt_key})
 
@@ -100,6 +102,11 @@ class Seen:
         owner = controller_of(workload.metadata)
         jobs = (self.jobs.get(key) for key in job_keys(workload))
         return next((job for job in jobs if job and owner and job.metadata.uid == owner.uid), None)
+
+    def successor(self, workload: Workload) -> Workload | None:
+        """The slice that has quota in place of this one."""
+        later = self.workloads.by("replaces", workload.key)
+        return next((w for w in later if w.has(QUOTA_RESERVED) and not w.has(FINISHED)), None)
 
     def view(self, job: Job) -> JobView:
         """What there is to know about a job."""
@@ -163,6 +170,8 @@ class Seen:
             self._cycle_if_worth_it()
         if not self._is_expected(old, new):
             self._queue.add(Look("workload", touched.key))
+        for key in _replaced_keys(touched):
+            self._queue.add(Look("workload", key))
         if old is None or new is None or _traits(old) != _traits(new):
             named_by = (job.key for job in self.jobs.by("prebuilt", touched.key))
             for key in dict.fromkeys((*job_keys(touched), *named_by)):
@@ -268,6 +277,11 @@ def _either(old: T | None, new: T | None) -> T:
     touched = new or old
     assert touched is not None
     return touched
+
+
+def _replaced_keys(workload: Workload) -> Iterable[ObjectKey]:
+    key = replaced_key(workload)
+    return () if key is None else (key,)
 
 
 def _prebuilt_key(job: Job) -> Iterable[ObjectKey]:

@@ -1,0 +1,32 @@
+"""Elastic jobs: what one may change its size while it runs, and how the Workloads of such a job, its slices, are joined.
+
+Scaled down, a job keeps its Workload, with lower counts. Scaled up, it gets another one, which takes the place of the
+first once there is quota for it.
+"""
+
+from __future__ import annotations
+
+from multikueue.api.meta import Object, ObjectKey
+from multikueue.api.workload import ELASTIC_ANNOTATION, REPLACES_ANNOTATION, SLICE_NAME_ANNOTATION, Workload
+
+__all__ = ["is_elastic", "replaced_key", "slice_name"]
+
+
+def is_elastic(item: Object) -> bool:
+    """Whether a job, or the Workload of one, is marked as elastic."""
+    return item.metadata.annotations.get(ELASTIC_ANNOTATION) == "true"
+
+
+def replaced_key(workload: Workload) -> ObjectKey | None:
+    """The slice whose place this one is to take, or took; None if it is the first of its job, or none at all."""
+    text = workload.metadata.annotations.get(REPLACES_ANNOTATION)
+    if not text or not is_elastic(workload):
+        return None
+    namespace, _, name = text.rpartition("/")
+    key = ObjectKey(namespace, name)
+    return key if namespace == workload.metadata.namespace and key != workload.key else None
+
+
+def slice_name(workload: Workload) -> str:
+    """The name of the first slice of its job."""
+    return workload.metadata.annotations.get(SLICE_NAME_ANNOTATION) or workload.metadata.name

@@ -1,0 +1,110 @@
+"""How the Workloads of one elastic job are joined: which took the place of which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from multikueue.api.meta import ObjectKey, controller_of
+from multikueue.api.slices import is_elastic, replaced_key
+from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED, Workload
+from multikueue.dispatch.slices import NO_SLICE, Slice
+from multikueue.store.cache import Cache
+
+__all__ = ["Slices", "replaced"]
+
+
+def replaced(workload: Workload) -> Iterable[ObjectKey]:
+    """The slice that a workload replaces, as an index."""
+    key = replaced_key(workload)
+    return () if key is None else (key,)
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """The questions about slices. `workloads` are all of the manager cluster, with the index `replaces`."""
+
+    workloads: Cache[Workload]
+
+    def of(self, key: ObjectKey, local: Workload | None) -> Slice:
+        """How the workload of that key is joined to others; nothing is known of one that is gone but who followed it."""
+        if local is not None and not is_elastic(local):
+            return NO_SLICE
+        if local is None or local.has(FINISHED):
+            heir = self.heir(key)
+            left = (local or heir).status.cluster_name if heir is not None else None
+            return Slice(elastic=True, heir=(left,) if left else ()) if heir is not None else NO_SLICE
+        before = self.replaced_by(local)
+        stays = local.status.cluster_name if replaced_key(local) is not None and not _is_ready(local) else ""
+        return Slice(elastic=True, stays=stays or "", too_early=before is not None and not before.has(FINISHED))
+
+    def replaced_by(self, workload: Workload) -> Workload | None:
+        """The slice whose place it is to take, as long as that is there, and of the same job."""
+        key = replaced_key(workload)
+        found = self.workloads.get(key) if key is not None else None
+        return found if found is not None and _is_of_same_job(found, workload) else None
+
+    def heir(self, key: ObjectKey) -> Workload | None:
+        """Who goes on with what the slice of that key left: of those after it, the first that is not finished. One that
+        was evicted goes on with nothing."""
+        met: set[ObjectKey] = set()
+        while key not in met:
+            met.add(key)
+            later = [w for w in self.workloads.by("replaces", key) if w.metadata.deletion_timestamp is None]
+            going_on = next((w for w in later if not w.has(FINISHED)), None)
+            if going_on is not None:
+                return None if going_on.has(EVICTED) else going_on
+            if not later:
+                return None
+            key = later[0].key
+        return None
+
+    def successor(self, workload: Workload) -> Workload | None:
+        """The slice that has quota in its place."""
+        later = self.workloads.by("replaces", workload.key)
+        return next(
+            (w for w in later if w.has(QUOTA_RESERVED) and not w.has(FINISHED) and _is_of_same_job(w, workload)), None
+        )
+
+    def stays(self, workload: Workload) -> str | None:
+        """The cluster where the slice runs whose place it is to take."""
+        before = self.replaced_by(workload)
+        runs = before is not None and before.has(ADMITTED) and not before.has(EVICTED)
+        return before.status.cluster_name if before is not None and runs else None
+
+    def before(self, workload: Workload) -> tuple[ObjectKey, ...]:
+        """Those before it that have ended, the last of them first: what they left on workers is its own, as long as it
+        has not ended itself."""
+        if not is_elastic(workload) or workload.has(FINISHED) or workload.metadata.deletion_timestamp is not None:
+            return ()
+        found: dict[ObjectKey, None] = {}
+        key = replaced_key(workload)
+        while key is not None and key not in found:
+            earlier = self.workloads.get(key)
+            if earlier is not None and not (earlier.has(FINISHED) and _is_of_same_job(earlier, workload)):
+                break
+            found[key] = None
+            key = replaced_key(earlier) if earlier is not None else None
+        return tuple(found)
+
+    def beside(self, workload: Workload) -> tuple[ObjectKey, ...]:
+        """Those before and after it that are there, or were."""
+        if not is_elastic(workload):
+            return ()
+        key = replaced_key(workload)
+        return (*(() if key is None else (key,)), *self.after(workload.key))
+
+    def after(self, key: ObjectKey) -> tuple[ObjectKey, ...]:
+        """Those that replaced it, or are to."""
+        return tuple(w.key for w in self.workloads.by("replaces", key))
+
+
+def _is_ready(workload: Workload) -> bool:
+    """Whether it has its worker already: then that is its winner, by the one rule for all."""
+    checks = workload.status.admission_checks
+    return bool(checks) and all(check.state == "Ready" for check in checks)
+
+
+def _is_of_same_job(one: Workload, other: Workload) -> bool:
+    mine, its = controller_of(one.metadata), controller_of(other.metadata)
+    return mine is not None and its is not None and mine.uid == its.uid

@@ -1,0 +1,37 @@
+"""How the Workloads of an elastic job are marked."""
+
+from __future__ import annotations
+
+import pytest
+
+from multikueue.api.slices import is_elastic, replaced_key, slice_name
+from multikueue.api.workload import ELASTIC_ANNOTATION, REPLACES_ANNOTATION, SLICE_NAME_ANNOTATION
+from multikueue.testing import workload
+
+ELASTIC = {ELASTIC_ANNOTATION: "true"}
+
+MARKS = {
+    "none": ({}, ""),
+    "the first of its job": (ELASTIC, ""),
+    "the next": (ELASTIC | {REPLACES_ANNOTATION: "default/old"}, "old"),
+    "one that is not elastic": ({REPLACES_ANNOTATION: "default/old"}, ""),
+    "one that says that it replaces itself": (ELASTIC | {REPLACES_ANNOTATION: "default/wl"}, ""),
+    "one that says that it replaces one of another namespace": (ELASTIC | {REPLACES_ANNOTATION: "other/old"}, ""),
+    "one that says no key": (ELASTIC | {REPLACES_ANNOTATION: "old"}, ""),
+}
+
+
+@pytest.mark.parametrize(("marks", "replaced"), MARKS.values(), ids=MARKS.keys())
+def test_what_a_workload_replaces(marks: dict[str, str], replaced: str) -> None:
+    key = replaced_key(workload("wl").annotations(marks).build())
+    assert (key.name if key is not None else "") == replaced
+
+
+def test_only_true_is_elastic() -> None:
+    assert is_elastic(workload("wl").annotations(ELASTIC).build())
+    assert not is_elastic(workload("wl").annotations({ELASTIC_ANNOTATION: "True"}).build())
+
+
+def test_all_slices_have_the_name_of_the_first() -> None:
+    assert slice_name(workload("wl").build()) == "wl"
+    assert slice_name(workload("wl").annotations({SLICE_NAME_ANNOTATION: "first"}).build()) == "first"

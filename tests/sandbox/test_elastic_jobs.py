@@ -1,0 +1,196 @@
+"""Elastic jobs in a world: a batch Job changes its size while it runs, and stays on its worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from multikueue.api import kinds
+from multikueue.api.meta import ObjectKey
+from multikueue.api.workload import (
+    ELASTIC_ANNOTATION,
+    PREBUILT_LABEL,
+    REPLACES_ANNOTATION,
+    SLICE_NAME_ANNOTATION,
+    SLICE_REPLACED,
+)
+from multikueue.sandbox import objects
+from multikueue.sandbox.world import NAMESPACE, Layout, Share, World
+from multikueue.settings import Cluster, InForce, Settings
+from multikueue.settings.tree import Integrations
+from tests.sandbox.stage import perform
+
+LAYOUT = Layout(queues=(Share("main", 8),), workers=(Share("w1", 6), Share("w2", 6)))
+JOB = ObjectKey(NAMESPACE, "job")
+Tree = dict[str, Any]
+
+
+def in_a_world(test: Callable[[World, TaskGroup], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    def wrapped() -> None:
+        perform(LAYOUT, test)
+
+    wrapped.__name__, wrapped.__doc__ = test.__name__, test.__doc__
+    return wrapped
+
+
+def in_force(*, elastic: bool = True) -> InForce:
+    integrations = Integrations(elastic_jobs=elastic)
+    return InForce(Settings(cluster=Cluster(namespace=LAYOUT.secrets), integrations=integrations))
+
+
+async def until(holds: Callable[[], bool], *, within: float = 120.0) -> None:
+    with anyio.fail_after(within):
+        while not holds():  # noqa: ASYNC110
+            await anyio.sleep(0.25)
+
+
+async def running(world: World, tasks: TaskGroup, *, parallelism: int = 3, elastic: bool = True) -> None:
+    """A manager, and a job of that size that runs on some worker."""
+    await world.add_manager("manager-0", in_force(elastic=elastic)).begin(tasks).wait()
+    body = objects.job("job", NAMESPACE, queue="main", parallelism=parallelism, seconds=600.0)
+    body["spec"]["completions"] = 100
+    body["metadata"]["annotations"][ELASTIC_ANNOTATION] = "true"
+    world.manager.create(kinds.JOBS, body)
+    await until(lambda: active(world) == parallelism)
+
+
+def scale(world: World, parallelism: int) -> None:
+    world.manager.patch(kinds.JOBS, JOB, {"spec": {"parallelism": parallelism}})
+
+
+def active(world: World) -> int:
+    return int((world.manager.stored(kinds.JOBS, JOB) or {}).get("status", {}).get("active") or 0)
+
+
+def remotes(world: World) -> dict[str, Tree]:
+    return {name: job for name, w in world.workers.items() if (job := w.site.stored(kinds.JOBS, JOB))}
+
+
+def workloads(world: World) -> list[Tree]:
+    return sorted(world.manager.all(kinds.WORKLOADS), key=lambda w: len(w["metadata"].get("annotations", {})))
+
+
+def ended(workload: Tree) -> str:
+    found = (c for c in workload["status"]["conditions"] if c["type"] == "Finished" and c["status"] == "True")
+    return next((str(c["reason"]) for c in found), "")
+
+
+def used(world: World) -> str:
+    (queue,) = world.manager.all(kinds.CLUSTER_QUEUES)
+    flavors = queue.get("status", {}).get("flavorsReservation") or ()
+    return next((str(resource["total"]) for flavor in flavors for resource in flavor["resources"]), "")
+
+
+@in_a_world
+async def test_a_job_scaled_down_keeps_its_workload_and_gives_quota_back(world: World, tasks: TaskGroup) -> None:
+    await running(world, tasks)
+    (where, before), (was,) = next(iter(remotes(world).items())), workloads(world)
+    scale(world, 2)
+    await until(lambda: remotes(world)[where]["spec"]["parallelism"] == 2 and used(world) == "2")
+    await anyio.sleep(60)
+    (workload,) = workloads(world)
+    assert workload["metadata"]["uid"] == was["metadata"]["uid"]
+    assert workload["spec"]["podSets"][0]["count"] == 2
+    (copy,) = world.workers[where].site.all(kinds.WORKLOADS)
+    assert (copy["spec"]["podSets"][0]["count"], ended(copy)) == (2, "")
+    assert remotes(world).keys() == {where}
+    assert remotes(world)[where]["metadata"]["uid"] == before["metadata"]["uid"]
+
+
+@in_a_world
+async def test_a_job_scaled_up_gets_another_slice_on_the_same_worker(world: World, tasks: TaskGroup) -> None:
+    await running(world, tasks)
+    (where, before), (was,) = next(iter(remotes(world).items())), workloads(world)
+    scale(world, 5)
+    await until(lambda: active(world) == 5)
+    await until(lambda: used(world) == "5")
+    old, new = workloads(world)
+    assert old["metadata"]["uid"] == was["metadata"]["uid"]
+    assert (ended(old), ended(new)) == (SLICE_REPLACED, "")
+    assert new["metadata"]["annotations"][REPLACES_ANNOTATION] == f"{NAMESPACE}/{old['metadata']['name']}"
+    assert new["metadata"]["annotations"][SLICE_NAME_ANNOTATION] == old["metadata"]["name"]
+    assert (new["spec"]["podSets"][0]["count"], new["status"]["clusterName"]) == (5, where)
+    after = remotes(world)
+    assert after.keys() == {where}
+    assert after[where]["metadata"]["uid"] == before["metadata"]["uid"]
+    assert after[where]["metadata"]["labels"][PREBUILT_LABEL] == new["metadata"]["name"]
+    assert not world.manager.stored(kinds.JOBS, JOB)["spec"].get("suspend")  # type: ignore[index]
+
+
+@in_a_world
+async def test_up_and_up_and_down_again_and_the_end_leaves_nothing(world: World, tasks: TaskGroup) -> None:
+    await running(world, tasks, parallelism=1)
+    where, before = next(iter(remotes(world).items()))
+    for size in (3, 5, 2, 4):
+        scale(world, size)
+        await until(lambda size=size: active(world) == size and used(world) == str(size))  # type: ignore[misc]
+    assert {name: job["metadata"]["uid"] for name, job in remotes(world).items()} == {where: before["metadata"]["uid"]}
+    assert sorted(map(ended, workloads(world))) == ["", *([SLICE_REPLACED] * 3)]
+    world.manager.delete(kinds.JOBS, JOB)
+    await until(lambda: not workloads(world) and not remotes(world))
+    await until(lambda: not any(w.site.all(kinds.WORKLOADS) for w in world.workers.values()))
+
+
+@in_a_world
+async def test_without_quota_for_more_the_job_runs_on_as_it_is(world: World, tasks: TaskGroup) -> None:
+    await running(world, tasks)
+    scale(world, 9)
+    await anyio.sleep(60)
+    old, new = workloads(world)
+    assert (ended(old), used(world), active(world)) == ("", "3", 3)
+    scale(world, 4)
+    await until(lambda: active(world) == 4)
+    assert [ended(w) for w in workloads(world)] == [SLICE_REPLACED, ""]
+    assert workloads(world)[1]["metadata"]["uid"] == new["metadata"]["uid"]
+
+
+@in_a_world
+async def test_without_room_on_the_worker_it_runs_there_with_what_it_has(world: World, tasks: TaskGroup) -> None:
+    """Kueue too keeps it on that worker, however much room others have."""
+    await running(world, tasks)
+    (where,) = remotes(world)
+    scale(world, 8)
+    await anyio.sleep(60)
+    assert (remotes(world)[where]["spec"]["parallelism"], active(world)) == (3, 3)
+    assert remotes(world).keys() == {where}
+
+
+@in_a_world
+async def test_a_manager_that_is_killed_at_any_time_goes_on(world: World, tasks: TaskGroup) -> None:
+    await running(world, tasks)
+    where, before = next(iter(remotes(world).items()))
+    manager = world.managers["manager-0"]
+    scale(world, 5)
+    for _ in range(8):
+        await anyio.sleep(0.02)
+        manager.kill()
+        await manager.begin(tasks).wait()
+    await until(lambda: active(world) == 5)
+    assert {name: job["metadata"]["uid"] for name, job in remotes(world).items()} == {where: before["metadata"]["uid"]}
+    assert [ended(w) for w in workloads(world)] == [SLICE_REPLACED, ""]
+
+
+@in_a_world
+async def test_an_evicted_slice_stops_the_job_and_gets_it_back(world: World, tasks: TaskGroup) -> None:
+    await running(world, tasks)
+    scale(world, 5)
+    await until(lambda: active(world) == 5)
+    name = workloads(world)[1]["metadata"]["name"]
+    world.manager.patch(kinds.WORKLOADS, ObjectKey(NAMESPACE, name), {"spec": {"active": False}})
+    await until(lambda: not remotes(world) and used(world) == "0")
+    world.manager.patch(kinds.WORKLOADS, ObjectKey(NAMESPACE, name), {"spec": {"active": True}})
+    await until(lambda: active(world) == 5)
+    assert len(remotes(world)) == 1
+
+
+@in_a_world
+async def test_without_the_setting_a_running_job_of_another_size_begins_anew(world: World, tasks: TaskGroup) -> None:
+    await running(world, tasks, elastic=False)
+    (was,) = workloads(world)
+    scale(world, 2)
+    await until(lambda: active(world) == 2)
+    (workload,) = workloads(world)
+    assert workload["metadata"]["uid"] != was["metadata"]["uid"]

@@ -1,0 +1,129 @@
+"""How the Workloads of an elastic job are joined, and what that means for what is on the workers."""
+
+from __future__ import annotations
+
+import pytest
+
+from multikueue.api.meta import ObjectKey
+from multikueue.api.workload import ELASTIC_ANNOTATION, REPLACES_ANNOTATION, Workload
+from multikueue.dispatch.slices import NO_SLICE, Slice
+from multikueue.store.cache import Cache
+from multikueue.store.slices import Slices, replaced
+from multikueue.testing import workload
+from multikueue.testing.workloads import WorkloadBuilder
+
+
+def of_job(name: str, *, replaces: str = "", job: str = "job") -> WorkloadBuilder:
+    marks = {ELASTIC_ANNOTATION: "true"} | ({REPLACES_ANNOTATION: f"default/{replaces}"} if replaces else {})
+    return workload(name).queue("main").request(cpu=1).owner_job(job).annotations(marks)
+
+
+def holding(builder: WorkloadBuilder, *, cluster: str = "w1") -> WorkloadBuilder:
+    return builder.reserved("cq").check("mk").cluster_name(cluster)
+
+
+def placed(builder: WorkloadBuilder) -> WorkloadBuilder:
+    return holding(builder).check("mk", "Ready").admitted()
+
+
+def gone_by(builder: WorkloadBuilder) -> WorkloadBuilder:
+    return placed(builder).finished("WorkloadSliceReplaced")
+
+
+def slices(*seen: WorkloadBuilder) -> Slices:
+    cache: Cache[Workload] = Cache(indexes={"replaces": replaced})
+    for each in seen:
+        cache.upsert(each.build())
+    return Slices(cache)
+
+
+OLD, NEW = of_job("old"), of_job("new", replaces="old")
+THIRD = of_job("third", replaces="new")
+
+JOINED: dict[str, tuple[tuple[WorkloadBuilder, ...], WorkloadBuilder, Slice]] = {
+    "one that is not elastic": ((), workload("old"), NO_SLICE),
+    "the first": ((), placed(OLD), Slice(elastic=True)),
+    "the next, which waits for quota": ((placed(OLD),), NEW, Slice(elastic=True, too_early=True)),
+    "the next, which has quota before the first is finished": (
+        (placed(OLD),),
+        holding(NEW),
+        Slice(elastic=True, stays="w1", too_early=True),
+    ),
+    "the next, once the first is finished": ((gone_by(OLD),), holding(NEW), Slice(elastic=True, stays="w1")),
+    "the next, once the first is gone": ((), holding(NEW), Slice(elastic=True, stays="w1")),
+    "the next, once it runs": ((gone_by(OLD),), placed(NEW), Slice(elastic=True)),
+    "one that says that it replaces one of another job": (
+        (placed(of_job("old", job="other")),),
+        NEW,
+        Slice(elastic=True),
+    ),
+    "the first, once the next has its place": ((placed(NEW),), gone_by(OLD), Slice(elastic=True, heir=("w1",))),
+    "the first, while the next still waits": ((NEW,), gone_by(OLD), Slice(elastic=True, heir=("w1",))),
+    "the first, once the third has its place": (
+        (gone_by(NEW), placed(THIRD)),
+        gone_by(OLD),
+        Slice(elastic=True, heir=("w1",)),
+    ),
+    "the first, once the next is evicted": ((placed(NEW).evicted(),), gone_by(OLD), NO_SLICE),
+    "the first, once the next is finished too": ((placed(NEW).finished(),), gone_by(OLD), NO_SLICE),
+    "the first, once the next is being deleted": ((placed(NEW).deleted(),), gone_by(OLD), NO_SLICE),
+}
+
+
+@pytest.mark.parametrize(("others", "local", "joined"), JOINED.values(), ids=JOINED.keys())
+def test_how_a_workload_is_joined(others: tuple[WorkloadBuilder, ...], local: WorkloadBuilder, joined: Slice) -> None:
+    seen = local.build()
+    assert slices(*others, local).of(seen.key, seen) == joined
+
+
+def test_one_that_is_gone_has_an_heir_where_that_is() -> None:
+    assert slices(placed(NEW)).of(ObjectKey("default", "old"), None) == Slice(elastic=True, heir=("w1",))
+    assert slices().of(ObjectKey("default", "old"), None) == NO_SLICE
+
+
+BEFORE: dict[str, tuple[tuple[WorkloadBuilder, ...], WorkloadBuilder, tuple[str, ...]]] = {
+    "the first has nobody before it": ((), OLD, ()),
+    "what still has quota keeps what it has": ((placed(OLD),), NEW, ()),
+    "what is finished leaves it": ((gone_by(OLD),), NEW, ("old",)),
+    "as does all before": ((gone_by(OLD), gone_by(NEW)), THIRD, ("new", "old")),
+    "and what is gone": ((), NEW, ("old",)),
+    "what is finished inherits nothing": ((gone_by(OLD),), placed(NEW).finished(), ()),
+    "nor does what is being deleted": ((gone_by(OLD),), NEW.deleted(), ()),
+    "of another job there is nothing to inherit": ((gone_by(of_job("old", job="other")),), NEW, ()),
+    "two that replace each other": (
+        (gone_by(of_job("old", replaces="new")),),
+        NEW,
+        ("old",),
+    ),
+}
+
+
+@pytest.mark.parametrize(("others", "local", "before"), BEFORE.values(), ids=BEFORE.keys())
+def test_whose_objects_are_its_own(
+    others: tuple[WorkloadBuilder, ...], local: WorkloadBuilder, before: tuple[str, ...]
+) -> None:
+    assert tuple(key.name for key in slices(*others, local).before(local.build())) == before
+
+
+def test_two_that_replace_each_other_have_no_heir() -> None:
+    one, other = gone_by(of_job("one", replaces="other")), gone_by(of_job("other", replaces="one"))
+    assert slices(one, other).heir(ObjectKey("default", "one")) is None
+
+
+STAYS: dict[str, tuple[WorkloadBuilder, str | None]] = {
+    "where the one before it runs": (placed(OLD), "w1"),
+    "nowhere, if that does not run yet": (OLD.reserved("cq").check("mk").nominated("w1"), None),
+    "nowhere, if that is being evicted": (placed(OLD).evicted(), None),
+    "nowhere, if that is of another job": (placed(of_job("old", job="other")), None),
+}
+
+
+@pytest.mark.parametrize(("before", "cluster"), STAYS.values(), ids=STAYS.keys())
+def test_where_it_is_to_stay(before: WorkloadBuilder, cluster: str | None) -> None:
+    assert slices(before, NEW).stays(NEW.build()) == cluster
+
+
+def test_the_successor_is_the_one_that_has_quota() -> None:
+    assert slices(OLD, NEW).successor(OLD.build()) is None
+    assert slices(OLD, holding(NEW)).successor(OLD.build()) == holding(NEW).build()
+    assert slices(OLD, placed(NEW).finished()).successor(OLD.build()) is None
