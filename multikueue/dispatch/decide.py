@@ -39,7 +39,7 @@ from multikueue.dispatch.actions import (
 )
 from multikueue.dispatch.consult import Answer
 from multikueue.dispatch.group import MAX_NOMINATED, Group, Remote
-from multikueue.dispatch.phases import Phase, View, phase_of, view
+from multikueue.dispatch.phases import Phase, View, named_clusters, phase_of, view
 from multikueue.dispatch.question import failure_note, failures, unfit, usable
 from multikueue.dispatch.slices import scale_down_patch
 from multikueue.strategy import Nomination
@@ -401,7 +401,7 @@ def _winner_gone(v: View) -> Decision:
 
 
 def _turned_down(v: View) -> Decision:
-    names = ", ".join(v.local.status.nominated_cluster_names)
+    names = ", ".join(named_clusters(v.group))
     return _retry(v, f'Workload deactivated on worker clusters: "{names}", resetting for re-admission')
 
 

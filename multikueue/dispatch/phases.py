@@ -120,10 +120,15 @@ def _may_win(group: Group, remote: Remote) -> bool:
 def _is_nominated(group: Group, remote: Remote) -> bool:
     """A copy that is being withdrawn may be admitted at that very moment. It comes too late: Kueue's webhook, where there
     is one, lets nobody win who is not nominated."""
-    if group.slice.stays:
-        return remote.cluster == group.slice.stays
-    named = group.local.status.nominated_cluster_names if group.local else ()
+    named = named_clusters(group)
     return remote.cluster in named or len(named) == MAX_NOMINATED
+
+
+def named_clusters(group: Group) -> tuple[str, ...]:
+    """The clusters that are asked to admit it, as recorded; a slice of an elastic job stays on that of the one before."""
+    if group.slice.stays:
+        return (group.slice.stays,)
+    return group.local.status.nominated_cluster_names if group.local else ()
 
 
 def _job_age(remote: Remote) -> str:
@@ -147,8 +152,7 @@ def _is_gone(v: View) -> bool:
 def _is_turned_down(group: Group) -> bool:
     """Whether all who were asked have deactivated their copy: by an administrator, a check of theirs, or a limit. Nobody
     admits those ever again."""
-    assert group.local is not None
-    asked = [group.remote(name) for name in group.local.status.nominated_cluster_names]
+    asked = [group.remote(name) for name in named_clusters(group)]
     return bool(asked) and all(r is not None and r.reachable and _is_deactivated(group, r) for r in asked)
 
 
@@ -187,9 +191,9 @@ PHASES: tuple[tuple[Phase, Predicate], ...] = (
     (Phase.WAITING, lambda v: v.winner is None and not v.group.others_ready),
     (Phase.SUCCEEDING, lambda v: v.winner is None and v.group.slice.too_early),
     (Phase.WINNER_GONE, lambda v: v.winner is None and v.ready),
+    (Phase.TURNED_DOWN, lambda v: v.winner is None and _is_turned_down(v.group)),
     (Phase.STAY_LOST, lambda v: v.winner is None and bool(v.group.slice.stays) and _stay_is_lost(v)),
     (Phase.STAYING, lambda v: v.winner is None and bool(v.group.slice.stays)),
-    (Phase.TURNED_DOWN, lambda v: v.winner is None and _is_turned_down(v.group)),
     (Phase.NOMINATING, lambda v: v.winner is None),
     (Phase.WINNER_LOST, lambda v: not v.won.reachable and v.won.lost(v.now, v.group.lost_after)),
     (Phase.WINNER_UNREACHABLE, lambda v: not v.won.reachable),

@@ -96,9 +96,7 @@ def decide(view: JobView, now: datetime, adapter: Adapter = BATCH_JOB) -> JobDec
     """What to do for the job now. The order of the checks is their precedence."""
     if adapter.external:
         return mirror(view, now, adapter)
-    if view.elastic:
-        view = replace(view, workloads=slices.present(view.workloads))
-    case = _Case(view, adapter)
+    case = _Case(_present(view), adapter)
     if not case.is_ours():
         return case.released()
     final = case.final_status()
@@ -113,7 +111,11 @@ def decide(view: JobView, now: datetime, adapter: Adapter = BATCH_JOB) -> JobDec
         return JobDecision(events=(JobEvent("Warning", "PodsUnknown", unknown),))
     if case.undispatchable():
         return _decide_undispatchable(case, now)
-    return _decide_elastic(case, now) if view.elastic and view.workloads else _decide_own(case)
+    return _decide_elastic(case, now) if view.elastic and case.view.workloads else _decide_own(case)
+
+
+def _present(view: JobView) -> JobView:
+    return replace(view, workloads=slices.present(view.workloads)) if view.elastic else view
 
 
 def mirror(view: JobView, _now: datetime, adapter: Adapter = BATCH_JOB) -> JobDecision:
@@ -121,7 +123,7 @@ def mirror(view: JobView, _now: datetime, adapter: Adapter = BATCH_JOB) -> JobDe
 
     Kueue gives the quota of an evicted job back once its status tells of no pods, so that must become true (CX-22).
     """
-    case = _Case(view, adapter)
+    case = _Case(_present(view), adapter)
     job = view.job
     if job.metadata.deletion_timestamp is not None or adapter.unmanaged_reason(job) or adapter.finished(job):
         return _NOTHING
@@ -412,8 +414,9 @@ def _decide_elastic(case: _Case, now: datetime) -> JobDecision:
     """
     job = case.view.job
     found = slices.in_order([w for w in case.view.workloads if is_owned(w, job)])
-    usual = all(slices.suits(job, w) and w.metadata.deletion_timestamp is None for w in found)
-    if not usual or not 1 <= len(found) <= 2:  # who runs, and who is to take its place
+    if (
+        not all(slices.suits(job, w) for w in found) or not 1 <= len(found) <= 2
+    ):  # who runs, and who is to take its place
         return _decide_own(case)
     last, before = found[-1], found[0] if len(found) > 1 else None
     if before is not None and not before.has(QUOTA_RESERVED):

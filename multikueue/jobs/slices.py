@@ -48,9 +48,10 @@ Tree = dict[str, Any]
 _PAST = (SLICE_REPLACED, OUT_OF_SYNC)
 
 
-def is_sliced(job: AnyJob) -> bool:
-    """Whether it is an elastic job of a kind that can be, whose Workloads we make."""
-    return type(job) is Job and is_elastic(job) and not prebuilt_name(job)
+def is_sliced(job: AnyJob, workloads: Iterable[Workload] = ()) -> bool:
+    """Whether it is an elastic job of a kind that can be, whose Workloads we make. What began as one stays so, whatever
+    is said on it later."""
+    return type(job) is Job and not prebuilt_name(job) and (is_elastic(job) or any(map(is_elastic, workloads)))
 
 
 def present(workloads: tuple[Workload, ...]) -> tuple[Workload, ...]:
@@ -94,7 +95,9 @@ def size(workload: Workload) -> int:
 
 
 def suits(job: AnyJob, workload: Workload) -> bool:
-    """Whether the Workload describes the job, or would with another count."""
+    """Whether the Workload is a slice that describes the job, or would with another count."""
+    if not is_elastic(workload) or workload.metadata.deletion_timestamp is not None:
+        return False
     return BATCH_JOB.matches(job, workload) or BATCH_JOB.matches(job, _with_count(workload, pods_count(job)))
 
 

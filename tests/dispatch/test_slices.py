@@ -80,6 +80,13 @@ STEPS: dict[str, tuple[Phase, WorkloadBuilder | None, tuple[Remote, ...], Slice,
         STAYS,
         [],
     ),
+    "a worker that turns it down ends the attempt": (
+        Phase.TURNED_DOWN,
+        staying(),
+        (running(copy().evicted("Deactivated")),),
+        STAYS,
+        [],
+    ),
     "a worker that nobody knows is lost": (Phase.STAY_LOST, staying(), (worker("w2"),), STAYS, []),
     "once it is admitted there, the job becomes its own": (
         Phase.ADMITTED,

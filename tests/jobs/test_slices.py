@@ -18,8 +18,9 @@ from multikueue.api.workload import (
     SLICE_NAME_ANNOTATION,
     Workload,
 )
-from multikueue.jobs.actions import CreateWorkload, PatchWorkloadStatus, UpdateWorkloadSpec
-from multikueue.jobs.decide import JobView, decide
+from multikueue.jobs.actions import CreateWorkload, PatchJobStatus, PatchWorkloadStatus, UpdateWorkloadSpec
+from multikueue.jobs.batch_job import BATCH_JOB
+from multikueue.jobs.decide import JobView, decide, mirror
 from multikueue.jobs.priority import Priority
 from multikueue.jobs.slices import in_order, is_sliced, remote_patch, slice_body, slice_workload_name
 from multikueue.testing import NOW, JobBuilder, job
@@ -119,6 +120,10 @@ STEPS: dict[str, tuple[JobView, list[str]]] = {
         view(elastic(5, generation=2), RUNS, become(SECOND, lambda w: w.reserved().cluster_name("w1"))),
         [],
     ),
+    "a job that was not elastic when its Workload was made begins anew": (
+        view(elastic(2, generation=2), running(stored(BATCH_JOB.workload_body(elastic(3), priority=Priority())))),
+        ["PatchJob", "DeleteWorkload"],
+    ),
     "other pods are another job": (
         view(with_spec(elastic(5, generation=2), template=plain({"spec": {"containers": [{"name": "x"}]}})), RUNS),
         ["PatchJob", "DeleteWorkload"],
@@ -166,6 +171,17 @@ SLICED = {
     ),
     "a Pod": (Pod(metadata=elastic(1).metadata), False),
 }
+
+
+def test_what_began_as_elastic_stays_so() -> None:
+    assert is_sliced(ours().build(), [RUNS])
+
+
+def test_beside_kueue_the_end_of_the_last_slice_is_that_of_the_job() -> None:
+    done = become(running(SECOND), lambda w: w.finished())
+    (told_end,) = mirror(view(elastic(5, generation=2), REPLACED, done), NOW).actions
+    assert isinstance(told_end, PatchJobStatus)
+    assert "Complete" in [c["type"] for c in plain(told_end.patch)["status"]["conditions"]]
 
 
 @pytest.mark.parametrize(("found", "expected"), SLICED.values(), ids=SLICED.keys())
