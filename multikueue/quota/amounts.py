@@ -59,7 +59,7 @@ class PodSetDemand:
     """What one pod set needs: amounts for all its pods together, and which nodes will do.
 
     `requests` counts milli-units of cpu and whole units of all else. Pod sets of one `group` share their flavors. Those
-    with `topology` ask where to be placed. Of the resources named in `flavors` no other flavor will do.
+    with `topology` ask where to be placed.
     """
 
     name: str
@@ -68,7 +68,6 @@ class PodSetDemand:
     group: str = ""
     topology: bool = False
     nodes: NodeRules = field(default_factory=NodeRules)
-    flavors: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def shape(self) -> Hashable:

@@ -7,7 +7,7 @@ other flavors. The cycle changes usage for its own arithmetic and rolls it back:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import Admission, PodSetRequest
@@ -140,9 +140,10 @@ def _in_place_of(replaced: Holding, head: Head, preemption: Preemption) -> _Entr
     """The judgement on a slice of an elastic job, which needs no more than the difference. It never makes do with fewer
     pods."""
     log = UndoLog()
+    head = replace(head, queue=bound(head.queue, replaced))
     head.queue.node.remove(replaced.amounts, log)
     searches = Searches(head.waiting, head.queue, sparing(preemption, replaced))
-    entry = _judged(head, bound(head.waiting.demand, replaced), searches)
+    entry = _judged(head, head.waiting.demand, searches)
     log.roll_back()
     return entry
 

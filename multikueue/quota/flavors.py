@@ -165,7 +165,6 @@ class _Search:
         self._pod_sets = [pod_set for _, pod_set in members]
         self._requests = [p.with_pods() if queue.counts_pods else p.requests for p in self._pod_sets]
         self._need = _sum(self._requests)
-        self._bound = {resource: flavor for p in self._pod_sets for resource, flavor in p.flavors.items()}
         first = members[0][0]
         self._tried = progress.tried[first] if progress and first < len(progress.tried) else {}
 
@@ -239,8 +238,6 @@ class _Search:
         reasons: list[str] = []
         for resource in needed:
             grade, why = self._quota_grade((flavor, resource), self._need[resource])
-            if self._bound.get(resource, flavor) != flavor:
-                grade, why = Grade(Mode.NO_FIT), f"the slice to be replaced has flavor {self._bound[resource]}"
             if why:
                 reasons.append(why)
             if self._preferred(worst, grade):

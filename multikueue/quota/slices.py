@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from multikueue.api.meta import ObjectKey
-from multikueue.quota.amounts import Demand
 from multikueue.quota.preemption import Preemption
+from multikueue.quota.snapshot import Group, QueueSnapshot
 from multikueue.quota.tree import Amounts
 from multikueue.quota.usage import Holding, Reordered
 
@@ -59,10 +59,17 @@ def sparing(preemption: Preemption, replaced: Holding) -> Preemption:
     return replace(preemption, holders=holders)
 
 
-def bound(demand: Demand, replaced: Holding) -> Demand:
-    """The demand for nothing but the flavors that the slice before it has."""
-    flavors = {resource: flavor for flavor, resource in replaced.amounts}
-    return replace(demand, pod_sets=tuple(replace(each, flavors=flavors) for each in demand.pod_sets))
+def bound(queue: QueueSnapshot, replaced: Holding) -> QueueSnapshot:
+    """The queue with no other flavors than the slice has that is to be replaced, as far as it has any."""
+    groups = tuple(_bound(group, replaced) for group in queue.groups)
+    return replace(queue, groups=groups, group_of={name: group for group in groups for name in group.resources})
+
+
+def _bound(group: Group, replaced: Holding) -> Group:
+    used = {flavor for flavor, resource in replaced.amounts if resource in group.resources}
+    if not used:
+        return group
+    return replace(group, flavors=tuple(name for name in group.flavors if name in used) or tuple(sorted(used)))
 
 
 def difference(usage: Amounts, replaced: Holding) -> Mapping[tuple[str, str], int]:

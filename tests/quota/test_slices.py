@@ -132,7 +132,18 @@ def test_it_gets_the_flavors_of_the_one_before_it() -> None:
     scene.run()
     scene.submit(elastic("new", replaces="old", cpu=5))
     assert scene.run() == []
-    assert "the slice to be replaced has flavor first" in scene.verdict("new")
+    assert "flavor first" in scene.verdict("new")
+    assert "flavor second" not in scene.verdict("new")
+    scene.apply(cluster_queue("cq").quota("first", cpu=5).quota("second", cpu=9).build())
+    scene.wait(2)
+    assert scene.run() == ["new"]
+
+
+def test_of_a_flavor_that_its_queue_has_no_more_it_gets_nothing() -> None:
+    scene = with_one()
+    scene.apply(flavor("other").build(), cluster_queue("cq").quota("other", cpu=9).build())
+    scene.submit(elastic("new", replaces="old", cpu=5))
+    assert scene.run() == []
 
 
 def test_it_never_asks_the_one_before_it_to_go() -> None:
