@@ -44,11 +44,12 @@ def pick(items: list[Pair], named: str, namespace: str) -> Pair:
     """The workload that is meant by NAME or KIND/NAME.
 
     The name may be the workload's own, or its job's; of the latter, one that is being deleted counts only if there is no
-    other. Raises CommandFailed that names the choices if there are several, and what there is if there is none.
+    other, and of the slices of an elastic job the one that runs. Raises CommandFailed that names the choices if there are
+    several, and what there is if there is none.
     """
     kind, _, name = named.rpartition("/")
     own = [pair for pair in items if pair[1].metadata.name == name and kind.lower() in ("", *_WORKLOAD)]
-    found = own or _staying([pair for pair in items if list(_owners(pair[1], kind, name))])
+    found = own or _running(_staying([pair for pair in items if list(_owners(pair[1], kind, name))]))
     if len(found) == 1:
         return found[0]
     if found:
@@ -75,6 +76,17 @@ def _is_of(kind: str, owner: OwnerReference) -> bool:
 
 def _staying(found: list[Pair]) -> list[Pair]:
     return [pair for pair in found if pair[1].metadata.deletion_timestamp is None] or found
+
+
+def _running(found: list[Pair]) -> list[Pair]:
+    """Without the slices that others have replaced, and those that are to replace one of the others."""
+    from multikueue.api.slices import replaced_key
+    from multikueue.api.workload import FINISHED, SLICE_REPLACED
+
+    ends = ((pair, pair[1].condition(FINISHED)) for pair in found)
+    left = [pair for pair, end in ends if end is None or end.reason != SLICE_REPLACED] or found
+    keys = {workload.key for _, workload in left}
+    return [pair for pair in left if replaced_key(pair[1]) not in keys] or left
 
 
 def _choices(found: list[Pair], name: str) -> str:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from multikueue.api.workload import ELASTIC_ANNOTATION, REPLACES_ANNOTATION, SLICE_REPLACED
 from multikueue.cli.exit import CommandFailed
 from multikueue.cli.naming import Pair, pick
 from multikueue.testing import WorkloadBuilder, workload
@@ -71,3 +72,21 @@ def test_one_that_is_being_deleted_makes_room_for_the_next() -> None:
 def test_many_are_not_all_listed() -> None:
     with pytest.raises(CommandFailed, match=r"w00, .* and 2 more"):
         pick(pairs(*(workload(f"w{number:02}") for number in range(12))), "x", "default")
+
+
+def slice_(name: str, *, replaces: str = "") -> WorkloadBuilder:
+    marks = {ELASTIC_ANNOTATION: "true"} | ({REPLACES_ANNOTATION: f"default/{replaces}"} if replaces else {})
+    return of("Job", "train", own=name).annotations(marks)
+
+
+SLICES = {
+    "the only one": ((slice_("one"),), "one"),
+    "the next still waits": ((slice_("one"), slice_("two", replaces="one")), "one"),
+    "the next has its place": ((slice_("one").finished(SLICE_REPLACED), slice_("two", replaces="one")), "two"),
+    "all the others are gone": ((slice_("three", replaces="two"),), "three"),
+}
+
+
+@pytest.mark.parametrize(("slices", "expected"), SLICES.values(), ids=SLICES.keys())
+def test_of_an_elastic_job_the_slice_that_runs_is_meant(slices: tuple[WorkloadBuilder, ...], expected: str) -> None:
+    assert pick(pairs(*slices), "job/train", "default")[1].metadata.name == expected
