@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -19,8 +20,8 @@ from multikueue.api.workload import (
 )
 from multikueue.sandbox import objects
 from multikueue.sandbox.world import NAMESPACE, Layout, Share, World
-from multikueue.settings import Cluster, InForce, Settings
-from multikueue.settings.tree import Integrations
+from multikueue.settings import STANDALONE, Cluster, InForce, Role, Settings
+from multikueue.settings.tree import BESIDE_KUEUE, Integrations
 from tests.sandbox.stage import perform
 
 LAYOUT = Layout(queues=(Share("main", 8),), workers=(Share("w1", 6), Share("w2", 6)))
@@ -36,9 +37,19 @@ def in_a_world(test: Callable[[World, TaskGroup], Coroutine[Any, Any, None]]) ->
     return wrapped
 
 
-def in_force(*, elastic: bool = True) -> InForce:
+def beside_kueue(test: Callable[[World, TaskGroup], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    """The same with a Kueue on the manager cluster, which makes, admits and finishes the slices."""
+
+    def wrapped() -> None:
+        perform(replace(LAYOUT, core=True), test)
+
+    wrapped.__name__, wrapped.__doc__ = test.__name__, test.__doc__
+    return wrapped
+
+
+def in_force(*, elastic: bool = True, roles: frozenset[Role] = STANDALONE) -> InForce:
     integrations = Integrations(elastic_jobs=elastic)
-    return InForce(Settings(cluster=Cluster(namespace=LAYOUT.secrets), integrations=integrations))
+    return InForce(Settings(roles=roles, cluster=Cluster(namespace=LAYOUT.secrets), integrations=integrations))
 
 
 async def until(holds: Callable[[], bool], *, within: float = 120.0) -> None:
@@ -49,7 +60,8 @@ async def until(holds: Callable[[], bool], *, within: float = 120.0) -> None:
 
 async def running(world: World, tasks: TaskGroup, *, parallelism: int = 3, elastic: bool = True) -> None:
     """A manager, and a job of that size that runs on some worker."""
-    await world.add_manager("manager-0", in_force(elastic=elastic)).begin(tasks).wait()
+    roles = BESIDE_KUEUE if world.layout.core else STANDALONE
+    await world.add_manager("manager-0", in_force(elastic=elastic, roles=roles)).begin(tasks).wait()
     body = objects.job("job", NAMESPACE, queue="main", parallelism=parallelism, seconds=600.0)
     body["spec"]["completions"] = 100
     body["metadata"]["annotations"][ELASTIC_ANNOTATION] = "true"
@@ -194,3 +206,25 @@ async def test_without_the_setting_a_running_job_of_another_size_begins_anew(wor
     await until(lambda: active(world) == 2)
     (workload,) = workloads(world)
     assert workload["metadata"]["uid"] != was["metadata"]["uid"]
+
+
+@beside_kueue
+async def test_beside_kueue_a_job_goes_up_and_down_on_its_worker(world: World, tasks: TaskGroup) -> None:
+    await running(world, tasks, parallelism=2)
+    where, before = next(iter(remotes(world).items()))
+    for size in (1, 4, 3, 5):
+        scale(world, size)
+        await until(lambda size=size: active(world) == size)  # type: ignore[misc]
+    await until(
+        lambda: remotes(world)[where]["metadata"]["labels"][PREBUILT_LABEL] == current(world)["metadata"]["name"]
+    )
+    assert {name: job["metadata"]["uid"] for name, job in remotes(world).items()} == {where: before["metadata"]["uid"]}
+    assert sorted(map(ended, workloads(world))) == ["", *([SLICE_REPLACED] * 2)]
+    assert current(world)["status"]["clusterName"] == where
+    world.manager.delete(kinds.JOBS, JOB)
+    await until(lambda: not workloads(world) and not remotes(world))
+
+
+def current(world: World) -> Tree:
+    (found,) = (w for w in workloads(world) if not ended(w))
+    return found

@@ -6,8 +6,7 @@ decided in `kueue_jobs`, what it does for workloads in `quota.lifecycle`, and ho
 `behaviour`. It has no webhooks: a job that is not suspended when it comes is stopped then.
 
 Not played: preemption, fair sharing, partial admission, topologies, PodsReady, LimitRanges, other kinds of jobs,
-retention, events, finalizers on queues and flavors; of elastic jobs only what a manager's copies need, so no slices of its
-own making.
+retention, events, finalizers on queues and flavors, the gates of elastic jobs' pods.
 """
 
 from __future__ import annotations
@@ -214,6 +213,7 @@ class SimulatedKueue:
             holding=_is_holding(workload, job, local_queue, queue),
             job_finished=kueue_jobs.ending(workload, job, self._seen.flavors_by_name()),
             reclaimable=BATCH_JOB.reclaimable(job) if job else None,
+            stays=self._seen.stays(workload) if reservation is not None else None,
             successor=self._seen.successor(workload),
         )
 

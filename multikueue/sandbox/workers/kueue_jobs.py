@@ -8,7 +8,7 @@ demand, and stopping takes that away again (quota-engine 6.2-6.4). A Workload th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -30,6 +30,7 @@ from multikueue.api.workload import (
     Workload,
     workload_spec,
 )
+from multikueue.jobs import slices
 from multikueue.jobs.actions import (
     Action,
     CreateWorkload,
@@ -39,7 +40,7 @@ from multikueue.jobs.actions import (
     RemoveFinalizer,
     UpdateWorkloadSpec,
 )
-from multikueue.jobs.batch_job import BATCH_JOB, STOPPING_ANNOTATION
+from multikueue.jobs.batch_job import BATCH_JOB, STOPPING_ANNOTATION, pods_count
 from multikueue.jobs.canonical import merge_patch
 from multikueue.jobs.priority import Priority
 from multikueue.jobs.workloads import job_uid_labels, owner_reference, prebuilt_name, workload_priority_class
@@ -106,7 +107,7 @@ def decide(view: JobView) -> tuple[Action, ...]:
         return ()
     if prebuilt_name(job):
         return _decide_prebuilt(view)
-    return _decide_own(view)
+    return _decide_slices(view) if slices.is_sliced(job) else _decide_own(view)
 
 
 def let_go(workloads: Iterable[Workload]) -> tuple[Action, ...]:
@@ -199,11 +200,35 @@ def _rewrite(view: JobView, workload: Workload) -> tuple[Action, ...]:
     return (_spec_update(workload, spec),)
 
 
+def _decide_slices(view: JobView) -> tuple[Action, ...]:
+    """An elastic job: its size is followed downwards in its Workload, upwards by another one."""
+    job, found = view.job, slices.in_order(slices.present(view.owned))
+    last = found[-1] if found else None
+    if last is None or BATCH_JOB.finished(job) is not None or not all(slices.suits(job, w) for w in found):
+        return _decide_own(replace(view, owned=found))
+    if not BATCH_JOB.matches(job, last):
+        if not last.has(QUOTA_RESERVED) or pods_count(job) < slices.size(last):
+            return (UpdateWorkloadSpec(last.key, slices.count_patch(job, last)),)
+        return _slice(view, replaces=last) if len(found) == 1 else ()
+    runs = last if last.has(QUOTA_RESERVED) else found[0]
+    goes_on = runs.has(QUOTA_RESERVED) and not runs.has(ADMITTED) and not _is_suspended(job)
+    return () if goes_on and not runs.has(EVICTED) else _decide_run(view, runs)
+
+
 def _creation(view: JobView) -> tuple[Action, ...]:
     if BATCH_JOB.finished(view.job) is not None or is_active(view.job):
         return ()
+    if slices.is_sliced(view.job):
+        return _slice(view)
     priority = view.priority()
     return () if isinstance(priority, str) else (CreateWorkload(BATCH_JOB.workload_body(view.job, priority=priority)),)
+
+
+def _slice(view: JobView, *, replaces: Workload | None = None) -> tuple[Action, ...]:
+    priority = view.priority()
+    if isinstance(priority, str):
+        return ()
+    return (CreateWorkload(slices.slice_body(view.job, priority=priority, replaces=replaces)),)
 
 
 def _priority_update(view: JobView, workload: Workload) -> tuple[Action, ...]:

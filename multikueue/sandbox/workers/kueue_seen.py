@@ -108,6 +108,11 @@ class Seen:
         later = self.workloads.by("replaces", workload.key)
         return next((w for w in later if w.has(QUOTA_RESERVED) and not w.has(FINISHED)), None)
 
+    def stays(self, workload: Workload) -> str | None:
+        """Where the slice was dispatched to whose place this one is to take."""
+        before = next(filter(None, map(self.workloads.get, _replaced_keys(workload))), None)
+        return before.status.cluster_name if before is not None else None
+
     def view(self, job: Job) -> JobView:
         """What there is to know about a job."""
         return JobView(
