@@ -11,6 +11,7 @@ import msgspec
 
 from multikueue.api.meta import Condition, find_condition, with_condition, without_condition
 from multikueue.api.workload import (
+    ADMITTED,
     DEACTIVATED,
     DEACTIVATION_TARGET,
     EVICTED,
@@ -185,7 +186,7 @@ def _unreserved(v: View) -> Decision:
 def _waiting(v: View) -> Decision:
     """A slice that is to have its turn yet leaves the job running as the one before it had it; one that was evicted has
     had it."""
-    keeps = v.group.slice.elastic and not v.local.has(EVICTED)
+    keeps = v.group.slice.elastic and not v.local.has(EVICTED) and not v.local.has(ADMITTED)
     inherited = tuple(r.cluster for r in v.group.remotes if r.inherited) if keeps else ()
     return _same(v, actions=_removals(inherited, v.group.remotes))
 
@@ -363,7 +364,7 @@ def _copies(v: View, wanted: tuple[str, ...]) -> Iterator[Action]:
     for remote in v.group.remotes:
         if remote.cluster not in wanted or not remote.reachable:
             continue
-        if remote.workload is None and (remote.job is None or remote.inherited) and not remote.conflict:
+        if remote.workload is None and (remote.job is None or _takes_over(v, remote)) and not remote.conflict:
             body = remotes.copy_body(v.local, origin=v.group.origin, attempt=v.group.attempt)
             yield CreateWorkload(cluster=remote.cluster, why="nominated", body=body)
         elif not v.group.is_current(remote.workload):
@@ -464,7 +465,7 @@ def _admitted(v: View) -> Decision:
         return _same(v, actions=(*losers, *mends, *_scaling(v.won)))
     if v.group.is_current(v.won.job):
         return replace(_same(v, actions=(*losers, *mends)), status=_won(v))
-    if v.won.inherited:
+    if _takes_over(v, v.won):
         return _same(v, actions=(*losers, *mends, *_scaling(v.won)))
     if v.won.job is not None:
         return _same(v, actions=(*losers, *_job_removal(v.won, "left from an earlier attempt")))
@@ -477,6 +478,11 @@ def _admitted(v: View) -> Decision:
         return _same(v, actions=(*losers, *mends))  # the news of the workload came first, or Kueue is not done yet
     create = CreateJob(cluster=v.won.cluster, why="first to admit", attempt=v.group.attempt)
     return _same(v, actions=(*losers, *mends, create))
+
+
+def _takes_over(v: View, remote: Remote) -> bool:
+    """Whether the job there is that of the slice before it, to go on as its own; else it is left from an earlier attempt."""
+    return remote.inherited and remote.cluster == v.group.slice.stays
 
 
 def _scaling(remote: Remote) -> Iterator[Action]:
@@ -603,7 +609,7 @@ HANDLERS: dict[Phase, Callable[[View], Decision]] = {
     Phase.GONE: _remove_all,
     Phase.FINISHED: _finished,
     Phase.UNRESERVED: _unreserved,
-    Phase.UNCHECKED: _remove_all,
+    Phase.UNCHECKED: _waiting,
     Phase.REJECTED: _remove_all,
     Phase.EVICTED: _evicted,
     Phase.SETTLING: _same,

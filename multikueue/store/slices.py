@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from multikueue.api.meta import ObjectKey, controller_of
 from multikueue.api.slices import is_elastic, replaced_key
-from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED, Workload
+from multikueue.api.workload import EVICTED, FINISHED, QUOTA_RESERVED, Workload
 from multikueue.dispatch.slices import NO_SLICE, Slice
 from multikueue.store.cache import Cache
 
@@ -67,9 +67,9 @@ class Slices:
         )
 
     def stays(self, workload: Workload) -> str | None:
-        """The cluster where the slice runs whose place it is to take."""
+        """The cluster where the slice runs whose place it is to take, or where that is to stay itself."""
         before = self.replaced_by(workload)
-        runs = before is not None and before.has(ADMITTED) and not before.has(EVICTED)
+        runs = before is not None and before.has(QUOTA_RESERVED) and not before.has(EVICTED)
         return before.status.cluster_name if before is not None and runs else None
 
     def before(self, workload: Workload) -> tuple[ObjectKey, ...]:

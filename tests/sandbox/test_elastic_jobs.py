@@ -147,6 +147,18 @@ async def test_up_and_up_and_down_again_and_the_end_leaves_nothing(world: World,
 
 
 @in_a_world
+async def test_scaled_again_and_again_without_a_pause_it_stays_where_it_is(world: World, tasks: TaskGroup) -> None:
+    await running(world, tasks, parallelism=1)
+    where, before = next(iter(remotes(world).items()))
+    for pause, size in ((0.01, 2), (0.03, 3), (0.02, 4), (0.04, 5), (0.02, 3), (0.05, 6), (0.01, 4), (0.03, 5)):
+        scale(world, size)
+        await anyio.sleep(pause)
+    await until(lambda: active(world) == 5 and used(world) == "5")
+    assert {name: job["metadata"]["uid"] for name, job in remotes(world).items()} == {where: before["metadata"]["uid"]}
+    assert {ended(w) for w in workloads(world)} == {"", SLICE_REPLACED}
+
+
+@in_a_world
 async def test_without_quota_for_more_the_job_runs_on_as_it_is(world: World, tasks: TaskGroup) -> None:
     await running(world, tasks)
     scale(world, 9)

@@ -112,6 +112,7 @@ def test_two_that_replace_each_other_have_no_heir() -> None:
 
 STAYS: dict[str, tuple[WorkloadBuilder, str | None]] = {
     "where the one before it runs": (placed(OLD), "w1"),
+    "where the one before it is to stay itself": (holding(OLD), "w1"),
     "nowhere, if that does not run yet": (OLD.reserved("cq").check("mk").nominated("w1"), None),
     "nowhere, if that is being evicted": (placed(OLD).evicted(), None),
     "nowhere, if that is of another job": (placed(of_job("old", job="other")), None),
