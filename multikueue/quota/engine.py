@@ -54,7 +54,7 @@ from multikueue.quota.ordering import EPOCH, queue_rank, queue_time
 from multikueue.quota.preemption import Preemption
 from multikueue.quota.protection import is_non_preemptible
 from multikueue.quota.shares import NOTHING, Share, share
-from multikueue.quota.slices import Succession
+from multikueue.quota.slices import Succession, job_of
 from multikueue.quota.snapshot import QueueSnapshot, snapshot
 from multikueue.quota.status import Problem
 from multikueue.quota.transitions import time_is_up
@@ -93,7 +93,7 @@ class Engine:
     the LocalQueues of ClusterQueues that ask for it take turns. With `block_admission` nobody gets quota while pods of
     those who have some are not ready. With `keep_place` a workload evicted because its pods were late queues by its
     creation again. With `non_preemptible` those that ask for it by annotation are not preempted. With `elastic` slices
-    of elastic jobs take the place of others.
+    of elastic jobs take the place of others; of those of any other job with `copies`, as those on a worker have no owner.
     """
 
     def __init__(
@@ -106,10 +106,11 @@ class Engine:
         keep_place: bool = False,
         non_preemptible: bool = False,
         elastic: bool = False,
+        copies: bool = False,
     ) -> None:
         self._accounting = accounting
         self._non_preemptible = non_preemptible
-        self._succession = Succession() if elastic else None
+        self._succession = Succession(trusting=copies) if elastic else None
         self._preemption = Preemption(self._holders, fair_sharing)
         self._history = History(admission_sharing) if admission_sharing else None
         self._gate = Gate(closes=block_admission)
@@ -311,6 +312,7 @@ class Engine:
             evicted=workload.has(EVICTED) or workload.key in self._evictions or workload.key in self._switched_off,
             protected=self._is_protected(workload),
             ends_by=min(filter(None, (time_is_up(workload.status, spec), end_of(workload.status))), default=None),
+            job=job_of(workload) if self._succession is not None else "",
         )
         old = self._holdings.get(workload.key)
         if old == new:
@@ -328,11 +330,12 @@ class Engine:
 
     def _is_succeeded(self, workload: Workload, succession: Succession, now: datetime) -> bool:
         """Whether a later slice has its quota; if it is such a slice, it has that of the one before it from now on."""
-        old = replaced_key(workload)
+        old, job = replaced_key(workload), job_of(workload)
         if old is not None:
-            succession.succeed(workload.key, old)
-            self._release(old, now)
-        return succession.has_heir(workload.key)
+            succession.succeed(workload.key, old, job=job)
+            if succession.may_replace(job, self._holdings.get(old)) and succession.has_heir(old, job=job):
+                self._release(old, now)
+        return succession.has_heir(workload.key, job=job)
 
     def _is_protected(self, workload: Workload) -> bool:
         return self._non_preemptible and is_non_preemptible(workload)
@@ -612,10 +615,16 @@ class Engine:
                 "Workload namespace doesn't match ClusterQueue selector" if known else "Unknown workload namespace"
             )
             return Head(waiting, queue, generation, problem, Reason.NAMESPACE_MISMATCH)
-        replaced = self._holdings.get(waiting.replaces) if waiting.replaces is not None else None
-        if replaced is not None and (replaced.evicted or replaced.cluster_queue != name):
-            replaced = None  # then it needs all that it asks for
-        return Head(waiting, queue, generation, waiting.demand.problem, replaced=replaced)
+        return Head(waiting, queue, generation, waiting.demand.problem, replaced=self._replaced_by(waiting, name))
+
+    def _replaced_by(self, waiting: Waiting, name: str) -> Holding | None:
+        """What the slice has whose place it is to take. Where there is no such, it needs all that it asks for."""
+        if waiting.replaces is None or self._succession is None:
+            return None
+        found = self._holdings.get(waiting.replaces)
+        if found is None or found.evicted or found.cluster_queue != name:
+            return None
+        return found if self._succession.may_replace(job_of(waiting.workload), found) else None
 
     def _snapshot(self, name: str) -> QueueSnapshot:
         known = self._snapshots.get(name)
@@ -678,7 +687,7 @@ class Engine:
         if replaced is not None and self._succession is not None:
             self._give_up(replaced)
             self._gate.lost_quota(replaced.key)
-            self._succession.succeed(waiting.key, replaced.key, replaced)
+            self._succession.succeed(waiting.key, replaced.key, job=job_of(waiting.workload), holding=replaced)
         self._take(
             Holding(
                 key=waiting.key,
@@ -692,6 +701,7 @@ class Engine:
                 reserved_at=_whole_second(now),
                 protected=self._is_protected(waiting.workload),
                 ends_by=until,
+                job=job_of(waiting.workload) if self._succession is not None else "",
             )
         )
 

@@ -10,33 +10,54 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from multikueue.api.meta import ObjectKey
+from multikueue.api.meta import ObjectKey, controller_of
+from multikueue.api.workload import Workload
 from multikueue.quota.preemption import Preemption
 from multikueue.quota.snapshot import Group, QueueSnapshot
 from multikueue.quota.tree import Amounts
 from multikueue.quota.usage import Holding, Reordered
 
-__all__ = ["Succession", "bound", "difference", "sparing"]
+__all__ = ["Succession", "bound", "difference", "job_of", "sparing"]
 
 
 @dataclass(slots=True)
 class Succession:
     """Which workloads have quota in the place of which. What is only assumed can be taken back, so the old is kept."""
 
-    _heirs: dict[ObjectKey, ObjectKey] = field(default_factory=dict)
+    trusting: bool = False
+    """Whether slices need not be of one job: the copies on a worker belong to nobody until their job comes."""
+
+    _heirs: dict[ObjectKey, tuple[ObjectKey, str]] = field(default_factory=dict)
     _replaced: dict[ObjectKey, tuple[ObjectKey, Holding | None]] = field(default_factory=dict)
 
-    def succeed(self, heir: ObjectKey, old: ObjectKey, holding: Holding | None = None) -> None:
-        """The heir has quota; `holding` is what the old one had, as long as that may have to be given back to it."""
-        self._heirs[old] = heir
-        self._replaced[heir] = (old, holding)
+    def may_replace(self, job: str, old: Holding | None) -> bool:
+        """Whether a slice of that job may take the place of what holds quota there."""
+        return old is not None and self._is_one_job(job, old.job)
 
-    def has_heir(self, key: ObjectKey) -> bool:
-        return key in self._heirs
+    def succeed(self, heir: ObjectKey, old: ObjectKey, *, job: str, holding: Holding | None = None) -> None:
+        """The heir has quota; `holding` is what the old one had, as long as that may have to be given back to it."""
+        if not self._leads(old, heir):
+            self._heirs[old] = heir, job
+            self._replaced[heir] = old, holding
+
+    def has_heir(self, key: ObjectKey, *, job: str) -> bool:
+        """Whether another slice of its job has quota in the place of this one."""
+        heir, its = self._heirs.get(key, (None, ""))
+        return heir is not None and self._is_one_job(its, job)
+
+    def _is_one_job(self, one: str, other: str) -> bool:
+        return self.trusting or (bool(one) and one == other)
+
+    def _leads(self, later: ObjectKey, earlier: ObjectKey) -> bool:
+        """Whether the one took the place of the other, at however many removes: then it cannot be the other way round too."""
+        key: ObjectKey | None = later
+        while key is not None and key != earlier:
+            key = self._replaced.get(key, (None, None))[0]
+        return key is not None
 
     def end(self, key: ObjectKey) -> None:
         """That workload is finished, or gone."""
-        heir = self._heirs.pop(key, None)
+        heir, _ = self._heirs.pop(key, (None, ""))
         if heir is not None:
             self._replaced.pop(heir, None)
 
@@ -46,6 +67,12 @@ class Succession:
         if old is not None:
             self._heirs.pop(old, None)
         return holding
+
+
+def job_of(workload: Workload) -> str:
+    """The UID of the job that a workload is, or may be, a slice of."""
+    owner = controller_of(workload.metadata)
+    return owner.uid if owner is not None else ""
 
 
 def sparing(preemption: Preemption, replaced: Holding) -> Preemption:

@@ -26,6 +26,7 @@ class Holding:
 
     `since` is its place by time in its queue, `reserved_at` when it got the quota; once `evicted` it is about to go.
     A `protected` one is not to be preempted. `ends_by`: when its maximum execution time is over, if it has one and runs.
+    `job` is the UID of what it is a slice of, where jobs have slices.
     """
 
     key: ObjectKey
@@ -40,6 +41,7 @@ class Holding:
     evicted: bool = False
     protected: bool = False
     ends_by: datetime | None = None
+    job: str = ""
     departure: Rank = field(init=False, compare=False, repr=False)
     """Who of one queue goes first: who goes anyhow, then the low priority, then the late, then by UID, then by name."""
 

@@ -11,9 +11,9 @@ from multikueue.testing import NOW, WorkloadBuilder, cluster_queue, flavor, loca
 from tests.quota.builders import SECOND, Play, after, key_of, wants
 
 
-def elastic(name: str, *, cpu: int, replaces: str = "", age: int = 0) -> WorkloadBuilder:
+def elastic(name: str, *, cpu: int, replaces: str = "", age: int = 0, job: str = "job") -> WorkloadBuilder:
     marks = {ELASTIC_ANNOTATION: "true"} | ({REPLACES_ANNOTATION: f"default/{replaces}"} if replaces else {})
-    return wants(name, age=age, cpu=cpu).annotations(marks)
+    return wants(name, age=age, cpu=cpu).owner_job(job).annotations(marks)
 
 
 def play(**quota: int) -> Play:
@@ -62,6 +62,35 @@ def test_one_that_is_no_slice_asks_for_everything() -> None:
     scene = with_one()
     scene.submit(wants("new", cpu=5).annotations({REPLACES_ANNOTATION: "default/old"}))
     assert scene.run() == []
+
+
+def test_of_another_job_it_cannot_take_the_place() -> None:
+    """Or whoever may write Workloads could have quota that counts as another's."""
+    scene = with_one()
+    scene.submit(elastic("new", replaces="old", cpu=5, job="another"))
+    assert scene.run() == []
+    scene.submit(elastic("new", replaces="old", cpu=2, job="another"))
+    assert scene.settle() == ["new"]
+    scene.engine.set_workload(scene.workloads[key_of("old")], after(1))
+    assert scene.used() == "5"
+
+
+def test_copies_on_a_worker_have_no_owner_yet() -> None:
+    scene = Play.with_queue(Engine(elastic=True, copies=True), cpu=5)
+    scene.submit(elastic("old", age=9, cpu=3))
+    scene.settle()
+    marks = {ELASTIC_ANNOTATION: "true", REPLACES_ANNOTATION: "default/old"}
+    scene.submit(wants("new", cpu=5).annotations(marks))
+    assert scene.settle() == ["new"]
+    assert scene.used() == "5"
+
+
+def test_two_that_replace_each_other_do_not_both_vanish() -> None:
+    scene = play(cpu=5)
+    for name, other in (("one", "two"), ("two", "one")):
+        scene.submit(elastic(name, replaces=other, cpu=2).reserved("cq"))
+    scene.engine.set_workload(scene.workloads[key_of("one")], after(1))
+    assert scene.used() == "2"
 
 
 def test_without_elastic_jobs_a_slice_is_a_workload_like_any_other() -> None:
