@@ -410,13 +410,12 @@ def _marked_update(workload: Workload, spec: dict[str, Any], *, mark: str | None
 def _decide_elastic(case: _Case, now: datetime) -> JobDecision:
     """Follows the size of a job that may change it while it runs, by its Workload or by another slice (contract 3.5).
 
-    Anything else that changed begins anew, as with other jobs.
+    There are two at most: the one that runs, and the one that is to take its place. Anything else that changed begins
+    anew, as with other jobs.
     """
     job = case.view.job
     found = slices.in_order([w for w in case.view.workloads if is_owned(w, job)])
-    if (
-        not all(slices.suits(job, w) for w in found) or not 1 <= len(found) <= 2
-    ):  # who runs, and who is to take its place
+    if len(found) not in (1, 2) or not all(slices.suits(job, w) for w in found):
         return _decide_own(case)
     last, before = found[-1], found[0] if len(found) > 1 else None
     if before is not None and not before.has(QUOTA_RESERVED):
@@ -426,7 +425,7 @@ def _decide_elastic(case: _Case, now: datetime) -> JobDecision:
     if update.actions:
         return update
     scaled = _scaled(case, last, alone=before is None)
-    return _joined(scaled, _decide_run(case, runs)) if not scaled.actions else scaled
+    return scaled if scaled.actions else _joined(scaled, _decide_run(case, runs))
 
 
 def _scaled(case: _Case, last: Workload, *, alone: bool) -> JobDecision:
