@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
 import anyio
+import pytest
 from anyio.abc import TaskGroup
 
 from multikueue.api import kinds
@@ -19,7 +21,7 @@ from multikueue.api.workload import (
     SLICE_REPLACED,
 )
 from multikueue.sandbox import objects
-from multikueue.sandbox.world import NAMESPACE, Layout, Share, World
+from multikueue.sandbox.world import NAMESPACE, Layout, Program, Share, World
 from multikueue.settings import STANDALONE, Cluster, InForce, Role, Settings
 from multikueue.settings.tree import BESIDE_KUEUE, Integrations
 from tests.sandbox.stage import perform
@@ -240,3 +242,34 @@ async def test_beside_kueue_a_job_goes_up_and_down_on_its_worker(world: World, t
 def current(world: World) -> Tree:
     (found,) = (w for w in workloads(world) if not ended(w))
     return found
+
+
+@pytest.mark.parametrize("core", [False, True], ids=["standalone", "beside Kueue"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_story_of_sizes_and_deaths_ends_well(seed: int, core: bool) -> None:
+    """Wherever managers and Kueues die, the job stays one, on one worker, and comes to its last size."""
+    luck = random.Random(seed)
+
+    async def story(world: World, tasks: TaskGroup) -> None:
+        await running(world, tasks, parallelism=2)
+        before = {name: job["metadata"]["uid"] for name, job in remotes(world).items()}
+        (where,) = before
+        programs: list[Program] = [world.managers["manager-0"], world.workers[where].kueue]
+        for _ in range(25):
+            if luck.random() < 0.3:
+                victim = luck.choice(programs)
+                victim.kill()
+                await anyio.sleep(luck.uniform(0, 2))
+                await victim.begin(tasks).wait()
+            else:
+                scale(world, luck.randint(1, 6))
+            await anyio.sleep(luck.choice((0.0, 0.02, 0.05, 0.5, 3.0)))
+        scale(world, 4)
+        await until(lambda: active(world) == 4, within=900)
+        await anyio.sleep(30)
+        assert {name: job["metadata"]["uid"] for name, job in remotes(world).items()} == before
+        assert current(world)["spec"]["podSets"][0]["count"] == active(world) == 4
+        assert current(world)["status"]["clusterName"] == where
+        assert {ended(w) for w in workloads(world)} <= {"", SLICE_REPLACED}
+
+    perform(replace(LAYOUT, core=core), story)
