@@ -225,7 +225,7 @@ def a_winner_was_nominated_and_ends_the_nomination(
 def ready_means_admitted_on_the_winner_and_its_job_made(
     world: World, change: Change, before: Object | None
 ) -> Iterator[str]:
-    """I3 and I4."""
+    """I3 and I4. The worker may have evicted it since, and the news of that be on its way."""
     if change.kind != WORKLOAD.kind or change.cluster != HOME or change.body is None:
         return
     if world.check(change.body) != "Ready" or world.check(before) == "Ready":
@@ -236,7 +236,7 @@ def ready_means_admitted_on_the_winner_and_its_job_made(
         return
     worker = world.team.worker_of(winner)
     copy = world.find(worker, WORKLOAD, change.name)
-    if copy is None or not _is(copy, "Admitted"):
+    if copy is None or not (_is(copy, "Admitted") or _is(copy, "Evicted")):
         yield f"{worker} has not admitted its copy"
     owner = change.body["metadata"]["ownerReferences"][0]["name"]
     if world.find(worker, JOB, owner) is None:
