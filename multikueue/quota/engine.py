@@ -357,8 +357,11 @@ class Engine:
         self._line_up(Waiting(workload, spec, self._demand(workload, spec), rank, replaces=replaces), now)
 
     def _line_up(self, waiting: Waiting, now: datetime) -> None:
+        old = self._backlog.get(waiting.key)
         if self._backlog.put(waiting, now):
             self._stir(waiting)
+        if old is not None and old.local_queue != waiting.local_queue:
+            self._stir(old)  # who stood behind it there may be first now
 
     def _demand(self, workload: Workload, spec: WorkloadSpec) -> Demand:
         reclaimed = workload.status.reclaimable_pods

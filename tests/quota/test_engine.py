@@ -683,6 +683,20 @@ def test_qe_307_a_workload_that_moves_is_looked_at_in_its_new_queue() -> None:
     assert play.engine.pending_in("small") == ()
 
 
+def test_qe_307_a_head_that_moves_leaves_the_way_open_to_the_next() -> None:
+    play = two_queues(
+        cluster_queue("strict").quota("default", cpu=4).strict_fifo().build(),
+        cluster_queue("large").quota("default", cpu=4).build(),
+    )
+    play.submit(wants("head", queue="a", age=2, cpu=5), wants("next", queue="a", age=1, cpu=4))
+    assert play.run() == []
+    assert play.verdict("next") == ""
+
+    play.submit(wants("head", queue="b", age=2, cpu=5))
+
+    assert play.run() == ["next"]
+
+
 def test_qe_008_a_missing_flavor_stops_its_queue() -> None:
     play = Play(cluster_queue("cq").quota("rare", cpu=4).build(), local_queue("lq").build())
     play.submit(wants("a", cpu=1))
