@@ -36,7 +36,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A search for flavors that was interrupted: the last one tried, per pod set and resource; -1: all were.
+    """A search for flavors that was interrupted: the last one tried, per pod set and resource; -1: all were. Of a pod set
+    that is missing none was.
 
     Void once the quota changed, which `generation` tells.
     """
@@ -74,10 +75,15 @@ class Waiting:
 
     def goes_round(self) -> bool:
         """Whether its search for flavors stopped where it had stopped before: it would go round and round. Where two pod
-        sets stop in turn, Kueue does so without an end."""
+        sets stop in turn, Kueue does so without an end.
+
+        The next search begins with the first flavor again: nobody knows which one will be free by then. In Kueue it may
+        begin with any, but most often with the first, since each text that is new to the status starts it over.
+        """
         assert self.progress is not None, "only a search that was interrupted can be taken up"
         if self.progress in self.past:
             self.past.clear()
+            self.progress = Progress(self.progress.generation, ())
             return True
         self.past.append(self.progress)
         return False

@@ -12,7 +12,16 @@ from multikueue.api.queues import BorrowWithinCohort
 from multikueue.api.workload import ADMITTED, EVICTED, PREEMPTED, QUOTA_RESERVED, REQUEUED, Workload
 from multikueue.quota.engine import Engine
 from multikueue.quota.fair import FairSharing
-from multikueue.testing import NOW, ClusterQueueBuilder, WorkloadBuilder, cluster_queue, cohort, limits, local_queue
+from multikueue.testing import (
+    NOW,
+    ClusterQueueBuilder,
+    WorkloadBuilder,
+    cluster_queue,
+    cohort,
+    flavor,
+    limits,
+    local_queue,
+)
 from tests.quota.builders import Play, key_of, wants
 
 LOWER: dict[str, Any] = {"within_cluster_queue": "LowerPriority", "reclaim_within_cohort": "LowerPriority"}
@@ -331,6 +340,31 @@ def usage_of(engine: Engine, name: str) -> list[int]:
     node = engine._forest.queue(name)
     assert node
     return [each.cells[("default", "cpu")].usage for each in (node, *node.ancestors())]
+
+
+def test_a_head_that_waits_for_one_flavor_takes_another_that_becomes_free() -> None:
+    """In one flavor each resource could be had, but not both; in the other somebody goes for it."""
+    own = cluster_queue("own").cohort("all").quota("default", cpu=4, gpu=0).quota("spot", cpu=4, gpu=1)
+    other = cluster_queue("other").cohort("all").quota("default", cpu=0, gpu=4).quota("spot", cpu=0, gpu=0)
+    play = Play(
+        flavor("spot").build(),
+        own.strict_fifo()
+        .preempt(reclaim_within_cohort="LowerPriority")
+        .fungibility(when_can_preempt="MayStopSearch")
+        .build(),
+        other.build(),
+        *(local_queue(name, name).build() for name in ("own", "other")),
+    )
+    play.submit(*(wants(f"guest{n}", queue="other", age=9 - n, cpu=4) for n in (1, 2)))
+    settle(play)
+    play.submit(wants("head", queue="own", cpu=4, gpu=1).priority(1))
+    settle(play)
+    assert [key.name for key, each in play.workloads.items() if each.has(EVICTED)] == ["guest2"]
+
+    play.finish("guest1")
+
+    assert play.run() == ["head"]
+    assert play.used("own", "default") == "4"
 
 
 # Fair sharing over several rounds.
