@@ -40,6 +40,9 @@ REST = 3.0
 RESTLESS = 180.0
 """Seconds after which a story that does not come to rest is given up."""
 
+TOUCH = "parity/counted"
+"""An annotation that has Kueue count anew what is in the status of a queue."""
+
 LOOK = 0.1
 AT_ONCE = 64
 """How many stories are played side by side."""
@@ -345,7 +348,18 @@ class Recording:
     async def _patch(self, element: Object) -> None:
         name = element["name"]
         namespace = self.namespaces[name] if element["kind"] == "Workload" else element.get("namespace")
+        policy = element["patch"].get("spec", {}).get("stopPolicy")
+        if element["kind"] == "LocalQueue" and policy is not None:
+            await self._have_counted((namespace or "", name), policy)
         await self.client.patch(KINDS[element["kind"]], name, element["patch"], namespace)
+
+    async def _have_counted(self, local_queue: tuple[str, str], policy: str) -> None:
+        """Touch the ClusterQueue of a LocalQueue that is stopped or let go: Kueue would leave figures in its status as
+        they were, that had grown old since others in its cohort changed (docs/parity.md)."""
+        spec = self.view.objects["LocalQueue"][local_queue]["spec"]
+        if spec.get("stopPolicy", "None") != policy:
+            touch = {"metadata": {"annotations": {TOUCH: policy}}}
+            await self.client.patch(WATCHED["ClusterQueue"], spec["clusterQueue"], touch)
 
     async def _check_active(self, element: Object) -> None:
         value = "True" if element["active"] else "False"

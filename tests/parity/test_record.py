@@ -153,6 +153,30 @@ async def test_whoever_ran_an_evicted_workload_gives_its_quota_back(reason: str,
     assert found["Admitted"][:2] == ("False", "NoReservation")
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "touched"),
+    [
+        ("None", "Hold", ["q", "r1-l"]),
+        ("Hold", "None", ["q", "r1-l"]),
+        ("None", "None", ["r1-l"]),
+    ],
+    ids=["stopped", "let go", "neither"],
+)
+async def test_a_cluster_queue_is_counted_when_its_local_queue_is(before: str, after: str, touched: list[str]) -> None:
+    one, patched = heard(), []
+
+    class Writer:
+        async def patch(self, _kind: Any, name: str, *_rest: Any) -> None:
+            patched.append(name)
+
+    one.client = Writer()  # type: ignore[assignment]  # nothing else is asked
+    spec = {"clusterQueue": "q", "stopPolicy": before}
+    one.view.hear("LocalQueue", "ADDED", an_object("LocalQueue", "r1-l", namespace="ns", spec=spec))
+    patch = {"spec": {"stopPolicy": after}}
+    await one._patch({"kind": "LocalQueue", "name": "r1-l", "namespace": "ns", "patch": patch})
+    assert patched == touched
+
+
 async def test_an_unanswered_check_is_told_when_quota_goes_back() -> None:
     checks = [{"name": "c", "state": "Pending"}]
     evicted = workload("w", *ADMITTED, condition("Evicted"), admissionChecks=checks)
