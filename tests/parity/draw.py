@@ -34,8 +34,8 @@ CONFIGURATIONS: tuple[Object, ...] = (
 WEIGHTS = (6, 2, 1, 1)
 """How often each configuration is drawn."""
 
-
-LETTERS = "rst"
+LETTERS = "rstuvw"
+"""What the names of a story begin with, each time that it is drawn."""
 
 
 @dataclass(frozen=True, slots=True)

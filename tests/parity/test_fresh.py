@@ -12,6 +12,7 @@ import pytest
 
 from tests.parity import fresh
 from tests.parity.builders import bad, good
+from tests.parity.draw import LETTERS
 from tests.parity.record import prefix
 from tests.parity.story import Object
 
@@ -27,7 +28,7 @@ class Kueues:
     def draw(self, _seed: int, number: int, *, time: int = 0) -> Object:
         answers = self.stories[number]
         story = answers[min(time, len(answers) - 1)]
-        return {**story, "name": f"{'rst'[time]}{number}-story"}
+        return {**story, "name": f"{LETTERS[time]}{number}-story"}
 
     def recordings(self, _plane: Any, stories: Sequence[Object], *, say: fresh.Say) -> list[Object]:
         self.asked.append([story["name"] for story in stories])
@@ -63,13 +64,13 @@ def test_where_we_agree_nobody_is_asked_again(monkeypatch: pytest.MonkeyPatch, t
 def test_where_we_differ_kueue_is_asked_again_and_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     kueues, found, said = compared(monkeypatch, [good()], [bad()])
     assert said[1:] == ["r1-story, step 3 (finish), ClusterQueue q, admitted: expected 2, got 1"]
-    assert kueues.asked == [["r0-story", "r1-story"], ["s1-story"], ["t1-story"]]
+    assert kueues.asked == [["r0-story", "r1-story"], [f"{letter}1-story" for letter in LETTERS[1:]]]
     assert [outcome.agrees for outcome in found.outcomes] == [True, False]
 
 
-def test_what_kueue_decides_otherwise_the_next_time_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    kueues, found, said = compared(monkeypatch, [good()], [bad(), good()])
-    assert kueues.asked == [["r0-story", "r1-story"], ["s1-story"]]
+@pytest.mark.parametrize("otherwise", [1, fresh.AGAIN], ids=["the next time", "the last time"])
+def test_what_kueue_decides_otherwise_once_is_left_out(monkeypatch: pytest.MonkeyPatch, otherwise: int) -> None:
+    _, found, said = compared(monkeypatch, [good()], [*[bad()] * otherwise, good()])
     assert [outcome.story for outcome in found.outcomes] == ["r0-story"]
     assert found.left_out == ["r1-story"]
     assert said[1:] == ["r1-story, left out: Kueue decides it otherwise when asked again"]
@@ -77,6 +78,11 @@ def test_what_kueue_decides_otherwise_the_next_time_is_left_out(monkeypatch: pyt
 
 def test_what_could_not_be_recorded_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     _, found, _ = compared(monkeypatch, [good()], [{**good(), "steps": []}])
+    assert found.left_out == ["r1-story"]
+
+
+def test_what_could_not_be_recorded_again_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, found, _ = compared(monkeypatch, [good()], [bad(), {**bad(), "steps": []}, bad()])
     assert found.left_out == ["r1-story"]
 
 
