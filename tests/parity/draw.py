@@ -9,6 +9,7 @@ What depends on Kueue's own timing, or differs on purpose, is left out, since it
 - workloads that wait in a stopped queue: whether they read Pending or Inadmissible is a race. So what is stopped is a
   queue in which nothing waits, and no work is made for it until it is let go;
 - who was switched off by Kueue itself is not switched on again: Kueue leaves it waiting then, we do not (docs/parity.md);
+- under fair sharing, preemption within a queue that is in no cohort: Kueue crashes where those who might go are not enough;
 - two resource groups that both fail: Kueue visits the resources of a pod set in random order, and may then go on trying
   from another flavor the next time. So only one group of a story has more than one flavor.
 """
@@ -163,7 +164,10 @@ class _Drawing:
         spec: Object = {"namespaceSelector": {}, "resourceGroups": groups, "queueingStrategy": strategy}
         if not alone:
             spec["cohortName"] = self.chance.choice(self.cohorts)
-        if preemption := self._preemption():
+        preemption = self._preemption()
+        if alone and self.fair:
+            preemption.pop("withinClusterQueue", None)
+        if preemption:
             spec["preemption"] = preemption
         if len(self.flavors) > 1 and self._now_and_then(0.6):
             spec["flavorFungibility"] = self._fungibility()

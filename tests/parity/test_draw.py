@@ -77,6 +77,19 @@ def test_no_work_is_made_for_a_queue_while_it_is_stopped() -> None:
     assert met > 10
 
 
+def test_no_queue_is_drawn_that_would_crash_kueue() -> None:
+    alone = [
+        (story["features"], body["spec"].get("preemption", {}))
+        for story in (draw(6, number) for number in range(200))
+        for bodies in steps(story, "apply")
+        for body in bodies
+        if body["kind"] == "ClusterQueue" and "cohortName" not in body["spec"]
+    ]
+    assert any("fair" in features for features, _ in alone)
+    assert any("classical" in features and "withinClusterQueue" in rules for features, rules in alone)
+    assert not any("fair" in features and "withinClusterQueue" in rules for features, rules in alone)
+
+
 def test_all_that_can_happen_does() -> None:
     found = {
         action for number in range(100) for step in draw(4, number)["steps"] for action in ACTIONS if action in step
