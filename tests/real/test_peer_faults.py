@@ -34,8 +34,9 @@ MODES = ("hang", "blackhole", "reset", "refuse")
 SICK = "worker3"
 
 BURST = 36
-RATE = 0.8
-"""The least share of the control's rate. The aim is 0.95; a burst this small cannot tell 0.95 from 1.05."""
+RATE = 0.5
+"""The least share of the control's rate. A manager that waits for a sick worker shows far less, and a burst this small on a
+busy machine cannot tell 0.7 from 1; the aim, 0.95, is what `python -m benchmarks faults` measures."""
 
 ASKED = 12
 """How many jobs one worker may be asked for at the same moment, so how many may wait for one that does not answer."""
