@@ -159,12 +159,7 @@ def standalone(world: World, settings: Settings, admission: Admission) -> Deploy
         contact=lambda: _first_contact(store, clusters, placements),
         loops=(
             Loop("jobs", queues.jobs, Jobs(world).reconcile, concurrency),
-            Loop(
-                "workloads",
-                queues.workloads,
-                _both(Workloads(world).reconcile, Retention(world).reconcile),
-                concurrency,
-            ),
+            Loop("workloads", queues.workloads, _of_workloads(world, settings), concurrency),
             Loop("flavors", queues.flavors, finalizers.reconcile_flavor),
             Loop("checks", queues.checks, _both(Checks(world).reconcile, finalizers.reconcile_check)),
             Loop(
@@ -178,6 +173,11 @@ def standalone(world: World, settings: Settings, admission: Admission) -> Deploy
         ),
         tasks=(lambda: admission.run(world), Capacity(world).run, lambda: _sweep(world)),
     )
+
+
+def _of_workloads(world: World, settings: Settings) -> Reconcile[ObjectKey]:
+    reconcile = Workloads(world).reconcile
+    return _both(reconcile, Retention(world).reconcile) if settings.retention.is_on else reconcile
 
 
 def _both(one: Reconcile[Key], other: Reconcile[Key]) -> Reconcile[Key]:

@@ -6,15 +6,21 @@ first once there is quota for it.
 
 from __future__ import annotations
 
-from multikueue.api.meta import Object, ObjectKey
+from multikueue.api.meta import Object, ObjectKey, controller_of
 from multikueue.api.workload import ELASTIC_ANNOTATION, REPLACES_ANNOTATION, SLICE_NAME_ANNOTATION, Workload
 
-__all__ = ["is_elastic", "replaced_key", "slice_name"]
+__all__ = ["is_elastic", "job_of", "replaced_key", "slice_name"]
 
 
 def is_elastic(item: Object) -> bool:
     """Whether a job, or the Workload of one, is marked as elastic."""
     return item.metadata.annotations.get(ELASTIC_ANNOTATION) == "true"
+
+
+def job_of(workload: Workload) -> str:
+    """The UID of the job that a workload is, or may be, a slice of; empty if nobody controls it."""
+    owner = controller_of(workload.metadata)
+    return owner.uid if owner is not None else ""
 
 
 def replaced_key(workload: Workload) -> ObjectKey | None:

@@ -224,6 +224,11 @@ def owner_of(workload: Workload) -> OwnerReference | None:
     return next(named, None) or controller_of(meta)
 
 
+def any_owner_of(workload: Workload) -> OwnerReference | None:
+    """The same, or the first of its owners if none is named and none controls it."""
+    return owner_of(workload) or next(iter(workload.metadata.owner_references), None)
+
+
 def owner_kind(owner: OwnerReference) -> str:
     """The kind of an owner as Kueue writes it."""
     return f"{owner.api_version}, Kind={owner.kind}"

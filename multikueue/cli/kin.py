@@ -14,25 +14,19 @@ from urllib.parse import quote
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.meta import ObjectMeta, OwnerReference, controller_of, decoder, encode
 from multikueue.api.pods import PODS, WORKLOAD_ANNOTATION, Pod, Reference
-from multikueue.api.workload import PREBUILT_LABEL, Workload, owner_of
+from multikueue.api.workload import PREBUILT_LABEL, Workload, any_owner_of
 from multikueue.cli.connection import fetch_pairs
 from multikueue.errors import Forbidden, NotFound
 
 if TYPE_CHECKING:
     from multikueue.kube.client import Client
 
-__all__ = ["Kin", "job_of"]
+__all__ = ["Kin"]
 
 Tree = dict[str, Any]
 
 _FARTHEST = 5
 """Owners between a pod and its job; there are two at most in the kinds we know."""
-
-
-def job_of(workload: Workload) -> OwnerReference | None:
-    """The job a workload stands for."""
-    owners = workload.metadata.owner_references
-    return owner_of(workload) or (owners[0] if owners else None)
 
 
 class Kin:
@@ -44,7 +38,7 @@ class Kin:
     def __init__(self, client: Client, workload: Workload) -> None:
         self.uids: set[str] = set()
         self.hidden: set[str] = set()
-        self._client, self._key, self._job = client, workload.key, job_of(workload)
+        self._client, self._key, self._job = client, workload.key, any_owner_of(workload)
         self._plurals: dict[tuple[str, str], str] = {}
         self._judged: dict[str, bool] = {}
 

@@ -15,7 +15,7 @@ from multikueue.api.workload import (
     SUCCEEDED,
     PodSetAssignment,
     Workload,
-    owner_of,
+    any_owner_of,
     workload_spec,
 )
 from multikueue.cli.output import one_line
@@ -44,7 +44,7 @@ def status(workload: Workload) -> str:
 
 def owner(workload: Workload) -> str:
     """The job it stands for, as `Job/name`; empty for a workload of its own."""
-    found = owner_of(workload) or next(iter(workload.metadata.owner_references), None)
+    found = any_owner_of(workload)
     return f"{found.kind}/{found.name}" if found else ""
 
 

@@ -28,8 +28,6 @@ class Retention:
 
     async def reconcile(self, key: ObjectKey) -> Result:
         kept = self.world.settings.retention
-        if kept.after_finished is None and kept.after_deactivated is None:
-            return DONE
         workload = self.world.store.workloads.get(key)
         if workload is None or workload.metadata.deletion_timestamp is not None:
             return DONE

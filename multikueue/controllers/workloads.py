@@ -146,10 +146,12 @@ class Workloads:
     async def _release(self, local: Workload) -> None:
         """Let a deleted workload go once nothing of it is left on any worker we can reach. While its job is there, and not
         over, the job's own reconcile stops that first."""
+        if local.metadata.deletion_timestamp is None:
+            return
         job = self.world.store.local_job(local)
         over = job is not None and self.world.store.adapters.of(job).finished(job) is not None
         leaving = job is None or over or job.metadata.deletion_timestamp is not None
-        if local.metadata.deletion_timestamp is not None and leaving and not self._left_somewhere(local):
+        if leaving and not self._left_somewhere(local):
             await release(self.world, local.key)
 
     async def _follow_class(self, local: Workload) -> None:

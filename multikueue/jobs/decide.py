@@ -19,6 +19,7 @@ from multikueue.api.job import AnyJob
 from multikueue.api.meta import Condition, with_condition
 from multikueue.api.pod import is_of_stateful_set
 from multikueue.api.queues import WorkloadPriorityClass
+from multikueue.api.slices import replaced_key
 from multikueue.api.workload import (
     ADMITTED,
     EVICTED,
@@ -463,7 +464,7 @@ def _decide_run(case: _Case, workload: Workload) -> JobDecision:
         evicted = workload.condition(EVICTED)
         return case.settle(evicted.message if evicted and evicted.message else "Evicted")
     if not workload.has(ADMITTED):
-        if case.view.elastic and workload.has(QUOTA_RESERVED) and slices.replaced_key(workload) is not None:
+        if case.view.elastic and workload.has(QUOTA_RESERVED) and replaced_key(workload) is not None:
             return _NOTHING  # it goes on as the slice before it had it
         return case.settle("Not admitted by cluster queue")
     patch = case.adapter.start_patch(case.view.job) if not case.runs_elsewhere(workload) else None

@@ -159,9 +159,6 @@ class GroupOfPods(PlainPod):
         """None of its Pods runs or may run."""
         return all(map(PLAIN_POD.is_suspended, _members(job)))
 
-    def may_be_copied(self, job: AnyJob) -> bool:
-        return all(map(PLAIN_POD.may_be_copied, _members(job)))
-
     def is_active(self, job: AnyJob) -> bool:
         return any(map(PLAIN_POD.is_active, _members(job)))
 

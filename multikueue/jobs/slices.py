@@ -37,7 +37,6 @@ __all__ = [
     "is_sliced",
     "present",
     "remote_patch",
-    "replaced_key",
     "size",
     "slice_body",
     "suits",

@@ -82,14 +82,12 @@ def prebuilt_name(job: Object) -> str:
 
 
 def owner_reference(kind: Kind[Any], meta: ObjectMeta) -> dict[str, Any]:
-    return {
-        "apiVersion": kind.api_version,
-        "kind": kind.kind,
-        "name": meta.name,
-        "uid": meta.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
+    return member_reference(kind, meta) | {"controller": True, "blockOwnerDeletion": True}
+
+
+def member_reference(kind: Kind[Any], meta: ObjectMeta) -> dict[str, Any]:
+    """The same, of one who does not control it."""
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "name": meta.name, "uid": meta.uid}
 
 
 def job_uid_labels(meta: ObjectMeta) -> dict[str, str]:
@@ -134,11 +132,6 @@ def group_workload_body(
         },
         "spec": workload_spec_body(job, pod_sets=pod_sets, priority=priority),
     }
-
-
-def member_reference(kind: Kind[Any], meta: ObjectMeta) -> dict[str, Any]:
-    """As `owner_reference`, of one who does not control it."""
-    return {"apiVersion": kind.api_version, "kind": kind.kind, "name": meta.name, "uid": meta.uid}
 
 
 def travelling(meta: ObjectMeta) -> dict[str, str]:

@@ -26,7 +26,7 @@ from multikueue.api.queues import (
     QueueStatus,
     ResourceFlavor,
 )
-from multikueue.api.slices import replaced_key
+from multikueue.api.slices import job_of, replaced_key
 from multikueue.api.workload import (
     ADMITTED,
     EVICTED,
@@ -54,7 +54,7 @@ from multikueue.quota.ordering import EPOCH, queue_rank, queue_time
 from multikueue.quota.preemption import Preemption
 from multikueue.quota.protection import is_non_preemptible
 from multikueue.quota.shares import NOTHING, Share, share
-from multikueue.quota.slices import Succession, job_of
+from multikueue.quota.slices import Succession
 from multikueue.quota.snapshot import QueueSnapshot, snapshot
 from multikueue.quota.status import Problem
 from multikueue.quota.transitions import time_is_up

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from multikueue.api.meta import ObjectKey, controller_of
-from multikueue.api.workload import Workload
+from multikueue.api.meta import ObjectKey
 from multikueue.quota.preemption import Preemption
 from multikueue.quota.snapshot import Group, QueueSnapshot
 from multikueue.quota.tree import Amounts
 from multikueue.quota.usage import Holding, Reordered
 
-__all__ = ["Succession", "bound", "difference", "job_of", "sparing"]
+__all__ = ["Succession", "bound", "difference", "sparing"]
 
 
 @dataclass(slots=True)
@@ -67,12 +66,6 @@ class Succession:
         if old is not None:
             self._heirs.pop(old, None)
         return holding
-
-
-def job_of(workload: Workload) -> str:
-    """The UID of the job that a workload is, or may be, a slice of."""
-    owner = controller_of(workload.metadata)
-    return owner.uid if owner is not None else ""
 
 
 def sparing(preemption: Preemption, replaced: Holding) -> Preemption:

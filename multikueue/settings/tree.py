@@ -417,6 +417,10 @@ class Retention(_Group):
     """How long after the manager itself deactivated its Workload (it ran too long, or queued too often) a job is deleted.
     Without it: never; what a user deactivated is always kept."""
 
+    @property
+    def is_on(self) -> bool:
+        return self.after_finished is not None or self.after_deactivated is not None
+
 
 class CapacityFollow(_Group):
     """Whether nominal quotas follow what the workers have (docs/quota.md). Of the ClusterQueues with a MultiKueue check, the

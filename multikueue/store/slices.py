@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from multikueue.api.meta import ObjectKey, controller_of
-from multikueue.api.slices import is_elastic, replaced_key
+from multikueue.api.meta import ObjectKey
+from multikueue.api.slices import is_elastic, job_of, replaced_key
 from multikueue.api.workload import EVICTED, FINISHED, QUOTA_RESERVED, Workload
 from multikueue.dispatch.slices import NO_SLICE, Slice
 from multikueue.store.cache import Cache
@@ -106,5 +106,4 @@ def _is_ready(workload: Workload) -> bool:
 
 
 def _is_of_same_job(one: Workload, other: Workload) -> bool:
-    mine, its = controller_of(one.metadata), controller_of(other.metadata)
-    return mine is not None and its is not None and mine.uid == its.uid
+    return bool(job_of(one)) and job_of(one) == job_of(other)

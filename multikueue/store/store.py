@@ -27,6 +27,7 @@ from multikueue.api.workload import (
     EVICTED,
     FINISHED,
     Workload,
+    any_owner_of,
     owner_kind,
     owner_of,
     queue_of,
@@ -369,7 +370,7 @@ class Store:
 
     def _problem(self, local: Workload, job: AnyJob | None) -> str:
         """Why the job cannot be dispatched at all, in Kueue's words (contract 3.1 E3, E4)."""
-        owner = owner_of(local) or next(iter(local.metadata.owner_references), None)
+        owner = any_owner_of(local)
         if owner is None:
             return "No multikueue adapter found"
         if self.adapters.is_unclear(owner.api_version, owner.kind):
@@ -485,8 +486,8 @@ class Store:
 
     def _remote_job_changed(self, key: JobKey) -> None:
         self.touched.job(key)
-        local = self.jobs.get(key)
-        if self._minds_pods and local is not None and not self.adapters.of(local).mirrors:
+        local = self.jobs.get(key) if self._minds_pods else None
+        if local is not None and not self.adapters.of(local).mirrors:
             for workload in self.owned(local):
                 self.touched.workload(workload.key)
 

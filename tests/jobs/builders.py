@@ -8,13 +8,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from multikueue.api.job import AnyJob, Job
-from multikueue.api.meta import decoder, encode
+from multikueue.api.meta import Object, decoder, encode
 from multikueue.api.workload import Workload, WorkloadSpec
 from multikueue.jobs.batch_job import BATCH_JOB
 from multikueue.jobs.priority import Priority
-from multikueue.testing import JobBuilder, WorkloadBuilder, job
+from multikueue.testing import NOW, JobBuilder, WorkloadBuilder, job
 
 J = TypeVar("J", bound=AnyJob)
+S = TypeVar("S", bound=Object)
 Tree = dict[str, Any]
 
 
@@ -30,6 +31,11 @@ def with_spec(job: Job, **fields: Any) -> Job:
 
 def with_status(job: J, status: Tree) -> J:
     return msgspec.structs.replace(job, status=msgspec.Raw(encode(status)))
+
+
+def leaving(seen: S) -> S:
+    """The object while it is being deleted."""
+    return msgspec.structs.replace(seen, metadata=msgspec.structs.replace(seen.metadata, deletion_timestamp=NOW))
 
 
 def tree(raw: msgspec.Raw) -> Tree:

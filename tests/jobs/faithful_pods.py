@@ -11,7 +11,7 @@ import msgspec
 
 from multikueue.api.job import AnyJob
 from multikueue.api.meta import Condition, decoder, encode
-from multikueue.api.pod import GROUP_COUNT_ANNOTATION, GROUP_LABEL, MANAGED_LABEL, Pod, PodGroup
+from multikueue.api.pod import GROUP_COUNT_ANNOTATION, GROUP_LABEL, Pod, PodGroup
 from multikueue.jobs.pod import PLAIN_POD
 from multikueue.jobs.pod_group import POD_GROUP, missing, parts, replaceable
 from multikueue.jobs.priority import Priority
@@ -19,7 +19,7 @@ from multikueue.sandbox.patching.patches import json_patch
 from tests.jobs.builders import stored
 from tests.jobs.faithful import NAME, at, exactly, merged, without_nulls
 from tests.jobs.kinds import leaves
-from tests.jobs.pods import GATES, group
+from tests.jobs.pods import GATES, body, group
 from tests.jobs.shapes import of_schema
 
 __all__ = ["drawn_pod", "is_faithful_group", "is_faithful_pod"]
@@ -43,21 +43,10 @@ _END = Condition(type="Finished", status="True", reason="Succeeded", message="so
 
 def drawn_pod(chance: Random, schema: Tree, *, name: str = "pod", members: int = 0) -> Tree:
     """A Pod as its API server may hold it once the webhook has held it; in the group `g`, if that has `members`."""
-    labels = {"kueue.x-k8s.io/queue-name": "main", MANAGED_LABEL: "true", "x.y/z": chance.choice(["", "v" * 63])}
+    labels = {"x.y/z": chance.choice(["", "v" * 63])}
     notes = {"note": chance.choice(["", '"\\\u2028', "n" * 1000])}
-    made: Tree = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": "default",
-            "uid": f"uid-{name}",
-            "resourceVersion": "7",
-            "labels": labels | ({GROUP_LABEL: "g"} if members else {}),
-            "annotations": notes | ({GROUP_COUNT_ANNOTATION: str(members)} if members else {}),
-            "finalizers": ["example.com/other", "kueue.x-k8s.io/managed"],
-        },
-    }
+    made = body(name, labels=labels | ({GROUP_LABEL: "g"} if members else {}))
+    made["metadata"]["annotations"] = notes | ({GROUP_COUNT_ANNOTATION: str(members)} if members else {})
     made |= {part: of_schema(chance, schema["properties"][part], always=_ALWAYS) for part in ("spec", "status")}
     gates = [*made["spec"].get("schedulingGates", ()), *GATES[: chance.randrange(3)]]
     made["spec"]["schedulingGates"] = [{"name": name} for name in dict.fromkeys(gate.get("name", "") for gate in gates)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from multikueue.api.meta import Condition
@@ -15,7 +14,7 @@ from multikueue.jobs.decide import JobView, decide
 from multikueue.jobs.pod import PLAIN_POD
 from multikueue.jobs.priority import Priority
 from multikueue.testing import NOW, WorkloadBuilder
-from tests.jobs.builders import become, plain, stored, tree
+from tests.jobs.builders import become, leaving, plain, stored, tree
 from tests.jobs.pods import FRESH, OVER, RUNNING, pod
 
 Tree = dict[str, Any]
@@ -27,10 +26,6 @@ def workload_of(job: Any) -> Workload:
 
 def admitted(job: Any) -> Workload:
     return become(workload_of(job), WorkloadBuilder.admitted)
-
-
-def deleted(job: Any) -> Any:
-    return msgspec.structs.replace(job, metadata=msgspec.structs.replace(job.metadata, deletion_timestamp=NOW))
 
 
 def status(job: Any, remote: Any) -> Tree | None:
@@ -104,8 +99,8 @@ def test_that_a_copy_fails_since_it_is_deleted_is_not_the_end() -> None:
     failed = pod(gated=False, status=OVER | {"phase": "Failed"})
 
     assert status(pod(status=RUNNING), failed) is not None
-    assert status(pod(status=RUNNING), deleted(failed)) is None
-    assert status(pod(status=RUNNING), deleted(pod(gated=False, status=OVER))) == OVER
+    assert status(pod(status=RUNNING), leaving(failed)) is None
+    assert status(pod(status=RUNNING), leaving(pod(gated=False, status=OVER))) == OVER
 
 
 def test_that_no_node_is_found_does_not_ask_for_one_at_home() -> None:
@@ -202,14 +197,13 @@ def test_one_that_runs_here_is_stopped_by_its_deletion() -> None:
 
 def test_what_waits_is_not_deleted_but_with_its_workload() -> None:
     seen = workload_of(pod())
-    leaving = msgspec.structs.replace(seen, metadata=msgspec.structs.replace(seen.metadata, deletion_timestamp=NOW))
 
     assert actions(view(pod(), seen)) == ()
-    assert actions(view(pod(), leaving)) == (DeleteJob("uid-p"),)
+    assert actions(view(pod(), leaving(seen))) == (DeleteJob("uid-p"),)
 
 
 @pytest.mark.parametrize(
-    "job", [pod(status=OVER), deleted(pod()), deleted(pod(status=OVER))], ids=["over", "being deleted", "both"]
+    "job", [pod(status=OVER), leaving(pod()), leaving(pod(status=OVER))], ids=["over", "being deleted", "both"]
 )
 def test_what_is_over_or_leaves_is_let_go(job: Any) -> None:
     (action,) = actions(view(job))
@@ -220,4 +214,4 @@ def test_what_is_over_or_leaves_is_let_go(job: Any) -> None:
 
 
 def test_what_nobody_queued_is_not_touched() -> None:
-    assert actions(view(deleted(pod(labels={MANAGED_LABEL: "false"})))) == ()
+    assert actions(view(leaving(pod(labels={MANAGED_LABEL: "false"})))) == ()

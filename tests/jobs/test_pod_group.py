@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from multikueue.api.pod import (
@@ -20,7 +19,7 @@ from multikueue.jobs.decide import JobView, decide
 from multikueue.jobs.pod_group import MOST_ROLES, POD_GROUP, able, lacks, members_of, missing, parts, replaceable
 from multikueue.jobs.priority import Priority
 from multikueue.testing import NOW, WorkloadBuilder, job
-from tests.jobs.builders import become, plain, stored
+from tests.jobs.builders import become, leaving, plain, stored
 from tests.jobs.pods import FRESH, OVER, RUNNING, group, member
 
 Tree = dict[str, Any]
@@ -210,11 +209,7 @@ def test_each_member_gets_the_status_of_its_copy() -> None:
 
 
 def test_one_that_leaves_is_told_nothing_any_more() -> None:
-    leaving = msgspec.structs.replace(
-        member("a"), metadata=msgspec.structs.replace(member("a").metadata, deletion_timestamp=NOW)
-    )
-
-    assert POD_GROUP.status_to_copy(group(leaving, member("b")), statuses(RUNNING, gated=False)) is None
+    assert POD_GROUP.status_to_copy(group(leaving(member("a")), member("b")), statuses(RUNNING, gated=False)) is None
 
 
 def test_it_is_held_while_it_is_dispatched_and_let_go_as_a_whole_where_it_is_not() -> None:
@@ -227,9 +222,8 @@ def test_it_is_held_while_it_is_dispatched_and_let_go_as_a_whole_where_it_is_not
 
 def test_it_goes_with_its_workload() -> None:
     seen = workload_of(TWO)
-    leaving = msgspec.structs.replace(seen, metadata=msgspec.structs.replace(seen.metadata, deletion_timestamp=NOW))
 
-    assert actions(TWO, leaving) == (DeleteJob("uid-g"),)
+    assert actions(TWO, leaving(seen)) == (DeleteJob("uid-g"),)
 
 
 def test_all_are_let_go_when_it_is_over() -> None:

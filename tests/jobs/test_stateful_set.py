@@ -28,7 +28,7 @@ from multikueue.jobs.priority import Priority
 from multikueue.jobs.stateful_set import STATEFUL_SET
 from multikueue.testing import NOW, WorkloadBuilder
 from tests.jobs import pods
-from tests.jobs.builders import become, plain, stored, with_status
+from tests.jobs.builders import become, leaving, plain, stored, with_status
 
 Tree = dict[str, Any]
 WORKLOAD = (
@@ -70,10 +70,6 @@ def workload_of(seen: StatefulSet) -> Workload:
 
 def admitted(seen: StatefulSet) -> Workload:
     return become(workload_of(seen), WorkloadBuilder.admitted)
-
-
-def leaving(seen: Workload) -> Workload:
-    return msgspec.structs.replace(seen, metadata=msgspec.structs.replace(seen.metadata, deletion_timestamp=NOW))
 
 
 def actions(seen: StatefulSet, *workloads: Workload, **more: Any) -> tuple[Action, ...]:

@@ -69,6 +69,7 @@ async def running(world: World, tasks: TaskGroup, *, parallelism: int = 3, elast
     body["metadata"]["annotations"][ELASTIC_ANNOTATION] = "true"
     world.manager.create(kinds.JOBS, body)
     await until(lambda: active(world) == parallelism)
+    assert len(remotes(world)) == 1
 
 
 def scale(world: World, parallelism: int) -> None:
@@ -81,6 +82,11 @@ def active(world: World) -> int:
 
 def remotes(world: World) -> dict[str, Tree]:
     return {name: job for name, w in world.workers.items() if (job := w.site.stored(kinds.JOBS, JOB))}
+
+
+def uids(world: World) -> dict[str, str]:
+    """Which job each worker has."""
+    return {name: job["metadata"]["uid"] for name, job in remotes(world).items()}
 
 
 def workloads(world: World) -> list[Tree]:
@@ -137,11 +143,11 @@ async def test_a_job_scaled_up_gets_another_slice_on_the_same_worker(world: Worl
 @in_a_world
 async def test_up_and_up_and_down_again_and_the_end_leaves_nothing(world: World, tasks: TaskGroup) -> None:
     await running(world, tasks, parallelism=1)
-    where, before = next(iter(remotes(world).items()))
+    before = uids(world)
     for size in (3, 5, 2, 4):
         scale(world, size)
         await until(lambda size=size: active(world) == size and used(world) == str(size))  # type: ignore[misc]
-    assert {name: job["metadata"]["uid"] for name, job in remotes(world).items()} == {where: before["metadata"]["uid"]}
+    assert uids(world) == before
     assert sorted(map(ended, workloads(world))) == ["", *([SLICE_REPLACED] * 3)]
     world.manager.delete(kinds.JOBS, JOB)
     await until(lambda: not workloads(world) and not remotes(world))
@@ -151,12 +157,12 @@ async def test_up_and_up_and_down_again_and_the_end_leaves_nothing(world: World,
 @in_a_world
 async def test_scaled_again_and_again_without_a_pause_it_stays_where_it_is(world: World, tasks: TaskGroup) -> None:
     await running(world, tasks, parallelism=1)
-    where, before = next(iter(remotes(world).items()))
+    before = uids(world)
     for pause, size in ((0.01, 2), (0.03, 3), (0.02, 4), (0.04, 5), (0.02, 3), (0.05, 6), (0.01, 4), (0.03, 5)):
         scale(world, size)
         await anyio.sleep(pause)
     await until(lambda: active(world) == 5 and used(world) == "5")
-    assert {name: job["metadata"]["uid"] for name, job in remotes(world).items()} == {where: before["metadata"]["uid"]}
+    assert uids(world) == before
     assert {ended(w) for w in workloads(world)} == {"", SLICE_REPLACED}
 
 
@@ -187,7 +193,7 @@ async def test_without_room_on_the_worker_it_runs_there_with_what_it_has(world: 
 @in_a_world
 async def test_a_manager_that_is_killed_at_any_time_goes_on(world: World, tasks: TaskGroup) -> None:
     await running(world, tasks)
-    where, before = next(iter(remotes(world).items()))
+    before = uids(world)
     manager = world.managers["manager-0"]
     scale(world, 5)
     for _ in range(8):
@@ -195,7 +201,7 @@ async def test_a_manager_that_is_killed_at_any_time_goes_on(world: World, tasks:
         manager.kill()
         await manager.begin(tasks).wait()
     await until(lambda: active(world) == 5)
-    assert {name: job["metadata"]["uid"] for name, job in remotes(world).items()} == {where: before["metadata"]["uid"]}
+    assert uids(world) == before
     assert [ended(w) for w in workloads(world)] == [SLICE_REPLACED, ""]
 
 
@@ -225,14 +231,15 @@ async def test_without_the_setting_a_running_job_of_another_size_begins_anew(wor
 @beside_kueue
 async def test_beside_kueue_a_job_goes_up_and_down_on_its_worker(world: World, tasks: TaskGroup) -> None:
     await running(world, tasks, parallelism=2)
-    where, before = next(iter(remotes(world).items()))
+    before = uids(world)
+    (where,) = before
     for size in (1, 4, 3, 5):
         scale(world, size)
         await until(lambda size=size: active(world) == size)  # type: ignore[misc]
     await until(
         lambda: remotes(world)[where]["metadata"]["labels"][PREBUILT_LABEL] == current(world)["metadata"]["name"]
     )
-    assert {name: job["metadata"]["uid"] for name, job in remotes(world).items()} == {where: before["metadata"]["uid"]}
+    assert uids(world) == before
     assert sorted(map(ended, workloads(world))) == ["", *([SLICE_REPLACED] * 2)]
     assert current(world)["status"]["clusterName"] == where
     world.manager.delete(kinds.JOBS, JOB)
@@ -252,7 +259,7 @@ def test_a_story_of_sizes_and_deaths_ends_well(seed: int, core: bool) -> None:
 
     async def story(world: World, tasks: TaskGroup) -> None:
         await running(world, tasks, parallelism=2)
-        before = {name: job["metadata"]["uid"] for name, job in remotes(world).items()}
+        before = uids(world)
         (where,) = before
         programs: list[Program] = [world.managers["manager-0"], world.workers[where].kueue]
         for _ in range(25):
@@ -267,7 +274,7 @@ def test_a_story_of_sizes_and_deaths_ends_well(seed: int, core: bool) -> None:
         scale(world, 4)
         await until(lambda: active(world) == 4, within=900)
         await anyio.sleep(30)
-        assert {name: job["metadata"]["uid"] for name, job in remotes(world).items()} == before
+        assert uids(world) == before
         assert current(world)["spec"]["podSets"][0]["count"] == active(world) == 4
         assert current(world)["status"]["clusterName"] == where
         assert {ended(w) for w in workloads(world)} <= {"", SLICE_REPLACED}

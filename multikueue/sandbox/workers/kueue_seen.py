@@ -15,7 +15,6 @@ from multikueue.api.kinds import Kind
 from multikueue.api.meta import Object, ObjectKey, controller_of
 from multikueue.api.multikueue import AdmissionCheck
 from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
-from multikueue.api.slices import replaced_key
 from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED, Workload, WorkloadStatus, queue_of
 from multikueue.jobs.batch_job import BATCH_JOB
 from multikueue.jobs.decide import resolve_priority
@@ -25,6 +24,7 @@ from multikueue.quota.engine import Engine
 from multikueue.runtime import WorkQueue
 from multikueue.sandbox.workers.kueue_jobs import JobView, is_active, job_keys
 from multikueue.store.cache import Cache
+from multikueue.store.slices import replaced
 
 __all__ = ["CYCLE", "Look", "Seen"]
 
@@ -76,7 +76,7 @@ class Seen:
         self.pod_classes: Cache[PriorityClass] = Cache(self._class_changed)
         self.workloads: Cache[Workload] = Cache(
             self._workload_changed,
-            indexes={"job": job_keys, "queue": lambda workload: (queue_of(workload),), "replaces": _replaced_keys},
+            indexes={"job": job_keys, "queue": lambda workload: (queue_of(workload),), "replaces": replaced},
         )
         self.jobs: Cache[Job] = Cache(self._job_changed, indexes={"prebuilt": _prebuilt_key})
 
@@ -110,7 +110,7 @@ class Seen:
 
     def stays(self, workload: Workload) -> str | None:
         """Where the slice was dispatched to whose place this one is to take."""
-        before = next(filter(None, map(self.workloads.get, _replaced_keys(workload))), None)
+        before = next(filter(None, map(self.workloads.get, replaced(workload))), None)
         return before.status.cluster_name if before is not None else None
 
     def view(self, job: Job) -> JobView:
@@ -175,7 +175,7 @@ class Seen:
             self._cycle_if_worth_it()
         if not self._is_expected(old, new):
             self._queue.add(Look("workload", touched.key))
-        for key in _replaced_keys(touched):
+        for key in replaced(touched):
             self._queue.add(Look("workload", key))
         if old is None or new is None or _traits(old) != _traits(new):
             named_by = (job.key for job in self.jobs.by("prebuilt", touched.key))
@@ -282,11 +282,6 @@ def _either(old: T | None, new: T | None) -> T:
     touched = new or old
     assert touched is not None
     return touched
-
-
-def _replaced_keys(workload: Workload) -> Iterable[ObjectKey]:
-    key = replaced_key(workload)
-    return () if key is None else (key,)
 
 
 def _prebuilt_key(job: Job) -> Iterable[ObjectKey]:
