@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -47,7 +48,8 @@ class Deeds:
     """Owner of what is not as it should be.
 
     `disturbed` are the jobs that somebody meddled with, `deleted` those that a user deleted, `restored` when a
-    cluster was restored from a backup; `foreign` is what users of workers have of their own there, by worker, plural and name.
+    cluster was restored from a backup; `woken` is when a manager last woke that was asleep; `foreign` is what users of workers
+    have of their own there, by worker, plural and name.
     """
 
     world: World
@@ -57,6 +59,7 @@ class Deeds:
     disturbed: set[str] = field(default_factory=set)
     deleted: set[str] = field(default_factory=set)
     restored: dict[str, float] = field(default_factory=dict)
+    woken: float = -math.inf
     foreign: dict[tuple[str, str, str], Object] = field(default_factory=dict)
     _links: dict[tuple[str, str], State] = field(default_factory=dict)
     _dark: list[str] = field(default_factory=list)

@@ -176,12 +176,14 @@ class Laws:
             self.broken("I2", write.at, f"{name} won {_name(write)} and was not nominated")
 
     def _released(self, write: Write, attempt: str) -> None:
-        """Quota is given back once nothing runs on it any more, but for what a worker began to run again just now."""
+        """Quota is given back once nothing runs on it any more, but for what a worker began to run again just now, or while
+        a manager was asleep, which reads its news in their order."""
         for worker in self.world.workers.values():
             job = worker.site.stored(kinds.JOBS, ObjectKey(NAMESPACE, seen.owner(write.new)))
             if job is None or seen.attempt(job) != attempt or not seen.is_running(job):
                 continue
-            if write.at - self._running[worker.name, job["metadata"]["name"]] < self._news:
+            began = self._running[worker.name, job["metadata"]["name"]]
+            if write.at - max(began, self.deeds.woken) < self._news:
                 continue
             if not self._excused(worker.name, write.at) and self._away_since(worker.name, write.at) is None:
                 self.broken("release", write.at, f"{_name(write)} gives its quota back and runs on {worker.name}")

@@ -163,7 +163,9 @@ class Stage:
             self._go_on(process.name)
 
     def _go_on(self, replica: str) -> None:
-        self._frozen.discard(replica)
+        if replica in self._frozen:
+            self._frozen.remove(replica)
+            self.deeds.woken = the_loop().time()
         the_loop().continue_process(replica)
 
     def _kill(self, replica: str, downtime: float) -> None:

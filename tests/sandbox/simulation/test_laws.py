@@ -396,12 +396,13 @@ def test_a_deactivated_workload_counts_no_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("active", "since", "expected"),
-    [(1, 5.0, ["release"]), (0, 5.0, []), (1, 8.5, [])],
-    ids=["it runs", "it does not", "it runs since a moment"],
+    ("active", "since", "woken", "expected"),
+    [(1, 5.0, 0.0, ["release"]), (0, 5.0, 0.0, []), (1, 8.5, 0.0, []), (1, 5.0, 8.5, []), (1, 5.0, 6.0, ["release"])],
+    ids=["it runs", "it does not", "it runs since a moment", "just awake", "awake for a while"],
 )
-def test_quota_comes_back_when_nothing_runs(active: int, since: float, expected: list[str]) -> None:
+def test_quota_comes_back_when_nothing_runs(active: int, since: float, woken: float, expected: list[str]) -> None:
     with court() as judge:
+        judge.deeds.woken = woken
         dispatched(judge)
         judge.job("worker1", remote(active=active), by="", at=since)
         judge.local(workload(condition("QuotaReserved", "False")), at=9.0)
