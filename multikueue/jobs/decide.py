@@ -32,8 +32,8 @@ from multikueue.api.workload import (
     owner_of,
     workload_spec,
 )
+from multikueue.jobs import labels, slices
 from multikueue.jobs import priority as priorities
-from multikueue.jobs import slices
 from multikueue.jobs.actions import (
     Action,
     CreateWorkload,
@@ -76,6 +76,7 @@ class JobView:
     that its pods no longer count as running. `may_run` says that some worker runs, or may run unseen, what a Workload
     that is being deleted was dispatched for. `dispatched` says that a Workload has our AdmissionCheck (asked for jobs that
     do not resume). `priority` is the answer of `resolve_priority`. An `elastic` job may change its size while it runs.
+    `label_keys` name the labels that its Workload gets too.
     """
 
     job: AnyJob
@@ -88,6 +89,7 @@ class JobView:
     dispatched: bool = True
     local_queue_exists: bool = True
     elastic: bool = False
+    label_keys: tuple[str, ...] = ()
 
 
 Decide = Callable[[JobView, datetime, Adapter], JobDecision]
@@ -209,6 +211,10 @@ class _Case:
     def _written(self, status: msgspec.Raw | None) -> tuple[Action, ...]:
         return (PatchJobStatus(self.adapter.status_patch(self.view.job, status)),) if status is not None else ()
 
+    def labelled(self, body: dict[str, Any]) -> dict[str, Any]:
+        """A new Workload of the job with those of the job's labels that it gets too."""
+        return labels.labelled(body, self.view.job, self.view.label_keys)
+
     def stop(self, why: str) -> JobDecision:
         if not self.adapter.resumes:
             return _NOTHING if self.adapter.is_suspended(self.view.job) else self.ended(why)
@@ -313,6 +319,7 @@ def _create(case: _Case, *, replaces: Workload | None = None) -> JobDecision:
     missing = case.adapter.waits_for(case.view.job)
     if missing is None:
         return _NOTHING
+    missing = missing or labels.disagreement(case.view.job, case.view.label_keys)
     if missing:
         return JobDecision(events=(JobEvent("Warning", "ErrWorkloadCompose", missing),))
     if isinstance(priority, str):
@@ -324,8 +331,8 @@ def _create(case: _Case, *, replaces: Workload | None = None) -> JobDecision:
 
 def _body(case: _Case, priority: Priority, *, replaces: Workload | None = None) -> dict[str, Any]:
     if case.view.elastic:
-        return slices.slice_body(case.view.job, priority=priority, replaces=replaces)
-    return case.adapter.workload_body(case.view.job, priority=priority)
+        return case.labelled(slices.slice_body(case.view.job, priority=priority, replaces=replaces))
+    return case.labelled(case.adapter.workload_body(case.view.job, priority=priority))
 
 
 def _rewrite(case: _Case, workload: Workload) -> JobDecision:
@@ -532,7 +539,7 @@ def _marked_creation(case: _Case, why: str, warning: JobEvent) -> JobDecision:
     if case.view.workloads or case.adapter.is_active(case.view.job):
         return _NOTHING
     priority = case.view.priority if isinstance(case.view.priority, Priority) else Priority()
-    body = case.adapter.workload_body(case.view.job, priority=priority)
+    body = case.labelled(case.adapter.workload_body(case.view.job, priority=priority))
     metadata, spec = body["metadata"], body["spec"]
     annotations = metadata.get("annotations", {}) | {UNDISPATCHABLE_ANNOTATION: why}
     marked = body | {"metadata": metadata | {"annotations": annotations}, "spec": spec | {"active": False}}

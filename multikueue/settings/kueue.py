@@ -482,7 +482,7 @@ FIELDS: tuple[Field, ...] = (
         why="not covered yet",
     ),
     _ignored("integrations.externalFrameworks", "any Workload is queued, whoever made it", fine=([],)),
-    _ignored("integrations.labelKeysToCopy", _LATER, fine=([],)),
+    _means("integrations.labelKeysToCopy", "integrations.label_keys_to_copy"),
     _ignored("integrations.podOptions", "pods are not covered", versions="v1beta1"),
     _means("multiKueue.gcInterval", "dispatch.gc_interval"),
     _means("multiKueue.origin", "dispatch.origin", convert=_origin),

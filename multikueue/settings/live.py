@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 from pydantic import BaseModel
 
-from multikueue.settings.tree import CapacityFollow, Dispatch, Leaf, Quota, Retention, Settings, leaves
+from multikueue.settings.tree import CapacityFollow, Dispatch, Integrations, Leaf, Quota, Retention, Settings, leaves
 
 __all__ = ["Change", "InForce"]
 
@@ -40,6 +40,10 @@ class InForce:
     @property
     def capacity_follow(self) -> CapacityFollow:
         return self.settings.capacity_follow
+
+    @property
+    def integrations(self) -> Integrations:
+        return self.settings.integrations
 
     @property
     def retention(self) -> Retention:

@@ -19,6 +19,7 @@ from multikueue.settings.values import (
     Wait,
     from_commas,
     https,
+    label_key,
     label_value,
     number_as_text,
     object_name,
@@ -670,6 +671,11 @@ class Integrations(_Group):
     elastic_jobs: bool = False
     """Whether batch Jobs with the annotation `kueue.x-k8s.io/elastic-job: "true"` may change their parallelism while they
     run. Kueue on the workers, and where it runs beside, needs its feature gate ElasticJobsViaWorkloadSlices for that."""
+
+    label_keys_to_copy: Live[
+        Annotated[tuple[Annotated[str, AfterValidator(label_key)], ...], NoDecode, BeforeValidator(from_commas)]
+    ] = ()
+    """Labels that a Workload gets from its job, by their keys, when it is made. The Pods of a group must not differ in them."""
 
 
 class Settings(_Group):

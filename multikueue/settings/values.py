@@ -14,6 +14,7 @@ __all__ = [
     "duration",
     "from_commas",
     "https",
+    "label_key",
     "label_value",
     "number_as_text",
     "object_name",
@@ -64,6 +65,13 @@ def share(value: str) -> str:
     names = [part.rpartition("=")[0].strip() for part in parts]
     if not all(map(_RESERVE.fullmatch, parts)) or len(set(names)) < len(names):
         raise ValueError("expected a percentage, resources with a percentage or quantity, or both: 10%,cpu=4,memory=5%")
+    return value
+
+
+def label_key(value: str) -> str:
+    prefix, slash, name = value.rpartition("/")
+    if (slash and _OBJECT_NAME.fullmatch(prefix) is None) or _LABEL_VALUE.fullmatch(name) is None:
+        raise ValueError("expected the key of a label, such as team or example.com/team")
     return value
 
 

@@ -108,6 +108,19 @@ def test_an_unsuspended_job_is_stopped_and_gets_its_workload() -> None:
     assert decision.events == (JobEvent("Normal", "Stopped", "Missing Workload"),)
 
 
+def test_a_new_workload_gets_the_labels_that_are_asked_for() -> None:
+    labelled = ours().labels(team="a", other="b").build()
+    (action,) = actions(JobView(job=labelled, label_keys=("team",)))
+    assert isinstance(action, CreateWorkload)
+    expected = BATCH_JOB.workload_body(labelled, priority=Priority())["metadata"]["labels"] | {"team": "a"}
+    assert action.body["metadata"]["labels"] == expected
+
+
+def test_labels_that_change_later_change_nothing() -> None:
+    labelled = ours().labels(team="a").build()
+    assert actions(JobView(job=labelled, workloads=(PENDING,), label_keys=("team",))) == ()
+
+
 def test_a_job_made_anew_does_not_use_the_workload_of_the_old_one() -> None:
     anew = ours().uid("another").build()
     assert kinds(JobView(job=anew, workloads=(PENDING,))) == ["CreateWorkload"]

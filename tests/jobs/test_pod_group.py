@@ -103,6 +103,24 @@ def test_its_workload_has_room_for_those_that_count(seen: PodGroup, same: bool) 
     assert POD_GROUP.matches(seen, workload_of(TWO)) is same
 
 
+def test_a_group_whose_pods_differ_in_a_copied_label_gets_no_workload() -> None:
+    seen = group(*(member(name, labels={"team": name}) for name in "ab"))
+    decision = decide(JobView(job=seen, label_keys=("team",)), NOW, POD_GROUP)
+
+    assert decision.actions == ()
+    (event,) = decision.events
+    assert (event.type, event.reason) == ("Warning", "ErrWorkloadCompose")
+    assert "different values of team" in event.message
+
+
+def test_a_group_whose_pods_agree_gives_its_workload_their_label() -> None:
+    seen = group(*(member(name, labels={"team": "a"}) for name in "ab"))
+    (action,) = decide(JobView(job=seen, label_keys=("team",)), NOW, POD_GROUP).actions
+
+    assert isinstance(action, CreateWorkload)
+    assert action.body["metadata"]["labels"] == {"team": "a"}
+
+
 # --- its copy ---
 
 

@@ -161,6 +161,18 @@ async def _next_winner(crew: Team, *, after: str) -> str:
     return await eventually(won, timeout=30)
 
 
+@pytest.mark.anyio
+async def test_a_workload_and_its_copies_have_the_labels_that_are_copied(crew: Team, manager: Manager) -> None:
+    keys = "integrations: {label_keys_to_copy: [team, example.com/cost]}"
+    async with configured(manager, keys):
+        await crew.submit(labels={"team": "a", "other": "b"})
+        winner = await crew.runs_on()
+        labels = [(await crew.workload())["metadata"]["labels"], (await crew.copies())[winner]["metadata"]["labels"]]
+    assert [(each.get("team"), "example.com/cost" in each, "other" in each) for each in labels] == [
+        ("a", False, False)
+    ] * 2
+
+
 # Files that change.
 
 

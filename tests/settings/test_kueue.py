@@ -83,6 +83,12 @@ def nested(path: str, value: Any) -> dict[str, Any]:
             "integrations.external",
             ("PipelineRun.v1.tekton.dev",),
         ),
+        (
+            "integrations.labelKeysToCopy",
+            ["team", "example.com/cost"],
+            "integrations.label_keys_to_copy",
+            ("team", "example.com/cost"),
+        ),
         ("health.healthProbeBindAddress", ":8090", "probes.port", 8090),
         ("health.healthProbeBindAddress", "127.0.0.1:8090", "probes.host", "127.0.0.1"),
         ("health.healthProbeBindAddress", "[::1]:8090", "probes.host", "::1"),

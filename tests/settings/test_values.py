@@ -51,3 +51,15 @@ def test_every_duration_that_go_writes_is_read(hours: int, minutes: int, seconds
 def test_a_reserve_that_says_nothing_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"capacity_follow\.reserve: expected a percentage, resources with"):
         load(capacity_follow__reserve=text)
+
+
+@pytest.mark.parametrize("text", ["", "a b", "/team", "example.com/", "Example.com/team", "a/b/c", "-team", "x" * 64])
+def test_what_can_be_no_key_of_a_label_is_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"integrations\.label_keys_to_copy\[0\]: expected the key of a label"):
+        load(integrations__label_keys_to_copy=[text])
+
+
+def test_keys_of_labels_are_read_as_a_list_or_in_one_line() -> None:
+    given = ["team", "example.com/Cost_center"], "team, example.com/Cost_center"
+    found = [load(integrations__label_keys_to_copy=each).integrations.label_keys_to_copy for each in given]
+    assert found == [("team", "example.com/Cost_center")] * 2
