@@ -64,6 +64,7 @@ from multikueue.settings import (
 )
 from multikueue.store.store import Store, Touched
 from multikueue.telemetry.metrics import KUEUE, KUEUES_MULTIKUEUE, Metrics
+from multikueue.web.admission import Known
 from multikueue.web.server import Render, Server
 
 log = structlog.get_logger()
@@ -191,7 +192,7 @@ class Manager:
         observer.attach()
         async with Server(
             ready=self._unready,
-            lookup=world.store.uses_multikueue,
+            known=_known(world.store),
             details=lambda: self.readiness.details,
             adapters=world.store.adapters,
         ) as server:
@@ -537,6 +538,14 @@ def _accounting(quota: Quota) -> Accounting:
         for each in quota.transformations
     )
     return Accounting(excluded=quota.exclude_resource_prefixes, transformations=tuple(rules))
+
+
+def _known(store: Store) -> Known:
+    """What the admission webhook goes by."""
+    return Known(
+        dispatches=store.uses_multikueue,
+        nested=lambda namespace, controller: store.nesting.under(namespace, controller) is not None,
+    )
 
 
 def _user_agent(leadership: Leadership) -> str:

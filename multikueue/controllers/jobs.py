@@ -82,6 +82,7 @@ class Jobs:
             queue_is_multikueue=bool(dispatched),
             dispatched=not adapter.resumes and any(store.multikueue_check(w) for w in workloads.values()),
             elastic=store.slices is not None and dispatched is not False and is_sliced(job, workloads.values()),
+            nested=store.nesting.of(job),
             label_keys=self.world.settings.integrations.label_keys_to_copy,
             local_queue_exists=store.local_queues.get(ObjectKey(job.metadata.namespace, queue)) is not None,
         )

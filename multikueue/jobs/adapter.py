@@ -8,7 +8,7 @@ import msgspec
 
 from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.kinds import Kind
-from multikueue.api.meta import Condition
+from multikueue.api.meta import Condition, OwnerReference
 from multikueue.api.multikueue import CONTROLLER_NAME
 from multikueue.api.workload import Finish, ReclaimablePod, Workload
 from multikueue.jobs.priority import Priority
@@ -27,8 +27,13 @@ class Submission(Protocol):
     @property
     def managed_by_default(self) -> bool: ...
     @property
-    def controller(self) -> tuple[str, str] | None:
-        """API version and kind of what controls it, where that may make it somebody else's affair."""
+    def controller(self) -> OwnerReference | None:
+        """What controls it, where that may make it somebody else's affair."""
+        ...
+
+    @property
+    def is_part(self) -> bool:
+        """Whether any job of a kind in use that controls it, in a queue or not, makes it its own affair."""
         ...
 
 

@@ -49,6 +49,7 @@ from multikueue.jobs.actions import (
 )
 from multikueue.jobs.adapter import MANAGED, Adapter
 from multikueue.jobs.batch_job import BATCH_JOB, pods_count
+from multikueue.jobs.nesting import MOST_HOPS, Nested
 from multikueue.jobs.priority import Priority
 from multikueue.jobs.workloads import (
     UNDISPATCHABLE_ANNOTATION,
@@ -76,7 +77,7 @@ class JobView:
     that its pods no longer count as running. `may_run` says that some worker runs, or may run unseen, what a Workload
     that is being deleted was dispatched for. `dispatched` says that a Workload has our AdmissionCheck (asked for jobs that
     do not resume). `priority` is the answer of `resolve_priority`. An `elastic` job may change its size while it runs.
-    `label_keys` name the labels that its Workload gets too.
+    `label_keys` name the labels that its Workload gets too. `nested` says that it belongs to another job, and how that stands.
     """
 
     job: AnyJob
@@ -90,6 +91,7 @@ class JobView:
     local_queue_exists: bool = True
     elastic: bool = False
     label_keys: tuple[str, ...] = ()
+    nested: Nested | None = None
 
 
 Decide = Callable[[JobView, datetime, Adapter], JobDecision]
@@ -100,6 +102,8 @@ def decide(view: JobView, now: datetime, adapter: Adapter = BATCH_JOB) -> JobDec
     if adapter.external:
         return mirror(view, now, adapter)
     case = _Case(_present(view), adapter)
+    if view.nested is not None and not case.is_over():
+        return _decide_nested(case, view.nested)
     if not case.is_ours():
         return case.released()
     final = case.final_status()
@@ -163,10 +167,12 @@ class _Case:
     adapter: Adapter
 
     def is_ours(self) -> bool:
+        return bool(self.adapter.queue_name(self.view.job)) and not self.is_over()
+
+    def is_over(self) -> bool:
+        """Whether it has ended, or is being deleted."""
         job = self.view.job
-        if not self.adapter.queue_name(job) or job.metadata.deletion_timestamp is not None:
-            return False
-        return self.adapter.finished(job) is None
+        return job.metadata.deletion_timestamp is not None or self.adapter.finished(job) is not None
 
     def released(self) -> JobDecision:
         """What is over, or being deleted, is let go."""
@@ -222,6 +228,13 @@ class _Case:
         if patch is None:
             return _NOTHING
         return JobDecision(actions=(PatchJob(patch),), events=(JobEvent("Normal", "Stopped", why),))
+
+    def held(self, why: str) -> JobDecision:
+        """Stops a job that is not to run yet, as Kueue does with what belongs to others."""
+        patch = self.adapter.stop_patch(self.view.job)
+        if patch is None:
+            return _NOTHING
+        return JobDecision(actions=(PatchJob(patch),), events=(JobEvent("Normal", "Suspended", why),))
 
     def ended(self, why: str) -> JobDecision:
         """Stops for good a job that cannot be held again."""
@@ -509,6 +522,24 @@ def _adoption(case: _Case, workload: Workload) -> UpdateWorkloadSpec:
         "labels": job_uid_labels(meta),
     }
     return UpdateWorkloadSpec(workload.key, {"metadata": changes})
+
+
+# --- jobs that belong to others --------------------------------------------------------------------------------------
+
+
+def _decide_nested(case: _Case, nested: Nested) -> JobDecision:
+    """Holds a job until the one it belongs to is admitted; whoever made it lets it go. It has no Workload of its own: one
+    from before it belonged to that is deleted, unless the user made it (quota-engine 6.1)."""
+    if nested is Nested.UNSEEN:
+        return _NOTHING
+    if nested is Nested.TOO_DEEP:
+        why = f"Terminated search for the job it belongs to: there are more than {MOST_HOPS} above it, or they go round"
+        return JobDecision(events=(JobEvent("Warning", "JobNestingTooDeep", why),))
+    named = prebuilt_name(case.view.job)
+    own = tuple(w for w in case.view.workloads if is_owned(w, case.view.job) and w.metadata.name != named)
+    held = case.held("The job it belongs to is not admitted") if nested is Nested.WAITING else _NOTHING
+    deleted = _delete(own, "Deleted the Workload of a job that belongs to another")
+    return _joined(held, deleted, _let_go(case, own) if own else _NOTHING)
 
 
 # --- jobs that cannot be dispatched ----------------------------------------------------------------------------------

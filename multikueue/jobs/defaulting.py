@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from multikueue.api.meta import encode
+from multikueue.api.meta import OwnerReference, encode
 from multikueue.api.workload import MAX_EXEC_TIME_LABEL, PREBUILT_LABEL, PRIORITY_CLASS_LABEL, QUEUE_LABEL
 from multikueue.jobs.adapter import MANAGED
 from multikueue.jobs.paths import Keys, fields_of, nested, peek, with_value
@@ -25,10 +25,15 @@ _TRUE = ("1", "t", "T", "true", "TRUE", "True")
 _FALSE = ("0", "f", "F", "false", "FALSE", "False")
 
 
-class Metadata(msgspec.Struct, frozen=True):
+class Metadata(msgspec.Struct, frozen=True, rename="camel"):
     namespace: str | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
+    owner_references: list[OwnerReference] | None = None
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        return next((owner for owner in self.owner_references or () if owner.controller), None)
 
 
 class _Spec(msgspec.Struct, frozen=True, rename="camel"):
@@ -67,16 +72,17 @@ class SubmittedObject(msgspec.Struct, frozen=True):
     def queue(self) -> str:
         return self.labels.get(QUEUE_LABEL, "")
 
-
-class _Submitted(SubmittedObject, frozen=True):
-    """A job."""
+    @property
+    def controller(self) -> OwnerReference | None:
+        return self.metadata.controller
 
     @property
-    def controller(self) -> tuple[str, str] | None:
-        return None
+    def is_part(self) -> bool:
+        """A job belongs only to one that is in a queue."""
+        return False
 
 
-class SubmittedCustom(_Submitted, frozen=True):
+class SubmittedCustom(SubmittedObject, frozen=True):
     """One of a declared kind; `suspended` and the like are found by paths."""
 
     spec: msgspec.Raw = msgspec.Raw(b"null")
@@ -84,7 +90,7 @@ class SubmittedCustom(_Submitted, frozen=True):
     managed_by_default: bool = False
 
 
-class Submitted(_Submitted, frozen=True):
+class Submitted(SubmittedObject, frozen=True):
     """A batch Job."""
 
     spec: _Spec | None = None

@@ -37,7 +37,6 @@ __all__ = ["SubmittedPod", "default_pod", "read_pod", "refusal"]
 class OwnedMetadata(Metadata, frozen=True, rename="camel"):
     name: str | None = None
     finalizers: list[str] | None = None
-    owner_references: list[OwnerReference] | None = None
 
 
 class _Spec(msgspec.Struct, frozen=True, rename="camel"):
@@ -59,13 +58,8 @@ class SubmittedOwned(SubmittedObject, frozen=True):
         return False
 
     @property
-    def controllers(self) -> list[OwnerReference]:
-        """The one that controls it, if any does."""
-        return [owner for owner in self.metadata.owner_references or () if owner.controller]
-
-    @property
-    def controller(self) -> tuple[str, str] | None:
-        return next(((owner.api_version, owner.kind) for owner in self.controllers), None)
+    def is_part(self) -> bool:
+        return True
 
 
 class SubmittedPod(SubmittedOwned, frozen=True):
@@ -79,14 +73,14 @@ class SubmittedPod(SubmittedOwned, frozen=True):
         """The name of the StatefulSet whose Pod it is, if that is in a queue."""
         if (self.metadata.annotations or {}).get(PARENT_ANNOTATION) != STATEFUL_SET:
             return ""
-        kind = STATEFUL_SETS
-        sets = (each for each in self.controllers if (each.api_version, each.kind) == (kind.api_version, kind.kind))
-        return next((each.name for each in sets), "")
+        kind, owner = STATEFUL_SETS, self.metadata.controller
+        is_set = owner is not None and (owner.api_version, owner.kind) == (kind.api_version, kind.kind)
+        return owner.name if owner is not None and is_set else ""
 
     @property
-    def controller(self) -> tuple[str, str] | None:
+    def controller(self) -> OwnerReference | None:
         """A StatefulSet has nothing to hold its Pods by: each is held itself."""
-        return None if self.stateful_set else super().controller
+        return None if self.stateful_set else self.metadata.controller
 
     @property
     def group(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
@@ -109,14 +109,14 @@ class JobCaches:
         cache = self._caches.get(key.kind)
         return cache.get(key.object) if cache is not None else None
 
-    def first(self, index: str, value: ObjectKey) -> AnyJob | None:
-        """The first job of any kind whose index function named `value`."""
+    def by(self, index: str, value: Hashable) -> Iterator[AnyJob]:
+        """The jobs of any kind whose index function named `value`."""
         for cache in self._caches.values():
-            found = cache.by(index, value)
-            if found:
-                job: AnyJob = found[0]
-                return job
-        return None
+            yield from cache.by(index, value)
+
+    def first(self, index: str, value: ObjectKey) -> AnyJob | None:
+        """The first of them."""
+        return next(self.by(index, value), None)
 
     def upsert(self, job: AnyJob) -> None:
         self.of(self._adapters.of(job).kind).upsert(job)

@@ -45,6 +45,7 @@ from multikueue.quota.engine import Engine
 from multikueue.quota.status import check_names, flavor_names
 from multikueue.store.cache import Cache, Indexer
 from multikueue.store.jobs import JobCaches
+from multikueue.store.nesting import CONTROLLER, Nesting, controllers
 from multikueue.store.placements import Placements, named
 from multikueue.store.runtimes import Runtimes
 from multikueue.store.slices import Slices, replaced
@@ -125,7 +126,8 @@ class Store:
         """The attempt of a workload and the worker chosen in it, until it is recorded in the object."""
         self.answers: dict[ObjectKey, tuple[str, Answer]] = {}
         """The attempt of a workload and the last answer of its strategy in it, as long as it has no winner."""
-        self.jobs = JobCaches(adapters, self._job_changed)
+        self.jobs = JobCaches(adapters, self._job_changed, indexes={CONTROLLER: controllers})
+        self.nesting = Nesting(adapters, self.jobs, self._is_admitted)
         self.runtimes = Runtimes(adapters, self.jobs, lambda key: self.touched.job(key))
         slicing: dict[str, Indexer[Workload]] = {"replaces": replaced} if elastic else {}
         self.workloads: Cache[Workload] = Cache(
@@ -205,6 +207,9 @@ class Store:
             found = self.workloads.get(job.key)
             return (found,) if found is not None and is_owned(found, job) else ()
         return self.workloads.by("owner", job.metadata.uid)
+
+    def _is_admitted(self, job: AnyJob) -> bool:
+        return any(workload.has(ADMITTED) for workload in self.owned(job))
 
     def local_job(self, workload: Workload) -> AnyJob | None:
         """The job that owns a workload, if it is the very one and not a later job of the same name."""
@@ -439,12 +444,18 @@ class Store:
             self.touched.queue(*queue)
 
     def _touch_jobs_of(self, workload: Workload) -> None:
-        """Its owner, and, where that is a StatefulSet, the group of its Pods."""
+        """Its owner, what belongs to that, and, where it is a StatefulSet, the group of its Pods."""
         owner = self.owner(workload)
         if owner is not None:
             self.touched.job(owner)
+        for uid in _owner_uid(workload):
+            self._touch_jobs_below(uid)
         if is_of_group(workload) and owner is not None and owner.kind != POD_GROUPS.name:
             self.touched.job(JobKey(POD_GROUPS.name, *workload.key))
+
+    def _touch_jobs_below(self, uid: str) -> None:
+        for key in self.nesting.below(uid):
+            self.touched.job(key)
 
     def _places_of(self, workload: Workload) -> Iterator[tuple[str, ObjectKey | None]]:
         """The queues in which a workload waits or counts; it counts where it was admitted, even if its LocalQueue is gone
@@ -460,6 +471,8 @@ class Store:
         touched = new or old
         assert touched is not None
         self.touched.job(JobKey(adapter.kind.name, touched.metadata.namespace, touched.metadata.name))
+        if old is None or new is None or _standing(adapter, old) != _standing(adapter, new):
+            self._touch_jobs_below(touched.metadata.uid)
         if old is None or new is None or self._job_traits(adapter, old) != self._job_traits(adapter, new):
             for workload in self.owned(touched):
                 self.touched.workload(workload.key)
@@ -664,6 +677,11 @@ def _traits(workload: Workload) -> tuple[object, ...]:
     meta, status = workload.metadata, workload.status
     states = tuple(workload.has(type_) for type_ in (ADMITTED, EVICTED, FINISHED))
     return states, status.cluster_name, meta.generation, meta.uid, meta.deletion_timestamp is None, meta.annotations
+
+
+def _standing(adapter: Adapter, job: AnyJob) -> tuple[object, ...]:
+    """What those depend on that belong to a job."""
+    return job.metadata.uid, adapter.queue_name(job), controllers(job)
 
 
 def _said(item: Object) -> dict[str, str]:

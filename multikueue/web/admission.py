@@ -4,16 +4,32 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from multikueue.api.meta import encode
+from multikueue.api.meta import OwnerReference, encode
 from multikueue.jobs.adapter import Admitting, Submission
 from multikueue.jobs.table import BATCH_ONLY, Adapters
 
-Lookup = Callable[[str, str], bool | None]
-"""(namespace, LocalQueue) -> whether its ClusterQueue dispatches to workers; None if there is no such queue."""
+__all__ = ["Known", "NotAReview", "review"]
+
+
+def _stands_alone(_namespace: str, _controller: OwnerReference) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is known of the manager cluster, asked at each review: answers must come from memory.
+
+    `dispatches`: (namespace, LocalQueue) to whether its ClusterQueue dispatches to workers; None if there is no such queue.
+    `nested`: (namespace, controller) to whether what that controls belongs to a job in a queue.
+    """
+
+    dispatches: Callable[[str, str], bool | None]
+    nested: Callable[[str, OwnerReference], bool] = _stands_alone
 
 
 class NotAReview(Exception):  # says what came in, as a sentence
@@ -44,7 +60,7 @@ class _Review(msgspec.Struct, frozen=True, rename="camel"):
 _decode = msgspec.json.Decoder(_Review).decode
 
 
-def review(body: bytes, lookup: Lookup, adapters: Adapters = BATCH_ONLY) -> bytes:
+def review(body: bytes, known: Known, adapters: Adapters = BATCH_ONLY) -> bytes:
     """The answer to one AdmissionReview about a job: allowed, perhaps with a patch; or denied with the reasons.
 
     Whatever is not a job of a kind in use being created or updated is allowed as it is. Raises NotAReview if there is
@@ -59,12 +75,12 @@ def review(body: bytes, lookup: Lookup, adapters: Adapters = BATCH_ONLY) -> byte
     answer = {
         "apiVersion": asked.api_version,
         "kind": asked.kind,
-        "response": _respond(asked.request, lookup, adapters),
+        "response": _respond(asked.request, known, adapters),
     }
     return encode(answer)
 
 
-def _respond(request: _Request, lookup: Lookup, adapters: Adapters) -> dict[str, Any]:
+def _respond(request: _Request, known: Known, adapters: Adapters) -> dict[str, Any]:
     allowed: dict[str, Any] = {"uid": request.uid, "allowed": True}
     adapter = adapters.resource(request.resource.group, request.resource.resource)
     if adapter is None or request.sub_resource or request.operation not in ("CREATE", "UPDATE"):
@@ -76,20 +92,26 @@ def _respond(request: _Request, lookup: Lookup, adapters: Adapters) -> dict[str,
         return _denied(request, f"the {adapter.kind.kind} can't be read: {error}")
     if not job.queue and (old is None or not old.queue):
         return allowed
-    if job.controller is not None and adapters.owner(*job.controller) is not None:
+    if job.is_part and _is_controlled(job, adapters):
         return allowed  # what a job of ours controls is held with it
     problem = adapter.refusal(job, old)
     if problem is not None:
         return _denied(request, problem)
-    is_settled = (
-        old is not None and adapter not in adapters.templates
-    )  # from a template, new jobs may be made at any time
-    return allowed if is_settled else allowed | _defaults(adapter, job, request, lookup)
-
-
-def _defaults(adapter: Admitting, job: Submission, request: _Request, lookup: Lookup) -> dict[str, Any]:
+    if old is not None and adapter not in adapters.templates:
+        return allowed  # it is settled; from a template, though, new jobs may be made at any time
     namespace = request.namespace or job.namespace
-    dispatched = lookup(namespace, job.queue)
+    if job.controller is not None and known.nested(namespace, job.controller):
+        return allowed  # it is held and let go of by what it belongs to
+    return allowed | _defaults(adapter, job, namespace, known)
+
+
+def _is_controlled(job: Submission, adapters: Adapters) -> bool:
+    owner = job.controller
+    return owner is not None and adapters.owner(owner.api_version, owner.kind) is not None
+
+
+def _defaults(adapter: Admitting, job: Submission, namespace: str, known: Known) -> dict[str, Any]:
+    dispatched = known.dispatches(namespace, job.queue)
     patch = adapter.defaults(job, queue_uses_multikueue=bool(dispatched))
     found: dict[str, Any] = {}
     if patch:

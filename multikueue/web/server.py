@@ -1,6 +1,6 @@
 """The sockets: plain HTTP for probes and metrics, TLS for the admission webhook and the visibility API.
 
-    async with Server(ready=world.is_ready, lookup=store.dispatches) as server:
+    async with Server(ready=world.is_ready, known=Known(dispatches=store.uses_multikueue)) as server:
         await server.serve_plain("0.0.0.0", 8081, probes=True, metrics=render)
         await server.serve_webhook("0.0.0.0", 9443, certificates.serving(data))
         ...
@@ -24,7 +24,7 @@ from aiohttp import web
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.table import BATCH_ONLY, Adapters
 from multikueue.telemetry.metrics import CONTENT_TYPE
-from multikueue.web.admission import Lookup, NotAReview, review
+from multikueue.web.admission import Known, NotAReview, review
 from multikueue.web.certificates import Serving, load_chain
 
 log = structlog.get_logger()
@@ -93,16 +93,16 @@ def _nothing() -> Mapping[str, str]:
 
 
 class Server:
-    """Owns the listeners. `ready`, `details` and `lookup` are asked on every request and must answer from memory.
+    """Owns the listeners. `ready`, `details` and `known` are asked on every request and must answer from memory.
 
     Whatever serves raises ConfigurationError if it cannot listen there, and ssl.SSLError for an unusable certificate.
     """
 
     def __init__(
-        self, *, ready: Ready, lookup: Lookup, details: Details = _nothing, adapters: Adapters = BATCH_ONLY
+        self, *, ready: Ready, known: Known, details: Details = _nothing, adapters: Adapters = BATCH_ONLY
     ) -> None:
         self._ready, self._details = ready, details
-        self._lookup, self._adapters = lookup, adapters
+        self._known, self._adapters = known, adapters
         self._listeners: list[_Listener] = []
         self._webhook: _Listener | None = None
         self._visibility: _Listener | None = None
@@ -208,7 +208,7 @@ class Server:
             return web.Response(status=503, text=f"{problem}\n")
         body = await request.read()
         try:
-            return web.Response(body=review(body, self._lookup, self._adapters), content_type=_JSON)
+            return web.Response(body=review(body, self._known, self._adapters), content_type=_JSON)
         except NotAReview as error:
             log.warning("webhook.not_a_review", error=str(error))
             return web.Response(status=400, text=f"{error}\n")

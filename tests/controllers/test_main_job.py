@@ -352,6 +352,46 @@ async def test_a_job_managed_by_somebody_else_is_explained() -> None:
     assert [reason for reason, message in world.said() if CONTROLLER_NAME in message] == ["Undispatchable"]
 
 
+# Jobs that belong to others.
+
+
+async def test_what_belongs_to_a_job_is_held_until_that_is_admitted_and_has_no_workload() -> None:
+    world = table()
+    world.submit()
+    parent = world.manager.find(kinds.JOBS, JOB) or {}
+    owner = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "name": "job",
+        "uid": parent["metadata"]["uid"],
+        "controller": True,
+    }
+    child = job_body("child", managed=False, suspend=False)
+    child["metadata"]["ownerReferences"] = [owner]
+    world.manager.put(kinds.JOBS, child)
+    await world.settle()
+
+    def suspended() -> bool:
+        found: bool = (world.manager.find(kinds.JOBS, ObjectKey(NAMESPACE, "child")) or {})["spec"]["suspend"]
+        return found
+
+    assert suspended()
+    assert ("Suspended", "The job it belongs to is not admitted") in world.said()
+
+    world.admit("w1")
+    await world.settle()
+    assert suspended(), "whoever made it lets it go"
+
+    world.manager.change(kinds.JOBS, ObjectKey(NAMESPACE, "child"), {"spec": {"suspend": False}})
+    await world.settle()
+    assert not suspended()
+
+    world.evict("w1")
+    await world.settle()
+    assert suspended()
+    assert [w["metadata"]["ownerReferences"][0]["name"] for w in world.manager.all(kinds.WORKLOADS)] == ["job"]
+
+
 # What is there and cannot be read is neither gone nor done.
 
 

@@ -38,6 +38,7 @@ from multikueue.errors import (
 )
 from multikueue.jobs.table import FRAMEWORKS
 from multikueue.kube.client import Client
+from multikueue.web.admission import Known
 from multikueue.web.certificates import LIFETIME, Serving
 from multikueue.web.server import WEBHOOK_PATH, Server
 
@@ -153,7 +154,7 @@ class VirtualClock:
 
 
 def serving() -> Server:
-    return Server(ready=lambda: None, lookup=lambda _namespace, _queue: True)
+    return Server(ready=lambda: None, known=Known(dispatches=lambda _namespace, _queue: True))
 
 
 def webhook(api: Api, server: Server, *, now: Callable[[], datetime] = lambda: NOW, **changes: Any) -> Webhooks:

@@ -27,10 +27,11 @@ from multikueue.jobs.actions import (
 )
 from multikueue.jobs.batch_job import BATCH_JOB
 from multikueue.jobs.decide import JobView, decide, mirror, resolve_priority
+from multikueue.jobs.nesting import Nested
 from multikueue.jobs.priority import Priority, workload_class_ref
 from multikueue.jobs.workloads import UNDISPATCHABLE_ANNOTATION
 from multikueue.testing import NOW, JobBuilder, WorkloadBuilder, job, workload_priority_class
-from tests.jobs.builders import Tree, become, ours, plain, stored, tree, with_spec, with_status, workload_of
+from tests.jobs.builders import Tree, become, leaving, ours, plain, stored, tree, with_spec, with_status, workload_of
 
 UID = "uid-job-default-j"
 HELD = ours().build()
@@ -91,6 +92,59 @@ def status_written(view: JobView) -> Tree:
 )
 def test_nothing_to_do(view: JobView) -> None:
     assert (actions(view), decide(view, NOW).events) == ((), ())
+
+
+# --- jobs that belong to others --------------------------------------------------------------------------------------
+
+SUSPENDED = JobEvent("Normal", "Suspended", "The job it belongs to is not admitted")
+DOOMED = DeleteWorkload(PENDING.key, PENDING.metadata.uid)
+LEAVING = leaving(PENDING)
+
+
+@pytest.mark.parametrize("free", [FREE, job("j").build()], ids=["in a queue", "in none"])
+def test_a_job_is_held_until_the_one_it_belongs_to_is_admitted(free: Job) -> None:
+    decision = decide(JobView(job=free, nested=Nested.WAITING), NOW)
+    assert (decision.actions, decision.events) == ((STOP,), (SUSPENDED,))
+
+
+@pytest.mark.parametrize(
+    ("held", "nested"),
+    [
+        (HELD, Nested.WAITING),
+        (HELD, Nested.ADMITTED),
+        (FREE, Nested.ADMITTED),
+        (FREE, Nested.UNSEEN),
+        (ours().suspended(False).complete().build(), Nested.WAITING),
+        (ours().suspended(False).deleted().build(), Nested.WAITING),
+    ],
+    ids=["held", "to be let go by whoever made it", "running", "of one that is not seen", "over", "leaving"],
+)
+def test_what_belongs_to_another_one_gets_no_workload_and_is_not_started(held: Job, nested: Nested) -> None:
+    decision = decide(JobView(job=held, nested=nested), NOW)
+    assert (decision.actions, decision.events) == ((), ())
+
+
+def test_a_line_that_is_too_long_is_told_of() -> None:
+    decision = decide(JobView(job=FREE, nested=Nested.TOO_DEEP), NOW)
+    assert (decision.actions, [event.reason for event in decision.events]) == ((), ["JobNestingTooDeep"])
+
+
+@pytest.mark.parametrize("nested", [Nested.WAITING, Nested.ADMITTED])
+def test_the_workload_from_before_it_belonged_to_another_one_goes(nested: Nested) -> None:
+    assert actions(JobView(job=HELD, workloads=(PENDING,), nested=nested)) == (DOOMED,)
+    assert actions(JobView(job=HELD, workloads=(LEAVING,), nested=nested)) == (RemoveFinalizer(PENDING.key),)
+
+
+def test_that_workload_is_not_let_go_while_the_job_may_run() -> None:
+    assert actions(JobView(job=FREE, workloads=(LEAVING,), nested=Nested.ADMITTED)) == ()
+    waiting = decide(JobView(job=HELD, workloads=(LEAVING,), nested=Nested.WAITING, may_run=True), NOW)
+    assert RemoveFinalizer(PENDING.key) not in waiting.actions
+    assert waiting.again_after is not None
+
+
+def test_a_workload_that_the_user_made_stays() -> None:
+    named = ours().prebuilt(PENDING.metadata.name).build()
+    assert actions(JobView(job=named, workloads=(PENDING,), nested=Nested.WAITING)) == ()
 
 
 # --- making the Workload ---------------------------------------------------------------------------------------------

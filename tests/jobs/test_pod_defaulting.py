@@ -83,7 +83,9 @@ def test_the_label_that_numbers_it_is_told_by_its_name() -> None:
 def test_who_controls_it_is_read() -> None:
     owners = [{"apiVersion": "v1", "kind": "X"}, {"apiVersion": "batch/v1", "kind": "Job", "controller": True}]
 
-    assert seen(bare(ownerReferences=owners)).controller == ("batch/v1", "Job")
+    controller = seen(bare(ownerReferences=owners)).controller
+    assert controller is not None
+    assert (controller.api_version, controller.kind) == ("batch/v1", "Job")
     assert seen(bare()).controller is None
 
 

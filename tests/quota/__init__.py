@@ -7,8 +7,7 @@ These have no test, for there is nothing to test:
 - QE-295: a flush in the middle of a cycle. Ours is one synchronous step.
 - QE-310: the order within a snapshot. There is none: a cycle looks at the tree itself.
 - QE-311: a second pass for topologies. Workers place pods, the manager does not.
-- QE-359: a job within a managed job. That is not recognised yet: each job that names a queue has a Workload of its own.
 
 Others are tests of other rooms: QE-023 (a conflict is looked at again), QE-243, QE-327 and QE-337 of controllers, QE-350 of
-web, QE-356 to QE-358 of jobs, QE-360 of the real suite.
+web, QE-356 to QE-359 of jobs, QE-360 of the real suite.
 """

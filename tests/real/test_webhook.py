@@ -90,6 +90,23 @@ async def test_a_job_without_a_queue_is_not_touched(crew: Team) -> None:
     assert "managedBy" not in made["spec"]
 
 
+async def test_a_job_that_belongs_to_one_in_a_queue_is_not_touched(crew: Team) -> None:
+    await crew.stop()
+    parent = await crew.manager.create(plain(crew))
+    await crew.waiting()
+    child = plain(crew, "child")
+    owner = {"apiVersion": JOB.api_version, "kind": JOB.kind, "name": "job", "uid": parent["metadata"]["uid"]}
+    child["metadata"]["ownerReferences"] = [owner | {"controller": True}]
+    made = await crew.manager.create(child)
+    assert "managedBy" not in made["spec"]
+
+    async def is_held() -> bool:
+        return bool((await crew.job("child"))["spec"]["suspend"])
+
+    await eventually(is_held)
+    assert len(await crew.manager.list(WORKLOAD, crew.namespace)) == 1
+
+
 REFUSED_AT_BIRTH = {
     "a time limit that is none": {"labels": {"kueue.x-k8s.io/max-exec-time-seconds": "-3"}},
     "an odd queue": {"queue": "Main_Queue"},

@@ -20,6 +20,7 @@ from multikueue.api.stateful_set import StatefulSet
 from multikueue.api.workload import ORIGIN_LABEL, PREBUILT_LABEL, Workload
 from multikueue.dispatch.group import Group, Reach
 from multikueue.jobs.batch_job import BATCH_JOB, STOPPING_ANNOTATION
+from multikueue.jobs.nesting import Nested
 from multikueue.jobs.pod import PLAIN_POD
 from multikueue.jobs.pod_group import POD_GROUP
 from multikueue.jobs.priority import Priority
@@ -521,3 +522,70 @@ def test_the_workload_of_a_stateful_set_is_its_own_and_that_of_the_group_of_its_
     assert known.owned(owner) == known.owned(group) == (made,)
     assert known.group(made.key, made, origin="multikueue", lost_after=timedelta(0)).problem == ""
     assert [key for key in noted.keys if key.startswith("job")] == ["job g", f"job {made.metadata.name}"]
+
+
+# Jobs that belong to others.
+
+
+def family() -> tuple[Store, Noted]:
+    """The job of `stored` with a child and a grandchild."""
+    store, noted = stored()
+    for name, above in (("child", "job"), ("grandchild", "child")):
+        owner = store.jobs.get(JobKey(JOBS.name, "default", above))
+        assert owner is not None
+        made = job(name).owned_by(api_version="batch/v1", kind="Job", name=above, uid=owner.metadata.uid)
+        store.jobs.upsert(made.build())
+    noted.keys.clear()
+    return store, noted
+
+
+def woken(noted: Noted) -> set[str]:
+    return {key for key in noted.keys if "child" in key}
+
+
+BELOW = {"job child", "job grandchild"}
+PARENT = JobKey(JOBS.name, "default", "job")
+FAMILY_NEWS: dict[str, tuple[Callable[[Store], None], set[str]]] = {
+    "its workload is admitted": (lambda store: store.workloads.upsert(local().admitted().version(2).build()), BELOW),
+    "its workload is gone": (lambda store: store.workloads.remove(local().build()), BELOW),
+    "its workload says something else": (
+        lambda store: store.workloads.upsert(local().check("mk", "Retry").version(2).build()),
+        set(),
+    ),
+    "it is gone": (lambda store: store.jobs.remove(job("job").build()), BELOW),
+    "it leaves its queue": (lambda store: store.jobs.upsert(job("job").version(2).build()), BELOW),
+    "it gets a controller": (
+        lambda store: store.jobs.upsert(
+            job("job").queue("main").owned_by(api_version="a/v1", kind="A", name="a", uid="a").version(2).build()
+        ),
+        BELOW,
+    ),
+    "its pods run": (lambda store: store.jobs.upsert(job("job").queue("main").running().version(2).build()), set()),
+}
+
+
+@pytest.mark.parametrize(("news", "expected"), FAMILY_NEWS.values(), ids=FAMILY_NEWS)
+def test_what_belongs_to_a_job_looks_again_when_that_stands_otherwise(
+    news: Callable[[Store], None], expected: set[str]
+) -> None:
+    store, noted = family()
+    news(store)
+    assert woken(noted) == expected
+
+
+def test_what_belongs_to_a_job_that_comes_later_looks_again_then() -> None:
+    store, noted = family()
+    parent = store.jobs.get(PARENT)
+    assert parent is not None
+    store.jobs.of(JOBS).replace([each for each in store.jobs if each is not parent])
+    noted.keys.clear()
+    store.jobs.of(JOBS).replace([*store.jobs, parent])
+    assert woken(noted) == BELOW
+
+
+def test_a_job_is_admitted_with_what_it_belongs_to() -> None:
+    store, _ = family()
+    (child,) = [each for each in store.jobs if each.metadata.name == "child"]
+    assert store.nesting.of(child) is Nested.WAITING
+    store.workloads.upsert(local().admitted().version(2).build())
+    assert store.nesting.of(child) is Nested.ADMITTED

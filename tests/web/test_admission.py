@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multikueue.api.meta import encode
+from multikueue.api.meta import OwnerReference, encode
 from multikueue.jobs.table import FRAMEWORKS, TEMPLATES, Adapters
-from multikueue.web.admission import NotAReview, review
+from multikueue.web.admission import Known, NotAReview, review
 from tests.web.builders import QUEUED, Tree, response_in, review_of
 
 ALLOWED = {"uid": "u-1", "allowed": True}
@@ -22,8 +22,11 @@ def dispatched(namespace: str, queue: str) -> bool | None:
     return {("team", "main"): True, ("team", "local"): False}.get((namespace, queue))
 
 
+KNOWN = Known(dispatches=dispatched)
+
+
 def answer(body: bytes) -> Tree:
-    return response_in(review(body, dispatched))
+    return response_in(review(body, KNOWN))
 
 
 def queued(queue: str = "main", **spec: Any) -> Tree:
@@ -117,7 +120,7 @@ def test_denied_with_the_reason(body: bytes, words: str) -> None:
 )
 def test_no_review_at_all(body: bytes) -> None:
     with pytest.raises(NotAReview):
-        review(body, dispatched)
+        review(body, KNOWN)
 
 
 JSON = st.recursive(
@@ -148,10 +151,46 @@ def test_whatever_comes_is_answered(job: Any, old: Any, operation: str) -> None:
 @given(garbage=st.binary(max_size=50) | JSON.map(encode))
 def test_whatever_comes_is_an_answer_or_a_refusal(garbage: bytes) -> None:
     try:
-        found = review(garbage, dispatched)
+        found = review(garbage, KNOWN)
     except NotAReview:
         return
     assert msgspec.json.decode(found)["response"]
+
+
+# Jobs that belong to others.
+
+
+@pytest.mark.parametrize(
+    ("owner", "patch"),
+    [
+        ({"name": "parent", "controller": True}, None),
+        ({"name": "another", "controller": True}, [SUSPEND, MANAGE]),
+        ({"name": "parent"}, [SUSPEND, MANAGE]),
+    ],
+    ids=["to one in a queue", "to one in none", "to one that does not control it"],
+)
+def test_a_job_that_belongs_to_one_in_a_queue_is_left_to_that(owner: Tree, patch: list[Tree] | None) -> None:
+    asked: list[tuple[str, str, str]] = []
+
+    def nested(namespace: str, controller: OwnerReference) -> bool:
+        asked.append((namespace, controller.kind, controller.uid))
+        return controller.name == "parent"
+
+    job = queued()
+    job["metadata"]["ownerReferences"] = [{"apiVersion": "x/v1", "kind": "X", "uid": "u"} | owner]
+    known = Known(dispatches=dispatched, nested=nested)
+
+    assert response_in(review(review_of(job), known)) == (
+        ALLOWED if patch is None else {**ALLOWED, "patchType": "JSONPatch", "patch": patch}
+    )
+    assert asked == ([("team", "X", "u")] if owner.get("controller") else [])
+
+
+def test_the_rules_hold_for_what_belongs_to_others_too() -> None:
+    job = queued("No Queue")
+    job["metadata"]["ownerReferences"] = [{"name": "parent", "controller": True}]
+    known = Known(dispatches=dispatched, nested=lambda *_: True)
+    assert not response_in(review(review_of(job), known))["allowed"]
 
 
 # Kinds that are declared.
@@ -166,7 +205,7 @@ def training(queue: str = "main", **policy: Any) -> Tree:
 
 
 def trained(job: Tree | None, **more: Any) -> Tree:
-    return response_in(review(review_of(job, resource=PYTORCH, **more), dispatched, WITH_PYTORCH))
+    return response_in(review(review_of(job, resource=PYTORCH, **more), KNOWN, WITH_PYTORCH))
 
 
 @pytest.mark.parametrize(
@@ -216,7 +255,7 @@ def test_the_rules_of_labels_hold_for_every_kind() -> None:
 
 
 def test_a_kind_that_is_not_in_use_is_left_alone() -> None:
-    assert response_in(review(review_of(training(), resource=PYTORCH), dispatched)) == ALLOWED
+    assert response_in(review(review_of(training(), resource=PYTORCH), KNOWN)) == ALLOWED
 
 
 def test_what_is_no_such_job_is_refused_by_its_kind() -> None:
@@ -242,7 +281,7 @@ WITH_PODS = Adapters((FRAMEWORKS["batch/job"], FRAMEWORKS["pod"]))
 def test_a_pod_is_held_unless_a_job_of_a_kind_in_use_controls_it(owner: Tree | None, held: bool) -> None:
     metadata = {"name": "p", "labels": {"kueue.x-k8s.io/queue-name": "main"}}
     pod = {"metadata": metadata | ({"ownerReferences": [owner]} if owner else {}), "spec": {"containers": []}}
-    answer = response_in(review(review_of(pod, resource=PODS), dispatched, WITH_PODS))
+    answer = response_in(review(review_of(pod, resource=PODS), KNOWN, WITH_PODS))
 
     assert answer["allowed"]
     assert ("patch" in answer) is held
@@ -260,7 +299,7 @@ def test_the_pods_of_a_stateful_set_are_held_one_by_one(marked: bool) -> None:
         metadata["annotations"] = {"kueue.x-k8s.io/pod-suspending-parent": "statefulset"}
     pod = {"metadata": metadata, "spec": {"containers": []}}
 
-    assert ("patch" in response_in(review(review_of(pod, resource=PODS), dispatched, WITH_SETS))) is marked
+    assert ("patch" in response_in(review(review_of(pod, resource=PODS), KNOWN, WITH_SETS))) is marked
 
 
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
@@ -269,7 +308,7 @@ def test_a_stateful_set_is_marked_whenever_it_is_written(operation: str) -> None
     body = {"metadata": metadata, "spec": {"template": {"metadata": {}}}}
     asked = review_of(body, old=body, operation=operation, resource={"group": "apps", "resource": "statefulsets"})
 
-    assert len(response_in(review(asked, dispatched, WITH_SETS))["patch"]) == 2
+    assert len(response_in(review(asked, KNOWN, WITH_SETS))["patch"]) == 2
 
 
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
@@ -279,7 +318,7 @@ def test_what_jobs_are_made_from_is_marked_whenever_it_is_written(operation: str
     in_use = Adapters((FRAMEWORKS["batch/job"], FRAMEWORKS["pod"]), (TEMPLATES["deployment"],))
     asked = review_of(body, old=body, operation=operation, resource={"group": "apps", "resource": "deployments"})
 
-    assert [each["path"] for each in response_in(review(asked, dispatched, in_use))["patch"]] == [
+    assert [each["path"] for each in response_in(review(asked, KNOWN, in_use))["patch"]] == [
         "/spec/template/metadata/labels",
         "/spec/template/metadata/annotations",
     ]

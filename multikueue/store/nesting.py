@@ -1,0 +1,62 @@
+"""Which jobs of the manager cluster belong to which, by the owner references that control them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from multikueue.api.job import AnyJob, JobKey
+from multikueue.api.meta import OwnerReference, controller_of
+from multikueue.jobs.nesting import MOST_HOPS, Ancestor, Nested, is_whole, nested
+from multikueue.jobs.table import Adapters
+from multikueue.store.jobs import JobCaches
+
+__all__ = ["CONTROLLER", "Nesting", "controllers"]
+
+CONTROLLER = "controller"
+"""The index of `controllers` in caches of jobs."""
+
+
+def controllers(job: AnyJob) -> Iterable[str]:
+    """The UID of what controls it, if anything does."""
+    owner = controller_of(job.metadata)
+    return (owner.uid,) if owner is not None else ()
+
+
+class Nesting:
+    """Answers from `jobs`, which have the index `CONTROLLER`. `admitted` says whether a Workload of a job's own is."""
+
+    def __init__(self, adapters: Adapters, jobs: JobCaches, admitted: Callable[[AnyJob], bool]) -> None:
+        self._adapters, self._jobs, self._admitted = adapters, jobs, admitted
+
+    def of(self, job: AnyJob) -> Nested | None:
+        """Whether a job belongs to one in a queue, and how it stands with that; None if it stands by itself."""
+        if not is_whole(self._adapters.of(job)):
+            return None
+        return self.under(job.metadata.namespace, controller_of(job.metadata))
+
+    def under(self, namespace: str, controller: OwnerReference | None) -> Nested | None:
+        """The same for a job in the namespace that has this controller."""
+        return nested(self._line(namespace, controller))
+
+    def below(self, uid: str) -> Iterator[JobKey]:
+        """The jobs that belong to the one with this UID, as far down as anybody looks up."""
+        level = [uid]
+        for _ in range(MOST_HOPS):
+            found = [job for each in level for job in self._jobs.by(CONTROLLER, each)]
+            whole = [(job, adapter) for job in found if is_whole(adapter := self._adapters.of(job))]
+            yield from (JobKey(adapter.kind.name, *job.key) for job, adapter in whole)
+            level = [job.metadata.uid for job, _ in whole]
+
+    def _line(self, namespace: str, controller: OwnerReference | None) -> Iterator[Ancestor | None]:
+        while controller is not None:
+            adapter = self._adapters.owner(controller.api_version, controller.kind)
+            if adapter is None and self._adapters.is_unclear(controller.api_version, controller.kind):
+                yield None
+            if adapter is None or not is_whole(adapter):
+                return
+            job = self._jobs.get(JobKey(adapter.kind.name, namespace, controller.name))
+            if job is None or job.metadata.uid != controller.uid:
+                yield None
+                return
+            yield Ancestor(in_queue=bool(adapter.queue_name(job)), admitted=self._admitted(job))
+            controller = controller_of(job.metadata)

@@ -1,0 +1,130 @@
+"""Who belongs to whom among the jobs of the manager cluster, by their controllers."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from multikueue.api.job import AnyJob, Job
+from multikueue.api.kinds import JOBS, PODS, STATEFUL_SETS, Kind
+from multikueue.api.meta import OwnerReference
+from multikueue.jobs.batch_job import BATCH_JOB
+from multikueue.jobs.nesting import MOST_HOPS, Nested
+from multikueue.jobs.table import FRAMEWORKS, Adapters
+from multikueue.store.jobs import JobCaches
+from multikueue.store.nesting import CONTROLLER, Nesting, controllers
+from multikueue.testing import JobBuilder, job
+from tests.jobs import pods
+from tests.jobs.gadgets import GADGETS, GadgetJob, gadget
+
+ALL = Adapters((BATCH_JOB, GadgetJob(), FRAMEWORKS["pod"], FRAMEWORKS["statefulset"]), unclear=("Thing.example.com",))
+CRON = Kind("batch", "v1", "cronjobs", "CronJob", True, Job)
+THINGS = Kind("example.com", "v1", "things", "Thing", True, Job)
+QUEUE = {"kueue.x-k8s.io/queue-name": "main"}
+
+
+class Cluster:
+    """Jobs of one cluster; `admitted` has the names of those that are."""
+
+    def __init__(self, *opened: Kind[AnyJob], admitted: tuple[str, ...] = ()) -> None:
+        self.jobs = JobCaches(ALL, lambda *_: None, indexes={CONTROLLER: controllers})
+        for kind in opened:
+            self.jobs.open(kind)
+        self.nesting = Nesting(ALL, self.jobs, lambda each: each.metadata.name in admitted)
+
+    def put(self, *made: AnyJob) -> None:
+        for each in made:
+            self.jobs.upsert(each)
+
+    def of(self, name: str) -> Nested | None:
+        (found,) = [each for each in self.jobs if each.metadata.name == name]
+        return self.nesting.of(found)
+
+
+def child(name: str, of: AnyJob, kind: Kind[AnyJob] = JOBS, *, uid: str = "", controls: bool = True) -> JobBuilder:
+    owner, uid = of.metadata.name, uid or of.metadata.uid
+    return job(name).owned_by(api_version=kind.api_version, kind=kind.kind, name=owner, uid=uid, controller=controls)
+
+
+PARENT = job("parent").queue("main").build()
+BARE = job("parent").build()
+
+
+@pytest.mark.parametrize(
+    ("parent", "made", "expected"),
+    [
+        (PARENT, child("child", PARENT), Nested.WAITING),
+        (PARENT, child("child", PARENT).queue("main"), Nested.WAITING),
+        (BARE, child("child", BARE).queue("main"), None),
+        (PARENT, child("child", PARENT, controls=False).queue("main"), None),
+        (PARENT, child("child", PARENT, CRON).queue("main"), None),
+        (PARENT, child("child", PARENT, uid="another").queue("main"), Nested.UNSEEN),
+        (PARENT, child("child", gadget("g"), GADGETS).queue("main"), Nested.UNSEEN),
+        (PARENT, child("child", gadget("g"), THINGS).queue("main"), Nested.UNSEEN),
+        (PARENT, child("child", PARENT, PODS).queue("main"), None),
+        (PARENT, child("child", PARENT, STATEFUL_SETS).queue("main"), None),
+    ],
+    ids=[
+        "of a job in a queue",
+        "with a queue of its own",
+        "of a job in no queue",
+        "of one that does not control it",
+        "of a kind that is no job",
+        "of a job that was there before",
+        "of a kind that the cluster lacks",
+        "of a kind that nobody shows us for now",
+        "of a Pod",
+        "of a StatefulSet",
+    ],
+)
+def test_what_a_job_belongs_to(parent: Job, made: JobBuilder, expected: Nested | None) -> None:
+    cluster = Cluster(PODS)
+    cluster.put(parent, made.build())
+    assert cluster.of("child") is expected
+    assert cluster.of("parent") is None
+
+
+def test_it_is_admitted_when_the_uppermost_one_in_a_queue_is() -> None:
+    cluster = Cluster(GADGETS, admitted=("top",))
+    top = gadget("top", labels=QUEUE)
+    middle = child("middle", top, GADGETS).queue("main").build()
+    cluster.put(top, middle, child("child", middle).build())
+    assert (cluster.of("child"), cluster.of("middle")) == (Nested.ADMITTED, Nested.ADMITTED)
+
+
+def test_a_job_of_the_same_name_in_another_namespace_is_another() -> None:
+    cluster = Cluster()
+    made = child("child", PARENT).build()
+    elsewhere = msgspec.structs.replace(made, metadata=msgspec.structs.replace(made.metadata, namespace="other"))
+    cluster.put(PARENT, elsewhere)
+    assert cluster.of("child") is Nested.UNSEEN
+
+
+def test_pods_are_told_by_other_marks_whose_they_are() -> None:
+    cluster = Cluster(PODS, admitted=("parent",))
+    pod = pods.pod("p")
+    owner = OwnerReference(api_version="batch/v1", kind="Job", name="parent", uid=PARENT.metadata.uid, controller=True)
+    owned = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, owner_references=(owner,)))
+    cluster.put(PARENT, owned)
+    assert cluster.of("p") is None
+    assert list(cluster.nesting.below(PARENT.metadata.uid)) == []
+
+
+def test_a_circle_is_too_deep() -> None:
+    cluster = Cluster()
+    one = job("one").queue("main").build()
+    two = child("two", one).queue("main").build()
+    cluster.put(child("one", two).queue("main").build(), two)
+    assert (cluster.of("one"), cluster.of("two")) == (Nested.TOO_DEEP, Nested.TOO_DEEP)
+    assert {key.name for key in cluster.nesting.below(one.metadata.uid)} == {"one", "two"}
+
+
+def test_all_below_a_job_are_found_as_far_as_anybody_looks_up() -> None:
+    cluster, above = Cluster(), PARENT
+    cluster.put(PARENT)
+    for number in range(MOST_HOPS + 1):
+        above = child(f"job{number}", above).build()
+        cluster.put(above)
+    assert [key.name for key in cluster.nesting.below(PARENT.metadata.uid)] == [f"job{n}" for n in range(MOST_HOPS)]
+    assert cluster.of(f"job{MOST_HOPS - 1}") is Nested.WAITING
+    assert cluster.of(f"job{MOST_HOPS}") is Nested.TOO_DEEP
