@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import anyio
@@ -29,6 +30,7 @@ from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.admission import Admission
 from multikueue.controllers.annotated import AnnotatedKinds
+from multikueue.controllers.default_queues import DefaultQueues
 from multikueue.controllers.events import Recorder, tell_state, tell_unreadable
 from multikueue.controllers.figures import Figures
 from multikueue.controllers.leadership import Alone, Elected, Leadership, candidate
@@ -190,14 +192,15 @@ class Manager:
         self.readiness = Readiness(caches=caches, webhook=self.settings.webhook.enabled)
         observer = Observer(store=world.store, metrics=self.metrics, now=self.clock.now)
         observer.attach()
+        defaults = DefaultQueues(world.store.local_queues) if self.settings.webhook.default_queue else None
         async with Server(
             ready=self._unready,
-            known=_known(world.store),
+            known=_known(world.store, defaults),
             details=lambda: self.readiness.details,
             adapters=world.store.adapters,
         ) as server:
             async with anyio.create_task_group() as tasks:
-                await first(self._end, lambda: self._get_hot(tasks, server, deployment, world, observer))
+                await first(self._end, lambda: self._get_hot(tasks, server, deployment, world, observer, defaults))
                 await first(self._end, self.leadership.gain)
                 if not (self.stop.is_set() or self.kinds.stale):
                     observer.acting = True
@@ -211,12 +214,18 @@ class Manager:
         await first(self.stop.wait, self.kinds.changed)
 
     async def _get_hot(
-        self, tasks: anyio.abc.TaskGroup, server: Server, deployment: Deployment, world: World, observer: Observer
+        self,
+        tasks: anyio.abc.TaskGroup,
+        server: Server,
+        deployment: Deployment,
+        world: World,
+        observer: Observer,
+        defaults: DefaultQueues | None,
     ) -> None:
         await self._serve_plain(server, world, observer)
         await self._sync(tasks, deployment)
         await self._connect(tasks, deployment)
-        tasks.start_soon(self._serve_webhook, server, world.store.adapters)
+        tasks.start_soon(self._serve_webhook, server, world.store.adapters, defaults)
         tasks.start_soon(self._serve_visibility, server, world)
 
     def _world(self) -> World:
@@ -292,7 +301,9 @@ class Manager:
 
         return render
 
-    async def _serve_webhook(self, server: Server, adapters: Adapters = BATCH_ONLY) -> None:
+    async def _serve_webhook(
+        self, server: Server, adapters: Adapters = BATCH_ONLY, defaults: DefaultQueues | None = None
+    ) -> None:
         """Serve and keep the admission webhook, if there is to be one. The process is ready once it stands."""
         settings, namespace = self.settings.webhook, self.settings.cluster.namespace
         if not settings.enabled:
@@ -311,13 +322,15 @@ class Manager:
             failure_policy=settings.failure_policy,
             kinds=[each.kind for each in adapters if not each.external and each not in adapters.templates],
             templates=[template.kind for template in adapters.templates],
+            defaulting=defaults.take if defaults is not None else tuple,
         )
+        pause = partial(defaults.pause, self.clock) if defaults is not None else None
 
         def started(_port: int) -> None:
             self.readiness.reached("webhook")
             self._say_ready()
 
-        await keep_webhook(webhook, clock=self.clock, started=started)
+        await keep_webhook(webhook, clock=self.clock, started=started, pause=pause)
 
     async def _serve_visibility(self, server: Server, world: World) -> None:
         """Serve and keep the visibility API, if there is to be one."""
@@ -540,11 +553,12 @@ def _accounting(quota: Quota) -> Accounting:
     return Accounting(excluded=quota.exclude_resource_prefixes, transformations=tuple(rules))
 
 
-def _known(store: Store) -> Known:
+def _known(store: Store, defaults: DefaultQueues | None) -> Known:
     """What the admission webhook goes by."""
     return Known(
         dispatches=store.uses_multikueue,
         nested=lambda namespace, controller: store.nesting.under(namespace, controller) is not None,
+        has_default=lambda namespace: defaults is not None and namespace in defaults,
     )
 
 

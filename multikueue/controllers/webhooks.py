@@ -7,7 +7,7 @@ the server. So at no time is a certificate served that the API server does not t
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -47,6 +47,7 @@ RETRY_AFTER = timedelta(seconds=5)
 LEADER_IS_NEW = timedelta(seconds=1)
 
 _PATIENCE_SECONDS = 5
+_NAME_OF_NAMESPACE = "kubernetes.io/metadata.name"
 # Writers of the same object, our replicas, take turns: this often somebody may be faster before we call it an error.
 _ATTEMPTS = 5
 
@@ -65,7 +66,7 @@ class Webhooks:
     """Reconciles the webhook of one manager cluster.
 
     `namespace` holds the Secret, and its jobs are not looked at. `kinds` are the kinds of jobs in use, there or not;
-    `templates` those that make jobs.
+    `templates` those that make jobs. `defaulting` answers with the namespaces in which they get a queue if they name none.
     `address` is how the API server reaches us: a
     Service, or an https URL without path when we run elsewhere (with `port` 0, the port taken replaces the URL's).
     """
@@ -80,6 +81,7 @@ class Webhooks:
     failure_policy: Literal["Fail", "Ignore"] = "Fail"
     kinds: Sequence[Kind[Any]] = (JOBS,)
     templates: Sequence[Kind[Any]] = ()
+    defaulting: Callable[[], Sequence[str]] = tuple
 
     async def start(self) -> int:
         """Certificate, listening socket, registration, in this order; answers with the port. Once, before `reconcile`."""
@@ -107,6 +109,7 @@ class Webhooks:
             failure_policy=self.failure_policy,
             kinds=self.kinds,
             templates=self.templates,
+            defaulting=self.defaulting(),
         )
         for _ in range(_ATTEMPTS):
             try:
@@ -131,8 +134,15 @@ class Webhooks:
         log.info("webhook.registration_mended", configuration=str(CONFIGURATION))
 
 
-async def keep_webhook(webhook: Webhooks, *, clock: Clock, started: Callable[[int], None]) -> None:
-    """Starts the webhook, calls `started` with its port, and keeps it in place for ever.
+async def keep_webhook(
+    webhook: Webhooks,
+    *,
+    clock: Clock,
+    started: Callable[[int], None],
+    pause: Callable[[float], Awaitable[None]] | None = None,
+) -> None:
+    """Starts the webhook, calls `started` with its port, and keeps it in place for ever. `pause` waits so many seconds between
+    two looks, or less if there is news; else the clock does.
 
     What goes by itself is logged and tried again. Other errors of the first start are raised: without its webhook a
     manager is never ready. A standby writes nothing: it serves with what the leader has put in place, as soon as that is there.
@@ -141,7 +151,7 @@ async def keep_webhook(webhook: Webhooks, *, clock: Clock, started: Callable[[in
     started(port)
     wait = LOOK_AGAIN_AFTER
     while True:
-        await clock.sleep(wait.total_seconds())
+        await (pause or clock.sleep)(wait.total_seconds())
         try:
             await webhook.reconcile(port)
         except NotLeading:
@@ -191,21 +201,22 @@ def webhooks(
     failure_policy: Literal["Fail", "Ignore"],
     kinds: Sequence[Kind[Any]] = (JOBS,),
     templates: Sequence[Kind[Any]] = (),
+    defaulting: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """The entries of our configuration, with every field the server would default spelled out.
 
     New jobs must pass us, or they would run unsuspended on the manager: that is what the failure policy is for.
     Changes to jobs are asked about only where they touch what we have rules for, and never held up by us; those to what
-    makes jobs as if it were new.
+    makes jobs as if it were new. What names no queue is asked about in the namespaces of `defaulting` only. That comes last:
+    what gets a queue there has all that it needs, and no entry after it would be asked as well.
     """
+    spaces = [each for each in defaulting if each not in _excluded(namespace)]
     common = {
         "admissionReviewVersions": ["v1"],
         "clientConfig": client_config,
         "matchPolicy": "Equivalent",
         "namespaceSelector": {
-            "matchExpressions": [
-                {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": _excluded(namespace)}
-            ]
+            "matchExpressions": [{"key": _NAME_OF_NAMESPACE, "operator": "NotIn", "values": _excluded(namespace)}]
         },
         "objectSelector": {"matchExpressions": [{"key": QUEUE_LABEL, "operator": "Exists"}]},
         "reinvocationPolicy": "IfNeeded",
@@ -227,12 +238,27 @@ def webhooks(
             **common,
         },
         *([_of_templates(templates, failure_policy, common)] if templates else ()),
+        *([_without_queue([*kinds, *templates], failure_policy, common, spaces)] if spaces else ()),
     ]
 
 
 def _of_templates(kinds: Sequence[Kind[Any]], failure_policy: str, common: dict[str, Any]) -> dict[str, Any]:
     rules = [rule | {"operations": ["CREATE", "UPDATE"]} for rule in _rules("CREATE", kinds)]
     return {"name": "templates.multikueue.dev", "rules": rules, "failurePolicy": failure_policy, **common}
+
+
+def _without_queue(
+    kinds: Sequence[Kind[Any]], failure_policy: str, common: dict[str, Any], namespaces: Sequence[str]
+) -> dict[str, Any]:
+    there = {"key": _NAME_OF_NAMESPACE, "operator": "In", "values": list(namespaces)}
+    return {
+        "name": "default.jobs.multikueue.dev",
+        "rules": _rules("CREATE", kinds),
+        "failurePolicy": failure_policy,
+        **common,
+        "namespaceSelector": {"matchExpressions": [there]},
+        "objectSelector": {"matchExpressions": [{"key": QUEUE_LABEL, "operator": "DoesNotExist"}]},
+    }
 
 
 # What `jobs.defaulting.refusal` looks at. `suspend` alone is not: starting and stopping a job asks nobody.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import msgspec
 
@@ -29,6 +29,14 @@ class Submission(Protocol):
     @property
     def controller(self) -> OwnerReference | None:
         """What controls it, where that may make it somebody else's affair."""
+        ...
+
+    def in_queue(self, name: str) -> Self:
+        """The same if it named that queue."""
+        ...
+
+    def queue_patch(self, name: str) -> dict[str, Any]:
+        """The operation of a JSON patch that puts it into that queue."""
         ...
 
     @property

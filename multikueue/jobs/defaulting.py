@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import msgspec
 
@@ -17,6 +17,9 @@ Patch = dict[str, Any]
 
 DEFAULT_MANAGERS = (None, "", "kubernetes.io/job-controller")
 """The values of managedBy that nobody chose."""
+
+DEFAULT_QUEUE = "default"
+"""The name of the LocalQueue that takes in what names none (quota-engine 6.1)."""
 
 COMPLETIONS_ANNOTATION = "kueue.x-k8s.io/job-completions-equal-parallelism"
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -71,6 +74,17 @@ class SubmittedObject(msgspec.Struct, frozen=True):
     @property
     def queue(self) -> str:
         return self.labels.get(QUEUE_LABEL, "")
+
+    def in_queue(self, name: str) -> Self:
+        """The same if it named that queue."""
+        labelled = msgspec.structs.replace(self.metadata, labels=self.labels | {QUEUE_LABEL: name})
+        return msgspec.structs.replace(self, metadata=labelled)
+
+    def queue_patch(self, name: str) -> Patch:
+        """The operation of a JSON patch that puts it into that queue."""
+        if self.metadata.labels is None:
+            return {"op": "add", "path": "/metadata/labels", "value": {QUEUE_LABEL: name}}
+        return {"op": "add", "path": f"/metadata/labels/{QUEUE_LABEL.replace('/', '~1')}", "value": name}
 
     @property
     def controller(self) -> OwnerReference | None:

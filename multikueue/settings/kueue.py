@@ -533,6 +533,7 @@ FIELDS: tuple[Field, ...] = (
         convert=_order,
         off=_not_incremental,
     ),
+    _means("featureGates.LocalQueueDefaulting", "webhook.default_queue"),
     _means("featureGates.ElasticJobsViaWorkloadSlices", "integrations.elastic_jobs"),
     _means("featureGates.LocalQueueMetrics", "metrics.enable_local_queues"),
     _ignored("featureGates.VisibilityOnDemand", "visibility.enabled says whether", fine=(False,)),

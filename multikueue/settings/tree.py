@@ -475,6 +475,9 @@ class Webhook(_Group):
     failure_policy: Literal["Fail", "Ignore"] = "Fail"
     """What happens to new jobs while we are down: Fail refuses them, Ignore lets them in unmarked and unsuspended."""
 
+    default_queue: bool = True
+    """Whether what names no queue gets the LocalQueue `default` where its namespace has one of that name, as in Kueue."""
+
 
 class Probes(_Group):
     """Health for whoever runs the process, in plain HTTP: /healthz and /readyz."""

@@ -11,9 +11,14 @@ import msgspec
 
 from multikueue.api.meta import OwnerReference, encode
 from multikueue.jobs.adapter import Admitting, Submission
+from multikueue.jobs.defaulting import DEFAULT_QUEUE, Patch
 from multikueue.jobs.table import BATCH_ONLY, Adapters
 
 __all__ = ["Known", "NotAReview", "review"]
+
+
+def _has_no_default(_namespace: str) -> bool:
+    return False
 
 
 def _stands_alone(_namespace: str, _controller: OwnerReference) -> bool:
@@ -26,10 +31,12 @@ class Known:
 
     `dispatches`: (namespace, LocalQueue) to whether its ClusterQueue dispatches to workers; None if there is no such queue.
     `nested`: (namespace, controller) to whether what that controls belongs to a job in a queue.
+    `has_default`: whether a namespace has a LocalQueue for what names none.
     """
 
     dispatches: Callable[[str, str], bool | None]
     nested: Callable[[str, OwnerReference], bool] = _stands_alone
+    has_default: Callable[[str], bool] = _has_no_default
 
 
 class NotAReview(Exception):  # says what came in, as a sentence
@@ -90,19 +97,32 @@ def _respond(request: _Request, known: Known, adapters: Adapters) -> dict[str, A
         old = adapter.submitted(request.old_object) if request.operation == "UPDATE" else None
     except (msgspec.DecodeError, RecursionError) as error:
         return _denied(request, f"the {adapter.kind.kind} can't be read: {error}")
-    if not job.queue and (old is None or not old.queue):
+    namespace = request.namespace or job.namespace
+    first: list[Patch] = []
+    if _lacks_queue(adapter, job, old, adapters) and known.has_default(namespace):
+        first, job = [job.queue_patch(DEFAULT_QUEUE)], job.in_queue(DEFAULT_QUEUE)
+    if not _is_ours(job, old, adapters):
         return allowed
-    if job.is_part and _is_controlled(job, adapters):
-        return allowed  # what a job of ours controls is held with it
     problem = adapter.refusal(job, old)
     if problem is not None:
         return _denied(request, problem)
     if old is not None and adapter not in adapters.templates:
         return allowed  # it is settled; from a template, though, new jobs may be made at any time
-    namespace = request.namespace or job.namespace
     if job.controller is not None and known.nested(namespace, job.controller):
         return allowed  # it is held and let go of by what it belongs to
-    return allowed | _defaults(adapter, job, namespace, known)
+    return allowed | _defaults(adapter, job, namespace, known, first)
+
+
+def _is_ours(job: Submission, old: Submission | None, adapters: Adapters) -> bool:
+    """Whether it is or was in a queue, and is held by itself: a part of a job of ours is held with that."""
+    return bool(job.queue or (old is not None and old.queue)) and not (job.is_part and _is_controlled(job, adapters))
+
+
+def _lacks_queue(adapter: Admitting, job: Submission, old: Submission | None, adapters: Adapters) -> bool:
+    """Whether a new object is to have a queue where there is one for all; or one that jobs are made from, and that lost
+    its queue. What a job of ours controls comes to its queue with that, if at all."""
+    is_due = old is None or (bool(old.queue) and adapter in adapters.templates)
+    return is_due and not job.queue and not _is_controlled(job, adapters)
 
 
 def _is_controlled(job: Submission, adapters: Adapters) -> bool:
@@ -110,9 +130,9 @@ def _is_controlled(job: Submission, adapters: Adapters) -> bool:
     return owner is not None and adapters.owner(owner.api_version, owner.kind) is not None
 
 
-def _defaults(adapter: Admitting, job: Submission, namespace: str, known: Known) -> dict[str, Any]:
+def _defaults(adapter: Admitting, job: Submission, namespace: str, known: Known, first: list[Patch]) -> dict[str, Any]:
     dispatched = known.dispatches(namespace, job.queue)
-    patch = adapter.defaults(job, queue_uses_multikueue=bool(dispatched))
+    patch = first + adapter.defaults(job, queue_uses_multikueue=bool(dispatched))
     found: dict[str, Any] = {}
     if patch:
         found = {"patchType": "JSONPatch", "patch": b64encode(encode(patch)).decode()}

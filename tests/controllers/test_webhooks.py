@@ -469,3 +469,45 @@ async def test_what_makes_jobs_is_asked_about_whenever_it_is_written() -> None:
         (["deployments"], ["CREATE", "UPDATE"])
     ]
     assert "matchConditions" not in entry
+
+
+DEFAULTING = ["a", "kube-system", "ours", "b"]
+
+
+async def test_what_names_no_queue_is_asked_about_where_there_is_one_for_it() -> None:
+    used, made = [adapter.kind for adapter in FRAMEWORKS.values()], [kinds.DEPLOYMENTS]
+    *others, last = webhooks(
+        {}, namespace="ours", failure_policy="Fail", kinds=used, templates=made, defaulting=DEFAULTING
+    )
+
+    assert others == webhooks({}, namespace="ours", failure_policy="Fail", kinds=used, templates=made)
+    assert (last["name"], last["failurePolicy"]) == ("default.jobs.multikueue.dev", "Fail")
+    (there,), (without,) = (last[f"{what}Selector"]["matchExpressions"] for what in ("namespace", "object"))
+    assert there == {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["a", "b"]}
+    assert without == {"key": "kueue.x-k8s.io/queue-name", "operator": "DoesNotExist"}
+    asked = [(rule["resources"], rule["operations"]) for rule in last["rules"]]
+    assert asked == [([kind.plural], ["CREATE"]) for kind in [*used, *made]]
+
+
+@pytest.mark.parametrize("namespaces", [[], ["kube-system", "ours"]], ids=["nowhere", "where nothing is asked about"])
+async def test_without_such_a_place_it_is_not_asked_about(namespaces: list[str]) -> None:
+    found = webhooks({}, namespace="ours", failure_policy="Fail", defaulting=namespaces)
+    assert [entry["name"] for entry in found] == ["create.jobs.multikueue.dev", "update.jobs.multikueue.dev"]
+
+
+async def test_the_registration_follows_the_places_at_the_end_of_a_pause() -> None:
+    api, places, pauses, asked = Api(), list[str](), list[float](), list[int]()
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        asked.append(len(api.entries))
+        if len(pauses) == 3:
+            raise TimeoutError
+        places[:] = ["team"] if len(pauses) == 1 else []
+
+    async with serving() as server:
+        kept, clock = webhook(api, server, defaulting=lambda: places), VirtualClock(NOW, NOW)
+        with pytest.raises(TimeoutError):
+            await keep_webhook(kept, clock=clock, started=lambda _port: None, pause=pause)
+    assert asked == [2, 3, 2]
+    assert (pauses, clock.slept) == ([15.0] * 3, [])

@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multikueue.api.meta import encode
+from multikueue.api.workload import QUEUE_LABEL
 from multikueue.jobs.adapter import MANAGED
 from multikueue.jobs.defaulting import Submitted, default_job, read_job, refusal
+from multikueue.sandbox.patching import patches
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
@@ -163,3 +165,20 @@ def test_all_reasons_are_given_at_once() -> None:
     reason = refusal(submitted({QUEUE: "!", LIMIT: "x"}))
     assert reason is not None
     assert len(reason.split("; ")) == 2
+
+
+@pytest.mark.parametrize(
+    ("metadata", "labels"),
+    [
+        ({}, {QUEUE_LABEL: "default"}),
+        ({"labels": {"a": "b"}}, {"a": "b", QUEUE_LABEL: "default"}),
+        ({"labels": {QUEUE_LABEL: ""}}, {QUEUE_LABEL: "default"}),
+    ],
+    ids=["without labels", "with others", "with an empty one"],
+)
+def test_what_is_put_into_a_queue_says_so_as_its_patch_does(metadata: dict[str, Any], labels: dict[str, str]) -> None:
+    job = read_job(encode({"metadata": metadata}))
+    patch = job.queue_patch("default")
+    patched = patches.json_patch({"metadata": metadata}, [patch])
+
+    assert job.in_queue("default").labels == patched["metadata"]["labels"] == labels

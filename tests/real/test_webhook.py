@@ -107,6 +107,32 @@ async def test_a_job_that_belongs_to_one_in_a_queue_is_not_touched(crew: Team) -
     assert len(await crew.manager.list(WORKLOAD, crew.namespace)) == 1
 
 
+async def test_a_job_without_a_queue_gets_the_one_for_all_as_long_as_there_is_one(crew: Team) -> None:
+    queue = objects.local_queue("default", crew.namespace, cluster_queue=crew.namespace)
+    for client in (crew.manager, *crew.clients.values()):
+        await client.create(queue)
+
+    async def is_given() -> bool:
+        made = await crew.manager.create(plain(crew, "probe", queue=None), dry_run=True)
+        return objects.QUEUE_LABEL in (made["metadata"].get("labels") or {})
+
+    async def is_asked_about_no_more() -> bool:
+        return len((await crew.manager.get(WEBHOOKS, CONFIGURATION))["webhooks"]) == 2
+
+    await eventually(is_given)
+    made = await crew.manager.create(plain(crew, queue=None))
+    assert made["metadata"]["labels"][objects.QUEUE_LABEL] == "default"
+    assert (made["spec"]["suspend"], made["spec"]["managedBy"]) == (True, MULTIKUEUE_CONTROLLER)
+    await crew.complete(await crew.runs_on())
+    await crew.finished()
+    (*_, last) = (await crew.manager.get(WEBHOOKS, CONFIGURATION))["webhooks"]
+    assert last["namespaceSelector"]["matchExpressions"][0]["values"] == [crew.namespace]
+
+    await crew.manager.delete(objects.LOCAL_QUEUE, "default", crew.namespace)
+    await eventually(is_asked_about_no_more)
+    assert not await is_given()
+
+
 REFUSED_AT_BIRTH = {
     "a time limit that is none": {"labels": {"kueue.x-k8s.io/max-exec-time-seconds": "-3"}},
     "an odd queue": {"queue": "Main_Queue"},

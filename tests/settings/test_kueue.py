@@ -104,6 +104,7 @@ def nested(path: str, value: Any) -> dict[str, Any]:
         ("leaderElection.leaseDuration", "20s", "leader_election.lease_duration", timedelta(seconds=20)),
         ("leaderElection.renewDeadline", "12s", "leader_election.renew_deadline", timedelta(seconds=12)),
         ("leaderElection.retryPeriod", "3s", "leader_election.retry_period", timedelta(seconds=3)),
+        ("featureGates.LocalQueueDefaulting", False, "webhook.default_queue", False),
         ("featureGates.LocalQueueMetrics", True, "metrics.enable_local_queues", True),
     ],
 )

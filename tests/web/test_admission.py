@@ -193,6 +193,75 @@ def test_the_rules_hold_for_what_belongs_to_others_too() -> None:
     assert not response_in(review(review_of(job), known))["allowed"]
 
 
+# Jobs that name no queue.
+
+LABEL = {"kueue.x-k8s.io/queue-name": "default"}
+GETS = {"op": "add", "path": "/metadata/labels", "value": LABEL}
+GETS_ONE_MORE = {"op": "add", "path": "/metadata/labels/kueue.x-k8s.io~1queue-name", "value": "default"}
+
+
+def with_default(namespace: str, queue: str) -> bool | None:
+    return {("team", "default"): True}.get((namespace, queue))
+
+
+DEFAULTING = Known(dispatches=with_default, has_default=lambda namespace: namespace == "team")
+
+
+def queueless(**metadata: Any) -> Tree:
+    return {"metadata": {"name": "j"} | metadata, "spec": {"template": {}}}
+
+
+@pytest.mark.parametrize(
+    ("job", "patch"),
+    [
+        (queueless(), [GETS, SUSPEND, MANAGE]),
+        (queueless(labels={}), [GETS_ONE_MORE, SUSPEND, MANAGE]),
+        (queueless(labels={"a": "b"}), [GETS_ONE_MORE, SUSPEND, MANAGE]),
+        (queueless(labels={"kueue.x-k8s.io/queue-name": ""}), [GETS_ONE_MORE, SUSPEND, MANAGE]),
+        (queueless() | {"spec": {"suspend": True, "managedBy": "x/y"}}, [GETS]),
+        (queueless(ownerReferences=[{"apiVersion": "batch/v1", "kind": "CronJob", "controller": True}]), None),
+        (queueless(ownerReferences=[{"apiVersion": "batch/v1", "kind": "Job", "controller": True}]), []),
+    ],
+    ids=[
+        "without labels",
+        "with no label",
+        "with others",
+        "with an empty one",
+        "held already",
+        "controlled by what is no job",
+        "controlled by a job",
+    ],
+)
+def test_a_new_job_without_a_queue_gets_the_one_for_all(job: Tree, patch: list[Tree] | None) -> None:
+    wanted = [GETS, SUSPEND, MANAGE] if patch is None else patch
+    expected = {**ALLOWED, "patchType": "JSONPatch", "patch": wanted} if wanted else ALLOWED
+    assert response_in(review(review_of(job), DEFAULTING)) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "known"),
+    [
+        (review_of(queueless(), namespace="other"), DEFAULTING),
+        (review_of(queueless()), KNOWN),
+        (review_of(queueless(), operation="UPDATE", old=queueless()), DEFAULTING),
+    ],
+    ids=["in a namespace without one", "where it is switched off", "that was there before"],
+)
+def test_other_jobs_without_a_queue_are_left_alone(body: bytes, known: Known) -> None:
+    assert response_in(review(body, known)) == ALLOWED
+
+
+def test_one_with_a_queue_keeps_it() -> None:
+    patch = response_in(review(review_of(queued("other")), DEFAULTING))["patch"]
+    assert patch == [SUSPEND]
+
+
+def test_the_rules_hold_for_what_gets_a_queue() -> None:
+    job = queueless(labels={"kueue.x-k8s.io/max-exec-time-seconds": "-3"})
+    answered = response_in(review(review_of(job), DEFAULTING))
+    assert (answered["allowed"], "patch" in answered) == (False, False)
+
+
 # Kinds that are declared.
 
 PYTORCH = {"group": "kubeflow.org", "resource": "pytorchjobs"}
@@ -322,3 +391,49 @@ def test_what_jobs_are_made_from_is_marked_whenever_it_is_written(operation: str
         "/spec/template/metadata/labels",
         "/spec/template/metadata/annotations",
     ]
+
+
+# Pods, and what makes them, that name no queue.
+
+WITH_ALL = Adapters((*WITH_PODS, FRAMEWORKS["statefulset"]), (TEMPLATES["deployment"], TEMPLATES["statefulset"]))
+DEPLOYMENTS = {"group": "apps", "resource": "deployments"}
+MADE: Tree = {"metadata": {"name": "d"}, "spec": {"template": {"metadata": {}}}}
+
+
+@pytest.mark.parametrize(
+    ("owner", "held"),
+    [
+        (None, True),
+        ({"apiVersion": "apps/v1", "kind": "ReplicaSet", "controller": True}, True),
+        ({"apiVersion": "batch/v1", "kind": "Job", "controller": True}, False),
+        ({"apiVersion": "apps/v1", "kind": "StatefulSet", "controller": True}, False),
+    ],
+    ids=["nobody's", "that of what is no job", "that of a job", "that of a StatefulSet in no queue"],
+)
+def test_a_pod_without_a_queue_gets_the_one_for_all(owner: Tree | None, held: bool) -> None:
+    pod = {"metadata": {"name": "p"} | ({"ownerReferences": [owner]} if owner else {}), "spec": {"containers": []}}
+    patch = response_in(review(review_of(pod, resource=PODS), DEFAULTING, WITH_ALL)).get("patch", [])
+
+    assert [each["path"] for each in patch[:2]] == ["/metadata/labels", "/metadata/labels"] * held
+    assert [each["value"] for each in patch[1:2]] == [LABEL | {"kueue.x-k8s.io/managed": "true"}] * held
+
+
+@pytest.mark.parametrize(
+    ("operation", "old", "moved"),
+    [
+        ("CREATE", None, True),
+        ("UPDATE", MADE, False),
+        ("UPDATE", MADE | {"metadata": {"name": "d", "labels": LABEL}}, True),
+    ],
+    ids=["a new one", "one that was there before", "one whose label is dropped"],
+)
+def test_what_pods_are_made_from_gets_the_queue_for_all(operation: str, old: Tree | None, moved: bool) -> None:
+    asked = review_of(MADE, operation=operation, old=old, resource=DEPLOYMENTS)
+    response = response_in(review(asked, DEFAULTING, WITH_ALL))
+
+    assert response["allowed"]
+    assert [each["path"] for each in response.get("patch", [])] == [
+        "/metadata/labels",
+        "/spec/template/metadata/labels",
+        "/spec/template/metadata/annotations",
+    ] * moved
