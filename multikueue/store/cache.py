@@ -141,3 +141,22 @@ class Cache(Generic[T]):
                     keys.pop(old.key, None)
                     if not keys:
                         del index[value]
+
+
+class ByName(Mapping[str, T]):
+    """The objects of a kind without namespaces as the cache has them now, by name."""
+
+    def __init__(self, cache: Cache[T]) -> None:
+        self._cache = cache
+
+    def __getitem__(self, name: str) -> T:
+        found = self._cache.get(ObjectKey("", name))
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (item.metadata.name for item in self._cache)
+
+    def __len__(self) -> int:
+        return len(self._cache)

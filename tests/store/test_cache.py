@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import Workload
-from multikueue.store.cache import Cache
+from multikueue.store.cache import ByName, Cache
 from multikueue.testing import workload
 
 
@@ -179,3 +179,14 @@ def test_who_looks_on_is_told_after_the_owner_and_of_real_changes_only() -> None
     told.cache.upsert(seen(version=1))
     told.cache.remove(seen(version=3))
     assert told.changes == ["added a", "looked on: False, True", "gone a", "looked on: True, False"]
+
+
+def test_objects_by_name_are_those_of_now() -> None:
+    cache: Cache[Workload] = Cache()
+    by_name = ByName(cache)
+    first = workload("a", namespace="").uid("u1").version(1).build()
+    cache.upsert(first)
+    assert dict(by_name) == {"a": first}
+    assert (len(by_name), "b" in by_name, by_name.get("b")) == (1, False, None)
+    cache.remove(first)
+    assert not by_name
