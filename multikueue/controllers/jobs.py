@@ -35,6 +35,7 @@ from multikueue.jobs.pod_group import members_of, parts
 from multikueue.jobs.slices import is_sliced
 from multikueue.jobs.workloads import prebuilt_name
 from multikueue.runtime import Result
+from multikueue.store.cache import ByName
 
 log = structlog.get_logger()
 
@@ -75,12 +76,13 @@ class Jobs:
             may_run=any(self._may_run(w) for w in workloads.values() if w.metadata.deletion_timestamp is not None),
             priority=resolve_priority(
                 job,
-                {c.metadata.name: c for c in store.priority_classes},
-                {c.metadata.name: c for c in store.pod_priority_classes},
+                ByName(store.priority_classes),
+                ByName(store.pod_priority_classes),
                 adapter,
             ),
             queue_is_multikueue=bool(dispatched),
-            dispatched=not adapter.resumes and any(store.multikueue_check(w) for w in workloads.values()),
+            dispatched=any(store.multikueue_check(w) for w in workloads.values()),
+            flavors=ByName(store.flavors),
             elastic=store.slices is not None and dispatched is not False and is_sliced(job, workloads.values()),
             nested=store.nesting.of(job),
             label_keys=self.world.settings.integrations.label_keys_to_copy,

@@ -81,7 +81,7 @@ class Workloads:
             cluster_queue_active=not store.engine.cluster_queue_problems(name),
             holding=is_holding(group, now) or (job is not None and store.runs_here(job)),
             run_by_others=store.owner(local) is None,
-            job_finished=store.adapters.of(job).finished(job) if job else None,
+            job_finished=(store.adapters.of(job).finished(job) or store.failed_start(local, job)) if job else None,
             retry_backoff=self._backoff(local),
             patience=patience,
             ready_pods=self._ready_pods(local, job, group) if job and patience else None,

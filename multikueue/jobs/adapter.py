@@ -11,6 +11,7 @@ from multikueue.api.kinds import Kind
 from multikueue.api.meta import Condition, OwnerReference
 from multikueue.api.multikueue import CONTROLLER_NAME
 from multikueue.api.workload import Finish, ReclaimablePod, Workload
+from multikueue.jobs.placement import Placing
 from multikueue.jobs.priority import Priority
 
 MANAGED = CONTROLLER_NAME
@@ -106,6 +107,11 @@ class Adapter(Admitting, Protocol):
     @property
     def runtimes(self) -> Runtimes | None:
         """Where the pods of its jobs are described; None if in the jobs."""
+        ...
+
+    @property
+    def placing(self) -> Placing | None:
+        """How its jobs are told where their pods go when they run on their own cluster; None if nobody tells them."""
         ...
 
     def queue_name(self, job: AnyJob) -> str:

@@ -71,6 +71,9 @@ class Components:
     def reclaimed(self, job: Tree) -> Iterator[ReclaimablePod]:  # noqa: ARG002  # it does not tell
         return iter(())
 
+    def templates(self, job: Tree) -> Iterator[tuple[str, Tree]]:  # noqa: ARG002  # what it wraps is not ours to change
+        return iter(())
+
     def paths(self) -> Iterator[str]:
         yield "spec.components[*]"
 

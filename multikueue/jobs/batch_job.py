@@ -23,7 +23,10 @@ from multikueue.api.workload import (
 )
 from multikueue.jobs import batch_status, defaulting, workloads
 from multikueue.jobs.adapter import MANAGED
+from multikueue.jobs.batch_placing import BATCH_PLACING, runs_with_fewer
+from multikueue.jobs.batch_size import fewest_pods, pods_count
 from multikueue.jobs.canonical import merge_patch
+from multikueue.jobs.placement import Placing
 from multikueue.jobs.priority import Priority
 from multikueue.jobs.templates import is_same_template, part, tree_of, with_single_variables
 
@@ -70,6 +73,10 @@ class BatchJob:
     def runtimes(self) -> None:
         return None
 
+    @property
+    def placing(self) -> Placing:
+        return BATCH_PLACING
+
     def submitted(self, raw: msgspec.Raw) -> defaulting.Submitted:
         return defaulting.read_job(raw)
 
@@ -106,15 +113,17 @@ class BatchJob:
     def matches(self, job: AnyJob, workload: Workload) -> bool:
         """Compares what decides about running: counts, containers, execution time, tolerations until admission.
 
-        Unlike Kueue, whose local jobs get the node selectors of a flavor on start, we leave templates as they are:
-        what the job says is compared with what the Workload says, in every phase.
+        What a start adds to a template is none of that, but for tolerations and a smaller number of pods.
         """
         spec = workload_spec(workload)
         if not workloads.may_be_of(workload, spec, job):
             return False
         if len(spec.pod_sets) != 1:
             return False
-        return _is_same_pod_set(job, spec.pod_sets[0], ignore_tolerations=workload.has("Admitted"))
+        pod_set = spec.pod_sets[0]
+        if pods_count(job) != pod_set.count and not runs_with_fewer(job, workload):
+            return False
+        return _is_same_pod_set(job, pod_set, ignore_tolerations=workload.has("Admitted"))
 
     # --- the copy on a worker ----------------------------------------------------------------------------------------
 
@@ -158,7 +167,7 @@ class BatchJob:
     def ready_pods(self, job: AnyJob) -> int:
         status, wanted = job_status(job), pods_count(job)
         ready = min(wanted, status.ready + status.succeeded + len(status.uncounted_terminated_pods.succeeded))
-        fewest = _min_count(job)
+        fewest = fewest_pods(job)
         return ready if ready >= (wanted if fewest is None else fewest) else 0
 
     def reclaimable(self, job: AnyJob) -> tuple[ReclaimablePod, ...]:
@@ -230,26 +239,14 @@ class BatchJob:
 BATCH_JOB = BatchJob()
 
 
-def pods_count(job: AnyJob) -> int:
-    """How many pods run at a time: the parallelism, or the completions if they are fewer."""
-    spec = job_spec(job)
-    return spec.parallelism if spec.completions is None else min(spec.parallelism, spec.completions)
-
-
 def _is_stopping(job: AnyJob) -> bool:
     return job.metadata.annotations.get(STOPPING_ANNOTATION) == "true"
-
-
-def _min_count(job: AnyJob) -> int | None:
-    """The fewest pods that will do; None when all are needed, or if the annotation makes no sense."""
-    fewest = workloads.positive(job.metadata.annotations.get(workloads.MIN_PARALLELISM_ANNOTATION, ""))
-    return fewest if fewest is not None and fewest <= pods_count(job) else None
 
 
 def _pod_set(job: AnyJob) -> Tree:
     template = tree_of(job_spec(job).template)
     meta = part(template, "metadata")
-    fewest = _min_count(job)
+    fewest = fewest_pods(job)
     return {
         "name": "main",
         "count": pods_count(job),
@@ -274,7 +271,7 @@ def _with_labels(template: Tree, labels: Tree) -> Tree:
 
 
 def _is_same_pod_set(job: AnyJob, pod_set: PodSet, *, ignore_tolerations: bool) -> bool:
-    if pod_set.count != pods_count(job) or pod_set.min_count != _min_count(job):
+    if pod_set.min_count != fewest_pods(job):
         return False
     ours, theirs = bytes(job_spec(job).template), bytes(pod_set.template)
     return is_same_template(ours, theirs, ignore_tolerations)

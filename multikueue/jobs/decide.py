@@ -8,7 +8,7 @@ of a job is the workload controller.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,7 +18,7 @@ from multikueue.api.core import PriorityClass
 from multikueue.api.job import AnyJob
 from multikueue.api.meta import Condition, with_condition
 from multikueue.api.pod import is_of_stateful_set
-from multikueue.api.queues import WorkloadPriorityClass
+from multikueue.api.queues import ResourceFlavor, WorkloadPriorityClass
 from multikueue.api.slices import replaced_key
 from multikueue.api.workload import (
     ADMITTED,
@@ -32,7 +32,7 @@ from multikueue.api.workload import (
     owner_of,
     workload_spec,
 )
-from multikueue.jobs import labels, slices
+from multikueue.jobs import labels, placement, slices
 from multikueue.jobs import priority as priorities
 from multikueue.jobs.actions import (
     Action,
@@ -48,7 +48,8 @@ from multikueue.jobs.actions import (
     UpdateWorkloadSpec,
 )
 from multikueue.jobs.adapter import MANAGED, Adapter
-from multikueue.jobs.batch_job import BATCH_JOB, pods_count
+from multikueue.jobs.batch_job import BATCH_JOB
+from multikueue.jobs.batch_size import pods_count
 from multikueue.jobs.nesting import MOST_HOPS, Nested
 from multikueue.jobs.priority import Priority
 from multikueue.jobs.workloads import (
@@ -64,6 +65,7 @@ __all__ = ["Decide", "JobView", "Priority", "decide", "mirror", "resolve_priorit
 
 LOOK_FOR_CLASS_AFTER = timedelta(minutes=1)
 LOOK_FOR_WORKER_AFTER = timedelta(seconds=5)
+LOOK_FOR_FLAVOR_AFTER = timedelta(seconds=5)
 _NO_CLASS = Priority()
 _NOTHING = JobDecision()
 
@@ -75,9 +77,10 @@ class JobView:
     `workloads` are those the job controls (by UID), and the one it names as prebuilt. `remote` is the winner's job as
     last seen, as long as it may still say something about this job; `remote_lost` says that its worker is lost, so
     that its pods no longer count as running. `may_run` says that some worker runs, or may run unseen, what a Workload
-    that is being deleted was dispatched for. `dispatched` says that a Workload has our AdmissionCheck (asked for jobs that
-    do not resume). `priority` is the answer of `resolve_priority`. An `elastic` job may change its size while it runs.
-    `label_keys` name the labels that its Workload gets too. `nested` says that it belongs to another job, and how that stands.
+    that is being deleted was dispatched for. `dispatched` says that a Workload has our AdmissionCheck; one that has not
+    starts here, where its `flavors`, by name, say. `priority` is the answer of `resolve_priority`. An `elastic` job may
+    change its size while it runs. `label_keys` name the labels that its Workload gets too. `nested` says that it belongs to
+    another job, and how that stands.
     """
 
     job: AnyJob
@@ -88,6 +91,7 @@ class JobView:
     priority: Priority | str = _NO_CLASS
     queue_is_multikueue: bool = True
     dispatched: bool = True
+    flavors: Mapping[str, ResourceFlavor] = field(default_factory=dict)
     local_queue_exists: bool = True
     elastic: bool = False
     label_keys: tuple[str, ...] = ()
@@ -226,7 +230,9 @@ class _Case:
             return _NOTHING if self.adapter.is_suspended(self.view.job) else self.ended(why)
         patch = self.adapter.stop_patch(self.view.job)
         if patch is None:
-            return _NOTHING
+            return self.restored()
+        if self.adapter.placing is not None:
+            patch = self.adapter.placing.stop_patch(self.view.job, patch, self._before())
         return JobDecision(actions=(PatchJob(patch),), events=(JobEvent("Normal", "Stopped", why),))
 
     def held(self, why: str) -> JobDecision:
@@ -235,6 +241,27 @@ class _Case:
         if patch is None:
             return _NOTHING
         return JobDecision(actions=(PatchJob(patch),), events=(JobEvent("Normal", "Suspended", why),))
+
+    def restored(self) -> JobDecision:
+        """A held job gets back, step by step, what it was before it was started where its flavors said."""
+        if not self.is_placed() or self.adapter.placing is None:
+            return _NOTHING
+        step = self.adapter.placing.restoration(self.view.job, self._before())
+        return JobDecision(actions=(step,)) if step is not None else _NOTHING
+
+    def _before(self) -> Workload | None:
+        """The Workload that says what the job was before it was started: its own, or that of before it was changed."""
+        owned = [w for w in self.view.workloads if is_owned(w, self.view.job)]
+        matching = (w for w in owned if self.adapter.matches(self.view.job, w))
+        return next(matching, owned[0] if len(owned) == 1 else None)
+
+    def is_held(self) -> bool:
+        """Whether it is held, and says what its user wrote."""
+        return self.adapter.is_suspended(self.view.job) and not self.is_placed()
+
+    def is_placed(self) -> bool:
+        """Whether the job still says where it ran."""
+        return self.adapter.placing is not None and self.adapter.placing.is_placed(self.view.job)
 
     def ended(self, why: str) -> JobDecision:
         """Stops for good a job that cannot be held again."""
@@ -270,9 +297,8 @@ class _Case:
 
     def is_quiet(self) -> bool:
         """Nothing of the job runs, here or there."""
-        job = self.view.job
-        runs = self.adapter.is_active(job) or self.running_remote() is not None or self.view.may_run
-        return self.adapter.is_suspended(job) and not runs
+        runs = self.adapter.is_active(self.view.job) or self.running_remote() is not None or self.view.may_run
+        return self.is_held() and not runs
 
 
 # --- jobs whose Workload we make -------------------------------------------------------------------------------------
@@ -309,14 +335,15 @@ def _decide_missing(case: _Case, others: tuple[Workload, ...]) -> JobDecision:
     """No Workload describes the job: bring one in line if that is possible, else begin anew."""
     job = case.view.job
     candidate = others[0] if others else None
-    if candidate is not None and case.adapter.is_suspended(job) and _may_change(case, candidate):
+    if candidate is not None and case.is_held() and _may_change(case, candidate):
         return _joined(_delete(others[1:], "Deleted not matching Workload"), _rewrite(case, candidate))
     if others:
         stopped = case.stop("No matching Workload")
-        return _joined(stopped, _delete(others, "Deleted not matching Workload"), _let_go(case, others))
+        let_go = _let_go(case, others) if not stopped.actions else _NOTHING
+        return _joined(stopped, _delete(others, "Deleted not matching Workload"), let_go)
     stopped = case.settle("Missing Workload")
     # The new one waits until the pods of the last run are gone; a job of ours says so as soon as nothing runs.
-    if case.adapter.is_active(job) or case.running_remote() is not None:
+    if case.adapter.is_active(job) or case.running_remote() is not None or case.is_placed():
         return stopped
     return _joined(stopped, _create(case))
 
@@ -489,9 +516,24 @@ def _decide_run(case: _Case, workload: Workload) -> JobDecision:
         return case.settle("Not admitted by cluster queue")
     patch = case.adapter.start_patch(case.view.job) if not case.runs_elsewhere(workload) else None
     if patch is not None:
-        return JobDecision(actions=(PatchJob(patch),))
+        return _started(case, workload, patch)
     remote = case.view.remote
     return JobDecision(actions=case.copied_status(remote) if remote is not None and not case.view.remote_lost else ())
+
+
+def _started(case: _Case, workload: Workload, patch: dict[str, Any]) -> JobDecision:
+    """A dispatched job is told by the Kueue of its worker where to run; others here. One that cannot be told waits for its
+    Workload to be finished."""
+    placing = case.adapter.placing
+    if case.view.dispatched or placing is None:
+        return JobDecision(actions=(PatchJob(patch),))
+    try:
+        told = placement.start_patch(case.view.job, patch, placing, workload, case.view.flavors)
+    except placement.Conflicting:
+        return _NOTHING
+    return (
+        JobDecision(actions=(PatchJob(told),)) if told is not None else JobDecision(again_after=LOOK_FOR_FLAVOR_AFTER)
+    )
 
 
 # --- jobs with a Workload made by the user ---------------------------------------------------------------------------

@@ -29,6 +29,8 @@ from multikueue.api.workload import (
 from multikueue.jobs import defaulting, paths, workloads
 from multikueue.jobs.adapter import MANAGED, Runtimes
 from multikueue.jobs.canonical import merge_patch
+from multikueue.jobs.declared_placing import DeclaredPlacing
+from multikueue.jobs.placement import Placing
 from multikueue.jobs.pods import Pods, PodsOf, number
 from multikueue.jobs.priority import Priority
 from multikueue.jobs.states import State, condition, state_of, told
@@ -131,6 +133,10 @@ class DeclaredJob:
     @property
     def runtimes(self) -> Runtimes | None:
         return self.declared.runtimes
+
+    @property
+    def placing(self) -> Placing | None:
+        return DeclaredPlacing(self.declared.pods)
 
     def submitted(self, raw: msgspec.Raw) -> defaulting.SubmittedCustom:
         own = self.declared

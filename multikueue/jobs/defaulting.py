@@ -24,7 +24,7 @@ DEFAULT_QUEUE = "default"
 COMPLETIONS_ANNOTATION = "kueue.x-k8s.io/job-completions-equal-parallelism"
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _NUMBER = re.compile(r"[+-]?[0-9]+")
-_TRUE = ("1", "t", "T", "true", "TRUE", "True")
+TRUE = ("1", "t", "T", "true", "TRUE", "True")
 _FALSE = ("0", "f", "F", "false", "FALSE", "False")
 
 
@@ -236,7 +236,7 @@ def _completion_problems(job: Submitted) -> list[str]:
     if text is None or text in _FALSE:
         return []
     where = f"metadata.annotations[{COMPLETIONS_ANNOTATION}]"
-    if text not in _TRUE:
+    if text not in TRUE:
         return [f"{where}: expected true or false, got {text!r}"]
     spec = job.fields
     found = [] if spec.completion_mode == "Indexed" else [f"{where}: expected false on a job that is not Indexed"]

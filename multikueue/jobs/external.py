@@ -25,6 +25,10 @@ class ExternalJob(DeclaredJob):
 
     external: ClassVar[bool] = True
 
+    @property
+    def placing(self) -> None:
+        return None
+
     def _remote_spec(self, spec: msgspec.Raw) -> Any:
         return paths.without(spec, ("managedBy",))
 

@@ -33,6 +33,8 @@ from multikueue.api.pod import (
 from multikueue.api.workload import FAILED, QUEUE_LABEL, SUCCEEDED, Finish, ReclaimablePod, Workload, workload_spec
 from multikueue.jobs import pod_defaulting, workloads
 from multikueue.jobs.canonical import merge_patch
+from multikueue.jobs.placement import Placing
+from multikueue.jobs.pod_placing import POD_PLACING
 from multikueue.jobs.priority import Priority
 from multikueue.jobs.templates import is_same_template, tree_of, with_single_variables
 
@@ -70,6 +72,10 @@ class PlainPod:
     @property
     def runtimes(self) -> None:
         return None
+
+    @property
+    def placing(self) -> Placing:
+        return POD_PLACING
 
     def submitted(self, raw: msgspec.Raw) -> pod_defaulting.SubmittedPod:
         return pod_defaulting.read_pod(raw)

@@ -22,7 +22,6 @@ from multikueue.api.pod import (
     GROUP_SERVING_ANNOTATION,
     MANAGED_LABEL,
     RETRIABLE_ANNOTATION,
-    ROLE_HASH_ANNOTATION,
     SUCCEEDED_PHASE,
     Pod,
     PodGroup,
@@ -39,10 +38,11 @@ from multikueue.api.workload import (
     workload_spec,
 )
 from multikueue.jobs import workloads
+from multikueue.jobs.placement import Placing
 from multikueue.jobs.pod import PLAIN_POD, PlainPod, pod_set
-from multikueue.jobs.pod_roles import role_hash
+from multikueue.jobs.pod_placing import GROUP_PLACING
+from multikueue.jobs.pod_roles import role_of
 from multikueue.jobs.priority import Priority
-from multikueue.jobs.templates import tree_of
 
 __all__ = ["MOST_ROLES", "POD_GROUP", "GroupOfPods", "able", "lacks", "members_of", "missing", "parts", "replaceable"]
 
@@ -102,6 +102,10 @@ class GroupOfPods(PlainPod):
     @property
     def kind(self) -> Kind[Any]:
         return POD_GROUPS
+
+    @property
+    def placing(self) -> Placing:
+        return GROUP_PLACING
 
     def queue_name(self, job: AnyJob) -> str:
         labels = job.metadata.labels
@@ -170,7 +174,7 @@ class GroupOfPods(PlainPod):
         """Members that have succeeded. Those of a serving group are replaced."""
         if job.metadata.annotations.get(GROUP_SERVING_ANNOTATION) == "true":
             return ()
-        over = Counter(_role(m) for m in _members(job) if pod_status(m).phase == SUCCEEDED_PHASE)
+        over = Counter(role_of(m) for m in _members(job) if pod_status(m).phase == SUCCEEDED_PHASE)
         return tuple(ReclaimablePod(name=role, count=count) for role, count in sorted(over.items()))
 
     def status_to_copy(self, local: AnyJob, remote: AnyJob) -> msgspec.Raw | None:
@@ -227,20 +231,16 @@ def _counted(job: AnyJob) -> tuple[Pod, ...]:
     return tuple(able)[: _total(job)]
 
 
-def _role(pod: Pod) -> str:
-    return pod.metadata.annotations.get(ROLE_HASH_ANNOTATION) or role_hash(tree_of(pod.spec))
-
-
 def _roles(job: AnyJob) -> Counter[str]:
-    return Counter(map(_role, _counted(job)))
+    return Counter(map(role_of, _counted(job)))
 
 
 def _pod_sets(job: AnyJob) -> list[Tree]:
     """One per role, in the order of their names. A group that does not wait for all takes the first role for all."""
     counted, counts = _counted(job), _roles(job)
     if _is_fast(job):
-        return [pod_set(counted[0], name=_role(counted[0]), count=_total(job) or 1)]
-    first = {_role(member): member for member in reversed(counted)}
+        return [pod_set(counted[0], name=role_of(counted[0]), count=_total(job) or 1)]
+    first = {role_of(member): member for member in reversed(counted)}
     return [pod_set(first[role], name=role, count=counts[role]) for role in sorted(first)]
 
 

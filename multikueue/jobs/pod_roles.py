@@ -6,9 +6,10 @@ from hashlib import sha256
 from typing import Any
 
 from multikueue.api.meta import encode
-from multikueue.jobs.templates import part
+from multikueue.api.pod import ROLE_HASH_ANNOTATION, Pod
+from multikueue.jobs.templates import part, tree_of
 
-__all__ = ["role_hash"]
+__all__ = ["role_hash", "role_of"]
 
 Tree = dict[str, Any]
 
@@ -26,6 +27,11 @@ _PARTS = (
 _MAPS = ("nodeSelector", "overhead")
 # Go's encoder writes these so that JSON may stand in a web page.
 _ESCAPED = ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026"))
+
+
+def role_of(pod: Pod) -> str:
+    """The role of a member of a group: that which the webhook found."""
+    return pod.metadata.annotations.get(ROLE_HASH_ANNOTATION) or role_hash(tree_of(pod.spec))
 
 
 def role_hash(spec: Tree) -> str:

@@ -62,6 +62,10 @@ class PodsOf(Protocol):
 
     def pod_sets(self, job: Tree) -> Iterator[Tree]: ...
 
+    def templates(self, job: Tree) -> Iterator[tuple[str, Tree]]:
+        """The templates that the job itself has, by pod set: parts of that very tree."""
+        ...
+
     def reclaimed(self, job: Tree) -> Iterator[ReclaimablePod]: ...
 
     def paths(self) -> Iterator[str]: ...
@@ -100,6 +104,12 @@ class Pods:
                 template = self.otherwise(found)
             if template is not None:
                 yield self._pod_set(found, template)
+
+    def templates(self, job: Tree) -> Iterator[tuple[str, Tree]]:
+        for found in paths.found(job, self.at) if self.template and (self.when is None or self.when.holds(job)) else ():
+            template = paths.only(found, self.template)
+            if isinstance(template, dict):
+                yield self._name(found).lower(), template
 
     def paths(self) -> Iterator[str]:
         yield from filter(None, (self.at, self.template, self.name_at, self.count, *self.each, self.over))

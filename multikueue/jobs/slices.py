@@ -27,7 +27,8 @@ from multikueue.api.workload import (
     Workload,
     workload_spec,
 )
-from multikueue.jobs.batch_job import BATCH_JOB, pods_count
+from multikueue.jobs.batch_job import BATCH_JOB
+from multikueue.jobs.batch_size import pods_count
 from multikueue.jobs.priority import Priority
 from multikueue.jobs.workloads import named, prebuilt_name, precisely
 

@@ -64,6 +64,10 @@ class StatefulSets:
     def runtimes(self) -> None:
         return None
 
+    @property
+    def placing(self) -> None:
+        return None
+
     # --- the webhook -------------------------------------------------------------------------------------------------
 
     def submitted(self, raw: msgspec.Raw) -> SubmittedDeployment:

@@ -73,6 +73,9 @@ class RuntimePods:
         replicas = ((str(each.get("name")).lower(), _replicas(each), _nodes(job, each)) for each in _replicated(job))
         return reclaimed(replicas, paths.found(job, self.over))
 
+    def templates(self, job: Tree) -> Iterator[tuple[str, Tree]]:  # noqa: ARG002  # they are its runtime's
+        return iter(())
+
     def paths(self) -> Iterator[str]:
         yield from (_JOBS, self.over)
 

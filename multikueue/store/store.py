@@ -26,6 +26,7 @@ from multikueue.api.workload import (
     ADMITTED,
     EVICTED,
     FINISHED,
+    Finish,
     Workload,
     any_owner_of,
     owner_kind,
@@ -37,13 +38,14 @@ from multikueue.dispatch.consult import Answer
 from multikueue.dispatch.group import Group, Reach, Remote, attempt_of
 from multikueue.dispatch.slices import NO_SLICE
 from multikueue.jobs.adapter import Adapter
+from multikueue.jobs.placement import failed_start
 from multikueue.jobs.pod_group import able, lacks
 from multikueue.jobs.slices import remote_patch
 from multikueue.jobs.table import BATCH_ONLY, Adapters
 from multikueue.jobs.workloads import is_of_group, is_owned
 from multikueue.quota.engine import Engine
 from multikueue.quota.status import check_names, flavor_names
-from multikueue.store.cache import Cache, Indexer
+from multikueue.store.cache import ByName, Cache, Indexer
 from multikueue.store.jobs import JobCaches
 from multikueue.store.nesting import CONTROLLER, Nesting, controllers
 from multikueue.store.placements import Placements, named
@@ -196,11 +198,23 @@ class Store:
         return JobKey(adapter.kind.name, workload.metadata.namespace, owner.name) if owner and adapter else None
 
     def runs_here(self, job: AnyJob) -> bool:
-        """Whether a job has pods on the manager cluster, or may have: it is none of those that are dispatched."""
+        """Whether a job has pods on the manager cluster, or may have, or still says where it had: it is none of those that
+        are dispatched. Started from there, it could not go where another flavor wants it."""
         adapter = self.adapters.of(job)
+        if _is_placed(adapter, job):
+            return True
         if adapter.unmanaged_reason(job) is None:
             return False
         return adapter.is_active(job) or not adapter.is_suspended(job)
+
+    def failed_start(self, workload: Workload, job: AnyJob) -> Finish | None:
+        """The end of a workload whose job was to run on the manager cluster and never can; None if nothing is wrong."""
+        adapter = self.adapters.of(job)
+        if adapter.placing is None or self.multikueue_check(workload) is not None:
+            return None
+        if job.metadata.deletion_timestamp is not None or not adapter.matches(job, workload):
+            return None
+        return failed_start(job, adapter.start_patch(job), adapter.placing, workload, ByName(self.flavors))
 
     def owned(self, job: AnyJob) -> tuple[Workload, ...]:
         if isinstance(job, PodGroup):
@@ -270,7 +284,7 @@ class Store:
             check=check.metadata.name if check else "",
             remotes=remotes,
             problem=self._problem(local, job) if local else "",
-            job_may_be_copied=job is not None and self.adapters.of(job).may_be_copied(job),
+            job_may_be_copied=job is not None and self._may_be_copied(job),
             job_finished=local is not None and job is not None and self._is_over(local, job, remotes),
             choice=_of_attempt(self.choices.get(key), local) or "",
             answer=_of_attempt(self.answers.get(key), local),
@@ -278,6 +292,10 @@ class Store:
             origin=origin,
             lost_after=lost_after,
         )
+
+    def _may_be_copied(self, job: AnyJob) -> bool:
+        adapter = self.adapters.of(job)
+        return adapter.may_be_copied(job) and not _is_placed(adapter, job)
 
     def _is_over(self, local: Workload, job: AnyJob, remotes: Iterable[Remote]) -> bool:
         """Whether the job's status is final. Of a kind that does not say so it is once it is that of the winner's job."""
@@ -656,6 +674,11 @@ class Store:
 def _of_attempt(found: tuple[str, T] | None, local: Workload | None) -> T | None:
     """What was remembered, if it was in the present attempt."""
     return found[1] if found and local is not None and found[0] and found[0] == attempt_of(local) else None
+
+
+def _is_placed(adapter: Adapter, job: AnyJob) -> bool:
+    """Whether a job says where it ran on the manager cluster."""
+    return adapter.placing is not None and adapter.placing.is_placed(job)
 
 
 def _never(_job: AnyJob) -> bool:

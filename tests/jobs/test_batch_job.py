@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from multikueue.api.job import Job
 from multikueue.api.meta import encode
 from multikueue.api.workload import Finish, PriorityClassRef, ReclaimablePod, Workload
-from multikueue.jobs.batch_job import BATCH_JOB, STOPPING_ANNOTATION, pods_count
+from multikueue.jobs.batch_job import BATCH_JOB, STOPPING_ANNOTATION
 from multikueue.jobs.priority import Priority
 from multikueue.testing import NOW, job
 from tests.jobs.builders import Tree, become, ours, plain, tree, with_spec, with_status, workload_of
@@ -118,13 +118,6 @@ def test_the_whole_workload_of_a_job() -> None:
             ],
         },
     }
-
-
-@pytest.mark.parametrize(
-    ("parallelism", "completions", "pods"), [(5, 3, 3), (3, 5, 3), (4, None, 4), (0, 2, 0), (2, 0, 0)]
-)
-def test_as_many_pods_as_run_at_a_time(parallelism: int, completions: int | None, pods: int) -> None:
-    assert pods_count(with_spec(job("j").build(), parallelism=parallelism, completions=completions)) == pods
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "x", "4"])

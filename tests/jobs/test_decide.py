@@ -30,7 +30,8 @@ from multikueue.jobs.decide import JobView, decide, mirror, resolve_priority
 from multikueue.jobs.nesting import Nested
 from multikueue.jobs.priority import Priority, workload_class_ref
 from multikueue.jobs.workloads import UNDISPATCHABLE_ANNOTATION
-from multikueue.testing import NOW, JobBuilder, WorkloadBuilder, job, workload_priority_class
+from multikueue.testing import NOW, JobBuilder, WorkloadBuilder, flavor, job, workload_priority_class
+from tests.jobs import places
 from tests.jobs.builders import Tree, become, leaving, ours, plain, stored, tree, with_spec, with_status, workload_of
 
 UID = "uid-job-default-j"
@@ -421,6 +422,55 @@ def test_a_job_that_runs_here_is_started_and_stopped() -> None:
     assert actions(JobView(job=free, workloads=(seen,), queue_is_multikueue=False)) == (STOP,)
 
 
+LOCAL = job("j").queue("main").suspended().build()
+BLUE = places.admitted(workload_of(LOCAL))
+
+
+def here(seen: Job, *workloads: Workload, **more: Any) -> JobView:
+    """A job of a queue that is not dispatched."""
+    found = {"flavors": places.FLAVORS} | more
+    return JobView(job=seen, workloads=workloads, queue_is_multikueue=False, dispatched=False, **found)
+
+
+def test_a_job_that_runs_here_goes_where_its_flavor_is() -> None:
+    (action,) = actions(here(LOCAL, BLUE))
+    assert isinstance(action, PatchJob)
+    assert action.patch["metadata"] == START.patch["metadata"]
+    assert action.patch["spec"]["template"]["spec"]["nodeSelector"] == {"pool": "blue"}
+    assert actions(replace(here(LOCAL, BLUE), dispatched=True)) == (START,)
+
+
+def test_it_waits_for_a_flavor_that_is_missing() -> None:
+    decision = decide(here(LOCAL, BLUE, flavors={}), NOW)
+    assert (decision.actions, decision.again_after) == ((), timedelta(seconds=5))
+
+
+def test_it_is_not_started_against_the_demands_of_a_check() -> None:
+    contradicting = places.told(BLUE, {"name": "main", "nodeSelector": {"pool": "red"}})
+    assert decide(here(LOCAL, contradicting), NOW) == JobDecision()
+
+
+@pytest.mark.parametrize(
+    "workloads",
+    [
+        pytest.param((become(BLUE, lambda w: w.evicted()),), id="evicted"),
+        pytest.param((become(BLUE, lambda w: w.deleted()),), id="its Workload is deleted"),
+        pytest.param((workload_of(with_spec(LOCAL, parallelism=2)),), id="changed"),
+        pytest.param((), id="its Workload is gone"),
+    ],
+)
+def test_a_job_that_is_stopped_does_not_say_any_more_where_it_ran(workloads: tuple[Workload, ...]) -> None:
+    (start,) = actions(here(LOCAL, BLUE))
+    assert isinstance(start, PatchJob)
+    runs = with_status(places.applied(LOCAL, start.patch), {"startTime": "2026-01-01T12:00:00Z"})
+    at_rest = rest(here(runs, *workloads)).view
+    found = tree(at_rest.job.spec)["template"]
+    assert "annotations" not in found.get("metadata", {})
+    assert bool(found["spec"].get("nodeSelector")) is (not workloads)
+    (left,) = (tree(w.spec)["podSets"][0]["template"] for w in at_rest.workloads)
+    assert "annotations" not in left.get("metadata", {})
+
+
 # --- letting go ------------------------------------------------------------------------------------------------------
 
 
@@ -705,6 +755,8 @@ VIEWS = st.builds(
     priority=st.sampled_from([Priority(), HIGH, POD_CLASS]),
     queue_is_multikueue=st.booleans(),
     local_queue_exists=st.booleans(),
+    dispatched=st.booleans(),
+    flavors=st.sampled_from([{}, {"default": flavor("default").node_labels(pool="blue").build()}]),
 )
 
 

@@ -17,16 +17,18 @@ from multikueue.api.ocm import Placement
 from multikueue.api.pod import GROUP_LABEL, Pod, PodGroup
 from multikueue.api.queues import WorkloadPriorityClass
 from multikueue.api.stateful_set import StatefulSet
-from multikueue.api.workload import ORIGIN_LABEL, PREBUILT_LABEL, Workload
+from multikueue.api.workload import ORIGIN_LABEL, PREBUILT_LABEL, Workload, WorkloadSpec
 from multikueue.dispatch.group import Group, Reach
 from multikueue.jobs.batch_job import BATCH_JOB, STOPPING_ANNOTATION
 from multikueue.jobs.nesting import Nested
+from multikueue.jobs.placement import placement
 from multikueue.jobs.pod import PLAIN_POD
 from multikueue.jobs.pod_group import POD_GROUP
 from multikueue.jobs.priority import Priority
 from multikueue.jobs.stateful_set import STATEFUL_SET
 from multikueue.jobs.table import Adapters
 from multikueue.quota.engine import Engine
+from multikueue.store.cache import ByName
 from multikueue.store.store import CLUSTERS_ANNOTATION, CORDON_ANNOTATION, Store, clusters_of
 from multikueue.testing import (
     NOW,
@@ -42,7 +44,8 @@ from multikueue.testing import (
     workload,
 )
 from multikueue.testing.workloads import WorkloadBuilder
-from tests.jobs.builders import with_status
+from tests.jobs import places
+from tests.jobs.builders import with_status, workload_of
 from tests.jobs.pods import member
 
 KEY = ObjectKey("default", "wl")
@@ -589,3 +592,46 @@ def test_a_job_is_admitted_with_what_it_belongs_to() -> None:
     assert store.nesting.of(child) is Nested.WAITING
     store.workloads.upsert(local().admitted().version(2).build())
     assert store.nesting.of(child) is Nested.ADMITTED
+
+
+# --- jobs that run on the manager cluster ---
+
+HERE = job("job").queue("main").suspended().build()
+
+
+def of_here(**changes: str) -> tuple[Store, Workload]:
+    """A store where nothing is dispatched, with an admitted workload; `changes` is a node selector that a check wants."""
+    store, _ = stored()
+    store.flavors.upsert(flavor("blue").node_labels(pool="blue").build())
+    store.jobs.upsert(job("job").queue("main").suspended().version(2).build())
+    seen = places.told(places.admitted(workload_of(HERE)), {"name": "main", "nodeSelector": changes})
+    return store, seen
+
+
+def test_a_workload_whose_job_can_never_start_here_is_at_its_end() -> None:
+    store, seen = of_here(pool="red")
+    end = store.failed_start(seen, HERE)
+    assert end is not None
+    assert end.reason == "FailedToStart"
+
+
+def test_it_is_not_where_its_job_can_or_may_start_or_another_one_is_to() -> None:
+    store, seen = of_here(rack="7")
+    assert store.failed_start(seen, HERE) is None
+    store, seen = of_here(pool="red")
+    assert store.failed_start(seen, job("job").queue("main").build()) is None
+    assert store.failed_start(seen, job("job").queue("main").suspended().parallelism(2).completions(2).build()) is None
+    assert store.failed_start(seen, job("job").queue("main").suspended().deleted().build()) is None
+    dispatched = WorkloadBuilder(seen, WorkloadSpec()).check("mk").value
+    assert store.failed_start(dispatched, HERE) is None
+
+
+def test_a_job_that_still_says_where_it_ran_is_neither_over_here_nor_copied() -> None:
+    store, seen = of_here()
+    patch = BATCH_JOB.placing.start_patch(HERE, {}, placement(seen, ByName(store.flavors)).places)
+    left = places.applied(HERE, patch)
+    assert BATCH_JOB.is_suspended(left)
+    assert store.runs_here(left)
+    assert not store.runs_here(HERE)
+    store.jobs.upsert(msgspec.structs.replace(left, metadata=job("job").queue("main").version(9).value.metadata))
+    assert not grouped(store).job_may_be_copied

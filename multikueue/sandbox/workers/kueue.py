@@ -5,7 +5,7 @@ it keeps nothing outside the API: cancel it at any time, start another one, and 
 decided in `kueue_jobs`, what it does for workloads in `quota.lifecycle`, and how it may be made to misbehave is said in
 `behaviour`. It has no webhooks: a job that is not suspended when it comes is stopped then.
 
-Not played: preemption, fair sharing, partial admission, topologies, PodsReady, LimitRanges, other kinds of jobs,
+Not played: preemption, fair sharing, topologies, PodsReady, LimitRanges, other kinds of jobs,
 retention, events, finalizers on queues and flavors, the gates of elastic jobs' pods.
 """
 
@@ -33,7 +33,7 @@ from multikueue.api.kinds import (
     WORKLOADS,
     Kind,
 )
-from multikueue.api.meta import Condition, ObjectKey, find_condition, with_condition
+from multikueue.api.meta import Condition, ObjectKey, find_condition, is_true, with_condition
 from multikueue.api.multikueue import ACTIVE
 from multikueue.api.queues import ClusterQueue, LocalQueue, QueueStatus
 from multikueue.api.render import difference, status_patch
@@ -65,7 +65,7 @@ from multikueue.sandbox.workers import kueue_jobs
 from multikueue.sandbox.workers.behaviour import PROMPT, Behaviour, Scripted, held_until, scripted
 from multikueue.sandbox.workers.kueue_seen import Look, Seen
 from multikueue.sandbox.workers.watching import reflect, retries
-from multikueue.store.cache import Cache
+from multikueue.store.cache import ByName, Cache
 
 __all__ = ["RARE", "SimulatedKueue"]
 
@@ -174,6 +174,8 @@ class SimulatedKueue:
         step = lifecycle.step(local, self._facts(local, job))
         status = _with_request_of_manager(seen.status, step.status)
         await self._write_status(seen, status)
+        if is_true(status.conditions, ADMITTED) and not seen.has(ADMITTED):
+            self._queue.add(Look("workload", key))  # its own write is no news: whether the job can start is seen now
         if step.deactivate:
             await self._update(UpdateWorkloadSpec(key, {"spec": {"active": False}}))
         next_act = self._scripted(replace(seen, status=status)).due
@@ -211,7 +213,7 @@ class SimulatedKueue:
             cluster_queue=queue,
             cluster_queue_active=engine.is_active(name),
             holding=_is_holding(workload, job, local_queue, queue),
-            job_finished=kueue_jobs.ending(workload, job, self._seen.flavors_by_name()),
+            job_finished=kueue_jobs.ending(workload, job, ByName(self._seen.flavors)),
             reclaimable=BATCH_JOB.reclaimable(job) if job else None,
             stays=self._seen.stays(workload) if reservation is not None else None,
             successor=self._seen.successor(workload),

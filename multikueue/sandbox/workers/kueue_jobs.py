@@ -8,14 +8,13 @@ demand, and stopping takes that away again (quota-engine 6.2-6.4). A Workload th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import msgspec
-
-from multikueue.api.job import Job, job_spec, job_status
+from multikueue.api.job import Job, job_status
 from multikueue.api.kinds import JOBS
-from multikueue.api.meta import ObjectKey, controller_of, decoder
+from multikueue.api.meta import ObjectKey, controller_of
 from multikueue.api.queues import ResourceFlavor
 from multikueue.api.slices import is_elastic
 from multikueue.api.workload import (
@@ -26,11 +25,10 @@ from multikueue.api.workload import (
     QUOTA_RESERVED,
     REPLACES_ANNOTATION,
     Finish,
-    PodSetAssignment,
     Workload,
     workload_spec,
 )
-from multikueue.jobs import slices
+from multikueue.jobs import placement, slices
 from multikueue.jobs.actions import (
     Action,
     CreateWorkload,
@@ -40,14 +38,14 @@ from multikueue.jobs.actions import (
     RemoveFinalizer,
     UpdateWorkloadSpec,
 )
-from multikueue.jobs.batch_job import BATCH_JOB, STOPPING_ANNOTATION, pods_count
-from multikueue.jobs.canonical import merge_patch
+from multikueue.jobs.batch_job import BATCH_JOB, STOPPING_ANNOTATION
+from multikueue.jobs.batch_placing import BATCH_PLACING
+from multikueue.jobs.batch_size import pods_count
 from multikueue.jobs.priority import Priority
 from multikueue.jobs.workloads import job_uid_labels, owner_reference, prebuilt_name, workload_priority_class
 
 __all__ = [
     "JobView",
-    "conflict",
     "decide",
     "ending",
     "is_active",
@@ -56,26 +54,6 @@ __all__ = [
 ]
 
 Tree = dict[str, Any]
-
-FAILED_TO_START = "FailedToStart"
-
-_POD_SET_LABEL = "kueue.x-k8s.io/podset"
-_WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
-_GENERATED_LABELS = ("job-name", "controller-uid", "batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid")
-
-
-class _Update(msgspec.Struct, frozen=True, rename="camel"):
-    """One entry of the podSetUpdates of an admission check."""
-
-    name: str = ""
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
-    node_selector: dict[str, str] = {}
-    tolerations: list[Tree] = []
-
-
-_tree: Callable[[msgspec.Raw], Tree] = decoder(dict[str, Any])
-_updates: Callable[[msgspec.Raw], list[_Update]] = msgspec.json.Decoder(list[_Update]).decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,8 +106,8 @@ def ending(workload: Workload, job: Job | None, flavors: Mapping[str, ResourceFl
     if not _is_in_sync(job, workload):
         message = "The prebuilt workload is out of sync with its user job"
         return Finish(reason=OUT_OF_SYNC, message=message) if prebuilt else None
-    problem = conflict(job, workload, flavors) if starts else ""
-    return Finish(reason=FAILED_TO_START, message=problem) if problem else finish
+    patch = BATCH_JOB.start_patch(job) if starts else None
+    return placement.failed_start(job, patch, BATCH_PLACING, workload, flavors) or finish
 
 
 # --- which Workload is the job's -------------------------------------------------------------------------------------
@@ -264,9 +242,15 @@ def _decide_run(view: JobView, workload: Workload) -> tuple[Action, ...]:
         return _stop(job, workload)
     if not workload.has(ADMITTED):
         return _move(job, workload) if _is_suspended(job) else _stop(job, workload)
-    if not _is_suspended(job) or conflict(job, workload, view.flavors):
-        return ()
-    return (_start(job, workload, view.flavors),)
+    return _start(job, workload, view.flavors) if _is_suspended(job) else ()
+
+
+def _start(job: Job, workload: Workload, flavors: Mapping[str, ResourceFlavor]) -> tuple[Action, ...]:
+    """What cannot be told where to run, as its flavor is missing or demands exclude each other, waits."""
+    with suppress(placement.Conflicting):
+        patch = placement.start_patch(job, BATCH_JOB.start_patch(job) or {}, BATCH_PLACING, workload, flavors)
+        return (PatchJob(patch),) if patch is not None else ()
+    return ()
 
 
 def _is_suspended(job: Job) -> bool:
@@ -277,25 +261,6 @@ def _is_suspended(job: Job) -> bool:
 def _move(job: Job, workload: Workload) -> tuple[Action, ...]:
     queue = BATCH_JOB.queue_name(job)
     return (_spec_update(workload, {"queueName": queue}),) if workload_spec(workload).queue_name != queue else ()
-
-
-def _start(job: Job, workload: Workload, flavors: Mapping[str, ResourceFlavor]) -> PatchJob:
-    template = _tree(job_spec(job).template)
-    info = _demanded(workload, flavors)
-    meta, spec = template.get("metadata") or {}, template.get("spec") or {}
-    known = spec.get("tolerations") or []
-    tolerations = [*known, *(t for t in info.tolerations if t not in known)]
-    wanted = {
-        "metadata": {**meta, **_merged(meta, labels=info.labels, annotations=info.annotations)},
-        "spec": {
-            **spec,
-            **_merged(spec, nodeSelector=info.node_selector),
-            **({"tolerations": tolerations} if tolerations else {}),
-        },
-    }
-    change = merge_patch(template, wanted)
-    body: Tree = {"suspend": False} | ({"template": change} if change else {})
-    return PatchJob({"metadata": {"uid": job.metadata.uid}, "spec": body})
 
 
 def _stop(job: Job, workload: Workload | None) -> tuple[Action, ...]:
@@ -310,109 +275,11 @@ def _stop(job: Job, workload: Workload | None) -> tuple[Action, ...]:
         annotated = True
     if job_status(job).start_time is not None:
         actions.append(PatchJobStatus({"metadata": uid, "status": {"startTime": None}}))
-    restored = _restoration(job, workload) if workload is not None else {}
+    restored = BATCH_PLACING.restoring(job, workload) if workload is not None else {}
     if annotated or restored:
         unmark = {"annotations": {STOPPING_ANNOTATION: None}} if annotated else {}
-        actions.append(PatchJob({"metadata": uid | unmark} | ({"spec": {"template": restored}} if restored else {})))
+        actions.append(PatchJob({"metadata": uid | unmark} | ({"spec": restored} if restored else {})))
     return tuple(actions)
-
-
-def _restoration(job: Job, workload: Workload) -> Tree:
-    """The merge patch that gives the job's template what the Workload says that it was."""
-    pod_sets = workload_spec(workload).pod_sets
-    if len(pod_sets) != 1:
-        return {}
-    now, then = _tree(job_spec(job).template), _tree(pod_sets[0].template)
-    meta, spec = now.get("metadata") or {}, now.get("spec") or {}
-    old_meta, old_spec = then.get("metadata") or {}, then.get("spec") or {}
-    labels = meta.get("labels") or {}
-    kept = {name: labels[name] for name in _GENERATED_LABELS if name in labels}
-    wanted = {
-        "metadata": _replaced(
-            meta, labels=(old_meta.get("labels") or {}) | kept, annotations=old_meta.get("annotations")
-        ),
-        "spec": _replaced(spec, **{f: old_spec.get(f) for f in ("nodeSelector", "tolerations", "schedulingGates")}),
-    }
-    return merge_patch({"metadata": meta, "spec": spec}, wanted)
-
-
-def _merged(tree: Tree, **more: Mapping[str, str]) -> Tree:
-    """The named members with more in each; those that stay empty are left out."""
-    return {name: {**(tree.get(name) or {}), **new} for name, new in more.items() if new}
-
-
-def _replaced(tree: Tree, **new: Any) -> Tree:
-    """The tree with other members in place of these; empty ones are left out."""
-    return {k: v for k, v in tree.items() if k not in new} | {k: v for k, v in new.items() if v}
-
-
-# --- what flavors and checks demand of the pods -----------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _Demands:
-    """What the pods of an admitted workload must have. `problem` says which two demands exclude each other."""
-
-    labels: dict[str, str] = field(default_factory=dict)
-    annotations: dict[str, str] = field(default_factory=dict)
-    node_selector: dict[str, str] = field(default_factory=dict)
-    tolerations: list[Tree] = field(default_factory=list)
-    problem: str = ""
-
-    def take(self, update: _Update, check: str) -> None:
-        pairs = (
-            ("annotations", self.annotations, update.annotations),
-            ("labels", self.labels, update.labels),
-            ("nodeSelector", self.node_selector, update.node_selector),
-        )
-        for name, known, new in pairs:
-            if clash := _clash(known, new):
-                self.problem = self.problem or f'in admission check "{check}": {_excluded(name, clash)}'
-            known.update(new)
-        self.tolerations += [t for t in update.tolerations if t not in self.tolerations]
-
-
-def conflict(job: Job, workload: Workload, flavors: Mapping[str, ResourceFlavor]) -> str:
-    """Why the pods of the job cannot be given what they need; empty if they can."""
-    info = _demanded(workload, flavors)
-    if info.problem:
-        return info.problem
-    template = _tree(job_spec(job).template)
-    meta, spec = template.get("metadata") or {}, template.get("spec") or {}
-    pairs = (
-        ("annotations", meta.get("annotations") or {}, info.annotations),
-        ("labels", meta.get("labels") or {}, info.labels),
-        ("nodeSelector", spec.get("nodeSelector") or {}, info.node_selector),
-    )
-    return next((_excluded(name, clash) for name, has, needs in pairs if (clash := _clash(has, needs))), "")
-
-
-def _demanded(workload: Workload, flavors: Mapping[str, ResourceFlavor]) -> _Demands:
-    """For the one pod set of a batch Job."""
-    admission = workload.status.admission
-    assignment = admission.pod_set_assignments[0] if admission and admission.pod_set_assignments else PodSetAssignment()
-    info = _Demands(annotations={_WORKLOAD_ANNOTATION: workload.metadata.name})
-    for name in dict.fromkeys(flavor for _, flavor in sorted(assignment.flavors.items())):
-        flavor = flavors.get(name)
-        if flavor is not None:
-            info.node_selector.update(flavor.spec.node_labels)
-            info.tolerations += [msgspec.to_builtins(t) for t in flavor.spec.tolerations]
-    info.labels[_POD_SET_LABEL] = assignment.name or "main"
-    for check in workload.status.admission_checks:
-        for update in _updates(check.pod_set_updates) if isinstance(check.pod_set_updates, msgspec.Raw) else ():
-            if update.name == assignment.name:
-                info.take(update, check.name)
-    return info
-
-
-def _clash(known: Mapping[str, str], new: Mapping[str, str]) -> tuple[str, str, str] | None:
-    return next(((k, known[k], new[k]) for k in sorted(new) if known.get(k, new[k]) != new[k]), None)
-
-
-def _excluded(name: str, clash: tuple[str, str, str]) -> str:
-    key, one, other = clash
-    where = f"conflict for {name}: conflict for key={key}, value1={one}, value2={other}"
-    return f"invalid admission check PodSetUpdate: {where}"
 
 
 def job_keys(workload: Workload) -> Iterable[ObjectKey]:

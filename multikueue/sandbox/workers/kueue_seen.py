@@ -23,7 +23,7 @@ from multikueue.jobs.workloads import prebuilt_name
 from multikueue.quota.engine import Engine
 from multikueue.runtime import WorkQueue
 from multikueue.sandbox.workers.kueue_jobs import JobView, is_active, job_keys
-from multikueue.store.cache import Cache
+from multikueue.store.cache import ByName, Cache
 from multikueue.store.slices import replaced
 
 __all__ = ["CYCLE", "Look", "Seen"]
@@ -120,16 +120,11 @@ class Seen:
             owned=self.workloads.by("job", job.key),
             named=next(iter(self._named(job)), None),
             priority=partial(self._priority, job),
-            flavors=self.flavors_by_name(),
+            flavors=ByName(self.flavors),
         )
 
     def _priority(self, job: Job) -> Priority | str:
-        return resolve_priority(
-            job, {c.metadata.name: c for c in self.classes}, {c.metadata.name: c for c in self.pod_classes}
-        )
-
-    def flavors_by_name(self) -> dict[str, ResourceFlavor]:
-        return {flavor.metadata.name: flavor for flavor in self.flavors}
+        return resolve_priority(job, ByName(self.classes), ByName(self.pod_classes))
 
     def queues(self, workload: Workload) -> tuple[LocalQueue | None, ClusterQueue | None]:
         """The LocalQueue a workload asks for, and the ClusterQueue behind it."""
@@ -227,6 +222,8 @@ class Seen:
         else:
             self.engine.set_flavor(new, self._now())
         self._all_queues_changed()
+        for job in self.jobs if old is None else ():
+            self._queue.add(Look("job", job.key))
 
     def _cohort_changed(self, old: Cohort | None, new: Cohort | None) -> None:
         if new is None:

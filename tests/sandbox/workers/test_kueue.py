@@ -19,7 +19,7 @@ from multikueue.sandbox.wire import Object
 from multikueue.sandbox.workers.behaviour import Behaviour, CheckAnswer, always
 from multikueue.sandbox.workers.jobs import drawn as drawn_lives
 from multikueue.sandbox.workers.kueue import RARE
-from tests.sandbox.bench import NAMESPACE, Bench, on_bench
+from tests.sandbox.bench import NAMESPACE, Bench, job_body, on_bench
 
 PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
 CONTROLLER = "example.com/check"
@@ -621,3 +621,14 @@ def test_all_jobs_end_and_no_quota_is_given_out_twice(seed: int) -> None:
 
 def test_the_same_luck_gives_the_same_life() -> None:
     assert rough_life(7) == rough_life(7)
+
+
+@on_bench
+async def test_a_job_that_cannot_be_started_ends_with_the_reason(worker: Bench) -> None:
+    worker.furnish(flavor={"nodeLabels": {"pool": "blue"}})
+    await worker.start_kueue()
+    template = job_body()["spec"]["template"] | {"metadata": {"labels": {"kueue.x-k8s.io/podset": "other"}}}
+    worker.submit(spec={"template": template})
+    await anyio.sleep(5)
+    assert worker.conditions()["Finished"] == "True/FailedToStart"
+    assert worker.job()["spec"]["suspend"]

@@ -186,7 +186,7 @@ def test_an_admitted_job_starts_with_what_its_flavor_demands() -> None:
     (action,) = decide(view(HELD, ADMITTED))
     assert isinstance(action, PatchJob)
     assert plain(action.patch) == {
-        "metadata": {"uid": UID},
+        "metadata": {"uid": UID, "resourceVersion": HELD.metadata.resource_version},
         "spec": {
             "suspend": False,
             "template": {
@@ -408,8 +408,7 @@ def test_one_that_another_name_is_on_does_not() -> None:
     assert ending(workload_of(WIDE), GUEST, FLAVORS) is None
 
 
-def test_flavors_that_are_gone_demand_nothing() -> None:
+def test_a_job_waits_for_a_flavor_that_is_gone() -> None:
     none: dict[str, ResourceFlavor] = {}
-    (action,) = decide(view(HELD, ADMITTED, flavors=none))
-    assert isinstance(action, PatchJob)
-    assert "spec" not in action.patch["spec"]["template"]
+    assert decide(view(HELD, ADMITTED, flavors=none)) == ()
+    assert ending(ADMITTED, HELD, none) is None
