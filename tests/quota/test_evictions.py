@@ -5,11 +5,21 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multikueue.api.queues import BorrowWithinCohort
-from multikueue.api.workload import ADMITTED, EVICTED, PREEMPTED, QUOTA_RESERVED, REQUEUED, Workload
+from multikueue.api.workload import (
+    ADMITTED,
+    ELASTIC_ANNOTATION,
+    EVICTED,
+    PREEMPTED,
+    QUOTA_RESERVED,
+    REPLACES_ANNOTATION,
+    REQUEUED,
+    Workload,
+)
 from multikueue.quota.engine import Engine
 from multikueue.quota.fair import FairSharing
 from multikueue.testing import (
@@ -21,6 +31,8 @@ from multikueue.testing import (
     flavor,
     limits,
     local_queue,
+    pod_set,
+    workload,
 )
 from tests.quota.builders import Play, key_of, wants
 
@@ -434,3 +446,42 @@ def test_qe_258_shares_settle_where_they_are_equal() -> None:
     ]:
         stop(play, leaving[0])
     assert [play.engine.queue_share(name) for name in "ab"] == [(False, 250.0), (False, 250.0)]
+
+
+def crowded(wanted: WorkloadBuilder, *, engine: Engine | None = None) -> list[str]:
+    """Who has to go for that one, in a queue where weak workloads of one core each have the cpu that is left of 7 cores
+    and 2 Gi."""
+    quota = cluster_queue("cq").quota("default", cpu=7, memory="2Gi").preempt(**LOWER).build()
+    play = Play(quota, local_queue("lq", "cq").build(), engine=engine)
+    play.submit(slice_of("old", age=9, cpu=3).priority(9))
+    play.submit(*(wants(f"low{number}", cpu=1, age=5 - number).priority(-1) for number in range(4)))
+    settle(play)
+    assert play.used() == "7"
+    play.submit(wanted.priority(1))
+    settle(play)
+    return evicted(play)
+
+
+def slice_of(name: str, *, replaces: str = "", **more: Any) -> WorkloadBuilder:
+    marks = {ELASTIC_ANNOTATION: "true"} | ({REPLACES_ANNOTATION: f"default/{replaces}"} if replaces else {})
+    return wants(name, **more).owner_job("job").annotations(marks)
+
+
+CLAIMS = {
+    "all of its pods": (wants("w", cpu=1).count(2), 2),
+    "as many of its pods as there is memory for": (
+        workload("w").queue("lq").pod_sets(pod_set(count=4).min_count(1).request(cpu=1, memory="1Gi")),
+        2,
+    ),
+    "what it asks for, and nothing for what it asks none of": (
+        workload("w").queue("lq").request({"example.com/gpu": 0}, cpu=2),
+        2,
+    ),
+    "the difference to the slice it replaces": (slice_of("w", replaces="old", cpu=5), 2),
+    "no more than the slice it replaces has": (slice_of("w", replaces="old", cpu=3), 0),
+}
+
+
+@pytest.mark.parametrize(("wanted", "going"), CLAIMS.values(), ids=CLAIMS.keys())
+def test_qe_111_a_head_has_others_go_for(wanted: WorkloadBuilder, going: int) -> None:
+    assert len(crowded(wanted, engine=Engine(elastic=True))) == going
