@@ -202,3 +202,11 @@ class Adapter(Admitting, Protocol):
     def reset_status_patch(self, job: AnyJob) -> dict[str, Any] | None:
         """The merge patch that makes a stopped job's status say that nothing runs; None if it says so (CX-22)."""
         ...
+
+
+def stays(adapter: Adapter, job: AnyJob, workload: Workload, *, dispatched: bool) -> bool:
+    """Whether the pods of an admitted job are to run on the manager cluster. What is managed by us never does there, even
+    where nobody dispatches it: the kind's own controller leaves it alone."""
+    if dispatched or workload.status.cluster_name:
+        return False
+    return not adapter.resumes or adapter.unmanaged_reason(job) is not None

@@ -47,7 +47,7 @@ from multikueue.jobs.actions import (
     RemoveFinalizer,
     UpdateWorkloadSpec,
 )
-from multikueue.jobs.adapter import MANAGED, Adapter
+from multikueue.jobs.adapter import MANAGED, Adapter, stays
 from multikueue.jobs.batch_job import BATCH_JOB
 from multikueue.jobs.batch_size import pods_count
 from multikueue.jobs.nesting import MOST_HOPS, Nested
@@ -525,15 +525,15 @@ def _started(case: _Case, workload: Workload, patch: dict[str, Any]) -> JobDecis
     """A dispatched job is told by the Kueue of its worker where to run; others here. One that cannot be told waits for its
     Workload to be finished."""
     placing = case.adapter.placing
-    if case.view.dispatched or placing is None:
+    if placing is None or not stays(case.adapter, case.view.job, workload, dispatched=case.view.dispatched):
         return JobDecision(actions=(PatchJob(patch),))
     try:
         told = placement.start_patch(case.view.job, patch, placing, workload, case.view.flavors)
     except placement.Conflicting:
         return _NOTHING
-    return (
-        JobDecision(actions=(PatchJob(told),)) if told is not None else JobDecision(again_after=LOOK_FOR_FLAVOR_AFTER)
-    )
+    if told is None:
+        return JobDecision(again_after=LOOK_FOR_FLAVOR_AFTER)
+    return JobDecision(actions=(PatchJob(told),))
 
 
 # --- jobs with a Workload made by the user ---------------------------------------------------------------------------

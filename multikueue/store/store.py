@@ -37,7 +37,7 @@ from multikueue.api.workload import (
 from multikueue.dispatch.consult import Answer
 from multikueue.dispatch.group import Group, Reach, Remote, attempt_of
 from multikueue.dispatch.slices import NO_SLICE
-from multikueue.jobs.adapter import Adapter
+from multikueue.jobs.adapter import Adapter, stays
 from multikueue.jobs.placement import failed_start
 from multikueue.jobs.pod_group import able, lacks
 from multikueue.jobs.slices import remote_patch
@@ -210,7 +210,8 @@ class Store:
     def failed_start(self, workload: Workload, job: AnyJob) -> Finish | None:
         """The end of a workload whose job was to run on the manager cluster and never can; None if nothing is wrong."""
         adapter = self.adapters.of(job)
-        if adapter.placing is None or self.multikueue_check(workload) is not None:
+        dispatched = self.multikueue_check(workload) is not None
+        if adapter.placing is None or not stays(adapter, job, workload, dispatched=dispatched):
             return None
         if job.metadata.deletion_timestamp is not None or not adapter.matches(job, workload):
             return None

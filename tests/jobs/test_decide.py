@@ -437,7 +437,18 @@ def test_a_job_that_runs_here_goes_where_its_flavor_is() -> None:
     assert isinstance(action, PatchJob)
     assert action.patch["metadata"] == START.patch["metadata"]
     assert action.patch["spec"]["template"]["spec"]["nodeSelector"] == {"pool": "blue"}
-    assert actions(replace(here(LOCAL, BLUE), dispatched=True)) == (START,)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        pytest.param({"dispatched": True}, id="its Workload has our check"),
+        pytest.param({"workloads": (become(BLUE, lambda w: w.cluster_name("w1")),)}, id="it has a winner"),
+        pytest.param({"job": HELD}, id="it is managed by us, so nothing of it runs here"),
+    ],
+)
+def test_one_that_does_not_run_here_is_told_nothing(view: dict[str, Any]) -> None:
+    assert actions(replace(here(LOCAL, BLUE), **view)) == (START,)
 
 
 def test_it_waits_for_a_flavor_that_is_missing() -> None:
