@@ -14,8 +14,9 @@ from typing import Any, ClassVar
 from multikueue.api.workload import ReclaimablePod
 from multikueue.jobs import paths
 from multikueue.jobs.completed import completed
-from multikueue.jobs.pods import Pods, number, pod_set
+from multikueue.jobs.pods import number, pod_set
 from multikueue.jobs.templates import part
+from multikueue.jobs.wrapped import KNOWN
 
 __all__ = ["Components"]
 
@@ -24,36 +25,6 @@ Tree = dict[str, Any]
 _TOPOLOGY = "workload.codeflare.dev.appwrapper/tas-"
 _STEP = re.compile(r"\.([^.\[]+)|\[([0-9]+)\]")
 _OWN_PATH = re.compile(r"template((\.[^.\[]+)|(\[[0-9]+\]))*")
-
-
-def _ray(at: str) -> tuple[Pods, ...]:
-    return Pods(at=f"{at}.headGroupSpec"), Pods(at=f"{at}.workerGroupSpecs[*]")
-
-
-_INSIDE = "component.template.spec"
-_INDEX = "batch.kubernetes.io/job-completion-index"
-_KNOWN: dict[tuple[str, str], tuple[Pods, ...]] = {
-    ("v1", "Pod"): (Pods(at="component"),),
-    ("apps/v1", "Deployment"): (Pods(at=_INSIDE),),
-    ("apps/v1", "StatefulSet"): (Pods(at=_INSIDE),),
-    ("batch/v1", "Job"): (Pods(at=_INSIDE, each=("parallelism", "completions"), index=_INDEX),),
-    ("jobset.x-k8s.io/v1alpha2", "JobSet"): (
-        Pods(
-            at=f"{_INSIDE}.replicatedJobs[*]",
-            template="template.spec.template",
-            each=("template.spec.parallelism", "template.spec.completions"),
-            index=_INDEX,
-            group="jobset.sigs.k8s.io/job-index",
-        ),
-    ),
-    ("kubeflow.org/v1", "PyTorchJob"): tuple(
-        Pods(at=f"{_INSIDE}.pytorchReplicaSpecs.{role}", index="training.kubeflow.org/replica-index")
-        for role in ("Master", "Worker")
-    ),
-    ("ray.io/v1", "RayCluster"): _ray(_INSIDE),
-    ("ray.io/v1", "RayJob"): _ray(f"{_INSIDE}.rayClusterSpec"),
-}
-"""Where the pods are of those kinds that need no declaration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +54,7 @@ def _of_component(component: Any) -> Iterator[Tree]:
     if not isinstance(template, dict):
         return
     declared = [each for each in paths.found(component, "podSets[*]") if isinstance(each, dict)]
-    known = _KNOWN.get((str(template.get("apiVersion")), str(template.get("kind"))), ())
+    known = KNOWN.get((str(template.get("apiVersion")), str(template.get("kind"))), ())
     inferred = (each for pods in known for each in pods.pod_sets({"component": component}))
     for each in (_declared(own, template) for own in declared) if declared else inferred:
         if each is not None and isinstance(each["template"].get("spec"), dict):

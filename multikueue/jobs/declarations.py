@@ -8,7 +8,8 @@ from typing import Any
 from multikueue.jobs import paths
 from multikueue.jobs.app_wrapper import Components
 from multikueue.jobs.declared import Declaration, Pods, Rule, State, condition
-from multikueue.jobs.train_job import RuntimePods, TrainingRuntimes
+from multikueue.jobs.train_job import RuntimePods
+from multikueue.jobs.training_runtimes import TrainingRuntimes
 
 __all__ = ["DECLARATIONS"]
 

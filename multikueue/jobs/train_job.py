@@ -10,54 +10,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import msgspec
-
-from multikueue.api.job import AnyJob, CustomJob, JobKey, job_type
-from multikueue.api.kinds import Kind
 from multikueue.api.workload import ReclaimablePod
 from multikueue.jobs import paths
-from multikueue.jobs.overrides import merged
 from multikueue.jobs.pods import number, pod_set, reclaimed
-from multikueue.jobs.templates import part, tree_of
+from multikueue.jobs.templates import part
+from multikueue.jobs.train_template import INITIALIZERS, NODE, TRAINER, template_of
 
-__all__ = ["RuntimePods", "TrainingRuntimes"]
+__all__ = ["RuntimePods"]
 
 Tree = dict[str, Any]
 
-_GROUP = "trainer.kubeflow.org"
-_OF_NAMESPACE = Kind(_GROUP, "v1alpha1", "trainingruntimes", "TrainingRuntime", True, job_type("TrainingRuntime"))
-_OF_CLUSTER = Kind(
-    _GROUP, "v1alpha1", "clustertrainingruntimes", "ClusterTrainingRuntime", False, job_type("ClusterTrainingRuntime")
-)
-_STEP = f"{_GROUP}/trainjob-ancestor-step"
-_TRAINER = "trainer"
-_NODE = "node"
-_INITIALIZERS = {"dataset-initializer": "dataset", "model-initializer": "model"}
+_STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 _JOBS = "runtime.template.spec.replicatedJobs[*]"
-_TORCHTUNE = ["tune", "run"]
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingRuntimes:
-    """Those of Trainer: a TrainJob names one of its namespace, or one of the cluster."""
-
-    @property
-    def kinds(self) -> tuple[Kind[Any], ...]:
-        return (_OF_NAMESPACE, _OF_CLUSTER)
-
-    def key(self, job: AnyJob) -> JobKey:
-        ref = part(tree_of(job.spec), "runtimeRef")
-        kind, name = str(ref.get("kind") or _OF_CLUSTER.kind), str(ref.get("name") or "")
-        return JobKey(f"{kind}.{_GROUP}", job.metadata.namespace if kind == _OF_NAMESPACE.kind else "", name)
-
-    def problem(self, job: AnyJob) -> str | None:
-        key, runtime = self.key(job), msgspec.json.decode(job.runtime) if isinstance(job, CustomJob) else None
-        if runtime is None:
-            return f'{key.kind.partition(".")[0]} "{key.name}" not found: create it, here and on the workers'
-        command = part(tree_of(job.spec), "trainer").get("command")
-        if "torch" in part(runtime, "mlPolicy") and command == _TORCHTUNE:
-            return "The command of a torchtune job is known to Trainer alone, so its Workload cannot be made"
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,22 +52,15 @@ def _replicated(job: Tree) -> Iterator[Tree]:
 
 
 def _replicas(each: Tree) -> int:
-    return 1 if _step(each) in (_TRAINER, *_INITIALIZERS) else number(each.get("replicas"))
+    return 1 if _step(each) in (TRAINER, *INITIALIZERS) else number(each.get("replicas"))
 
 
 def _pod_set(job: Tree, each: Tree) -> Tree:
-    spec, step, replicas = job["spec"], _step(each), _replicas(each)
-    template = _overridden(paths.only(each, "template.spec.template"), str(each.get("name")), spec)
-    if step in _INITIALIZERS:
-        template = _with_container(template, step, part(part(spec, "initializer"), _INITIALIZERS[step]), _initializer)
-    if step == _TRAINER:
-        template = _with_container(template, _NODE, part(spec, "trainer"), _command)
-    if step == _TRAINER or (_launcher_is_node(job) and each.get("name") == _NODE):
-        template = _with_container(template, _NODE, part(spec, "trainer"), _resources)
+    replicas, is_node = _replicas(each), _launcher_is_node(job) and each.get("name") == NODE
     return pod_set(
         str(each.get("name")),
         count=replicas * _nodes(job, each),
-        template=template,
+        template=template_of(each, job["spec"], step=_step(each), is_node=is_node),
         index="batch.kubernetes.io/job-completion-index",
         groups=("jobset.sigs.k8s.io/job-index", replicas),
     )
@@ -116,56 +73,13 @@ def _step(each: Tree) -> str:
 def _nodes(job: Tree, each: Tree) -> int:
     """How many pods one replica has. The job's own number counts for its nodes: with MPI, the job of that name."""
     policy, wanted = part(job["runtime"], "mlPolicy"), part(job["spec"], "trainer").get("numNodes")
-    own = _step(each) == _TRAINER if "mpi" not in policy else each.get("name") == _NODE
+    own = _step(each) == TRAINER if "mpi" not in policy else each.get("name") == NODE
     if own and isinstance(wanted, int):
         return max(wanted - 1, 1) if _launcher_is_node(job) else wanted
-    if _step(each) == _TRAINER and policy:
+    if _step(each) == TRAINER and policy:
         return number(policy.get("numNodes"))
     return number(paths.only(each, "template.spec.parallelism"))
 
 
 def _launcher_is_node(job: Tree) -> bool:
     return part(part(job["runtime"], "mlPolicy"), "mpi").get("runLauncherAsNode") is True
-
-
-# --- containers ------------------------------------------------------------------------------------------------------
-
-
-def _with_container(template: Tree, name: str, said: Tree, change: Any) -> Tree:
-    """The template with what the job says of the container of that name, if it says anything."""
-    spec = part(template, "spec")
-    containers = [change(each, said) if each.get("name") == name else each for each in spec.get("containers") or ()]
-    return template | {"spec": spec | {"containers": containers}} if said and containers else template
-
-
-def _command(container: Tree, trainer: Tree) -> Tree:
-    return container | {key: trainer[key] for key in ("image", "command", "args") if trainer.get(key) is not None}
-
-
-def _resources(container: Tree, trainer: Tree) -> Tree:
-    given = part(trainer, "resourcesPerNode")
-    wanted = {key: given[key] for key in ("limits", "requests") if given.get(key)}
-    return container | ({"resources": wanted} if wanted else {}) | _env(container, trainer.get("env"))
-
-
-def _initializer(container: Tree, said: Tree) -> Tree:
-    uri = [{"name": "STORAGE_URI", "value": said["storageUri"]}] if said.get("storageUri") is not None else []
-    secret = [{"secretRef": {"name": part(said, "secretRef").get("name")}}] if part(said, "secretRef") else []
-    sources = {"envFrom": [*(container.get("envFrom") or ()), *secret]} if secret else {}
-    return container | _env(container, [*uri, *(said.get("env") or ())]) | sources
-
-
-def _env(container: Tree, more: list[Tree] | None) -> Tree:
-    """The variables with more of them: each in the place of the one of its name, or at the end."""
-    known = {each.get("name"): each for each in (*(container.get("env") or ()), *(more or ()))}
-    return {"env": list(known.values())} if more else {}
-
-
-def _overridden(template: Tree, name: str, spec: Tree) -> Tree:
-    """The template after the overrides for the job of that name, one after the other."""
-    for each in spec.get("podTemplateOverrides") or ():
-        if any(target.get("name") == name for target in each.get("targetJobs") or ()):
-            meta = {key: part(each, "metadata").get(key) for key in ("labels", "annotations")}
-            given = {key: value for key, value in meta.items() if value}
-            template = merged(template, {"metadata": given, "spec": part(each, "spec")})
-    return template
