@@ -280,15 +280,16 @@ def show_cluster(
 def check_clusters(
     name: OptionalName = None,
     namespace: Namespace = "kueue-system",
-    _config: SettingsFile = None,
+    config: SettingsFile = None,
     output: Output = Format.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
     """Look at workers with the manager's own credentials: do they answer, and have they what the manager needs?
 
-    Kinds, rights, and the LocalQueues that the manager's queues lead to. Credentials that only the manager has (a file, a
-    ClusterProfile) cannot be checked from here; what the manager says of its connection is shown all the same.
+    Kinds, of your own too, rights, and the LocalQueues that the manager's queues lead to. Credentials that only the
+    manager has (a file, a ClusterProfile) cannot be checked from here; what the manager says of its connection is
+    shown all the same. Kinds that are declared in settings are known from --config.
 
     Ends with 1 if anything is wrong, with 3 if a worker cannot be reached or checked from here.
 
@@ -297,14 +298,18 @@ def check_clusters(
       multikueue clusters check
       multikueue clusters check worker-1 -o json
     """
+    from multikueue import settings
     from multikueue.cli import fleet
+
+    own = settings.load(config).integrations.declared
 
     async def work() -> list[Report]:
         async with Target(kubeconfig, context).connect() as client:
             members = await fleet.gather(client, namespace)
+            kinds = await fleet.declared(client, own)
             chosen = members if name is None else [fleet.pick(members, name)]
             note(f"checking {', '.join(member.name for member in chosen) or 'nothing: there are no clusters'}")
-            return await fleet.check_all(client, chosen, connect=connect_with, moment=now())
+            return await fleet.check_all(client, chosen, connect=connect_with, moment=now(), kinds=kinds)
 
     reports = run_async(work)
     print_items(fleet.findings_listing(reports), output)

@@ -13,25 +13,30 @@ from typing import Any
 
 import anyio
 
-from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, SECRETS, WORKLOADS
+from multikueue.api.kinds import DEFINITIONS, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, SECRETS, WORKLOADS, Kind
 from multikueue.api.meta import Condition, ObjectKey, decoder, encode, find_condition
 from multikueue.api.multikueue import ACTIVE, KUBECONFIG_KEY, MultiKueueCluster, MultiKueueConfig
 from multikueue.cli.connection import fetch_pairs
 from multikueue.cli.exit import CommandFailed
 from multikueue.cli.output import Column, Listing, age, since
+from multikueue.controllers.annotated import annotated_kinds
+from multikueue.controllers.declaring import declaration_of
 from multikueue.controllers.registration.credentials import KubeconfigFacts, kubeconfig_facts
 from multikueue.controllers.registration.join import busy
 from multikueue.controllers.registration.ownership import Client, Side
 from multikueue.controllers.registration.plan import Registration
 from multikueue.controllers.registration.preflight import Finding, Level, Routes, preflight, routes
 from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, MultiKueueError, NotFound, Unauthorized
+from multikueue.jobs.declared import DeclaredJob
 from multikueue.kube.kubeconfig import InsecureKubeconfig, check_worker_kubeconfig
+from multikueue.settings import DeclaredKind
 
 __all__ = [
     "RESOURCE",
     "Member",
     "Report",
     "check_all",
+    "declared",
     "facts",
     "find",
     "findings_listing",
@@ -240,13 +245,30 @@ def findings_listing(reports: Sequence[Report]) -> Listing:
 # --- checking --------------------------------------------------------------------------------------------------------
 
 
-async def check_all(manager: Client, members: Sequence[Member], *, connect: Connect, moment: datetime) -> list[Report]:
-    """Check the clusters side by side; one that hangs delays only the end."""
+async def declared(manager: Client, own: Sequence[DeclaredKind]) -> tuple[Kind[Any], ...]:
+    """The kinds of jobs that are declared, by the settings or by definitions on the manager cluster, if we may see those."""
+    kinds = tuple(DeclaredJob(declaration_of(each)).kind for each in own)
+    try:
+        definitions = (await manager.list(DEFINITIONS)).items
+    except Forbidden:
+        return kinds
+    return (*kinds, *annotated_kinds(definitions, [kind.name for kind in kinds]))
+
+
+async def check_all(
+    manager: Client,
+    members: Sequence[Member],
+    *,
+    connect: Connect,
+    moment: datetime,
+    kinds: Sequence[Kind[Any]] = (),
+) -> list[Report]:
+    """Check the clusters side by side; one that hangs delays only the end. `kinds` are those that are declared."""
     way = await routes(manager)
     reports: dict[str, Report] = {}
 
     async def check(member: Member) -> None:
-        reports[member.name] = await _check(member, way, connect=connect, moment=moment)
+        reports[member.name] = await _check(member, way, kinds, connect=connect, moment=moment)
 
     async with anyio.create_task_group() as tasks:
         for member in members:
@@ -254,13 +276,15 @@ async def check_all(manager: Client, members: Sequence[Member], *, connect: Conn
     return [reports[member.name] for member in members]
 
 
-async def _check(member: Member, way: Routes, *, connect: Connect, moment: datetime) -> Report:
+async def _check(
+    member: Member, way: Routes, kinds: Sequence[Kind[Any]], *, connect: Connect, moment: datetime
+) -> Report:
     known = [_connection(member), _membership(member), _credential(member, moment)]
     if known[-1].level in ("failed", "unchecked"):
         return Report(member.name, tuple(known))
     try:
         async with connect(member.name, member.kubeconfig) as worker:
-            found = await preflight(worker, way.queues_to(member.name))
+            found = await preflight(worker, way.queues_to(member.name), kinds)
     except ClusterUnreachable as error:
         return Report(member.name, (*known, Finding("unreachable", "API server", error.why)))
     except Unauthorized:

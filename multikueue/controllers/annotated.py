@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import anyio
 import structlog
 
 from multikueue.api.definition import Definition
-from multikueue.api.kinds import DEFINITIONS
+from multikueue.api.kinds import DEFINITIONS, Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.declaring import NOTHING, Annotated, declaration_of
 from multikueue.controllers.events import Recorder, tell_state
 from multikueue.errors import ConfigurationError
-from multikueue.jobs.declared import Declaration
+from multikueue.jobs.declared import Declaration, DeclaredJob
 from multikueue.kube.client import Client
 from multikueue.kube.reflector import Reflector
 from multikueue.settings import read_kind
 from multikueue.store.cache import Cache
 
-__all__ = ["KIND_ANNOTATION", "AnnotatedKinds"]
+__all__ = ["KIND_ANNOTATION", "AnnotatedKinds", "annotated_kinds"]
 
 log = structlog.get_logger()
 
@@ -119,6 +121,16 @@ class AnnotatedKinds:
         self._problems[key] = why
         if before.get(key) != why:
             log.warning("jobs.kind_misdeclared", definition=str(key), why=why)
+
+
+def annotated_kinds(definitions: Iterable[Definition], taken: Collection[str] = ()) -> tuple[Kind[Any], ...]:
+    """What definitions declare beside the kinds `taken` (`Kind.name`), but for what makes no sense."""
+    found: dict[str, Kind[Any]] = {}
+    for definition in definitions:
+        if KIND_ANNOTATION in definition.metadata.annotations:
+            with suppress(ValueError):
+                found[_name(definition)] = DeclaredJob(_declaration(definition, (*taken, *found))).kind
+    return tuple(found.values())
 
 
 def _declaration(definition: Definition, taken: Collection[str]) -> Declaration:

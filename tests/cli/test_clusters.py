@@ -14,6 +14,7 @@ import yaml
 from multikueue.api.kinds import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
+    DEFINITIONS,
     LOCAL_QUEUES,
     MULTIKUEUE_CLUSTERS,
     MULTIKUEUE_CONFIGS,
@@ -21,6 +22,7 @@ from multikueue.api.kinds import (
     WORKLOADS,
 )
 from multikueue.cli.clusters import parse_duration
+from multikueue.controllers.annotated import KIND_ANNOTATION
 from multikueue.controllers.registration.credentials import Credential, Endpoint, build_kubeconfig
 from multikueue.controllers.registration.plan import CLUSTER_ROLES
 from multikueue.testing import (
@@ -355,6 +357,35 @@ def test_check_of_a_fit_worker_ends_with_0(joined: World, cli: Run) -> None:
     assert ("manager's connection", "warning") in levels
     assert ("LocalQueue team-a/main", "warning") in levels
     assert "failed" not in dict(levels).values()
+
+
+def test_check_looks_for_the_kinds_that_are_declared(joined: World, cli: Run, tmp_path: Path) -> None:
+    names = {"plural": "simulations", "kind": "Simulation"}
+    joined.manager.add(
+        DEFINITIONS,
+        {
+            "metadata": {
+                "name": "simulations.example.com",
+                "annotations": {KIND_ANNOTATION: "pods: [{at: spec.workers}]"},
+            },
+            "spec": {
+                "group": "example.com",
+                "names": names,
+                "scope": "Namespaced",
+                "versions": [{"name": "v1", "served": True, "storage": True}],
+            },
+        },
+    )
+    settings = tmp_path / "multikueue.yaml"
+    settings.write_text(
+        "integrations: {declared: [{name: Sweep.v1.example.com, pods: [{at: spec.workers}]}]}", encoding="utf-8"
+    )
+
+    result = cli("clusters", "check", "-o", "json", "--config", str(settings))
+
+    found = {each["subject"]: (each["level"], each["detail"]) for each in json.loads(result.out)["items"]}
+    words = "example.com/v1 is not served: jobs of this kind cannot go there"
+    assert found["kind Simulation"] == found["kind Sweep"] == ("warning", words)
 
 
 def test_check_of_an_unreachable_worker_ends_with_3_and_says_why(joined: World, cli: Run) -> None:

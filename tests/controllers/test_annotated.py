@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from multikueue.api.definition import Definition, DefinitionSpec, Names, Version
 from multikueue.api.meta import ObjectKey, ObjectMeta
-from multikueue.controllers.annotated import KIND_ANNOTATION, AnnotatedKinds
+from multikueue.controllers.annotated import KIND_ANNOTATION, AnnotatedKinds, annotated_kinds
 from multikueue.controllers.events import Recorder
 from multikueue.jobs.table import Adapters
 from multikueue.quota.engine import Engine
@@ -52,6 +52,13 @@ def reading(*definitions: Definition, taken: tuple[str, ...] = ()) -> AnnotatedK
 def test_the_names_of_a_kind_are_those_of_its_definition() -> None:
     (kind,) = reading(definition(), definition(None, kind="Other")).take().kinds
     assert (kind.group, kind.version, kind.plural, kind.kind) == ("example.com", "v1", "gadgets", "Gadget")
+
+
+def test_the_kinds_that_make_sense_are_told_without_a_manager() -> None:
+    definitions = [definition(), definition("pods: 7", kind="Other"), definition(None, kind="Plain")]
+    (kind,) = annotated_kinds(definitions)
+    assert kind.name == "Gadget.example.com"
+    assert annotated_kinds(definitions, taken=[kind.name]) == ()
 
 
 def test_the_version_is_the_one_that_is_stored_as_long_as_it_is_served() -> None:

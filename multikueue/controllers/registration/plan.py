@@ -33,6 +33,7 @@ __all__ = [
     "Registration",
     "Right",
     "Wanted",
+    "copy_rights",
     "manager_objects",
     "worker_objects",
 ]
@@ -88,10 +89,10 @@ OPTIONAL_KINDS = tuple(kind for kind in _KINDS if kind.is_optional)
 
 
 def _job_rights(kinds: Iterable[Kind[Any]]) -> tuple[Right, ...]:
-    return _copy_rights((kind.group, kind.plural) for kind in kinds)
+    return copy_rights((kind.group, kind.plural) for kind in kinds)
 
 
-def _copy_rights(resources: Iterable[tuple[str, str]]) -> tuple[Right, ...]:
+def copy_rights(resources: Iterable[tuple[str, str]]) -> tuple[Right, ...]:
     """Those on copies of jobs, given groups and plurals."""
     groups: dict[str, list[str]] = {}
     for group, plural in resources:
@@ -224,7 +225,7 @@ def worker_objects(registration: Registration, *, with_user: bool = False) -> tu
     role = {"apiGroup": RBAC, "kind": CLUSTER_ROLES.kind, "name": name}
     run, view = RUN_PODS if registration.run_pods else (), VIEW_PODS if registration.view_pods else ()
     named = (kind.partition(".") for kind in registration.run_kinds)
-    others = _copy_rights((group, plural) for plural, _, group in named)
+    others = copy_rights((group, plural) for plural, _, group in named)
     subjects = [{"kind": SERVICE_ACCOUNTS.kind, "name": name, "namespace": namespace}]
     if with_user:
         subjects.append({"kind": "User", "name": registration.user, "apiGroup": RBAC})

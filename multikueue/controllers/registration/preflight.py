@@ -11,12 +11,20 @@ from typing import Any, Literal
 
 import anyio
 
-from multikueue.api.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES, MULTIKUEUE_CONFIGS, WORKLOADS, Kind
+from multikueue.api.kinds import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    LOCAL_QUEUES,
+    MULTIKUEUE_CONFIGS,
+    PODS,
+    WORKLOADS,
+    Kind,
+)
 from multikueue.api.meta import ObjectKey, find_condition
 from multikueue.api.multikueue import ACTIVE, CONTROLLER_NAME, AdmissionCheck, MultiKueueConfig
 from multikueue.api.queues import ClusterQueue, LocalQueue
 from multikueue.controllers.registration.ownership import Client, ask
-from multikueue.controllers.registration.plan import JOB_KINDS, RIGHTS, Right
+from multikueue.controllers.registration.plan import JOB_KINDS, OPTIONAL_KINDS, RIGHTS, Right, copy_rights
 from multikueue.errors import ApiError, Forbidden, MultiKueueError, NotFound
 from multikueue.store.store import clusters_of
 
@@ -28,6 +36,11 @@ AT_ONCE = 8
 """Questions in flight: each needs a connection, and new ones are dear."""
 
 _KUEUE = (WORKLOADS, CLUSTER_QUEUES, LOCAL_QUEUES)
+_FURTHER = tuple(
+    kind for kind in OPTIONAL_KINDS if kind != PODS
+)  # every worker serves Pods, few shall run them as jobs
+_NOT_THERE = "jobs of this kind cannot go there"
+_AGAIN = "register the cluster again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +52,26 @@ class Finding:
     detail: str
 
 
-async def preflight(worker: Client, queues: Sequence[ObjectKey] = ()) -> tuple[Finding, ...]:
-    """Everything the manager needs of a worker, one finding each; `queues` are the LocalQueues that must be there.
+async def preflight(
+    worker: Client, queues: Sequence[ObjectKey] = (), declared: Sequence[Kind[Any]] = ()
+) -> tuple[Finding, ...]:
+    """Everything the manager needs of a worker, one finding each; `queues` are the LocalQueues that must be there, `declared`
+    the kinds of jobs that somebody declared to the manager.
 
     Raises ClusterUnreachable and Unauthorized: then there is nothing to look at.
     """
     version = (await ask(worker, "GET", "/version"))["gitVersion"]
-    served = await _served(worker)
-    rights = await _rights(worker)
+    served = await _served(worker, (*_KUEUE, *JOB_KINDS, *_FURTHER, *declared))
     reached = Finding("ok", "API server", f"reached, version {version}")
-    return (reached, *served, *rights, *await _queues(worker, queues))
+    return (
+        reached,
+        *(_kind(kind, served, "failed", "install Kueue 0.16 or newer there") for kind in _KUEUE),
+        *(_kind(kind, served, "warning", _NOT_THERE) for kind in JOB_KINDS),
+        *await _rights(worker),
+        *await _further(worker, [kind for kind in _FURTHER if _is_served(kind, served)], served, _AGAIN),
+        *await _further(worker, declared, served, f"{_AGAIN} with --run-kind {{}}"),
+        *await _queues(worker, queues),
+    )
 
 
 async def missing_rights(client: Client, rights: Iterable[Right] = RIGHTS) -> dict[Right, tuple[str, ...]]:
@@ -125,18 +148,21 @@ def _checks_of(queue: ClusterQueue) -> set[str]:
     return {rule.name for rule in queue.spec.admission_checks_strategy.admission_checks}
 
 
-async def _served(worker: Client) -> list[Finding]:
-    """Whether the worker serves each kind in the version we use; it may lack a kind of jobs it shall never run."""
-    groups = {kind.api_version: kind.path().rpartition("/")[0] for kind in (*_KUEUE, *JOB_KINDS)}
-    served = {version: await _resources(worker, path) for version, path in groups.items()}
-    return [
-        *(_kind(kind, served, "failed", "install Kueue 0.16 or newer there") for kind in _KUEUE),
-        *(_kind(kind, served, "warning", "jobs of this kind cannot go there") for kind in JOB_KINDS),
-    ]
+_Served = Mapping[str, Collection[str]]
+"""The plurals of what a worker serves, by API version."""
 
 
-def _kind(kind: Kind[Any], served: Mapping[str, Collection[str]], otherwise: Level, advice: str) -> Finding:
-    if kind.plural in served[kind.api_version]:
+async def _served(worker: Client, kinds: Iterable[Kind[Any]]) -> _Served:
+    groups = {kind.api_version: kind.path().rpartition("/")[0] for kind in kinds}
+    return {version: await _resources(worker, path) for version, path in groups.items()}
+
+
+def _is_served(kind: Kind[Any], served: _Served) -> bool:
+    return kind.plural in served[kind.api_version]
+
+
+def _kind(kind: Kind[Any], served: _Served, otherwise: Level, advice: str) -> Finding:
+    if _is_served(kind, served):
         return Finding("ok", f"kind {kind.kind}", f"served as {kind.api_version}")
     return Finding(otherwise, f"kind {kind.kind}", f"{kind.api_version} is not served: {advice}")
 
@@ -151,11 +177,26 @@ async def _resources(worker: Client, path: str) -> set[str]:
 async def _rights(worker: Client) -> list[Finding]:
     missing = await missing_rights(worker)
     return [
-        Finding("failed", f"rights on {right}", f"lacks {', '.join(lacking)}: register the cluster again")
+        Finding("failed", f"rights on {right}", f"lacks {', '.join(lacking)}: {_AGAIN}")
         if lacking
         else Finding("ok", f"rights on {right}", ", ".join(right.verbs))
         for right, lacking in missing.items()
     ]
+
+
+async def _further(worker: Client, kinds: Sequence[Kind[Any]], served: _Served, advice: str) -> list[Finding]:
+    """Whether jobs of each of these kinds may be made there: a worker need not run them."""
+    rights = {kind: copy_rights([(kind.group, kind.plural)]) for kind in kinds if _is_served(kind, served)}
+    missing = await missing_rights(worker, (right for each in rights.values() for right in each))
+
+    def finding(kind: Kind[Any]) -> Finding:
+        lacking = [f"{', '.join(missing[right])} on {right}" for right in rights.get(kind, ()) if missing[right]]
+        if not lacking:
+            return _kind(kind, served, "warning", _NOT_THERE)
+        what = advice.format(f"{kind.plural}.{kind.group}")
+        return Finding("warning", f"kind {kind.kind}", f"lacks {' and '.join(lacking)}: {_NOT_THERE} until you {what}")
+
+    return [finding(kind) for kind in kinds]
 
 
 async def _is_allowed(client: Client, right: Right, verb: str) -> bool:

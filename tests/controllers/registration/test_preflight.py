@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import pytest
 
-from multikueue.api.kinds import LOCAL_QUEUES
-from multikueue.api.meta import ObjectKey
+from multikueue.api.kinds import LOCAL_QUEUES, Kind
+from multikueue.api.meta import Object, ObjectKey
 from multikueue.controllers.registration.plan import RIGHTS
 from multikueue.controllers.registration.preflight import Routes, missing_rights, preflight
 from multikueue.errors import Unauthorized
@@ -64,6 +67,51 @@ async def test_each_missing_verb_is_named() -> None:
         "rights on jobs.batch": "lacks watch, patch: register the cluster again",
         "rights on workloads/status.kueue.x-k8s.io": "lacks update: register the cluster again",
     }
+
+
+SETS = Kind("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", True, Object)
+OWN = Kind("example.com", "v1", "simulations", "Simulation", True, Object)
+
+
+def furnished(*kinds: Kind[Any], denied: Iterable[tuple[str, str]] = ()) -> Cluster:
+    """A worker that serves these kinds too."""
+    further = {f"/apis/{kind.api_version}": {kind.plural} for kind in kinds}
+    return Cluster("w", served={**Cluster("w").served, **further}, denied=set(denied))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("worker", "level", "detail"),
+    [
+        (furnished(SETS), "ok", "served as jobset.x-k8s.io/v1alpha2"),
+        (
+            furnished(SETS, denied=[("jobsets", "patch"), ("jobsets/status", "get")]),
+            "warning",
+            "lacks patch on jobsets.jobset.x-k8s.io and get on jobsets/status.jobset.x-k8s.io: jobs of this kind cannot go"
+            " there until you register the cluster again",
+        ),
+    ],
+    ids=["with rights", "without"],
+)
+async def test_a_kind_of_jobs_that_is_there_should_be_allowed(worker: Cluster, level: str, detail: str) -> None:
+    (found,) = [each for each in await preflight(Fake(worker)) if each.subject == "kind JobSet"]
+    assert (found.level, found.detail) == (level, detail)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("worker", "level", "words"),
+    [
+        (furnished(OWN), "ok", "served as example.com/v1"),
+        (furnished(), "warning", "example.com/v1 is not served"),
+        (furnished(OWN, denied=[("simulations", "watch")]), "warning", "with --run-kind simulations.example.com"),
+    ],
+    ids=["with rights", "not there", "without rights"],
+)
+async def test_so_should_a_declared_kind(worker: Cluster, level: str, words: str) -> None:
+    (found,) = [each for each in await preflight(Fake(worker), declared=[OWN]) if each.subject == "kind Simulation"]
+    assert found.level == level
+    assert words in found.detail
 
 
 @pytest.mark.anyio
