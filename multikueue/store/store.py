@@ -210,12 +210,14 @@ class Store:
     def failed_start(self, workload: Workload, job: AnyJob) -> Finish | None:
         """The end of a workload whose job was to run on the manager cluster and never can; None if nothing is wrong."""
         adapter = self.adapters.of(job)
-        dispatched = self.multikueue_check(workload) is not None
-        if adapter.placing is None or not stays(adapter, job, workload, dispatched=dispatched):
+        if adapter.placing is None or not workload.has(ADMITTED):
+            return None
+        patch, dispatched = adapter.start_patch(job), self.multikueue_check(workload) is not None
+        if patch is None or not stays(adapter, job, workload, dispatched=dispatched):
             return None
         if job.metadata.deletion_timestamp is not None or not adapter.matches(job, workload):
             return None
-        return failed_start(job, adapter.start_patch(job), adapter.placing, workload, ByName(self.flavors))
+        return failed_start(job, patch, adapter.placing, workload, ByName(self.flavors))
 
     def owned(self, job: AnyJob) -> tuple[Workload, ...]:
         if isinstance(job, PodGroup):
