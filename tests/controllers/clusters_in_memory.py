@@ -6,7 +6,6 @@ the rest. What they must not rely on (order between kinds, quick events) is up t
 
 from __future__ import annotations
 
-import copy
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from multikueue.errors import AlreadyExists, Conflict, Invalid, MultiKueueError,
 from multikueue.kube.client import Page
 from multikueue.kube.decode import object_of
 from multikueue.sandbox.patching import patches
+from multikueue.sandbox.patching.patches import merge_patch
 from multikueue.sandbox.wire import Refused
 from multikueue.store.cache import Cache
 
@@ -87,7 +87,7 @@ class ClusterInMemory:
         if wanted is not None and wanted != old["metadata"]["resourceVersion"]:
             raise Conflict(409, "Conflict", "the object has been modified")
         patch = {"status": patch["status"]} if subresource else {k: v for k, v in patch.items() if k != "status"}
-        new = _merged(old, patch)
+        new = merge_patch(old, patch)
         if new == old:
             return self._value(kind, old)
         if new.get("spec") != old.get("spec"):
@@ -114,7 +114,7 @@ class ClusterInMemory:
         if uid and uid != old["metadata"]["uid"]:
             raise Conflict(409, "Conflict", "the UID is another")
         if old["metadata"].get("finalizers"):
-            leaving = _merged(old, {"metadata": {"deletionTimestamp": render_time(self.now())}})
+            leaving = merge_patch(old, {"metadata": {"deletionTimestamp": render_time(self.now())}})
             return self._answer("delete", kind, self._store(kind, key, leaving))
         self._remove(kind, key, old)
         return self._lost("delete", kind)
@@ -130,7 +130,7 @@ class ClusterInMemory:
 
     def change(self, kind: Kind[Any], key: ObjectKey, patch: Body) -> None:
         """Somebody else patched the object."""
-        self._store(kind, key, _merged(self._existing(kind, key), patch))
+        self._store(kind, key, merge_patch(self._existing(kind, key), patch))
 
     def drop(self, kind: Kind[Any], key: ObjectKey) -> None:
         """Somebody else deleted the object."""
@@ -183,15 +183,3 @@ class ClusterInMemory:
 def plain(body: Mapping[str, Any]) -> Body:
     plain: Body = msgspec.json.decode(encode(body))
     return plain
-
-
-def _merged(old: Body, patch: Body) -> Body:
-    new = copy.deepcopy(old)
-    for name, value in patch.items():
-        if value is None:
-            new.pop(name, None)
-        elif isinstance(value, dict) and isinstance(new.get(name), dict):
-            new[name] = _merged(new[name], value)
-        else:
-            new[name] = copy.deepcopy(value)
-    return new

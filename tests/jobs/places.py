@@ -9,6 +9,7 @@ import msgspec
 from multikueue.api.meta import encode
 from multikueue.api.queues import ResourceFlavor
 from multikueue.api.workload import Admission, AdmissionCheckState, PodSetAssignment, Workload, workload_spec
+from multikueue.sandbox.patching.patches import merge_patch
 from multikueue.testing import WorkloadBuilder, flavor
 from tests.jobs.builders import become, plain
 
@@ -45,16 +46,4 @@ def told(seen: Workload, *updates: Tree) -> Workload:
 
 def applied(seen: Any, patch: Tree) -> Any:
     """The object after that merge patch."""
-    return msgspec.json.decode(encode(_merged(plain(seen), plain(patch))), type=type(seen))
-
-
-def _merged(old: Any, patch: Any) -> Any:
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(old) if isinstance(old, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            merged.pop(name, None)
-        else:
-            merged[name] = _merged(merged.get(name), value)
-    return merged
+    return msgspec.json.decode(encode(merge_patch(plain(seen), plain(patch))), type=type(seen))

@@ -30,6 +30,7 @@ from multikueue.jobs.decide import JobView, decide, mirror, resolve_priority
 from multikueue.jobs.nesting import Nested
 from multikueue.jobs.priority import Priority, workload_class_ref
 from multikueue.jobs.workloads import UNDISPATCHABLE_ANNOTATION
+from multikueue.sandbox.patching.patches import merge_patch
 from multikueue.testing import NOW, JobBuilder, WorkloadBuilder, flavor, job, workload_priority_class
 from tests.jobs import places
 from tests.jobs.builders import Tree, become, leaving, ours, plain, stored, tree, with_spec, with_status, workload_of
@@ -674,21 +675,10 @@ class Cluster:
         for name in ("resourceVersion", "uid"):
             if name in sent["metadata"]:
                 assert sent["metadata"][name] == shown["metadata"][name], "precondition"
-        merged = _merge(shown, sent)
+        merged = merge_patch(shown, sent)
         merged["metadata"]["resourceVersion"] = str(self.writes + 100)
         kind: Any = type(value)
         return decoder(kind)(encode(merged))
-
-
-def _merge(target: Any, patch: Any) -> Any:
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(target) if isinstance(target, dict) else {}
-    for key, value in patch.items():
-        result.pop(key, None)
-        if value is not None:
-            result[key] = _merge(target.get(key) if isinstance(target, dict) else None, value)
-    return result
 
 
 def rest(view: JobView, *, rounds: int = 12) -> Cluster:

@@ -28,6 +28,7 @@ from multikueue.jobs.actions import (
     UpdateWorkloadSpec,
 )
 from multikueue.jobs.priority import Priority, workload_class_ref
+from multikueue.sandbox.patching.patches import merge_patch
 from multikueue.sandbox.workers.kueue_jobs import JobView, decide, ending, let_go
 from multikueue.testing import JobBuilder, flavor, job
 from tests.jobs.builders import become, plain, stored, tree, with_spec, with_status, workload_of
@@ -90,19 +91,7 @@ def with_meta(seen: Any, **meta: Any) -> Any:
 
 def applied(seen: Job, patch: PatchJob | PatchJobStatus) -> Job:
     """The job after that merge patch."""
-    return msgspec.json.decode(encode(_merged(plain(seen), plain(patch.patch))), type=Job)
-
-
-def _merged(old: Any, patch: Any) -> Any:
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(old) if isinstance(old, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            merged.pop(name, None)
-        else:
-            merged[name] = _merged(merged.get(name), value)
-    return merged
+    return msgspec.json.decode(encode(merge_patch(plain(seen), plain(patch.patch))), type=Job)
 
 
 # --- jobs whose workload Kueue makes ---------------------------------------------------------------------------------
