@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +13,7 @@ from multikueue.api.meta import decoder, encode
 from multikueue.api.pod import Pod
 from multikueue.jobs.pod import PLAIN_POD
 from multikueue.jobs.priority import Priority
-from testbed import objects, queues
+from testbed import objects
 from testbed.bed import MANAGER, Plan, Testbed
 from testbed.client import ApiError, Client, Kind, eventually
 from testbed.controllers import GARBAGE
@@ -480,20 +481,39 @@ async def test_a_group_that_is_evicted_on_its_worker_runs_again(crew: Team) -> N
         await crew.manager.delete(POD, name, crew.namespace)
 
 
+def place(body: Object) -> Object:
+    """What was demanded of a Pod when it was let go; the names of Workloads end in something of the Pod's UID."""
+    labels, annotations = body["metadata"]["labels"], body["metadata"]["annotations"]
+    return {
+        "nodeSelector": body["spec"].get("nodeSelector"),
+        "podset": labels["kueue.x-k8s.io/podset"],
+        "workload": re.sub(r"-[0-9a-f]{5}$", "-HASH", annotations["kueue.x-k8s.io/workload"]),
+    }
+
+
 async def test_pods_of_a_queue_that_is_not_dispatched_run_here(crew: Team) -> None:
-    here = objects.cluster_queue(f"{crew.namespace}-here")
-    await queues.setup_queue(crew.manager, namespace=crew.namespace, queue="here", cluster_queue=here)
-    bodies = [pod(crew), member(crew, "a"), member(crew, "b")]
-    for body in bodies:
-        body["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "here"
-        await crew.manager.create(body)
+    """Where their flavor says, as under a Kueue of the cluster's own."""
+    name, kueue = f"{crew.namespace}-here", next(iter(crew.clients.values()))
+    for client in (crew.manager, kueue):
+        await client.apply(objects.resource_flavor(name, node_labels={"example.com/pool": "blue"}))
+        await client.apply(objects.cluster_queue(name, flavor=name))
+        await client.apply(objects.local_queue("here", crew.namespace, cluster_queue=name))
+        for body in (pod(crew), member(crew, "a"), member(crew, "b")):
+            body["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "here"
+            await client.create(body)
 
-    async def let_go() -> bool:
-        found = await crew.manager.list(POD, crew.namespace)
+    async def let_go() -> list[Object]:
+        found = await client.list(POD, crew.namespace)
         assert [gates(each) for each in found] == [[], [], []]
-        return True
+        return sorted((place(each) for each in found), key=lambda each: str(each["podset"]))
 
-    await eventually(let_go, timeout=40)
+    client = crew.manager
+    ours = await eventually(let_go, timeout=40)
+    client = kueue
+    assert await eventually(let_go, timeout=40) == ours
+    assert {str(each["nodeSelector"]) for each in ours} == {"{'example.com/pool': 'blue'}"}
+    for each in ("pod", "a", "b"):
+        await kueue.delete(POD, each, crew.namespace)
     await crew.manager.patch(objects.CLUSTER_QUEUE, f"{crew.namespace}-here", {"spec": {"stopPolicy": "HoldAndDrain"}})
 
     async def gone() -> bool:
