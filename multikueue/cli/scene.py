@@ -126,6 +126,7 @@ class _Changes(Generic[T]):
 
     def __init__(self, tell: Callable[[tuple[T, bool]], None]) -> None:
         self.unreadable: set[ObjectKey] = set()
+        self.newest = 0
         self._tell, self._known = tell, dict[ObjectKey, T]()
 
     def expect_list(self) -> None:

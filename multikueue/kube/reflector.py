@@ -59,10 +59,14 @@ class Sink(Protocol[T_contra]):
     """What takes in a collection. All synchronous: each call is one atomic change.
 
     `unreadable` holds the keys of what is there and cannot be read: it is missing from the collection, and not gone.
+    `newest` is the highest version that anybody told it since the last list.
     """
 
     @property
     def unreadable(self) -> set[ObjectKey]: ...
+
+    @property
+    def newest(self) -> int: ...
 
     def expect_list(self) -> None:
         """A list is asked for: what others tell the sink from now on may be newer than what the list says."""
@@ -167,11 +171,12 @@ class Reflector(Generic[T]):
         self.synced.set()
 
     async def _check_version(self) -> None:
-        """Ask a server that was away whether it has come as far as we have.
+        """Ask a server that was away whether it has come as far as we have, by answers to our own writes too.
 
         One that was restored from a backup meanwhile has not, and would keep silent until it has: then list anew.
         """
-        wanted = {"limit": "1", "resourceVersion": self._version, "resourceVersionMatch": "NotOlderThan"}
+        reached = str(max(int(self._version), self._sink.newest)) if self._version.isdecimal() else self._version
+        wanted = {"limit": "1", "resourceVersion": reached, "resourceVersionMatch": "NotOlderThan"}
         try:
             await self._client.request("GET", self._path, params=wanted)
         except (Expired, ServerError):

@@ -31,13 +31,15 @@ class Cache(Generic[T]):
     restored from a backup run anew from there.
     `on_change(old, new)` is told each real change: (None, new) added, (old, new) changed, (old, None) gone.
     `unreadable` holds the keys of objects that are there and could not be read: that they are missing means nothing.
+    `newest` is the highest version that anybody told since the last list.
     """
 
     def __init__(self, on_change: Listener[T] = _ignore, *, indexes: Mapping[str, Indexer[T]] | None = None) -> None:
         self.unreadable: set[ObjectKey] = set()
+        self.newest = 0
         self._objects: dict[ObjectKey, T] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()
-        self._news: set[ObjectKey] | None = None
+        self._news: dict[ObjectKey, T | None] | None = None
         self._on_change = on_change
         self._observers: list[Listener[T]] = []
         self._indexers = dict(indexes or {})
@@ -63,9 +65,10 @@ class Cache(Generic[T]):
 
     def upsert(self, item: T) -> None:
         """Take in an object, unless something newer is known or it is known to be deleted."""
-        self._note(item.key)
+        self.newest = max(self.newest, item.version)
         if item.metadata.uid in self._gone:
             return
+        self._note(item)
         old = self._objects.get(item.key)
         if old is not None and old.version >= item.version:
             return
@@ -77,7 +80,9 @@ class Cache(Generic[T]):
         The two race, with each other and with answers to earlier writes, so its UID is remembered: an object that is
         gone never comes back, and what still tells of it is late.
         """
-        self._note(item.key)
+        self.newest = max(self.newest, item.version)
+        if self._news is not None:
+            self._news[item.key] = None
         self._gone[item.metadata.uid] = None
         if len(self._gone) > REMEMBERED:
             self._gone.popitem(last=False)
@@ -87,25 +92,35 @@ class Cache(Generic[T]):
 
     def expect_list(self) -> None:
         """A list is asked for: what comes from now on, until it is here, may be newer than the list."""
-        self._news = set()
+        self._news = {}
 
     def replace(self, items: Sequence[T], version: int = 0) -> None:
         """A list as of `version`: missing objects are gone, unless they came after it."""
-        news: set[ObjectKey] = self._news or set()
-        self._news = None
-        listed = {item.key for item in items}
+        news, self._news = self._news or {}, None
+        self.newest = max((version, *(came.version for came in news.values() if came is not None)))
+        listed = {item.key: item for item in items}
         for old in self:
-            if old.key not in listed and not (old.key in news and old.version > version):
+            came = news.get(old.key)
+            if old.key in listed:
+                continue
+            if came is not None and came.version > version:
+                self._take(came)
+            else:
                 self._drop(old)
-        for item in items:
-            if item.key in news:
+        for key, item in listed.items():
+            came = news.get(key, item)
+            if came is None:
                 self.upsert(item)
             else:
-                self._take(item)
+                self._take(came if came.version > item.version else item)
 
-    def _note(self, key: ObjectKey) -> None:
+    def _note(self, item: T) -> None:
+        """Remembers the newest that came of each object since a list was asked for. What was known before may be of a
+        time that the cluster, restored from a backup, has forgotten: next to that nothing is ever newer."""
         if self._news is not None:
-            self._news.add(key)
+            came = self._news.get(item.key)
+            if came is None or came.version <= item.version:
+                self._news[item.key] = item
 
     def _take(self, item: T) -> None:
         self._gone.pop(item.metadata.uid, None)

@@ -41,6 +41,7 @@ class Seen:
     def __init__(self) -> None:
         self.unreadable: set[ObjectKey] = set()
         self.versions: dict[str, int] = {}
+        self.newest = 0
         self.told: list[str] = []
         self.expected = 0
 
@@ -348,6 +349,15 @@ async def test_a_server_that_comes_back_and_does_not_know_the_version_is_listed_
         await run.until(lambda: len(run.asked) == 7)
     assert run.asked == ["list", "watch 10", *["check 10"] * 3, "list", "watch 5"]
     assert run.sink.versions == {}
+
+
+async def test_a_server_that_comes_back_and_forgot_an_answer_of_its_own_is_listed_anew() -> None:
+    # The answer to a write came, the watch broke before it told of it, and the backup is from before.
+    too_large = refuses(504, "Timeout", "Too large resource version: 12, current: 10")
+    async with running(LISTED, aborts, *[too_large] * 3, lists(job("a", version=9)), OPEN) as run:
+        run.sink.newest = 12
+        await run.until(lambda: len(run.asked) == 7)
+    assert run.asked == ["list", "watch 10", *["check 12"] * 3, "list", "watch 10"]
 
 
 async def test_a_silent_watch_is_doubted_when_it_had_its_time(monkeypatch: pytest.MonkeyPatch) -> None:

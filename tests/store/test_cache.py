@@ -107,6 +107,29 @@ def test_what_came_while_a_list_was_asked_for_and_is_older_than_it_is_as_the_lis
     assert {item.metadata.name: item.version for item in told.cache} == {"changed": 5}
 
 
+def test_what_came_while_a_list_was_asked_for_is_not_mixed_up_with_what_was_known_before() -> None:
+    told = Told()
+    told.cache.upsert(seen("a", version=1063))
+    told.cache.upsert(seen("b", version=1064, uid="u2"))
+    told.cache.expect_list()
+    told.cache.upsert(seen("a", version=58))  # of a cluster that was restored from a backup
+    told.cache.upsert(seen("b", version=59, uid="u2"))
+    told.cache.replace([seen("a", version=58)], version=58)
+    assert [(each.metadata.name, each.version) for each in told.cache] == [("a", 58), ("b", 59)]
+
+
+def test_the_newest_version_since_the_last_list_is_known() -> None:
+    told = Told()
+    told.cache.replace([seen(version=3)], 4)
+    assert told.cache.newest == 4
+    for step, version in ((told.cache.upsert, 11), (told.cache.upsert, 8), (told.cache.remove, 13)):
+        step(seen(version=version))
+        assert told.cache.newest == max(version, 11)
+    told.cache.expect_list()
+    told.cache.replace([], 2)
+    assert told.cache.newest == 2
+
+
 def test_a_list_wins_over_what_was_known_before_it_was_asked_for() -> None:
     """A store that was restored from a backup counts its versions from there, and has again what was deleted since."""
     told = Told()
