@@ -73,6 +73,8 @@ MAX_CONDITIONS = 16
 SUCCEEDED = "Succeeded"
 FAILED = "Failed"
 OUT_OF_SYNC = "OutOfSync"
+FAILED_TO_START = "FailedToStart"
+"""The reason of a Finished condition: what is demanded of the pods excludes itself, or what they say themselves."""
 SLICE_REPLACED = "WorkloadSliceReplaced"
 EVICTED_ON_MANAGER = "EvictedOnManagerCluster"
 DEACTIVATED = "Deactivated"

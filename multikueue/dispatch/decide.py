@@ -525,8 +525,9 @@ def _completing(v: View) -> Decision:
         return replace(_same(v, actions=losers), status=_won(v))
     # Not if it was asked for and nothing is heard of it yet: news of the copy may come before those of its job.
     job_is_gone = not v.group.is_current(v.won.job) and v.won.maybe_job != v.group.attempt
-    if not (v.group.job_finished or job_is_gone):
-        return _same(v, actions=losers)
+    wait = timedelta() if v.group.job_finished or job_is_gone else _until_it_never_runs(v)
+    if wait is None or wait > timedelta():
+        return _same(v, actions=losers, after=wait)
     remote = v.won.condition(FINISHED)
     assert remote is not None
     finished = Condition(
@@ -538,6 +539,19 @@ def _completing(v: View) -> Decision:
     )
     conditions = with_condition(v.local.status.conditions, finished, v.now)
     return replace(_same(v, actions=losers), status=msgspec.structs.replace(v.local.status, conditions=conditions))
+
+
+def _until_it_never_runs(v: View) -> timedelta | None:
+    """After what time a job is given up that is held there under a workload that is finished; None if it is no such job.
+
+    Its cluster was restored from a backup that has forgotten its end. But it may also be that news of it is late.
+    """
+    finished = v.won.condition(FINISHED)
+    if finished is None or v.won.job is None or not v.won.reachable or not v.won.is_held(v.won.job):
+        return None
+    if finished.last_transition_time is None:
+        return timedelta()
+    return finished.last_transition_time + v.group.lost_after - v.now
 
 
 def _won(v: View) -> WorkloadStatus:

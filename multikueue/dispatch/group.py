@@ -52,6 +52,10 @@ def is_lost(since: datetime | None, in_vain: datetime | None, now: datetime, tim
     return since is not None and proven >= since + timeout
 
 
+def _never(_job: AnyJob) -> bool:
+    return False
+
+
 def _has_pods(job: AnyJob) -> bool:
     """Whether a batch Job's status tells of pods that run or still terminate."""
     status = job_status(job)
@@ -64,7 +68,8 @@ class Remote:
 
     `since` is when the worker was last reachable (None while CONNECTED), `in_vain` until when it was asked in vain for a
     sign of life (None: until now). `known` tells whether its objects have been seen since this process began: before
-    that, absence means nothing. `is_active` tells of the job whether pods of it run or still terminate.
+    that, absence means nothing. `is_active` tells of the job whether pods of it run or still terminate, `is_held` whether
+    it is suspended and shows no end.
     While it is `silent`, having given no answer just now, it wins nothing more. `maybe_job` is the attempt whose job we
     asked for without learning the outcome, which may still be carried out until `maybe_until`. A job of several objects is
     `incomplete` while some are missing. `conflict` says in words
@@ -86,6 +91,7 @@ class Remote:
     inherited: bool = False
     job_patch: dict[str, Any] | None = None
     is_active: Callable[[AnyJob], bool] = _has_pods
+    is_held: Callable[[AnyJob], bool] = _never
     maybe_job: str = ""
     maybe_until: datetime | None = None
     conflict: str = ""

@@ -16,7 +16,7 @@ from multikueue.jobs.actions import PatchJob, PatchJobStatus
 from multikueue.jobs.batch_size import fewest_pods, pods_count
 from multikueue.jobs.canonical import merge_patch
 from multikueue.jobs.defaulting import COMPLETIONS_ANNOTATION, TRUE
-from multikueue.jobs.placement import Place, is_marked, may_be_marked, originals, placed, restored
+from multikueue.jobs.placement import Place, mark_of, may_be_marked, originals, placed, restored
 from multikueue.jobs.templates import tree_of
 
 __all__ = ["BATCH_PLACING", "BatchPlacing", "runs_with_fewer"]
@@ -45,11 +45,11 @@ class BatchPlacing:
     def stop_patch(self, job: AnyJob, patch: Tree, workload: Workload | None) -> Tree:  # noqa: ARG002
         return patch
 
-    def is_placed(self, job: AnyJob) -> bool:
-        return may_be_marked(job.spec) and is_marked(tree_of(job_spec(job).template))
+    def placed_for(self, job: AnyJob) -> str:
+        return mark_of(tree_of(job_spec(job).template)) if may_be_marked(job.spec) else ""
 
     def restoration(self, job: AnyJob, workload: Workload | None) -> PatchJob | PatchJobStatus | None:
-        if not self.is_placed(job):
+        if not self.placed_for(job):
             return None
         if job_status(job).start_time is not None:
             return PatchJobStatus(workloads.precisely(job) | {"status": {"startTime": None}})
@@ -70,7 +70,7 @@ BATCH_PLACING = BatchPlacing()
 def runs_with_fewer(job: AnyJob, workload: Workload) -> bool:
     """Whether the job was started with fewer pods than its workload asks for: just as many as got quota, if that is known."""
     pod_set, admission = workload_spec(workload).pod_sets[0], workload.status.admission
-    if fewest_pods(job) is None or pod_set.min_count is None or not BATCH_PLACING.is_placed(job):
+    if fewest_pods(job) is None or pod_set.min_count is None or not BATCH_PLACING.placed_for(job):
         return False
     if admission is not None and admission.pod_set_assignments:
         return admission.pod_set_assignments[0].count == pods_count(job) < pod_set.count

@@ -261,7 +261,7 @@ class _Case:
 
     def is_placed(self) -> bool:
         """Whether the job still says where it ran."""
-        return self.adapter.placing is not None and self.adapter.placing.is_placed(self.view.job)
+        return self.adapter.placing is not None and bool(self.adapter.placing.placed_for(self.view.job))
 
     def ended(self, why: str) -> JobDecision:
         """Stops for good a job that cannot be held again."""

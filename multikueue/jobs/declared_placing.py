@@ -14,7 +14,7 @@ from multikueue.api.workload import Workload
 from multikueue.jobs import workloads
 from multikueue.jobs.actions import PatchJob
 from multikueue.jobs.canonical import merge_patch
-from multikueue.jobs.placement import Place, is_marked, may_be_marked, originals, placed, restored
+from multikueue.jobs.placement import Place, mark_of, may_be_marked, originals, placed, restored
 from multikueue.jobs.pods import PodsOf
 from multikueue.jobs.templates import part, tree_of
 
@@ -37,8 +37,9 @@ class DeclaredPlacing:
         change = self._restoring(job, workload)
         return _deep(patch, workloads.precisely(job) | {"spec": change}) if change else patch
 
-    def is_placed(self, job: AnyJob) -> bool:
-        return may_be_marked(job.spec) and any(is_marked(each) for _, each in self._templates(_tree(job)))
+    def placed_for(self, job: AnyJob) -> str:
+        marks = (mark_of(each) for _, each in self._templates(_tree(job))) if may_be_marked(job.spec) else ()
+        return next(filter(None, marks), "")
 
     def restoration(self, job: AnyJob, workload: Workload | None) -> PatchJob | None:
         change = self._restoring(job, workload)
@@ -46,10 +47,10 @@ class DeclaredPlacing:
 
     def _restoring(self, job: AnyJob, workload: Workload | None) -> Tree:
         """Only marked templates were placed."""
-        if not self.is_placed(job):
+        if not self.placed_for(job):
             return {}
         known = originals(workload)
-        return self._change(job, lambda name, each: restored(each, known.get(name)) if is_marked(each) else each)
+        return self._change(job, lambda name, each: restored(each, known.get(name)) if mark_of(each) else each)
 
     def _change(self, job: AnyJob, new: Callable[[str, Tree], Tree]) -> Tree:
         """The merge patch that gives the spec those templates."""

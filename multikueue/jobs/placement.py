@@ -14,19 +14,27 @@ import msgspec
 
 from multikueue.api.job import AnyJob
 from multikueue.api.meta import encode
+from multikueue.api.pods import POD_SET_LABEL, WORKLOAD_ANNOTATION
 from multikueue.api.queues import ResourceFlavor
-from multikueue.api.workload import ADMITTED, EVICTED, Finish, PodSetAssignment, Workload, workload_spec
+from multikueue.api.workload import (
+    ADMITTED,
+    EVICTED,
+    FAILED_TO_START,
+    Finish,
+    PodSetAssignment,
+    Workload,
+    workload_spec,
+)
 from multikueue.jobs.actions import PatchJob, PatchJobStatus
 from multikueue.jobs.templates import part, tree_of
 
 __all__ = [
-    "FAILED_TO_START",
     "Conflicting",
     "Place",
     "Placement",
     "Placing",
     "failed_start",
-    "is_marked",
+    "mark_of",
     "originals",
     "placed",
     "placement",
@@ -36,14 +44,8 @@ __all__ = [
 
 Tree = dict[str, Any]
 
-FAILED_TO_START = "FailedToStart"
-"""The reason of a Finished condition: what is demanded of the pods excludes itself, or what they say themselves."""
-
-POD_SET_LABEL = "kueue.x-k8s.io/podset"
-WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
-"""On each template that was placed; so it is known by itself what is to be restored, whoever placed it."""
-
-_MARK = b'"kueue.x-k8s.io/workload"'
+_MARK = f'"{WORKLOAD_ANNOTATION}"'.encode()
+"""In each template that was placed; so it is known by itself what is to be restored, whoever placed it."""
 
 
 class Conflicting(Exception):  # no error: its words are for the user
@@ -97,8 +99,8 @@ class Placing(Protocol):
         """The patch that holds the job, with the restoration in it where both may be one write."""
         ...
 
-    def is_placed(self, job: AnyJob) -> bool:
-        """Whether it still says where to run."""
+    def placed_for(self, job: AnyJob) -> str:
+        """The name of the Workload by which it still says where to run; empty if it does not."""
         ...
 
     def restoration(self, job: AnyJob, workload: Workload | None) -> PatchJob | PatchJobStatus | None:
@@ -203,11 +205,15 @@ def failed_start(
 
 
 def placed(template: Tree, place: Place) -> Tree:
-    """The template, or Pod, with all that the place demands beside what it says itself. Raises Conflicting."""
+    """The template, or Pod, with all that the place demands beside what it says itself. Raises Conflicting.
+
+    The Workload it names is never its user's word, but left from another start: who resubmits what a cluster shows brings
+    that along.
+    """
     meta, spec = part(template, "metadata"), part(template, "spec")
     known = spec.get("tolerations") or ()
     said = {
-        "annotations": _agreed("annotations", part(meta, "annotations"), place.annotations),
+        "annotations": _agreed("annotations", _own(meta, "annotations"), place.annotations),
         "labels": _agreed("labels", part(meta, "labels"), place.labels),
     }
     where = {
@@ -227,15 +233,16 @@ def restored(template: Tree, original: Tree | None, *, kept: Iterable[str] = ())
     before = part(original, "spec") if original is not None else spec
     labels = {key: text for key, text in part(meta, "labels").items() if key in kept}
     said = {
-        "annotations": _without(part(then, "annotations"), WORKLOAD_ANNOTATION),
-        "labels": _without(part(then, "labels"), POD_SET_LABEL) | labels,
+        "annotations": _own(then, "annotations"),
+        "labels": _own(then, "labels") | labels,
     }
     where = {name: before.get(name) for name in ("nodeSelector", "tolerations", "schedulingGates")}
     return template | {"metadata": _with(meta, **said), "spec": _with(spec, **where)}
 
 
-def is_marked(template: Tree) -> bool:
-    return WORKLOAD_ANNOTATION in part(part(template, "metadata"), "annotations")
+def mark_of(template: Tree) -> str:
+    """The name of the Workload for which it was placed; empty if it was not."""
+    return str(part(part(template, "metadata"), "annotations").get(WORKLOAD_ANNOTATION) or "")
 
 
 def may_be_marked(raw: msgspec.Raw) -> bool:
@@ -254,5 +261,6 @@ def _with(tree: Tree, **new: Any) -> Tree:
     return {k: v for k, v in tree.items() if k not in new} | {k: v for k, v in new.items() if v}
 
 
-def _without(tree: Tree, name: str) -> Tree:
-    return {key: value for key, value in tree.items() if key != name}
+def _own(meta: Tree, what: str) -> Tree:
+    """The labels or annotations without the marks."""
+    return {key: text for key, text in part(meta, what).items() if key not in (POD_SET_LABEL, WORKLOAD_ANNOTATION)}

@@ -31,8 +31,8 @@ class PodPlacing:
     def stop_patch(self, job: AnyJob, patch: Tree, workload: Workload | None) -> Tree:  # noqa: ARG002
         return patch
 
-    def is_placed(self, job: AnyJob) -> bool:  # noqa: ARG002
-        return False
+    def placed_for(self, job: AnyJob) -> str:  # noqa: ARG002
+        return ""
 
     def restoration(self, job: AnyJob, workload: Workload | None) -> None:  # noqa: ARG002
         return None

@@ -201,7 +201,7 @@ class Store:
         """Whether a job has pods on the manager cluster, or may have, or still says where it had: it is none of those that
         are dispatched. Started from there, it could not go where another flavor wants it."""
         adapter = self.adapters.of(job)
-        if _is_placed(adapter, job):
+        if _placed_for(adapter, job):
             return True
         if adapter.unmanaged_reason(job) is None:
             return False
@@ -287,7 +287,7 @@ class Store:
             check=check.metadata.name if check else "",
             remotes=remotes,
             problem=self._problem(local, job) if local else "",
-            job_may_be_copied=job is not None and self._may_be_copied(job),
+            job_may_be_copied=job is not None and self._may_be_copied(job, key.name),
             job_finished=local is not None and job is not None and self._is_over(local, job, remotes),
             choice=_of_attempt(self.choices.get(key), local) or "",
             answer=_of_attempt(self.answers.get(key), local),
@@ -296,9 +296,15 @@ class Store:
             lost_after=lost_after,
         )
 
-    def _may_be_copied(self, job: AnyJob) -> bool:
+    def _may_be_copied(self, job: AnyJob, workload: str) -> bool:
+        """Not before it was restored from a start by the same Workload; from another one it may never be: beside Kueue, a
+        job that was started by that of an earlier job of its name keeps what that demanded."""
         adapter = self.adapters.of(job)
-        return adapter.may_be_copied(job) and not _is_placed(adapter, job)
+        return adapter.may_be_copied(job) and _placed_for(adapter, job) != workload
+
+    def _is_held(self, job: AnyJob) -> bool:
+        adapter = self.adapters.of(job)
+        return adapter.is_suspended(job) and adapter.finished(job) is None
 
     def _is_over(self, local: Workload, job: AnyJob, remotes: Iterable[Remote]) -> bool:
         """Whether the job's status is final. Of a kind that does not say so it is once it is that of the winner's job."""
@@ -365,6 +371,7 @@ class Store:
             job=held,
             incomplete=isinstance(local, PodGroup) and isinstance(held, PodGroup) and lacks(local, held),
             is_active=self.adapters.of(held).is_active if held is not None else _never,
+            is_held=self._is_held,
             maybe_job=asked.attempt if asked else "",
             maybe_until=asked.until if asked else None,
             conflict=conflict.text if conflict else "",
@@ -679,9 +686,9 @@ def _of_attempt(found: tuple[str, T] | None, local: Workload | None) -> T | None
     return found[1] if found and local is not None and found[0] and found[0] == attempt_of(local) else None
 
 
-def _is_placed(adapter: Adapter, job: AnyJob) -> bool:
-    """Whether a job says where it ran on the manager cluster."""
-    return adapter.placing is not None and adapter.placing.is_placed(job)
+def _placed_for(adapter: Adapter, job: AnyJob) -> str:
+    """The name of the Workload by which a job says where it ran on the manager cluster; empty if it does not."""
+    return adapter.placing.placed_for(job) if adapter.placing is not None else ""
 
 
 def _never(_job: AnyJob) -> bool:

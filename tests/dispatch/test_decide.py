@@ -587,6 +587,29 @@ def test_a_copy_that_is_seen_to_finish_before_its_job_is_seen_waits_for_it() -> 
     assert gone.status.conditions[-1].type == "Finished"
 
 
+@pytest.mark.parametrize(
+    ("minutes", "after"),
+    [
+        pytest.param(0, 15, id="its news may be late"),
+        pytest.param(14, 1, id="until its worker would count as lost"),
+        pytest.param(15, None, id="its end is forgotten"),
+    ],
+)
+def test_a_job_that_is_held_under_a_finished_workload_is_given_up(minutes: int, after: int | None) -> None:
+    copy = admitted_copy().finished(at=NOW - timedelta(minutes=minutes))
+    there = worker("w1", copy, remote_job().suspended(), is_held=lambda _job: True)
+    decision = decided(won("w1"), there, job_finished=False)
+    assert decision.again_after == (timedelta(minutes=after) if after else None)
+    assert decision.status is not None
+    assert (decision.status.conditions[-1].type == "Finished") is (after is None)
+
+
+def test_one_that_runs_under_a_finished_workload_is_waited_for() -> None:
+    copy = admitted_copy().finished(at=NOW - timedelta(hours=1))
+    decision = decided(won("w1"), worker("w1", copy, remote_job()), job_finished=False)
+    assert (decision.again_after, decision.status) == (None, won("w1").build().status)
+
+
 def test_a_nominated_worker_not_yet_seen_holds_the_job_back() -> None:
     """A predecessor may have made the job there just before it died."""
     unseen = away(replace(worker("w2"), known=False))

@@ -101,10 +101,10 @@ def test_its_workload_describes_it_as_it_runs() -> None:
 def test_stopped_it_is_what_it_was(seen: Job) -> None:
     workload = admitted(workload_of(seen), 2 if seen.metadata.annotations else None)
     runs = started(seen, workload)
-    assert BATCH_PLACING.is_placed(runs)
+    assert BATCH_PLACING.placed_for(runs)
     found = stopped(runs, become(workload, WorkloadBuilder.evicted))
     assert tree(found.spec) == tree(seen.spec)
-    assert not BATCH_PLACING.is_placed(found)
+    assert not BATCH_PLACING.placed_for(found)
 
 
 def test_its_start_is_forgotten_before_its_template_may_change() -> None:
@@ -132,7 +132,7 @@ def test_what_was_never_started_is_left_alone() -> None:
 def test_without_its_workload_it_loses_its_marks() -> None:
     seen = held()
     found = stopped(started(seen, admitted(workload_of(seen))), None)
-    assert not BATCH_PLACING.is_placed(found)
+    assert not BATCH_PLACING.placed_for(found)
     assert tree(found.spec)["template"]["spec"]["nodeSelector"] == {"pool": "blue"}
 
 

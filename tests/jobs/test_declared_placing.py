@@ -121,7 +121,7 @@ def test_what_was_never_placed_is_left_alone() -> None:
     seen = held(JOB_SET)
     placing = JOB_SET.placing
     assert placing is not None
-    assert not placing.is_placed(seen)
+    assert not placing.placed_for(seen)
     assert placing.restoration(seen, workload_of(JOB_SET, seen)) is None
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import msgspec
 import pytest
 
+from multikueue.api.pods import WORKLOAD_ANNOTATION
 from multikueue.api.workload import Finish
 from multikueue.jobs.batch_job import BATCH_JOB
 from multikueue.jobs.batch_placing import BATCH_PLACING
@@ -15,7 +17,7 @@ from multikueue.jobs.placement import (
     Place,
     Placement,
     failed_start,
-    is_marked,
+    mark_of,
     originals,
     placed,
     placement,
@@ -172,7 +174,6 @@ def test_what_a_template_tolerates_already_is_not_said_twice(own: Tree) -> None:
     [
         ({"spec": {"nodeSelector": {"pool": "red"}}}, "nodeSelector: conflict for key=pool, value1=red, value2=blue"),
         ({"metadata": {"labels": {"kueue.x-k8s.io/podset": "x"}}}, "labels: conflict for key=kueue.x-k8s.io/podset"),
-        ({"metadata": {"annotations": dict.fromkeys(MARKS, "x")}}, "annotations: conflict for key=kueue.x-k8s.io/work"),
     ],
 )
 def test_a_template_that_says_otherwise(template: Tree, what: str) -> None:
@@ -183,21 +184,27 @@ def test_a_template_that_says_otherwise(template: Tree, what: str) -> None:
 @pytest.mark.parametrize("own", [pytest.param(OWN, id="with wishes"), pytest.param({"spec": {"x": 1}}, id="without")])
 def test_a_restored_template_is_what_it_was(own: Tree) -> None:
     made = placed(own, place({"name": "main", "nodeSelector": {"rack": "7"}, "labels": {"l": "1"}}))
-    assert is_marked(made)
+    assert mark_of(made)
     assert restored(made, own) == own | {"metadata": own.get("metadata", {})}
-    assert not is_marked(restored(made, own))
+    assert not mark_of(restored(made, own))
+
+
+def test_the_workload_of_another_start_is_no_wish() -> None:
+    before = placed({"spec": {}}, dataclasses.replace(place(), annotations={WORKLOAD_ANNOTATION: "old"}))
+    assert mark_of(before) == "old"
+    assert mark_of(placed(before, place())) == mark_of(placed({"spec": {}}, place()))
 
 
 def test_without_the_original_a_template_loses_its_marks_alone() -> None:
     found = restored(placed(OWN, place()), None)
     assert found["metadata"]["labels"] == {"app": "x"}
-    assert not is_marked(found)
+    assert not mark_of(found)
     assert found["spec"]["nodeSelector"] == {"zone": "a", "pool": "blue"}
 
 
 def test_an_original_with_marks_of_another_time_has_none() -> None:
     made = placed(OWN, place())
-    assert not is_marked(restored(made, made))
+    assert not mark_of(restored(made, made))
 
 
 def test_labels_that_were_given_for_good_stay() -> None:

@@ -72,7 +72,7 @@ def _applied(each: Any, own: Tree) -> Pod:
 
 def test_nothing_is_restored() -> None:
     seen = pod()
-    assert not POD_PLACING.is_placed(seen)
+    assert not POD_PLACING.placed_for(seen)
     placing: Placing = POD_PLACING
     assert placing.restoration(seen, None) is None
     assert placing.stop_patch(seen, {"spec": {}}, None) == {"spec": {}}

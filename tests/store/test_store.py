@@ -15,6 +15,7 @@ from multikueue.api.meta import ObjectKey, ObjectMeta, decoder, encode
 from multikueue.api.multikueue import CONTROLLER_NAME, ClusterProfile, MultiKueueCluster
 from multikueue.api.ocm import Placement
 from multikueue.api.pod import GROUP_LABEL, Pod, PodGroup
+from multikueue.api.pods import WORKLOAD_ANNOTATION
 from multikueue.api.queues import WorkloadPriorityClass
 from multikueue.api.stateful_set import StatefulSet
 from multikueue.api.workload import ORIGIN_LABEL, PREBUILT_LABEL, Workload, WorkloadSpec
@@ -633,5 +634,10 @@ def test_a_job_that_still_says_where_it_ran_is_neither_over_here_nor_copied() ->
     assert BATCH_JOB.is_suspended(left)
     assert store.runs_here(left)
     assert not store.runs_here(HERE)
-    store.jobs.upsert(msgspec.structs.replace(left, metadata=job("job").queue("main").version(9).value.metadata))
-    assert not grouped(store).job_may_be_copied
+    for version, name, expected in ((8, KEY.name, False), (9, "another", True)):
+        marked = places.applied(
+            left, {"spec": {"template": {"metadata": {"annotations": {WORKLOAD_ANNOTATION: name}}}}}
+        )
+        meta = job("job").queue("main").version(version).value.metadata
+        store.jobs.upsert(msgspec.structs.replace(marked, metadata=meta))
+        assert grouped(store).job_may_be_copied is expected
