@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -99,21 +98,19 @@ class AnnotatedKinds:
     def _changed(self, old: Definition | None, new: Definition | None) -> None:
         if _said(old) == _said(new):
             return
-        annotated = (each for each in self._definitions if KIND_ANNOTATION in each.metadata.annotations)
-        self._read(sorted(annotated, key=lambda each: each.key))
+        self._read()
         self._news.set()
         self._news = anyio.Event()
 
-    def _read(self, annotated: Iterable[Definition]) -> None:
+    def _read(self) -> None:
         found: dict[str, Declaration] = {}
         before, self._problems, unclear = self._problems, {}, set()
-        for definition in annotated:
-            name = _name(definition)
-            try:
-                found[name] = _declaration(definition, (*self.taken, *found))
-            except ValueError as error:
-                unclear.add(name)
-                self._reject(definition.key, str(error), before)
+        for definition, said in _readings(self._definitions, self.taken):
+            if isinstance(said, Declaration):
+                found[_name(definition)] = said
+            else:
+                unclear.add(_name(definition))
+                self._reject(definition.key, said, before)
         self._declared = Annotated(tuple(found.values()), frozenset(unclear - found.keys()))
 
     def _reject(self, key: ObjectKey, error: str, before: Mapping[ObjectKey, str]) -> None:
@@ -125,12 +122,23 @@ class AnnotatedKinds:
 
 def annotated_kinds(definitions: Iterable[Definition], taken: Collection[str] = ()) -> tuple[Kind[Any], ...]:
     """What definitions declare beside the kinds `taken` (`Kind.name`), but for what makes no sense."""
-    found: dict[str, Kind[Any]] = {}
-    for definition in definitions:
-        if KIND_ANNOTATION in definition.metadata.annotations:
-            with suppress(ValueError):
-                found[_name(definition)] = DeclaredJob(_declaration(definition, (*taken, *found))).kind
-    return tuple(found.values())
+    return tuple(DeclaredJob(said).kind for _, said in _readings(definitions, taken) if isinstance(said, Declaration))
+
+
+def _readings(
+    definitions: Iterable[Definition], taken: Collection[str]
+) -> Iterator[tuple[Definition, Declaration | str]]:
+    """Those that declare something, in the order of their names, each with its declaration or what is wrong with it."""
+    annotated = (each for each in definitions if KIND_ANNOTATION in each.metadata.annotations)
+    found: list[str] = []
+    for definition in sorted(annotated, key=lambda each: each.key):
+        try:
+            declaration = _declaration(definition, (*taken, *found))
+        except ValueError as error:
+            yield definition, str(error)
+        else:
+            found.append(_name(definition))
+            yield definition, declaration
 
 
 def _declaration(definition: Definition, taken: Collection[str]) -> Declaration:

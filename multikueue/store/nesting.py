@@ -46,6 +46,8 @@ class Nesting:
             whole = [(job, adapter) for job in found if is_whole(adapter := self._adapters.of(job))]
             yield from (JobKey(adapter.kind.name, *job.key) for job, adapter in whole)
             level = [job.metadata.uid for job, _ in whole]
+            if not level:
+                return
 
     def _line(self, namespace: str, controller: OwnerReference | None) -> Iterator[Ancestor | None]:
         while controller is not None:

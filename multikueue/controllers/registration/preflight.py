@@ -36,9 +36,8 @@ AT_ONCE = 8
 """Questions in flight: each needs a connection, and new ones are dear."""
 
 _KUEUE = (WORKLOADS, CLUSTER_QUEUES, LOCAL_QUEUES)
-_FURTHER = tuple(
-    kind for kind in OPTIONAL_KINDS if kind != PODS
-)  # every worker serves Pods, few shall run them as jobs
+_FURTHER = tuple(kind for kind in OPTIONAL_KINDS if kind != PODS)
+"""Every worker serves Pods, and few shall run them as jobs."""
 _NOT_THERE = "jobs of this kind cannot go there"
 _AGAIN = "register the cluster again"
 
