@@ -7,14 +7,28 @@ first once there is quota for it.
 from __future__ import annotations
 
 from multikueue.api.meta import Object, ObjectKey, controller_of
-from multikueue.api.workload import ELASTIC_ANNOTATION, REPLACES_ANNOTATION, SLICE_NAME_ANNOTATION, Workload
+from multikueue.api.workload import (
+    ELASTIC_ANNOTATION,
+    FINISHED,
+    OUT_OF_SYNC,
+    REPLACES_ANNOTATION,
+    SLICE_NAME_ANNOTATION,
+    SLICE_REPLACED,
+    Workload,
+)
 
-__all__ = ["is_elastic", "job_of", "replaced_key", "slice_name"]
+__all__ = ["is_elastic", "is_past", "job_of", "replaced_key", "slice_name"]
 
 
 def is_elastic(item: Object) -> bool:
     """Whether a job, or the Workload of one, is marked as elastic."""
     return item.metadata.annotations.get(ELASTIC_ANNOTATION) == "true"
+
+
+def is_past(workload: Workload) -> bool:
+    """Whether it is finished because its job goes on without it: that says nothing of the job."""
+    end = workload.condition(FINISHED)
+    return end is not None and end.status == "True" and end.reason in (SLICE_REPLACED, OUT_OF_SYNC)
 
 
 def job_of(workload: Workload) -> str:

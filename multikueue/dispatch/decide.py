@@ -474,6 +474,8 @@ def _admitted(v: View) -> Decision:
     away = [r for r in v.group.remotes if _may_hold_unseen(v, r) or _holds_out_of_reach(v, r)]
     if away:
         return _same(v, actions=(*mends,), after=_until_lost(v, away))
+    if not v.group.job_may_be_copied and v.group.slice.stays:
+        return _winner_gone(v)  # the job that it was to go on with; the one at home is stopped for a new attempt alone
     if not v.group.job_may_be_copied:
         return _same(v, actions=(*losers, *mends))  # the news of the workload came first, or Kueue is not done yet
     create = CreateJob(cluster=v.won.cluster, why="first to admit", attempt=v.group.attempt)

@@ -14,16 +14,13 @@ import msgspec
 from multikueue.api.job import AnyJob, Job, job_spec
 from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectMeta, encode
-from multikueue.api.slices import is_elastic, replaced_key, slice_name
+from multikueue.api.slices import is_elastic, is_past, replaced_key, slice_name
 from multikueue.api.workload import (
     ATTEMPT_ANNOTATION,
     ELASTIC_ANNOTATION,
-    FINISHED,
-    OUT_OF_SYNC,
     PREBUILT_LABEL,
     REPLACES_ANNOTATION,
     SLICE_NAME_ANNOTATION,
-    SLICE_REPLACED,
     Workload,
     workload_spec,
 )
@@ -45,8 +42,6 @@ __all__ = [
 
 Tree = dict[str, Any]
 
-_PAST = (SLICE_REPLACED, OUT_OF_SYNC)
-
 
 def is_sliced(job: AnyJob, workloads: Iterable[Workload] = ()) -> bool:
     """Whether it is an elastic job of a kind that can be, whose Workloads we make. What began as one stays so, whatever
@@ -55,9 +50,8 @@ def is_sliced(job: AnyJob, workloads: Iterable[Workload] = ()) -> bool:
 
 
 def present(workloads: tuple[Workload, ...]) -> tuple[Workload, ...]:
-    """The Workloads without the slices whose place others have taken: those say nothing of the job any more."""
-    ends = ((w, w.condition(FINISHED)) for w in workloads)
-    return tuple(w for w, end in ends if end is None or end.status != "True" or end.reason not in _PAST)
+    """The Workloads without the slices whose place others have taken."""
+    return tuple(w for w in workloads if not is_past(w))
 
 
 def in_order(workloads: Iterable[Workload]) -> tuple[Workload, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from multikueue.api.meta import ObjectKey
-from multikueue.api.slices import is_elastic, job_of, replaced_key
+from multikueue.api.slices import is_elastic, is_past, job_of, replaced_key
 from multikueue.api.workload import EVICTED, FINISHED, QUOTA_RESERVED, Workload
 from multikueue.dispatch.slices import NO_SLICE, Slice
 from multikueue.store.cache import Cache
@@ -26,17 +26,28 @@ class Slices:
 
     workloads: Cache[Workload]
 
-    def of(self, key: ObjectKey, local: Workload | None) -> Slice:
-        """How the workload of that key is joined to others; nothing is known of one that is gone but who followed it."""
+    def of(self, key: ObjectKey, local: Workload | None, *, job_runs: bool) -> Slice:
+        """How the workload of that key is joined to others; nothing is known of one that is gone but who followed it.
+        `job_runs` tells whether its job at home is neither stopped nor at its end."""
         if local is not None and not is_elastic(local):
             return NO_SLICE
         if local is None or local.has(FINISHED):
-            heir = self.heir(key)
-            left = (local or heir).status.cluster_name if heir is not None else None
-            return Slice(elastic=True, heir=(left,) if left else ()) if heir is not None else NO_SLICE
+            left = self._left(key, local, job_runs=job_runs)
+            return Slice(elastic=True, heir=(left,)) if left else NO_SLICE
         before = self.replaced_by(local)
         stays = local.status.cluster_name if replaced_key(local) is not None and not _is_ready(local) else ""
         return Slice(elastic=True, stays=stays or "", too_early=before is not None and not before.has(FINISHED))
+
+    def _left(self, key: ObjectKey, local: Workload | None, *, job_runs: bool) -> str | None:
+        """The worker on which what a slice that has ended left belongs to the job that goes on.
+
+        That may be so while no other is to be seen: Kueue, beside which we run, may finish a slice in the moment of making
+        it, as its cache of jobs is behind, and take that back in its next write. A job that is to end it stops.
+        """
+        later = self.heir(key)
+        if later is not None:
+            return None if later.has(EVICTED) else (local or later).status.cluster_name
+        return local.status.cluster_name if local is not None and is_past(local) and job_runs else None
 
     def replaced_by(self, workload: Workload) -> Workload | None:
         """The slice whose place it is to take, as long as that is there, and of the same job."""
@@ -45,15 +56,15 @@ class Slices:
         return found if found is not None and _is_of_same_job(found, workload) else None
 
     def heir(self, key: ObjectKey) -> Workload | None:
-        """Who goes on with what the slice of that key left: of those after it, the first that is not finished. One that
-        was evicted goes on with nothing."""
+        """Whose turn it is after the slice of that key: of those that follow it, the first that is not finished. One that
+        was evicted goes on with nothing that is left."""
         met: set[ObjectKey] = set()
         while key not in met:
             met.add(key)
             later = [w for w in self.workloads.by("replaces", key) if w.metadata.deletion_timestamp is None]
             going_on = next((w for w in later if not w.has(FINISHED)), None)
             if going_on is not None:
-                return None if going_on.has(EVICTED) else going_on
+                return going_on
             if not later:
                 return None
             key = later[0].key

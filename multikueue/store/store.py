@@ -291,7 +291,7 @@ class Store:
             job_finished=local is not None and job is not None and self._is_over(local, job, remotes),
             choice=_of_attempt(self.choices.get(key), local) or "",
             answer=_of_attempt(self.answers.get(key), local),
-            slice=self.slices.of(key, local) if self.slices is not None else NO_SLICE,
+            slice=self.slices.of(key, local, job_runs=self._runs(job)) if self.slices is not None else NO_SLICE,
             origin=origin,
             lost_after=lost_after,
         )
@@ -305,6 +305,13 @@ class Store:
     def _is_held(self, job: AnyJob) -> bool:
         adapter = self.adapters.of(job)
         return adapter.is_suspended(job) and adapter.finished(job) is None
+
+    def _runs(self, job: AnyJob | None) -> bool:
+        """Whether it is neither stopped nor at its end."""
+        if job is None or job.metadata.deletion_timestamp is not None:
+            return False
+        adapter = self.adapters.of(job)
+        return not adapter.is_suspended(job) and adapter.finished(job) is None
 
     def _is_over(self, local: Workload, job: AnyJob, remotes: Iterable[Remote]) -> bool:
         """Whether the job's status is final. Of a kind that does not say so it is once it is that of the winner's job."""

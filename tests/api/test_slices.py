@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from multikueue.api.slices import is_elastic, replaced_key, slice_name
-from multikueue.api.workload import ELASTIC_ANNOTATION, REPLACES_ANNOTATION, SLICE_NAME_ANNOTATION
+from multikueue.api.slices import is_elastic, is_past, replaced_key, slice_name
+from multikueue.api.workload import (
+    ELASTIC_ANNOTATION,
+    FAILED,
+    OUT_OF_SYNC,
+    REPLACES_ANNOTATION,
+    SLICE_NAME_ANNOTATION,
+    SLICE_REPLACED,
+    SUCCEEDED,
+)
 from multikueue.testing import workload
 
 ELASTIC = {ELASTIC_ANNOTATION: "true"}
@@ -35,3 +43,14 @@ def test_only_true_is_elastic() -> None:
 def test_all_slices_have_the_name_of_the_first() -> None:
     assert slice_name(workload("wl").build()) == "wl"
     assert slice_name(workload("wl").annotations({SLICE_NAME_ANNOTATION: "first"}).build()) == "first"
+
+
+@pytest.mark.parametrize("reason", [SLICE_REPLACED, OUT_OF_SYNC])
+def test_a_job_goes_on_without_one_that_is_past(reason: str) -> None:
+    assert is_past(workload("wl").finished(reason).build())
+
+
+@pytest.mark.parametrize("reason", [SUCCEEDED, FAILED])
+def test_the_end_of_a_job_is_no_such_thing(reason: str) -> None:
+    assert not is_past(workload("wl").finished(reason).build())
+    assert not is_past(workload("wl").build())

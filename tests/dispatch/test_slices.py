@@ -198,6 +198,15 @@ def test_the_win_is_recorded_once_the_job_is_its_own() -> None:
     assert (decision.status.admission_checks[0].state, decision.status.cluster_name) == ("Ready", "w1")
 
 
+def test_a_slice_that_finds_no_job_gives_its_quota_back_where_none_can_be_made() -> None:
+    """The job on the manager is not stopped while another slice of it is to go on, so nothing could be copied."""
+    decision = decided(staying(), worker("w1", admitted_copy()), slice=STAYS, job_may_be_copied=False)
+    assert told(decision) == []
+    assert decision.status is not None
+    (check,) = decision.status.admission_checks
+    assert (check.state, 'no longer exists on worker cluster "w1"' in check.message) == ("Retry", True)
+
+
 def test_no_strategy_is_asked_where_a_slice_stays() -> None:
     assert question(group(staying(), running(), slice=STAYS), NOW) is None
 

@@ -12,7 +12,7 @@ import pytest
 from anyio.abc import TaskGroup
 
 from multikueue.api import kinds
-from multikueue.api.meta import ObjectKey
+from multikueue.api.meta import ObjectKey, render_time
 from multikueue.api.workload import (
     ELASTIC_ANNOTATION,
     PREBUILT_LABEL,
@@ -24,6 +24,7 @@ from multikueue.sandbox import objects
 from multikueue.sandbox.world import NAMESPACE, Layout, Program, Share, World
 from multikueue.settings import STANDALONE, Cluster, InForce, Role, Settings
 from multikueue.settings.tree import BESIDE_KUEUE, Integrations
+from multikueue.testing import NOW
 from tests.sandbox.stage import perform
 
 LAYOUT = Layout(queues=(Share("main", 8),), workers=(Share("w1", 6), Share("w2", 6)))
@@ -203,6 +204,48 @@ async def test_a_manager_that_is_killed_at_any_time_goes_on(world: World, tasks:
     await until(lambda: active(world) == 5)
     assert uids(world) == before
     assert [ended(w) for w in workloads(world)] == [SLICE_REPLACED, ""]
+
+
+@in_a_world
+async def test_a_slice_whose_job_is_gone_before_it_runs_is_admitted_anew(world: World, tasks: TaskGroup) -> None:
+    """The job at home is not stopped while a slice waits for its turn, so nothing could be copied for it."""
+    await running(world, tasks)
+    (where,) = remotes(world)
+    there = world.workers[where]
+    there.kueue.kill()
+    scale(world, 5)
+    await until(lambda: len(there.site.all(kinds.WORKLOADS)) == 2)
+    there.site.delete(kinds.JOBS, JOB)
+    await until(lambda: not remotes(world))
+    await there.kueue.begin(tasks).wait()
+    await until(lambda: active(world) == 5, within=300)
+    assert len(remotes(world)) == 1
+
+
+@beside_kueue
+async def test_a_slice_that_is_out_of_step_for_a_moment_costs_nothing(world: World, tasks: TaskGroup) -> None:
+    """Real Kueue, where its cache of jobs is behind, finishes a slice that it has just made, and takes that back."""
+    await running(world, tasks)
+    before = uids(world)
+    programs = (world.core, *(worker.kueue for worker in world.workers.values()))
+    scale(world, 5)
+    await until(lambda: [ended(w) for w in workloads(world)] == [SLICE_REPLACED, ""])
+    for each in programs:
+        each.kill()  # type: ignore[union-attr]
+    (new,) = (w for w in workloads(world) if not ended(w))
+    name, conditions = ObjectKey(NAMESPACE, new["metadata"]["name"]), new["status"]["conditions"]
+    for seen in ([*conditions, condition("Finished", "OutOfSync")], conditions):
+        world.manager.patch(kinds.WORKLOADS, name, {"status": {"conditions": seen}}, subresource="status")
+        await anyio.sleep(5)
+        assert uids(world) == before
+    for each in programs:
+        await each.begin(tasks).wait()  # type: ignore[union-attr]
+    await until(lambda: active(world) == 5)
+    assert uids(world) == before
+
+
+def condition(type_: str, reason: str) -> Tree:
+    return {"type": type_, "status": "True", "reason": reason, "message": "", "lastTransitionTime": render_time(NOW)}
 
 
 @in_a_world

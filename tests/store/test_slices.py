@@ -73,12 +73,35 @@ JOINED: dict[str, tuple[tuple[WorkloadBuilder, ...], WorkloadBuilder, Slice]] = 
 @pytest.mark.parametrize(("others", "local", "joined"), JOINED.values(), ids=JOINED.keys())
 def test_how_a_workload_is_joined(others: tuple[WorkloadBuilder, ...], local: WorkloadBuilder, joined: Slice) -> None:
     seen = local.build()
-    assert slices(*others, local).of(seen.key, seen) == joined
+    assert slices(*others, local).of(seen.key, seen, job_runs=False) == joined
+
+
+OUT_OF_STEP = holding(NEW).finished("OutOfSync")
+
+NOBODY: dict[str, tuple[tuple[WorkloadBuilder, ...], WorkloadBuilder, bool]] = {
+    "the next is out of step for a moment": ((OUT_OF_STEP,), gone_by(OLD), True),
+    "and the one out of step is itself looked at": ((gone_by(OLD),), OUT_OF_STEP, True),
+    "the next is not seen": ((), gone_by(OLD), True),
+    "the next was evicted": ((holding(NEW).evicted(),), gone_by(OLD), False),
+    "the job has ended": ((placed(NEW).finished(),), placed(OLD).finished(), False),
+}
+
+
+@pytest.mark.parametrize(("others", "local", "keeps"), NOBODY.values(), ids=NOBODY.keys())
+def test_while_the_job_runs_it_keeps_what_is_there(
+    others: tuple[WorkloadBuilder, ...], local: WorkloadBuilder, keeps: bool
+) -> None:
+    """Kueue, beside which we run, may finish a slice in the moment of making it, and take that back."""
+    seen, joined = local.build(), slices(*others, local)
+    assert joined.of(seen.key, seen, job_runs=True) == (Slice(elastic=True, heir=("w1",)) if keeps else NO_SLICE)
+    assert joined.of(seen.key, seen, job_runs=False) == NO_SLICE
 
 
 def test_one_that_is_gone_has_an_heir_where_that_is() -> None:
-    assert slices(placed(NEW)).of(ObjectKey("default", "old"), None) == Slice(elastic=True, heir=("w1",))
-    assert slices().of(ObjectKey("default", "old"), None) == NO_SLICE
+    assert slices(placed(NEW)).of(ObjectKey("default", "old"), None, job_runs=False) == Slice(
+        elastic=True, heir=("w1",)
+    )
+    assert slices().of(ObjectKey("default", "old"), None, job_runs=False) == NO_SLICE
 
 
 BEFORE: dict[str, tuple[tuple[WorkloadBuilder, ...], WorkloadBuilder, tuple[str, ...]]] = {
