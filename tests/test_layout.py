@@ -26,6 +26,8 @@ ELSEWHERE: dict[str, str] = {
     "multikueue/dispatch/group.py": "dispatch/test_decide.py",
     "multikueue/dispatch/phases.py": "dispatch/test_decide.py",
     "multikueue/dispatch/remote.py": "dispatch/test_decide.py",
+    "multikueue/jobs/declaration.py": "jobs/test_declared.py",
+    "multikueue/jobs/pod_status.py": "jobs/test_pod.py",
     "multikueue/sandbox/server/answers.py": "sandbox/server/test_reads.py",
     "multikueue/sandbox/server/calls.py": "sandbox/server/test_writes.py",
     "multikueue/sandbox/server/conversion.py": "sandbox/builtins/test_kinds.py",

@@ -15,7 +15,8 @@ from multikueue.api.meta import ObjectKey
 from multikueue.controllers.declaring import NOTHING, Annotated, declaration_of
 from multikueue.controllers.events import Recorder, tell_state
 from multikueue.errors import ConfigurationError
-from multikueue.jobs.declared import Declaration, DeclaredJob
+from multikueue.jobs.declaration import Declaration
+from multikueue.jobs.declared import DeclaredJob
 from multikueue.kube.client import Client
 from multikueue.kube.reflector import Reflector
 from multikueue.settings import read_kind

@@ -31,7 +31,7 @@ from multikueue.jobs.actions import (
 )
 from multikueue.jobs.adapter import Adapter
 from multikueue.jobs.decide import Decide, JobView, decide, resolve_priority
-from multikueue.jobs.pod_group import members_of, parts
+from multikueue.jobs.pod_members import members_of, parts
 from multikueue.jobs.slices import is_sliced
 from multikueue.jobs.workloads import prebuilt_name
 from multikueue.runtime import Result

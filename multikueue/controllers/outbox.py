@@ -45,7 +45,7 @@ from multikueue.errors import (
     Throttled,
     Unauthorized,
 )
-from multikueue.jobs.pod_group import members_of, missing
+from multikueue.jobs.pod_members import members_of, missing
 from multikueue.kube.client import Client
 from multikueue.runtime import DONE, Result
 from multikueue.store.cache import Cache

@@ -24,7 +24,7 @@ from multikueue.dispatch.decide import Decision, Event, decide, is_holding, nomi
 from multikueue.dispatch.group import Group
 from multikueue.dispatch.phases import Phase, choose
 from multikueue.errors import Forbidden, Invalid, NotFound
-from multikueue.jobs.pod_group import replaceable
+from multikueue.jobs.pod_members import replaceable
 from multikueue.quota import lifecycle
 from multikueue.quota.backoff import backoff
 from multikueue.quota.protection import INVALID_ANNOTATION, non_preemptible_problem

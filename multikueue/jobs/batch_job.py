@@ -4,74 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
 from multikueue.api.job import AnyJob, Job, job_spec, job_status
 from multikueue.api.kinds import JOBS, Kind
 from multikueue.api.meta import Condition, decoder, encode
-from multikueue.api.workload import (
-    FAILED,
-    QUEUE_LABEL,
-    SUCCEEDED,
-    Finish,
-    PodSet,
-    ReclaimablePod,
-    Workload,
-    workload_spec,
-)
+from multikueue.api.workload import FAILED, SUCCEEDED, Finish, ReclaimablePod, Workload, workload_spec
 from multikueue.jobs import batch_status, defaulting, workloads
 from multikueue.jobs.adapter import MANAGED
 from multikueue.jobs.batch_placing import BATCH_PLACING, runs_with_fewer
 from multikueue.jobs.batch_size import fewest_pods, pods_count
+from multikueue.jobs.batch_template import is_same_pod_set, pod_set, remote_spec
 from multikueue.jobs.canonical import merge_patch
+from multikueue.jobs.ordinary import Ordinary
 from multikueue.jobs.placement import Placing
-from multikueue.jobs.priority import Priority
-from multikueue.jobs.templates import is_same_template, part, tree_of, with_single_variables
+from multikueue.jobs.templates import part, tree_of
 
 Tree = dict[str, Any]
 
 STOPPING_ANNOTATION = "kueue.x-k8s.io/stopping"
 """On a Job that Kueue is stopping, until its template is restored: a crash between the steps does not lose that."""
 
-_COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
-_NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")
-_UID_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
-# Kueue lets the prefixed name label through into the Workload, and so do we, or templates would differ.
-_LABELS_NOT_IN_WORKLOAD = frozenset((*_UID_LABELS, "job-name"))
 _UNMARKED: Tree = {"annotations": {STOPPING_ANNOTATION: None}}
-_NOT_FOR_REMOTE = ("managedBy", "suspend", "ttlSecondsAfterFinished")
 
 
 class _Shape(msgspec.Struct, frozen=True, rename="camel"):
-    """What else of a spec decides how it is copied."""
-
-    manual_selector: bool = False
     completion_mode: str = ""
     completions: int | None = None
 
 
 _shape: Callable[[msgspec.Raw], _Shape] = decoder(_Shape)
-_fields: Callable[[msgspec.Raw], dict[str, msgspec.Raw]] = decoder(dict[str, msgspec.Raw])
 
 
 @dataclass(frozen=True, slots=True)
-class BatchJob:
+class BatchJob(Ordinary):
     """The adapter of batch/v1 Job; has no state."""
-
-    selector: ClassVar[str] = ""
-    external: ClassVar[bool] = False
-    resumes: ClassVar[bool] = True
-    mirrors: ClassVar[bool] = True
 
     @property
     def kind(self) -> Kind[Job]:
         return JOBS
-
-    @property
-    def runtimes(self) -> None:
-        return None
 
     @property
     def placing(self) -> Placing:
@@ -86,29 +59,18 @@ class BatchJob:
     def defaults(self, job: defaulting.Submitted, *, queue_uses_multikueue: bool) -> list[Tree]:
         return defaulting.default_job(job, queue_uses_multikueue=queue_uses_multikueue)
 
-    def queue_name(self, job: AnyJob) -> str:
-        return job.metadata.labels.get(QUEUE_LABEL, "")
-
-    def managed_by(self, job: AnyJob) -> str | None:
-        return job_spec(job).managed_by
-
     def unmanaged_reason(self, job: AnyJob) -> str | None:
-        manager = self.managed_by(job) or ""
+        manager = job_spec(job).managed_by or ""
         return None if manager == MANAGED else f'Expecting spec.managedBy to be "{MANAGED}" not "{manager}"'
 
     def pod_priority_class(self, job: AnyJob) -> str:
         return str(part(tree_of(job_spec(job).template), "spec").get("priorityClassName") or "")
 
-    # --- the Workload ------------------------------------------------------------------------------------------------
+    def pod_sets(self, job: AnyJob) -> list[Tree]:
+        return [pod_set(job)]
 
-    def workload_name(self, job: AnyJob) -> str:
-        return workloads.prebuilt_name(job) or workloads.workload_name(JOBS, job.metadata)
-
-    def waits_for(self, job: AnyJob) -> str:  # noqa: ARG002  # one object is all there is to it
-        return ""
-
-    def workload_body(self, job: AnyJob, *, priority: Priority) -> Tree:
-        return workloads.workload_body(JOBS, job, pod_sets=[_pod_set(job)], priority=priority)
+    def remote_fields(self, job: AnyJob) -> Tree:
+        return {"spec": remote_spec(job)}
 
     def matches(self, job: AnyJob, workload: Workload) -> bool:
         """Compares what decides about running: counts, containers, execution time, tolerations until admission.
@@ -120,30 +82,10 @@ class BatchJob:
             return False
         if len(spec.pod_sets) != 1:
             return False
-        pod_set = spec.pod_sets[0]
-        if pods_count(job) != pod_set.count and not runs_with_fewer(job, workload):
+        theirs = spec.pod_sets[0]
+        if pods_count(job) != theirs.count and not runs_with_fewer(job, workload):
             return False
-        return _is_same_pod_set(job, pod_set, ignore_tolerations=workload.has("Admitted"))
-
-    # --- the copy on a worker ----------------------------------------------------------------------------------------
-
-    def remote_body(
-        self, job: AnyJob, *, workload_name: str, origin: str, attempt: str, queue: str | None = None
-    ) -> Tree:
-        """The Job to create on the winner, suspended, so that the worker's Kueue starts it.
-
-        All the user's fields travel as they are, but for: managedBy (the worker's own controller shall run it),
-        ttlSecondsAfterFinished (else the result can vanish before it is read, CX-15), and the selector and labels
-        that the manager's API server generated.
-        """
-        return {
-            "apiVersion": JOBS.api_version,
-            "kind": JOBS.kind,
-            "metadata": workloads.remote_metadata(
-                job, workload_name=workload_name, origin=origin, attempt=attempt, queue=queue
-            ),
-            "spec": _remote_spec(job),
-        }
+        return is_same_pod_set(job, theirs, ignore_tolerations=workload.has("Admitted"))
 
     # --- the status --------------------------------------------------------------------------------------------------
 
@@ -206,12 +148,6 @@ class BatchJob:
         ours = tree_of(local.status)
         return _news(local, ours, ours | {"conditions": [tree_of(msgspec.Raw(encode(said)))]})
 
-    def status_patch(self, local: AnyJob, status: msgspec.Raw) -> Tree:
-        return workloads.precisely(local) | {"status": merge_patch(tree_of(local.status), tree_of(status))}
-
-    def release_patch(self, job: AnyJob) -> Tree | None:  # noqa: ARG002  # nothing of Kueue's keeps it
-        return None
-
     def reset_status_patch(self, job: AnyJob) -> Tree | None:
         """For a suspended, unfinished job of ours. The counters of finished pods stay: they may not decrease."""
         if self.unmanaged_reason(job) or self.finished(job) or not self.is_suspended(job):
@@ -241,59 +177,6 @@ BATCH_JOB = BatchJob()
 
 def _is_stopping(job: AnyJob) -> bool:
     return job.metadata.annotations.get(STOPPING_ANNOTATION) == "true"
-
-
-def _pod_set(job: AnyJob) -> Tree:
-    template = tree_of(job_spec(job).template)
-    meta = part(template, "metadata")
-    fewest = fewest_pods(job)
-    return {
-        "name": "main",
-        "count": pods_count(job),
-        **({"minCount": fewest} if fewest is not None else {}),
-        "template": _workload_template(template),
-        "topologyRequest": workloads.topology_request(meta.get("annotations") or {}, pod_index_label=_COMPLETION_INDEX),
-    }
-
-
-def _workload_template(template: Tree) -> Tree:
-    """The template as Kueue puts it into a Workload: without generated labels, each variable of a container once."""
-    labels = part(part(template, "metadata"), "labels")
-    kept = {name: value for name, value in labels.items() if name not in _LABELS_NOT_IN_WORKLOAD}
-    return _with_labels(template, kept) | (
-        {"spec": with_single_variables(template["spec"])} if "spec" in template else {}
-    )
-
-
-def _with_labels(template: Tree, labels: Tree) -> Tree:
-    meta = {key: value for key, value in part(template, "metadata").items() if key != "labels"}
-    return template | {"metadata": meta | ({"labels": labels} if labels else {})}
-
-
-def _is_same_pod_set(job: AnyJob, pod_set: PodSet, *, ignore_tolerations: bool) -> bool:
-    if pod_set.min_count != fewest_pods(job):
-        return False
-    ours, theirs = bytes(job_spec(job).template), bytes(pod_set.template)
-    return is_same_template(ours, theirs, ignore_tolerations)
-
-
-def _remote_spec(job: AnyJob) -> Tree:
-    fields = _fields(job.spec)
-    manual = _shape(job.spec).manual_selector
-    dropped = _NOT_FOR_REMOTE if manual else (*_NOT_FOR_REMOTE, "selector", "manualSelector")
-    spec: Tree = {key: value for key, value in fields.items() if key not in dropped}
-    if not manual and "template" in fields:
-        spec["template"] = _without_generated_labels(fields["template"], job)
-    return spec | {"suspend": True}
-
-
-def _without_generated_labels(raw: msgspec.Raw, job: AnyJob) -> Tree | msgspec.Raw:
-    """The template without the labels that name this very job: the worker's API server generates its own."""
-    template = tree_of(raw)
-    labels = part(part(template, "metadata"), "labels")
-    generated = dict.fromkeys(_NAME_LABELS, job.metadata.name) | dict.fromkeys(_UID_LABELS, job.metadata.uid)
-    kept = {name: value for name, value in labels.items() if generated.get(name) != value}
-    return raw if kept == labels else _with_labels(template, kept)
 
 
 def _news(local: AnyJob, ours: Tree, theirs: Tree) -> msgspec.Raw | None:

@@ -7,7 +7,9 @@ from typing import Any
 
 from multikueue.jobs import paths
 from multikueue.jobs.app_wrapper import Components
-from multikueue.jobs.declared import Declaration, Pods, Rule, State, condition
+from multikueue.jobs.declaration import Declaration, Rule
+from multikueue.jobs.pods import Pods
+from multikueue.jobs.states import State, condition
 from multikueue.jobs.train_job import RuntimePods
 from multikueue.jobs.training_runtimes import TrainingRuntimes
 

@@ -6,9 +6,8 @@ Kueue to start it; its status comes home whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
@@ -16,111 +15,25 @@ from multikueue.api.canonical import canonical
 from multikueue.api.job import AnyJob, CustomJob, job_type
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import Condition, encode
-from multikueue.api.workload import (
-    FAILED,
-    QUEUE_LABEL,
-    SUCCEEDED,
-    Finish,
-    PodSet,
-    ReclaimablePod,
-    Workload,
-    workload_spec,
-)
+from multikueue.api.workload import FAILED, SUCCEEDED, Finish, ReclaimablePod, Workload, workload_spec
 from multikueue.jobs import defaulting, paths, workloads
 from multikueue.jobs.adapter import MANAGED, Runtimes
-from multikueue.jobs.canonical import merge_patch
+from multikueue.jobs.declaration import Declaration
 from multikueue.jobs.declared_placing import DeclaredPlacing
+from multikueue.jobs.ordinary import Ordinary
 from multikueue.jobs.placement import Placing
-from multikueue.jobs.pods import Pods, PodsOf, number
-from multikueue.jobs.priority import Priority
-from multikueue.jobs.states import State, condition, state_of, told
-from multikueue.jobs.templates import is_same_template, part, tree_of
+from multikueue.jobs.pods import number
+from multikueue.jobs.states import told
+from multikueue.jobs.templates import tree_of
 
-__all__ = ["Declaration", "DeclaredJob", "Pods", "Rule", "State", "condition", "differ", "state_of"]
+__all__ = ["DeclaredJob", "differ"]
 
 Tree = dict[str, Any]
 
-MOST_POD_SETS = 8
-"""A Workload has no more."""
-
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """That a job in a queue must not be in this state (or must, if it is `needed`), and why, for its user."""
-
-    state: State
-    why: str
-    needed: bool = False
-
-    def problem(self, job: Tree) -> str | None:
-        return f"{self.state.at}: {self.why}" if self.state.holds(job) != self.needed else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Declaration:
-    """One kind. All paths start at the object.
-
-    `framework` is the name of its integration in Kueue's configuration; `managers` are the values of managedBy that nobody
-    chose; a kind that has no managedBy, `managed_by` empty, is always ours, so its own controller must not run here.
-    `succeeded` and `failed` say when it is over; `active_counts` count the pods that run, `active_states` say that
-    some do. Its pods are all ready in the state `ready`, or when the `ready_counts` together reach the sum of what is found
-    at `ready_of`; where nothing is said of it, as soon as something runs. `priority` is where a PriorityClass is named,
-    before those of the pods count. `dropped` is what no copy gets. `rules` are what the webhook holds a job in a queue to.
-    `runtimes`: where its jobs only name what says what their pods are like.
-    """
-
-    framework: str
-    group: str
-    version: str
-    plural: str
-    kind: str
-    pods: tuple[PodsOf, ...]
-    suspend: str = "spec.suspend"
-    managed_by: str = "spec.managedBy"
-    managers: tuple[str, ...] = ()
-    succeeded: State | None = None
-    failed: State | None = None
-    active_counts: tuple[str, ...] = ()
-    active_states: tuple[State, ...] = ()
-    ready: State | None = None
-    ready_counts: tuple[str, ...] = ()
-    ready_of: str = ""
-    priority: str = ""
-    dropped: tuple[str, ...] = ()
-    rules: tuple[Rule, ...] = ()
-    runtimes: Runtimes | None = None
-
-    def __post_init__(self) -> None:
-        """Raises ValueError for what is no path."""
-        for path in (self.suspend, *filter(None, (self.managed_by,)), *self.dropped):
-            if paths.keys_of(path)[0] != "spec":
-                raise ValueError(f"expected a field of the spec, got {path}")
-        for path in self._paths():
-            paths.only({}, path)
-
-    def _paths(self) -> Iterator[str]:
-        for pods in self.pods:
-            yield from pods.paths()
-        for state in (
-            self.succeeded,
-            self.failed,
-            self.ready,
-            *self.active_states,
-            *(rule.state for rule in self.rules),
-        ):
-            yield from state.paths() if state is not None else ()
-        yield from (*self.active_counts, *self.ready_counts)
-        yield from filter(None, (self.priority, self.ready_of))
-
-
-@dataclass(frozen=True, slots=True)
-class DeclaredJob:
+class DeclaredJob(Ordinary):
     """The adapter of a declared kind; has no state."""
-
-    selector: ClassVar[str] = ""
-    external: ClassVar[bool] = False
-    resumes: ClassVar[bool] = True
-    mirrors: ClassVar[bool] = True
 
     declared: Declaration
     kind: Kind[Any] = field(init=False)
@@ -156,8 +69,8 @@ class DeclaredJob:
         tree = {"metadata": {"name": ""}, "spec": tree_of(job.spec)}
         found = [problem for rule in self.declared.rules if (problem := rule.problem(tree))]
         names = [each["name"] for pods in self.declared.pods for each in pods.pod_sets(tree)]
-        if len(names) > MOST_POD_SETS:
-            found.append(f"expected at most {MOST_POD_SETS} different groups of pods, got {len(names)}")
+        if len(names) > workloads.MOST_POD_SETS:
+            found.append(f"expected at most {workloads.MOST_POD_SETS} different groups of pods, got {len(names)}")
         twice = sorted({name for name in names if names.count(name) > 1})
         return [*found, *(f"expected a name of its own for each group of pods, got {name!r} twice" for name in twice)]
 
@@ -169,66 +82,34 @@ class DeclaredJob:
             queue_uses_multikueue=queue_uses_multikueue,
         )
 
-    def queue_name(self, job: AnyJob) -> str:
-        return job.metadata.labels.get(QUEUE_LABEL, "")
-
-    def managed_by(self, job: AnyJob) -> str | None:
+    def unmanaged_reason(self, job: AnyJob) -> str | None:
         path = self.declared.managed_by
         found = self._peek(job, path) if path else MANAGED
-        return found if isinstance(found, str) else None
-
-    def unmanaged_reason(self, job: AnyJob) -> str | None:
-        manager = self.managed_by(job) or ""
-        return None if manager == MANAGED else f'Expecting {self.declared.managed_by} to be "{MANAGED}" not "{manager}"'
+        manager = found if isinstance(found, str) else ""
+        return None if manager == MANAGED else f'Expecting {path} to be "{MANAGED}" not "{manager}"'
 
     def pod_priority_class(self, job: AnyJob) -> str:
         own = paths.only(_tree(job), self.declared.priority) if self.declared.priority else None
-        named = (part(pods["template"], "spec").get("priorityClassName") for pods in self._pod_sets(job))
-        return str(own or next(filter(None, named), ""))
+        return str(own) if own else Ordinary.pod_priority_class(self, job)
 
     # --- the Workload ------------------------------------------------------------------------------------------------
 
-    def workload_name(self, job: AnyJob) -> str:
-        return workloads.prebuilt_name(job) or workloads.workload_name(self.kind, job.metadata)
-
-    def waits_for(self, job: AnyJob) -> str:  # noqa: ARG002  # one object is all there is to it
-        return ""
-
-    def workload_body(self, job: AnyJob, *, priority: Priority) -> Tree:
-        return workloads.workload_body(self.kind, job, pod_sets=list(self._pod_sets(job)), priority=priority)
-
     def matches(self, job: AnyJob, workload: Workload) -> bool:
-        spec = workload_spec(workload)
-        if not workloads.may_be_of(workload, spec, job):
-            return False
         if self.runtimes is not None and self.runtimes.problem(job) is not None:
-            return True  # what it was made of is not to be seen now, which is no reason to stop what runs
-        ours, admitted = list(self._pod_sets(job)), workload.has("Admitted")
-        return len(ours) == len(spec.pod_sets) and all(
-            _is_same(own, seen, ignore_tolerations=admitted) for own, seen in zip(ours, spec.pod_sets, strict=True)
-        )
+            # What it was made of is not to be seen now, which is no reason to stop what runs.
+            return workloads.may_be_of(workload, workload_spec(workload), job)
+        return Ordinary.matches(self, job, workload)
 
-    def _pod_sets(self, job: AnyJob) -> Iterator[Tree]:
+    def pod_sets(self, job: AnyJob) -> list[Tree]:
         tree = _tree(job)
-        for pods in self.declared.pods:
-            yield from pods.pod_sets(tree)
+        return [each for pods in self.declared.pods for each in pods.pod_sets(tree)]
 
     # --- the copy on a worker ----------------------------------------------------------------------------------------
 
-    def remote_body(
-        self, job: AnyJob, *, workload_name: str, origin: str, attempt: str, queue: str | None = None
-    ) -> Tree:
-        """The object to create on the winner: every field as it is, but for what is declared to be dropped."""
+    def remote_fields(self, job: AnyJob) -> Tree:
+        """Every field as it is, but for what is declared to be dropped."""
         others = paths.fields_of(job.others) if isinstance(job, CustomJob) else None
-        return {
-            **(others or {}),
-            "apiVersion": self.kind.api_version,
-            "kind": self.kind.kind,
-            "metadata": workloads.remote_metadata(
-                job, workload_name=workload_name, origin=origin, attempt=attempt, queue=queue
-            ),
-            "spec": self._remote_spec(job.spec),
-        }
+        return (others or {}) | {"spec": self._remote_spec(job.spec)}
 
     def _remote_spec(self, spec: msgspec.Raw) -> Any:
         for path in filter(None, (self.declared.managed_by, *self.declared.dropped)):
@@ -250,9 +131,6 @@ class DeclaredJob:
     def is_suspended(self, job: AnyJob) -> bool:
         return self._peek(job, self.declared.suspend) is True
 
-    def may_be_copied(self, job: AnyJob) -> bool:
-        return self.is_suspended(job)
-
     def is_active(self, job: AnyJob) -> bool:
         tree = {"status": tree_of(job.status)}
         counts = (count for path in self.declared.active_counts for count in paths.found(tree, path))
@@ -261,7 +139,7 @@ class DeclaredJob:
         )
 
     def ready_pods(self, job: AnyJob) -> int:
-        return sum(each["count"] for each in self._pod_sets(job)) if self._is_ready(job) else 0
+        return sum(each["count"] for each in self.pod_sets(job)) if self._is_ready(job) else 0
 
     def reclaimable(self, job: AnyJob) -> tuple[ReclaimablePod, ...]:
         told = [pods for pods in self.declared.pods if pods.over]
@@ -295,12 +173,6 @@ class DeclaredJob:
         if state is None or self.unmanaged_reason(local) or self.finished(local):
             return None
         return _raw(told(tree_of(local.status), state, end))
-
-    def status_patch(self, local: AnyJob, status: msgspec.Raw) -> Tree:
-        return workloads.precisely(local) | {"status": merge_patch(tree_of(local.status), tree_of(status))}
-
-    def release_patch(self, job: AnyJob) -> Tree | None:  # noqa: ARG002  # nothing of Kueue's keeps it
-        return None
 
     def reset_status_patch(self, job: AnyJob) -> Tree | None:
         """Nothing of what it says holds for the next run."""
@@ -346,12 +218,6 @@ def _in_spec(path: str) -> paths.Keys:
 
 def _raw(tree: Any) -> msgspec.Raw:
     return tree if isinstance(tree, msgspec.Raw) else msgspec.Raw(encode(tree))
-
-
-def _is_same(own: Tree, seen: PodSet, *, ignore_tolerations: bool) -> bool:
-    if (own["name"], own["count"]) != (seen.name, seen.count):
-        return False
-    return is_same_template(encode(own["template"]), bytes(seen.template), ignore_tolerations)
 
 
 def differ(ours: msgspec.Raw, theirs: msgspec.Raw) -> bool:

@@ -12,7 +12,8 @@ import msgspec
 
 from multikueue.api.job import AnyJob
 from multikueue.jobs import paths
-from multikueue.jobs.declared import Declaration, DeclaredJob, differ
+from multikueue.jobs.declaration import Declaration
+from multikueue.jobs.declared import DeclaredJob, differ
 
 __all__ = ["ExternalJob", "external", "plural"]
 

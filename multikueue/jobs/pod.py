@@ -11,10 +11,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from multikueue.api.canonical import canonical
 from multikueue.api.job import AnyJob
 from multikueue.api.kinds import PODS, Kind
-from multikueue.api.meta import Condition, decoder, encode
+from multikueue.api.meta import Condition, decoder
 from multikueue.api.pod import (
     ADMISSION_GATE,
     FAILED_PHASE,
@@ -30,13 +29,13 @@ from multikueue.api.pod import (
     pod_spec,
     pod_status,
 )
-from multikueue.api.workload import FAILED, QUEUE_LABEL, SUCCEEDED, Finish, ReclaimablePod, Workload, workload_spec
+from multikueue.api.workload import FAILED, QUEUE_LABEL, SUCCEEDED, Finish
 from multikueue.jobs import pod_defaulting, workloads
-from multikueue.jobs.canonical import merge_patch
+from multikueue.jobs.ordinary import Ordinary
 from multikueue.jobs.placement import Placing
 from multikueue.jobs.pod_placing import POD_PLACING
-from multikueue.jobs.priority import Priority
-from multikueue.jobs.templates import is_same_template, tree_of, with_single_variables
+from multikueue.jobs.pod_status import HELD, at_home, is_fresh, news
+from multikueue.jobs.templates import tree_of, with_single_variables
 
 __all__ = ["PLAIN_POD", "PlainPod", "pod_set"]
 
@@ -46,32 +45,20 @@ _NOT_FOR_REMOTE = ("priority", "preemptionPolicy")
 """What the API server found for the class of the Pod. The worker's may say something else, and refuses any other."""
 
 _GATES = (ADMISSION_GATE, TOPOLOGY_GATE)
-_HELD = {
-    "type": "PodScheduled",
-    "status": "False",
-    "reason": "SchedulingGated",
-    "message": "Scheduling is blocked due to non-empty scheduling gates",
-}
 
 _fields = decoder(dict[str, msgspec.Raw])
 
 
 @dataclass(frozen=True, slots=True)
-class PlainPod:
+class PlainPod(Ordinary):
     """The adapter of v1 Pod; has no state."""
 
     selector: ClassVar[str] = f"{MANAGED_LABEL}=true"
-    external: ClassVar[bool] = False
     resumes: ClassVar[bool] = False
-    mirrors: ClassVar[bool] = True
 
     @property
     def kind(self) -> Kind[Any]:
         return PODS
-
-    @property
-    def runtimes(self) -> None:
-        return None
 
     @property
     def placing(self) -> Placing:
@@ -91,51 +78,16 @@ class PlainPod:
         is_ours = labels.get(MANAGED_LABEL) == "true" and not labels.get(GROUP_LABEL)
         return labels.get(QUEUE_LABEL, "") if is_ours else ""
 
-    def managed_by(self, job: AnyJob) -> str | None:  # noqa: ARG002
-        return None
-
-    def unmanaged_reason(self, job: AnyJob) -> str | None:  # noqa: ARG002
-        return None
-
     def pod_priority_class(self, job: AnyJob) -> str:
         return pod_spec(job).priority_class_name
 
-    # --- the Workload ------------------------------------------------------------------------------------------------
+    def pod_sets(self, job: AnyJob) -> list[Tree]:
+        return [pod_set(job)]
 
-    def workload_name(self, job: AnyJob) -> str:
-        return workloads.prebuilt_name(job) or workloads.workload_name(PODS, job.metadata)
-
-    def waits_for(self, job: AnyJob) -> str:  # noqa: ARG002  # one object is all there is to it
-        return ""
-
-    def workload_body(self, job: AnyJob, *, priority: Priority) -> Tree:
-        return workloads.workload_body(PODS, job, pod_sets=[pod_set(job)], priority=priority)
-
-    def matches(self, job: AnyJob, workload: Workload) -> bool:
-        spec = workload_spec(workload)
-        if not workloads.may_be_of(workload, spec, job):
-            return False
-        if len(spec.pod_sets) != 1 or spec.pod_sets[0].count != 1:
-            return False
-        ours, theirs = encode({"spec": job.spec}), bytes(spec.pod_sets[0].template)
-        return is_same_template(ours, theirs, workload.has("Admitted"))
-
-    # --- the copy on a worker ----------------------------------------------------------------------------------------
-
-    def remote_body(
-        self, job: AnyJob, *, workload_name: str, origin: str, attempt: str, queue: str | None = None
-    ) -> Tree:
-        """The Pod to create on the winner, gated, so that the worker's Kueue starts it: every field as it is, but for
-        what its own API server must find out."""
-        spec: dict[str, Any] = {key: value for key, value in _fields(job.spec).items() if key not in _NOT_FOR_REMOTE}
-        return {
-            "apiVersion": PODS.api_version,
-            "kind": PODS.kind,
-            "metadata": workloads.remote_metadata(
-                job, workload_name=workload_name, origin=origin, attempt=attempt, queue=queue
-            ),
-            "spec": spec,
-        }
+    def remote_fields(self, job: AnyJob) -> Tree:
+        """Every field as it is, but for what the worker's API server must find out. It has its gate, which the Kueue
+        there takes away."""
+        return {"spec": {key: value for key, value in _fields(job.spec).items() if key not in _NOT_FOR_REMOTE}}
 
     # --- the status --------------------------------------------------------------------------------------------------
 
@@ -160,9 +112,6 @@ class PlainPod:
         status = pod_status(job)
         return 1 if status.phase == SUCCEEDED_PHASE or (status.phase == RUNNING and status.has("Ready")) else 0
 
-    def reclaimable(self, job: AnyJob) -> tuple[ReclaimablePod, ...]:  # noqa: ARG002
-        return ()
-
     def status_to_copy(self, local: AnyJob, remote: AnyJob) -> msgspec.Raw | None:
         """Whole, whenever it says something new, once the copy is not held any more. One that fails since it is deleted,
         as by an eviction on its worker, may run again."""
@@ -170,7 +119,7 @@ class PlainPod:
             return None
         if self.finished(local) or (pod_spec(remote).has_gate(ADMISSION_GATE) and not self.finished(remote)):
             return None
-        return _news(tree_of(local.status), _at_home(tree_of(remote.status)))
+        return news(tree_of(local.status), at_home(tree_of(remote.status)))
 
     def status_of_end(self, local: AnyJob, end: Condition) -> msgspec.Raw | None:
         """With its containers as they were last seen: nobody knows more."""
@@ -178,10 +127,7 @@ class PlainPod:
             return None
         ours = tree_of(local.status)
         phase = SUCCEEDED_PHASE if end.reason == SUCCEEDED else FAILED_PHASE
-        return _news(ours, ours | {"phase": phase, "message": end.message})
-
-    def status_patch(self, local: AnyJob, status: msgspec.Raw) -> Tree:
-        return workloads.precisely(local) | {"status": merge_patch(tree_of(local.status), tree_of(status))}
+        return news(ours, ours | {"phase": phase, "message": end.message})
 
     def release_patch(self, job: AnyJob) -> Tree | None:
         meta = job.metadata
@@ -192,11 +138,11 @@ class PlainPod:
 
     def reset_status_patch(self, job: AnyJob) -> Tree | None:
         """As the API server shows a Pod that is held and never ran."""
-        if self.finished(job) or not self.is_suspended(job) or _is_fresh(job):
+        if self.finished(job) or not self.is_suspended(job) or is_fresh(job):
             return None
-        status, fresh = tree_of(job.status), {"phase": PENDING, "conditions": [_HELD]}
-        news = _news(status, fresh)
-        return self.status_patch(job, news) if news is not None else None
+        status, fresh = tree_of(job.status), {"phase": PENDING, "conditions": [HELD]}
+        said = news(status, fresh)
+        return self.status_patch(job, said) if said is not None else None
 
     # --- start and stop ----------------------------------------------------------------------------------------------
 
@@ -220,25 +166,3 @@ def pod_set(pod: AnyJob, *, name: str = "main", count: int = 1) -> Tree:
         "template": {"metadata": {}, "spec": with_single_variables(tree_of(pod.spec))},
         "topologyRequest": workloads.topology_request(pod.metadata.annotations, pod_index_label=POD_INDEX_LABEL),
     }
-
-
-def _is_fresh(pod: AnyJob) -> bool:
-    status = pod_status(pod)
-    return status.phase in ("", PENDING) and status.start_time is None and not status.has("PodScheduled")
-
-
-def _at_home(status: Tree) -> Tree:
-    """That no node of the worker takes the Pod is said in other words, or an autoscaler here would make one for it."""
-    conditions = status.get("conditions") or []
-    unscheduled = [each for each in conditions if each.get("type") == "PodScheduled" and each.get("status") != "True"]
-    if not unscheduled:
-        return status
-    mended = [each | {"reason": _HELD["reason"]} if each in unscheduled else each for each in conditions]
-    return status | {"conditions": mended}
-
-
-def _news(ours: Tree, theirs: Tree) -> msgspec.Raw | None:
-    """That status for a Pod whose own is `ours`; None if it says nothing new. A Pod's class of service never changes."""
-    kept = {"qosClass": ours["qosClass"]} if "qosClass" in ours else {}
-    wanted = {key: value for key, value in theirs.items() if key != "qosClass"} | kept
-    return msgspec.Raw(encode(wanted)) if canonical(wanted) != canonical(ours) else None

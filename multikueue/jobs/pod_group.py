@@ -6,7 +6,7 @@ A patch of a group holds those of its members by name, which `parts` takes apart
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,15 +16,12 @@ from multikueue.api.job import AnyJob
 from multikueue.api.kinds import POD_GROUPS, PODS, Kind
 from multikueue.api.meta import Condition, decoder, encode
 from multikueue.api.pod import (
-    FAILED_PHASE,
     GROUP_COUNT_ANNOTATION,
-    GROUP_FAST_ANNOTATION,
     GROUP_SERVING_ANNOTATION,
     MANAGED_LABEL,
     RETRIABLE_ANNOTATION,
     SUCCEEDED_PHASE,
     Pod,
-    PodGroup,
     is_of_stateful_set,
     pod_status,
 )
@@ -40,59 +37,16 @@ from multikueue.api.workload import (
 from multikueue.jobs import workloads
 from multikueue.jobs.placement import Placing
 from multikueue.jobs.pod import PLAIN_POD, PlainPod, pod_set
+from multikueue.jobs.pod_members import counted_of, group_members, is_fast, roles_of, total_of
 from multikueue.jobs.pod_placing import GROUP_PLACING
 from multikueue.jobs.pod_roles import role_of
 from multikueue.jobs.priority import Priority
 
-__all__ = ["MOST_ROLES", "POD_GROUP", "GroupOfPods", "able", "lacks", "members_of", "missing", "parts", "replaceable"]
+__all__ = ["POD_GROUP", "GroupOfPods"]
 
 Tree = dict[str, Any]
 
-MOST_ROLES = 8
-"""The pod sets a Workload may have."""
-
 _by_name: Callable[[msgspec.Raw], dict[str, msgspec.Raw]] = decoder(dict[str, msgspec.Raw])
-
-
-def members_of(job: AnyJob) -> tuple[AnyJob, ...]:
-    """The objects that a job is made of: itself, unless it is a group."""
-    return job.members if isinstance(job, PodGroup) else (job,)
-
-
-def parts(job: AnyJob, patch: Tree) -> Iterator[tuple[AnyJob, Tree]]:
-    """Each object of a job that a patch of it changes, with its patch."""
-    if not isinstance(job, PodGroup):
-        yield job, patch
-        return
-    for member in job.members:
-        if member.metadata.name in patch["members"]:
-            yield member, patch["members"][member.metadata.name]
-
-
-def missing(job: AnyJob, remote: AnyJob | None) -> tuple[AnyJob, ...]:
-    """What of a job is to be made on a worker: itself, or those that count of a group and are not there."""
-    if not isinstance(job, PodGroup):
-        return (job,)
-    there = {member.metadata.name for member in members_of(remote)} if remote is not None else set()
-    return tuple(member for member in _counted(job) if member.metadata.name not in there)
-
-
-def lacks(group: PodGroup, remote: PodGroup) -> bool:
-    """Whether a copy lacks members that still have something to do."""
-    return any(PLAIN_POD.finished(member) is None for member in missing(group, remote))
-
-
-def replaceable(job: AnyJob, workload: Workload) -> int | None:
-    """How many members its Workload has room for that are not there, or failed; None if it is no group."""
-    if not isinstance(job, PodGroup):
-        return None
-    there = _roles(job)
-    return sum(max(0, each.count - there[each.name]) for each in workload_spec(workload).pod_sets)
-
-
-def able(job: AnyJob) -> int:
-    """How many members of a group run, may run or have succeeded; 0 if it is none."""
-    return len(_counted(job)) if isinstance(job, PodGroup) else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +66,7 @@ class GroupOfPods(PlainPod):
         return labels.get(QUEUE_LABEL, "") if labels.get(MANAGED_LABEL) == "true" else ""
 
     def pod_priority_class(self, job: AnyJob) -> str:
-        return next(filter(None, map(PLAIN_POD.pod_priority_class, _members(job))), "")
+        return next(filter(None, map(PLAIN_POD.pod_priority_class, group_members(job))), "")
 
     # --- the Workload ------------------------------------------------------------------------------------------------
 
@@ -120,21 +74,30 @@ class GroupOfPods(PlainPod):
         return job.metadata.name
 
     def waits_for(self, job: AnyJob) -> str:
-        total, counted, name = _total(job), _counted(job), job.metadata.name
+        total, counted, name = total_of(job), counted_of(job), job.metadata.name
         if total is None:
             return f"'{name}' group has no total count"
-        if not counted or (len(counted) < total and not _is_fast(job)):
+        if not counted or (len(counted) < total and not is_fast(job)):
             return f"'{name}' group has fewer runnable pods than expected"
         for what in (QUEUE_LABEL, GROUP_COUNT_ANNOTATION):
             said = {(m.metadata.labels | m.metadata.annotations).get(what) for m in counted}
             if len(said) > 1:
                 return f"the pods of group '{name}' have different values of {what}"
-        return "" if len(_roles(job)) <= MOST_ROLES else f"'{name}' group has more than {MOST_ROLES} roles"
+        most = workloads.MOST_POD_SETS
+        return "" if len(roles_of(job)) <= most else f"'{name}' group has more than {most} roles"
+
+    def pod_sets(self, job: AnyJob) -> list[Tree]:
+        """One per role, in the order of their names. A group that does not wait for all takes the first role for all."""
+        counted, counts = counted_of(job), roles_of(job)
+        if is_fast(job):
+            return [pod_set(counted[0], name=role_of(counted[0]), count=total_of(job) or 1)]
+        first = {role_of(member): member for member in reversed(counted)}
+        return [pod_set(first[role], name=role, count=counts[role]) for role in sorted(first)]
 
     def workload_body(self, job: AnyJob, *, priority: Priority) -> Tree:
-        owners = [workloads.member_reference(PODS, member.metadata) for member in _counted(job)]
+        owners = [workloads.member_reference(PODS, member.metadata) for member in counted_of(job)]
         return workloads.group_workload_body(
-            job, name=job.metadata.name, owners=owners, pod_sets=_pod_sets(job), priority=priority
+            job, name=job.metadata.name, owners=owners, pod_sets=self.pod_sets(job), priority=priority
         )
 
     def matches(self, job: AnyJob, workload: Workload) -> bool:
@@ -145,12 +108,18 @@ class GroupOfPods(PlainPod):
         if not is_of_stateful_set(job) and not workloads.has_time_of(spec, job):
             return False
         room = {each.name: each.count for each in spec.pod_sets}
-        return workload.has(FINISHED) or all(count <= room.get(role, 0) for role, count in _roles(job).items())
+        return workload.has(FINISHED) or all(count <= room.get(role, 0) for role, count in roles_of(job).items())
+
+    def remote_body(
+        self, job: AnyJob, *, workload_name: str, origin: str, attempt: str, queue: str | None = None
+    ) -> Tree:
+        """That of one member."""
+        return PLAIN_POD.remote_body(job, workload_name=workload_name, origin=origin, attempt=attempt, queue=queue)
 
     # --- the status --------------------------------------------------------------------------------------------------
 
     def finished(self, job: AnyJob) -> Finish | None:
-        total, members = _total(job), _members(job)
+        total, members = total_of(job), group_members(job)
         if total is None or job.metadata.annotations.get(GROUP_SERVING_ANNOTATION) == "true":
             return None
         succeeded = sum(pod_status(member).phase == SUCCEEDED_PHASE for member in members)
@@ -161,28 +130,28 @@ class GroupOfPods(PlainPod):
 
     def is_suspended(self, job: AnyJob) -> bool:
         """None of its Pods runs or may run."""
-        return all(map(PLAIN_POD.is_suspended, _members(job)))
+        return all(map(PLAIN_POD.is_suspended, group_members(job)))
 
     def is_active(self, job: AnyJob) -> bool:
-        return any(map(PLAIN_POD.is_active, _members(job)))
+        return any(map(PLAIN_POD.is_active, group_members(job)))
 
     def ready_pods(self, job: AnyJob) -> int:
-        counted = _counted(job)
-        return len(counted) if len(counted) == _total(job) and all(map(PLAIN_POD.ready_pods, counted)) else 0
+        counted = counted_of(job)
+        return len(counted) if len(counted) == total_of(job) and all(map(PLAIN_POD.ready_pods, counted)) else 0
 
     def reclaimable(self, job: AnyJob) -> tuple[ReclaimablePod, ...]:
         """Members that have succeeded. Those of a serving group are replaced."""
         if job.metadata.annotations.get(GROUP_SERVING_ANNOTATION) == "true":
             return ()
-        over = Counter(role_of(m) for m in _members(job) if pod_status(m).phase == SUCCEEDED_PHASE)
+        over = Counter(role_of(m) for m in group_members(job) if pod_status(m).phase == SUCCEEDED_PHASE)
         return tuple(ReclaimablePod(name=role, count=count) for role, count in sorted(over.items()))
 
     def status_to_copy(self, local: AnyJob, remote: AnyJob) -> msgspec.Raw | None:
         """Those of the members that have something new to say, by name. One that leaves is told nothing any more."""
-        there = {member.metadata.name: member for member in _members(remote)}
+        there = {member.metadata.name: member for member in group_members(remote)}
         found = {
             member.metadata.name: PLAIN_POD.status_to_copy(member, there[member.metadata.name])
-            for member in _members(local)
+            for member in group_members(local)
             if member.metadata.name in there and member.metadata.deletion_timestamp is None
         }
         return _gathered(found)
@@ -190,58 +159,27 @@ class GroupOfPods(PlainPod):
     def status_of_end(self, local: AnyJob, end: Condition) -> msgspec.Raw | None:
         if self.finished(local):
             return None
-        return _gathered({m.metadata.name: PLAIN_POD.status_of_end(m, end) for m in _counted(local)})
+        return _gathered({m.metadata.name: PLAIN_POD.status_of_end(m, end) for m in counted_of(local)})
 
     def status_patch(self, local: AnyJob, status: msgspec.Raw) -> Tree:
         said = _by_name(status)
-        members = (member for member in _members(local) if member.metadata.name in said)
+        members = (member for member in group_members(local) if member.metadata.name in said)
         return {"members": {m.metadata.name: PLAIN_POD.status_patch(m, said[m.metadata.name]) for m in members}}
 
     def release_patch(self, job: AnyJob) -> Tree | None:
-        return _each(_members(job), PLAIN_POD.release_patch)
+        return _each(group_members(job), PLAIN_POD.release_patch)
 
     def reset_status_patch(self, job: AnyJob) -> Tree | None:
-        return None if self.finished(job) else _each(_members(job), PLAIN_POD.reset_status_patch)
+        return None if self.finished(job) else _each(group_members(job), PLAIN_POD.reset_status_patch)
 
     # --- start -------------------------------------------------------------------------------------------------------
 
     def start_patch(self, job: AnyJob) -> Tree | None:
-        held = tuple(member for member in _counted(job) if PLAIN_POD.finished(member) is None)
+        held = tuple(member for member in counted_of(job) if PLAIN_POD.finished(member) is None)
         return _each(held, PLAIN_POD.start_patch)
 
 
 POD_GROUP = GroupOfPods()
-
-
-def _members(job: AnyJob) -> tuple[Pod, ...]:
-    return job.members if isinstance(job, PodGroup) else ()
-
-
-def _total(job: AnyJob) -> int | None:
-    return workloads.positive(job.metadata.annotations.get(GROUP_COUNT_ANNOTATION, ""))
-
-
-def _is_fast(job: AnyJob) -> bool:
-    return GROUP_FAST_ANNOTATION in job.metadata.annotations
-
-
-def _counted(job: AnyJob) -> tuple[Pod, ...]:
-    """The members that run, may run or have succeeded: of more than the group is to have, the oldest."""
-    able = (m for m in _members(job) if m.metadata.deletion_timestamp is None and pod_status(m).phase != FAILED_PHASE)
-    return tuple(able)[: _total(job)]
-
-
-def _roles(job: AnyJob) -> Counter[str]:
-    return Counter(map(role_of, _counted(job)))
-
-
-def _pod_sets(job: AnyJob) -> list[Tree]:
-    """One per role, in the order of their names. A group that does not wait for all takes the first role for all."""
-    counted, counts = _counted(job), _roles(job)
-    if _is_fast(job):
-        return [pod_set(counted[0], name=role_of(counted[0]), count=_total(job) or 1)]
-    first = {role_of(member): member for member in reversed(counted)}
-    return [pod_set(first[role], name=role, count=counts[role]) for role in sorted(first)]
 
 
 def _gathered(found: dict[str, msgspec.Raw | None]) -> msgspec.Raw | None:

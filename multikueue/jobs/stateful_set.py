@@ -7,7 +7,6 @@ is not dispatched, its Pods are let go as a group that has this Workload (`pod_g
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,89 +14,55 @@ import msgspec
 
 from multikueue.api.job import AnyJob
 from multikueue.api.kinds import STATEFUL_SETS, Kind
-from multikueue.api.meta import Condition, encode
+from multikueue.api.meta import Condition
 from multikueue.api.pod import PARENT_ANNOTATION
 from multikueue.api.pod import STATEFUL_SET as FRAMEWORK
 from multikueue.api.stateful_set import stateful_set_spec, stateful_set_status
 from multikueue.api.workload import (
     JOB_OWNER_GVK_ANNOTATION,
     JOB_OWNER_NAME_ANNOTATION,
-    PREBUILT_LABEL,
     QUEUE_LABEL,
     Finish,
-    ReclaimablePod,
-    Workload,
-    workload_spec,
 )
-from multikueue.jobs import workloads
+from multikueue.jobs import stateful_set_defaulting, workloads
 from multikueue.jobs.defaulting import Patch
-from multikueue.jobs.deployment import SubmittedDeployment, marked, refusal_of_template
-from multikueue.jobs.pod_roles import role_hash
+from multikueue.jobs.deployment import SubmittedDeployment
+from multikueue.jobs.ordinary import Ordinary
 from multikueue.jobs.priority import Priority
-from multikueue.jobs.templates import is_same_template, tree_of, with_single_variables
+from multikueue.jobs.templates import tree_of, with_single_variables
 
 __all__ = ["STATEFUL_SET", "StatefulSets"]
 
 Tree = dict[str, Any]
 
 POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"
-_LONGEST_NAME = workloads.LONGEST_NAME - len("statefulset--12345")
-"""Kueue finds the Workload by the name it makes of this one, and that is a label of the Pods."""
-
 _GVK = f"{STATEFUL_SETS.api_version}, Kind={STATEFUL_SETS.kind}"
 
 
 @dataclass(frozen=True, slots=True)
-class StatefulSets:
+class StatefulSets(Ordinary):
     """The adapter of apps/v1 StatefulSet; has no state."""
 
     selector: ClassVar[str] = QUEUE_LABEL
-    external: ClassVar[bool] = False
-    resumes: ClassVar[bool] = True
     mirrors: ClassVar[bool] = False
 
     @property
     def kind(self) -> Kind[Any]:
         return STATEFUL_SETS
 
-    @property
-    def runtimes(self) -> None:
-        return None
-
-    @property
-    def placing(self) -> None:
-        return None
-
-    # --- the webhook -------------------------------------------------------------------------------------------------
-
     def submitted(self, raw: msgspec.Raw) -> SubmittedDeployment:
-        return _read(raw)
+        return stateful_set_defaulting.read(raw)
 
     def refusal(self, job: SubmittedDeployment, old: SubmittedDeployment | None = None) -> str | None:
-        if _is_anothers(job):
-            return None
-        own = _problems(job) if old is None else _change_problems(job, old)
-        return "; ".join(filter(None, (refusal_of_template(job, old), *own))) or None
+        return stateful_set_defaulting.refusal(job, old)
 
     def defaults(self, job: SubmittedDeployment, *, queue_uses_multikueue: bool) -> list[Patch]:  # noqa: ARG002
-        """The JSON patch by which each of its Pods comes to the webhook, and is known there as its own."""
-        return [] if _is_anothers(job) else marked(job, {QUEUE_LABEL: job.queue}, parent=FRAMEWORK)
-
-    # --- whose it is -------------------------------------------------------------------------------------------------
+        return stateful_set_defaulting.default_stateful_set(job)
 
     def queue_name(self, job: AnyJob) -> str:
         """Empty also where the webhook has not marked its Pods: nothing would hold them."""
         annotations = stateful_set_spec(job).template.metadata.annotations
         return job.metadata.labels.get(QUEUE_LABEL, "") if annotations.get(PARENT_ANNOTATION) == FRAMEWORK else ""
-
-    def managed_by(self, job: AnyJob) -> str | None:  # noqa: ARG002
-        return None
-
-    def unmanaged_reason(self, job: AnyJob) -> str | None:  # noqa: ARG002
-        return None
-
-    def pod_priority_class(self, job: AnyJob) -> str:
-        return str(tree_of(stateful_set_spec(job).template.spec).get("priorityClassName") or "")
 
     # --- the Workload ------------------------------------------------------------------------------------------------
 
@@ -112,7 +77,7 @@ class StatefulSets:
             job,
             name=self.workload_name(job),
             owners=[workloads.member_reference(STATEFUL_SETS, job.metadata)],
-            pod_sets=[_pod_set(job)],
+            pod_sets=self.pod_sets(job),
             priority=priority,
         )
         body["metadata"]["annotations"] |= {
@@ -121,26 +86,12 @@ class StatefulSets:
         }
         return body
 
-    def matches(self, job: AnyJob, workload: Workload) -> bool:
-        spec, own = workload_spec(workload), stateful_set_spec(job)
-        if not workloads.may_be_of(workload, spec, job) or [each.count for each in spec.pod_sets] != [own.replicas]:
-            return False
-        ours, theirs = encode({"spec": own.template.spec}), bytes(spec.pod_sets[0].template)
-        return is_same_template(ours, theirs, workload.has("Admitted"))
-
-    # --- the copy on a worker ----------------------------------------------------------------------------------------
-
-    def remote_body(
-        self, job: AnyJob, *, workload_name: str, origin: str, attempt: str, queue: str | None = None
-    ) -> Tree:
-        return {
-            "apiVersion": STATEFUL_SETS.api_version,
-            "kind": STATEFUL_SETS.kind,
-            "metadata": workloads.remote_metadata(
-                job, workload_name=workload_name, origin=origin, attempt=attempt, queue=queue
-            ),
-            "spec": job.spec,
-        }
+    def pod_sets(self, job: AnyJob) -> list[Tree]:
+        own = stateful_set_spec(job)
+        annotations = own.template.metadata.annotations
+        template = {"metadata": {}, "spec": with_single_variables(tree_of(own.template.spec))}
+        topology = workloads.topology_request(annotations, pod_index_label=POD_INDEX_LABEL)
+        return [{"name": "main", "count": own.replicas, "template": template, "topologyRequest": topology}]
 
     # --- the status, which is never over, and stays where it is ------------------------------------------------------
 
@@ -161,9 +112,6 @@ class StatefulSets:
         ready = stateful_set_status(job).ready_replicas
         return ready if ready >= stateful_set_spec(job).replicas else 0
 
-    def reclaimable(self, job: AnyJob) -> tuple[ReclaimablePod, ...]:  # noqa: ARG002
-        return ()
-
     def status_to_copy(self, local: AnyJob, remote: AnyJob) -> msgspec.Raw | None:  # noqa: ARG002
         return None
 
@@ -180,43 +128,3 @@ class StatefulSets:
 
 
 STATEFUL_SET = StatefulSets()
-
-_read = msgspec.json.Decoder(SubmittedDeployment).decode
-
-
-def _pod_set(job: AnyJob) -> Tree:
-    own = stateful_set_spec(job)
-    annotations = own.template.metadata.annotations
-    return {
-        "name": "main",
-        "count": own.replicas,
-        "template": {"metadata": {}, "spec": with_single_variables(tree_of(own.template.spec))},
-        "topologyRequest": workloads.topology_request(annotations, pod_index_label=POD_INDEX_LABEL),
-    }
-
-
-def _is_anothers(job: SubmittedDeployment) -> bool:
-    """Whether something else that is in a queue, such as a LeaderWorkerSet, has made it."""
-    return (job.template.annotations or {}).get(PARENT_ANNOTATION, FRAMEWORK) != FRAMEWORK
-
-
-def _problems(job: SubmittedDeployment) -> Iterator[str]:
-    if len(job.metadata.name or "") > _LONGEST_NAME:
-        yield f"metadata.name: expected at most {_LONGEST_NAME} characters, for the name of its Workload is made of it"
-    if job.labels.get(PREBUILT_LABEL):
-        yield f"metadata.labels[{PREBUILT_LABEL}]: a StatefulSet has the Workload that is made for it"
-
-
-def _shape(job: SubmittedDeployment) -> str:
-    template = job.spec.template if job.spec else None
-    return role_hash(tree_of(template.spec)) if template else ""
-
-
-def _change_problems(job: SubmittedDeployment, old: SubmittedDeployment) -> Iterator[str]:
-    """What its Workload was made from stays; it can be scaled down to zero, and up again from there."""
-    if _shape(job) != _shape(old):
-        yield "spec.template.spec: what decides about its admission, such as requests, can't change in a queue"
-    if job.replicas and old.replicas and job.replicas != old.replicas:
-        yield "spec.replicas: can change only to and from 0 in a queue"
-    if job.replicas and not old.replicas and job.status and job.status.replicas:
-        yield "spec.replicas: scaling down is still in progress"

@@ -34,6 +34,9 @@ MIN_PARALLELISM_ANNOTATION = "kueue.x-k8s.io/job-min-parallelism"
 LONGEST_NAME = 63
 """The name travels in a label of the remote job, and labels hold no more (contract 9.1)."""
 
+MOST_POD_SETS = 8
+"""A Workload may have no more."""
+
 _HASH_LENGTH = 5
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _PROVISIONING_PREFIX = "provreq.kueue.x-k8s.io/"

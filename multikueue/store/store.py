@@ -39,7 +39,7 @@ from multikueue.dispatch.group import Group, Reach, Remote, attempt_of
 from multikueue.dispatch.slices import NO_SLICE
 from multikueue.jobs.adapter import Adapter, stays
 from multikueue.jobs.placement import failed_start
-from multikueue.jobs.pod_group import able, lacks
+from multikueue.jobs.pod_members import able, lacks
 from multikueue.jobs.slices import remote_patch
 from multikueue.jobs.table import BATCH_ONLY, Adapters
 from multikueue.jobs.workloads import is_of_group, is_owned

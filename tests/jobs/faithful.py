@@ -14,7 +14,9 @@ from multikueue.api.job import AnyJob
 from multikueue.api.meta import Condition, decoder, encode
 from multikueue.jobs import paths
 from multikueue.jobs.adapter import MANAGED, Adapter
-from multikueue.jobs.declared import Declaration, DeclaredJob, Pods
+from multikueue.jobs.declaration import Declaration
+from multikueue.jobs.declared import DeclaredJob
+from multikueue.jobs.pods import Pods
 from multikueue.jobs.priority import Priority
 from tests.jobs.builders import stored
 from tests.jobs.kinds import leaves, put
@@ -179,7 +181,6 @@ def _seen(adapter: Adapter, made: Tree) -> AnyJob:
 
 def _answers(adapter: Adapter, job: AnyJob) -> None:
     assert adapter.queue_name(job) == "main"
-    assert adapter.managed_by(job) == MANAGED
     assert adapter.unmanaged_reason(job) is None
     assert isinstance(adapter.pod_priority_class(job), str)
     assert adapter.ready_pods(job) >= 0

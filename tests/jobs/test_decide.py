@@ -780,7 +780,7 @@ def test_at_rest_there_is_one_workload_that_matches(view: JobView) -> None:
     over = BATCH_JOB.finished(at_rest.job) or any(w.has("Finished") for w in at_rest.workloads)
     own = "kueue.x-k8s.io/prebuilt-workload-name" not in at_rest.job.metadata.labels
     waiting = at_rest.remote is not None and BATCH_JOB.is_active(at_rest.remote) and not at_rest.remote_lost
-    unmanaged = BATCH_JOB.managed_by(at_rest.job) != "kueue.x-k8s.io/multikueue"
+    unmanaged = BATCH_JOB.unmanaged_reason(at_rest.job) is not None
     if over or not own or waiting or unmanaged:
         return
     (left,) = (w for w in at_rest.workloads if w.metadata.deletion_timestamp is None)

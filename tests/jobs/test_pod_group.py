@@ -16,9 +16,10 @@ from multikueue.api.pod import (
 from multikueue.api.workload import QUEUE_LABEL, Workload
 from multikueue.jobs.actions import CreateWorkload, DeleteJob, PatchJob, PatchJobStatus
 from multikueue.jobs.decide import JobView, decide
-from multikueue.jobs.pod_group import MOST_ROLES, POD_GROUP, able, lacks, members_of, missing, parts, replaceable
+from multikueue.jobs.pod_group import POD_GROUP
+from multikueue.jobs.pod_members import parts
 from multikueue.jobs.priority import Priority
-from multikueue.testing import NOW, WorkloadBuilder, job
+from multikueue.testing import NOW, WorkloadBuilder
 from tests.jobs.builders import become, leaving, plain, stored
 from tests.jobs.pods import FRESH, OVER, RUNNING, group, member
 
@@ -79,7 +80,7 @@ def test_a_group_that_does_not_wait_for_all_counts_them_by_its_first() -> None:
         (group(member("a"), member("b", status=FAILED)), "fewer runnable pods"),
         (group(member("a", total=0), member("b", total=0)), "no total count"),
         (group(member("a"), member("b", labels={QUEUE_LABEL: "other"})), "different values of kueue.x-k8s.io/queue"),
-        (group(*(member(f"p{n}", total=9, annotations=role(f"r{n}")) for n in range(9))), f"more than {MOST_ROLES}"),
+        (group(*(member(f"p{n}", total=9, annotations=role(f"r{n}")) for n in range(9))), "more than 8 roles"),
     ],
     ids=["complete", "one is missing", "one has failed", "of none", "in two queues", "of too many roles"],
 )
@@ -119,46 +120,6 @@ def test_a_group_whose_pods_agree_gives_its_workload_their_label() -> None:
 
     assert isinstance(action, CreateWorkload)
     assert action.body["metadata"]["labels"] == {"team": "a"}
-
-
-# --- its copy ---
-
-
-def test_of_its_copy_those_are_missing_that_count_and_are_not_there() -> None:
-    local = group(member("a", total=3), member("b", total=3, status=FAILED), member("c", total=3), member("d", total=3))
-
-    assert [each.metadata.name for each in missing(local, None)] == ["a", "c", "d"]
-    assert [each.metadata.name for each in missing(local, group(member("a"), member("b")))] == ["c", "d"]
-    assert lacks(local, group(member("a")))
-    assert not lacks(local, local)
-
-
-def test_what_has_succeeded_need_not_be_there() -> None:
-    assert not lacks(statuses(OVER, RUNNING), group(member("b")))
-
-
-def test_a_member_that_is_not_there_or_failed_is_to_be_replaced_by_one_of_its_role() -> None:
-    whole = group(*(member(name, total=3, annotations=role(each)) for name, each in zip("abc", "xxy", strict=True)))
-    _, second, third = whole.members
-    room = workload_of(whole)
-    failed = member("a", total=3, annotations=role("x"), status=FAILED)
-    other = member("d", total=3, annotations=role("y"))
-    assert [
-        replaceable(group(*seen), room) for seen in (whole.members, (failed, second, third), (second, third, other))
-    ] == [
-        0,
-        1,
-        1,
-    ]
-    assert (able(whole), able(group(failed, second))) == (3, 1)
-    assert replaceable(job("j").build(), room) is None
-
-
-def test_any_other_job_is_one_object() -> None:
-    one = job("j").build()
-
-    assert missing(one, None) == members_of(one) == (one,)
-    assert list(parts(one, {"spec": {}})) == [(one, {"spec": {}})]
 
 
 # --- its status ---

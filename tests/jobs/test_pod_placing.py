@@ -12,7 +12,8 @@ from multikueue.jobs.actions import PatchJob
 from multikueue.jobs.decide import JobView, decide
 from multikueue.jobs.placement import Placing
 from multikueue.jobs.pod import PLAIN_POD
-from multikueue.jobs.pod_group import POD_GROUP, parts
+from multikueue.jobs.pod_group import POD_GROUP
+from multikueue.jobs.pod_members import parts
 from multikueue.jobs.pod_placing import GROUP_PLACING, POD_PLACING
 from multikueue.jobs.priority import Priority
 from multikueue.testing import NOW

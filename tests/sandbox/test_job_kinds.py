@@ -119,7 +119,7 @@ async def _lives(world: World, tasks: TaskGroup, adapter: DeclaredJob) -> None:
 
     far = world.workers["w2"].site.stored(adapter.kind, JOB) or {}
     local = world.manager.stored(adapter.kind, JOB) or {}
-    assert adapter.managed_by(adapter.kind.type(spec=_raw(far["spec"]))) is None
+    assert adapter.unmanaged_reason(adapter.kind.type(spec=_raw(far["spec"]))) is not None
     assert far["metadata"]["labels"]["team"] == local["metadata"]["labels"]["team"]
     assert far["data"] == {"seed": 7}
     (workload,) = world.manager.all(kinds.WORKLOADS)
