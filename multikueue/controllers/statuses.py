@@ -30,10 +30,13 @@ async def merge(world: World, local: Workload, status: WorkloadStatus) -> Worklo
 async def apply(world: World, local: Workload, status: WorkloadStatus) -> Workload:
     """The workload with that status, applied in the name of Kueue's core. Raises as `merge` does.
 
-    Conditions of our own go first, in a call of their own: what they say is why the rest changes.
+    Conditions of our own are written in a call of their own, the first one: what they say is why the rest changes. One that
+    goes follows the rest: whoever nominates for us would miss its note about clusters that are nominated still.
     """
-    parts = ((FIELD_MANAGER, our_part), (KUEUE_ADMISSION, shared_part))
-    for manager, part in parts:
+    parts = (FIELD_MANAGER, our_part), (KUEUE_ADMISSION, shared_part)
+    ours = our_part(status).conditions
+    only_goes = set(ours) < set(our_part(local.status).conditions)
+    for manager, part in reversed(parts) if only_goes else parts:
         patch = difference(part(local.status), part(status))
         if patch:
             answer = await world.manager.apply(

@@ -281,10 +281,11 @@ def _with_note(v: View, answer: Answer, wanted: tuple[str, ...]) -> tuple[Condit
 
     The time is that of the newest cluster named, rounded up: a round must not end before its time.
     """
-    nomination, conditions = answer.nomination, v.local.status.conditions
+    nomination, conditions, old = answer.nomination, v.local.status.conditions, v.local.condition(NOMINATED)
     if not wanted or nomination is None or (nomination.revisit_after is None and not nomination.reason):
-        return without_condition(conditions, NOMINATED)
-    old = v.local.condition(NOMINATED)
+        is_others = old is not None and old.reason != _camel(_name(answer))
+        stays = is_others and wanted == v.local.status.nominated_cluster_names  # who wrote it nominates, and we follow
+        return conditions if stays else without_condition(conditions, NOMINATED)
     since = old.last_transition_time if old else None
     known = {*v.local.status.nominated_cluster_names, *answer.question.workload.nominated_clusters}
     if since is None or set(wanted) - known:
@@ -462,7 +463,9 @@ def _admitted(v: View) -> Decision:
     if v.won.incomplete and v.group.is_current(v.won.job):
         return _same(v, actions=(*losers, *mends, *_completion(v)), after=_until_fit(v, v.won))
     if v.ready:
-        return _same(v, actions=(*losers, *mends, *_scaling(v.won)))
+        # Beside Kueue the note goes in a write of its own, after the win: we may have died in between.
+        settled = without_nomination(v.local.status)
+        return replace(_same(v, actions=(*losers, *mends, *_scaling(v.won))), status=settled)
     if v.group.is_current(v.won.job):
         return replace(_same(v, actions=(*losers, *mends)), status=_won(v))
     if _takes_over(v, v.won):

@@ -206,9 +206,12 @@ async def test_our_own_conditions_have_a_field_manager_of_their_own_and_survive_
     await core.submit()
     assert world.status()["nominatedClusterNames"] == ["w1"]
     assert core.cluster.owners(world.key(), "conditions", NOMINATED) == {FIELD_MANAGER}
+    core.cluster.applied.clear()
     world.admit("w1")
     await core.settle()
     assert world.condition(NOMINATED) is None
+    # Not before the win: whoever nominates would miss it.
+    assert by_us(core) == [(KUEUE_ADMISSION, ["clusterName"]), (FIELD_MANAGER, [])]
     world.evict("w1")
     await core.settle()
     assert world.condition("QuotaReserved") is not None

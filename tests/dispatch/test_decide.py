@@ -304,11 +304,27 @@ def test_the_note_goes_when_there_is_nothing_to_note(gone: dict[str, Any]) -> No
     assert note(saying(noted("w1", at=NOW), *BOTH, **gone)) is None
 
 
+def test_the_note_of_somebody_else_who_nominates_stays() -> None:
+    """The manager that is Kueue's dispatcher may be another one than that which dispatches in Kueue's place."""
+    theirs = noted("w1", at=NOW)
+    kept = note(saying(theirs, *BOTH, name="external", clusters=["w1"]))
+    assert kept is not None
+    assert kept.reason == "OneByOne"
+    assert note(saying(theirs, *BOTH, name="external", clusters=["w1", "w2"])) is None
+    first = noted(at=NOW)  # names come in another write than the note
+    assert note(saying(first, *BOTH, name="external", clusters=[], reason="nobody else has nominated one")) is not None
+
+
 def test_the_note_goes_with_the_win_and_with_the_quota() -> None:
     local = noted("w1", at=NOW)
     assert note(decided(local, worker("w1", admitted_copy(), remote_job()))) is None
     lost = pending().check().condition(NOMINATED, reason="OneByOne", message="Round 1", at=NOW)
     assert note(decided(lost)) is None
+
+
+def test_a_note_that_was_left_behind_by_a_win_goes() -> None:
+    left = won().condition(NOMINATED, reason="OneByOne", message="Round 1", at=NOW)
+    assert note(decided(left, worker("w1", admitted_copy(), remote_job()))) is None
 
 
 def test_others_conditions_leave_no_room_for_ours_and_stay() -> None:

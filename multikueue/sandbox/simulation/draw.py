@@ -25,6 +25,9 @@ LATENCIES = ((0.0005, 0.003), (0.0005, 0.003), (0.005, 0.05), (0.02, 0.4))
 BESIDE_KUEUE = 0.12
 """The share of lives in which a Kueue runs on the manager cluster, and ours beside it."""
 
+WITH_DISPATCHER = 0.3
+"""The share of those in which another one of ours nominates for it."""
+
 JOBS_WITHIN = 30.0
 """Seconds in which all jobs are submitted."""
 
@@ -65,11 +68,16 @@ class _Draft:
         self.queues = tuple(queues)
         self.largest = min(share.cpu for share in (*self.workers, *self.queues)) // 2
         """CPUs that each pod may ask for: two of them fit everywhere."""
-        self.core = random.Random(f"core {seed}").random() < BESIDE_KUEUE  # noqa: S311  # not a secret
+        core = random.Random(f"core {seed}")  # noqa: S311  # not a secret
+        self.core = core.random() < BESIDE_KUEUE
+        self.dispatcher = self.core and core.random() < WITH_DISPATCHER
         self.placement = self.some_workers(least=1) if luck.random() < 0.3 else ()
-        self.elected = luck.random() < 0.35
-        two = self.elected and luck.random() < 0.7
-        self.replicas = tuple(Replica(name=f"manager-{number}", skew=self._skew()) for number in range(2 if two else 1))
+        self.elected = luck.random() < 0.35 and not self.dispatcher
+        two = self.dispatcher or (self.elected and luck.random() < 0.7)
+        self.replicas = tuple(
+            Replica(name=f"manager-{number}", skew=self._skew(), nominates=self.dispatcher and number == 1)
+            for number in range(2 if two else 1)
+        )
         self.timing = Timing(
             lost=luck.choice((10.0, 15.0, 25.0)),
             heartbeat=luck.choice((3.0, 5.0, 8.0)),
@@ -86,8 +94,9 @@ class _Draft:
         luck = self.luck
         strategy, options = self.strategy()
         number = luck.choice((0, 1, 2, 3, 4, 4, 5, 6, 8, 11))
-        weights = {make: weight for make, weight in KINDS.items() if luck.random() < 0.35}
-        events = tuple(self._event(weights or KINDS) for _ in range(number))
+        kinds = {make: weight for make, weight in KINDS.items() if make not in self._impossible()}
+        weights = {make: weight for make, weight in kinds.items() if luck.random() < 0.35}
+        events = tuple(self._event(weights or kinds) for _ in range(number))
         return Plan(
             seed=self.seed,
             layout=Layout(queues=self.queues, workers=self.workers, placement=self.placement, core=self.core),
@@ -100,6 +109,10 @@ class _Draft:
             jobs=self.jobs,
             events=tuple(sorted(events, key=lambda event: event.at)),
         )
+
+    def _impossible(self) -> tuple[Make, ...]:
+        """An AdmissionCheck that names a strategy names it to those too who are to follow another one's choice."""
+        return (_Draft.change_strategy,) if self.dispatcher else ()
 
     def strategy(self) -> tuple[str, Mapping[str, object]]:
         luck = self.luck

@@ -15,7 +15,7 @@ import anyio
 from multikueue.sandbox.network.transport import without_certificates
 from multikueue.sandbox.simulation.deeds import Deeds
 from multikueue.sandbox.simulation.laws import Breach, Laws
-from multikueue.sandbox.simulation.plan import Plan
+from multikueue.sandbox.simulation.plan import Plan, Replica
 from multikueue.sandbox.simulation.stage import Stage
 from multikueue.sandbox.simulation.states import States
 from multikueue.sandbox.simulation.witness import Changes, Tale, Witness, logs_heard, phases_watched
@@ -23,6 +23,7 @@ from multikueue.sandbox.time import VirtualClock, run
 from multikueue.sandbox.world import World
 from multikueue.settings import (
     BESIDE_KUEUE,
+    EXTERNAL_DISPATCHER,
     STANDALONE,
     Cluster,
     Dispatch,
@@ -108,7 +109,9 @@ def _hire(world: World, plan: Plan, stage: Stage, witness: Witness) -> None:
     """The managers, and the weather between them and the clusters."""
     for replica in plan.replicas:
         clock = VirtualClock(skew=timedelta(seconds=replica.skew))
-        world.add_manager(replica.name, InForce(settings_of(plan)), clock=clock, observer=witness, ended=stage.ended)
+        world.add_manager(
+            replica.name, InForce(settings_of(plan, replica)), clock=clock, observer=witness, ended=stage.ended
+        )
     for source in world.managers:
         for site in world.sites:
             world.network.link(source, site.name).weather = plan.weather
@@ -143,18 +146,22 @@ async def _wait_until(when: float, states: States) -> None:
         states.look(anyio.current_time())
 
 
-def settings_of(plan: Plan) -> Settings:
-    """The settings of the plan's managers."""
+def settings_of(plan: Plan, replica: Replica) -> Settings:
+    """The settings of one of the plan's managers. Where another one nominates it follows, as Kueue's own MultiKueue does."""
     timing = plan.timing
+    follows = plan.has_dispatcher and not replica.nominates
+    strategy = (
+        StrategyChoice(name="external") if follows else StrategyChoice(name=plan.strategy, options=dict(plan.options))
+    )
 
     def seconds(number: float) -> timedelta:
         return timedelta(seconds=number)
 
     return Settings(
-        roles=BESIDE_KUEUE if plan.layout.core else STANDALONE,
+        roles=EXTERNAL_DISPATCHER if replica.nominates else BESIDE_KUEUE if plan.layout.core else STANDALONE,
         cluster=Cluster(namespace=plan.layout.secrets),
         dispatch=Dispatch(
-            strategy=StrategyChoice(name=plan.strategy, options=dict(plan.options)),
+            strategy=strategy,
             worker_lost_timeout=seconds(timing.lost),
             gc_interval=seconds(timing.sweep),
             heartbeat_interval=seconds(timing.heartbeat),

@@ -385,10 +385,12 @@ class Decide(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replica:
-    """A manager, with a clock that is `skew` seconds ahead of the world's."""
+    """A manager, with a clock that is `skew` seconds ahead of the world's. One that `nominates` does nothing else, as
+    Kueue's external dispatcher; then the others dispatch to whom it names."""
 
     name: str
     skew: float = 0.0
+    nominates: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -424,6 +426,11 @@ class Plan:
         """When the last event is over and the last job submitted."""
         over = [event.at + event.lasts for event in self.events]
         return max([*over, *(job.at for job in self.jobs)], default=0.0)
+
+    @property
+    def has_dispatcher(self) -> bool:
+        """Whether one nominates for the others."""
+        return any(replica.nominates for replica in self.replicas)
 
     @property
     def workers(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from multikueue.sandbox.network.link import CALM
 from multikueue.sandbox.simulation.life import live
-from multikueue.sandbox.simulation.plan import Event, Plan, Replica
+from multikueue.sandbox.simulation.plan import Event, Plan
 
 __all__ = ["Fails", "law_broken_by", "shrunk"]
 
@@ -56,7 +56,7 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
     if plan.elected and len(plan.replicas) == 1:
         yield replace(plan, elected=False)
     if any(replica.skew for replica in plan.replicas):
-        yield replace(plan, replicas=tuple(Replica(name=replica.name) for replica in plan.replicas))
+        yield replace(plan, replicas=tuple(replace(replica, skew=0.0) for replica in plan.replicas))
     if plan.strategy != "all-at-once":
         yield replace(plan, strategy="all-at-once", options={})
     if plan.weather != CALM:

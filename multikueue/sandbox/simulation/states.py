@@ -19,7 +19,7 @@ from multikueue.sandbox.simulation.deeds import Deeds
 from multikueue.sandbox.simulation.plan import Plan
 from multikueue.sandbox.time import EPOCH, the_loop
 from multikueue.sandbox.wire import Object
-from multikueue.sandbox.world import MANAGER, NAMESPACE, World
+from multikueue.sandbox.world import MANAGER, NAMESPACE, ManagerProcess, World
 
 __all__ = ["States"]
 
@@ -50,7 +50,7 @@ class States:
     def look(self, now: float) -> None:
         """Judge what is there. To be called every few seconds."""
         loop = the_loop()
-        acting = any(each.acts and not loop.is_stopped(each.name) for each in self.world.managers.values())
+        acting = any(each.acts and not loop.is_stopped(each.name) for each in self._dispatchers())
         self._acting_since = (self._acting_since if self._acting_since is not None else now) if acting else None
         workloads = self.world.manager.all(kinds.WORKLOADS)
         self._remember_ready(workloads, now)
@@ -118,8 +118,12 @@ class States:
             self.broken("overdue", now, f"{winner} is away for {now - away:.0f} s, and nobody gave it up")
 
     def _begun(self) -> Iterator[float]:
-        for manager in self.world.managers.values():
+        for manager in self._dispatchers():
             yield from manager.begun
+
+    def _dispatchers(self) -> Iterator[ManagerProcess]:
+        """The managers but for one that only nominates."""
+        return (self.world.managers[replica.name] for replica in self.plan.replicas if not replica.nominates)
 
     def _stopped(self, workload: Object, now: float) -> None:
         """What is evicted comes to its end on its worker."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from multikueue.sandbox.simulation.life import Outcome
-from multikueue.sandbox.simulation.plan import Event, Plan
+from multikueue.sandbox.simulation.plan import Event, Plan, Replica
 from multikueue.sandbox.simulation.witness import Changes
 
 __all__ = ["phase_table", "story"]
@@ -35,7 +35,7 @@ def _setting(plan: Plan) -> Iterator[str]:
     yield f"Seed {plan.seed}. Workers: {workers}. Queues: {queues}."
     if plan.layout.core:
         yield "A Kueue on the manager cluster keeps jobs and quota; ours is beside it."
-    replicas = ", ".join(f"{r.name}{f' (clock {r.skew:+g} s)' if r.skew else ''}" for r in plan.replicas)
+    replicas = ", ".join(map(_replica, plan.replicas))
     options = ", ".join(f"{name}={value}" for name, value in plan.options.items())
     yield f"Managers: {replicas}; {'elected' if plan.elected else 'no election'}. Strategy: {plan.strategy} {options}".rstrip()
     timing = plan.timing
@@ -44,6 +44,11 @@ def _setting(plan: Plan) -> Iterator[str]:
         f"A worker is lost after {timing.lost:g} s; heartbeat every {timing.heartbeat:g} s, calls take {timing.call:g} s "
         f"at most, the way {1000 * shortest:g} to {1000 * longest:g} ms."
     )
+
+
+def _replica(replica: Replica) -> str:
+    notes = [*(["nominates"] if replica.nominates else []), *([f"clock {replica.skew:+g} s"] if replica.skew else [])]
+    return f"{replica.name} ({', '.join(notes)})" if notes else replica.name
 
 
 def _planned(plan: Plan) -> Iterator[str]:

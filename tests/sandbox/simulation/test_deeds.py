@@ -115,7 +115,7 @@ def staged(test: Callable[[Scene], Coroutine[Any, Any, None]], plan: Plan = PLAN
             deeds = Deeds(world, plan, tasks)
             for job in plan.jobs:
                 deeds.submit(job)
-            world.add_manager("manager-0", InForce(settings_of(plan))).begin(tasks)
+            world.add_manager("manager-0", InForce(settings_of(plan, plan.replicas[0]))).begin(tasks)
             await anyio.sleep(5)
             await test(Scene(world, deeds))
             tasks.cancel_scope.cancel()

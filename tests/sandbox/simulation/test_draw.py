@@ -31,6 +31,16 @@ def test_all_strategies_and_both_ways_to_lead_come_up() -> None:
     assert {len(plan.replicas) for plan in found} == {1, 2}
 
 
+def test_all_roles_come_up() -> None:
+    found = [drawn(seed) for seed in SEEDS]
+    assert {(plan.layout.core, plan.has_dispatcher) for plan in found} == {(False, False), (True, False), (True, True)}
+    for plan in found:
+        if plan.has_dispatcher:
+            assert [replica.nominates for replica in plan.replicas] == [False, True]
+            assert not plan.elected
+            assert not any(isinstance(event, plans.StrategyChange) for event in plan.events)
+
+
 @pytest.mark.parametrize("seed", range(0, 1500, 50))
 def test_a_plan_is_in_order_and_every_job_fits_somewhere(seed: int) -> None:
     plan = drawn(seed)

@@ -8,7 +8,7 @@ import pytest
 
 from multikueue.sandbox.simulation.campaign import campaign, one, told
 from multikueue.sandbox.simulation.life import live
-from multikueue.sandbox.simulation.plan import Crash, Freeze, JobPlan, Plan
+from multikueue.sandbox.simulation.plan import Crash, DeleteCopy, Freeze, JobPlan, Plan, Replica
 from multikueue.sandbox.simulation.states import States
 from multikueue.sandbox.simulation.story import story
 
@@ -20,6 +20,31 @@ def test_a_life_without_trouble_breaks_no_law_and_costs_few_writes() -> None:
     assert outcome.breach is None
     assert outcome.writes <= len(CALM.jobs) * (7 + 2 * len(CALM.workers) + 2) + 20
     assert outcome.phases["UNRESERVED", "NOMINATING"] == 2
+
+
+NOMINATED = replace(
+    CALM,
+    layout=replace(CALM.layout, core=True),
+    replicas=(Replica(name="manager-0"), Replica(name="manager-1", nominates=True)),
+    strategy="incremental",
+    options={"step": 1, "round_length": "5s"},
+)
+
+
+def test_one_manager_may_nominate_for_another() -> None:
+    outcome = live(NOMINATED, tell=True)
+    assert outcome.breach is None
+    assert outcome.phases["NOMINATING", "ADMITTED"] == 2
+    writes = [text for _, text in outcome.tale.lines if text.startswith("manager-1 to ")]
+    assert len(writes) >= 2
+    assert {text.split()[2] for text in writes} == {"manager:"}
+
+
+def test_who_only_nominates_is_not_asked_to_do_the_others_work() -> None:
+    away = Crash(at=3.0, lasts=40.0, replica="manager-0")
+    meddling = DeleteCopy(at=10.0, job="a", worker="@a")
+    long = replace(NOMINATED, jobs=(JobPlan(name="a", seconds=60.0),), events=(away, meddling))
+    assert live(long).breach is None
 
 
 def test_the_story_of_a_life_tells_what_was_planned_and_what_happened() -> None:

@@ -53,7 +53,7 @@ def played(
                 world.furnish()
                 deeds = Deeds(world, plan, tasks)
                 stage = Stage(world, plan, deeds, lambda text: told.append((round(anyio.current_time(), 1), text)))
-                world.add_manager("manager-0", InForce(settings_of(plan)), ended=stage.ended)
+                world.add_manager("manager-0", InForce(settings_of(plan, plan.replicas[0])), ended=stage.ended)
                 stage.begin()
                 await test(Play(world, stage, told))
                 tasks.cancel_scope.cancel()

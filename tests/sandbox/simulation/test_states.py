@@ -40,7 +40,7 @@ class Watch:
         self.deeds = Deeds(self.world, plan, tasks)
         self.states = States(self.world, plan, self.deeds, lambda law, _at, _text: self.broken.append(law))
         self.tasks = tasks
-        self.manager = self.world.add_manager("manager-0", InForce(settings_of(plan)))
+        self.manager = self.world.add_manager("manager-0", InForce(settings_of(plan, plan.replicas[0])))
 
     async def look(self, seconds: float) -> None:
         for _ in range(int(seconds / 2)):

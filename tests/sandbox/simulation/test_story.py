@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from multikueue.sandbox.simulation.laws import Breach
 from multikueue.sandbox.simulation.life import Outcome
@@ -37,6 +38,11 @@ def test_the_setting_comes_first_then_what_was_planned_then_what_was_broken() ->
         "",
         "Broken: I1 at 4.250 s: two have it",
     ]
+
+
+def test_who_only_nominates_is_told() -> None:
+    plan = replace(PLAN, replicas=(Replica(name="manager-0"), Replica(name="manager-1", nominates=True, skew=2.0)))
+    assert "manager-0, manager-1 (nominates, clock +2 s);" in list(story(plan, Outcome(7)))[2]
 
 
 def test_what_happened_is_told_if_it_was_kept() -> None:
