@@ -109,7 +109,7 @@ def the_winner_is_not_sticky() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=18, within=38)
+@bug(caught_by=157, within=180)
 def the_attempt_is_ignored() -> Iterator[None]:
     """A copy of an earlier attempt counts as one of this."""
 
@@ -209,7 +209,7 @@ def deleted_workloads_are_not_cleaned_up() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=18, within=38)
+@bug(caught_by=7, within=20)
 def nobody_looks_at_what_workers_hold() -> Iterator[None]:
     """Neither a new leader nor the sweep asks for copies of workloads that are no more."""
     with replaced(worker.WorkerView, "held", lambda _real: lambda self: set()):
