@@ -224,11 +224,12 @@ class Outbox:
 
     @_perform.register
     async def _find_job(self, _action: FindJob, key: ObjectKey) -> None:
-        """One live read, on a path that only lost answers take."""
-        local = self.world.store.workloads.get(key)
+        """One live read, on a path that only lost answers and forgotten ends take."""
+        local, began = self.world.store.workloads.get(key), self.world.now()
         name = self.world.store.owner(local) if local else None
         if name is not None:
             await self._find(name)
+        self.worker.read[key] = began
         self._answered(key)
 
     async def _find(self, job: JobKey) -> bool:

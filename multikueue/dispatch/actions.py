@@ -59,7 +59,7 @@ class PatchJob(Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindJob(Action):
-    """Learn whether a job we asked for, without an answer, was made."""
+    """Learn what became of a job on a worker: of one we asked for, without an answer, or of which no news come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

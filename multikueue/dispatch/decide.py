@@ -530,9 +530,13 @@ def _completing(v: View) -> Decision:
         return replace(_same(v, actions=losers), status=_won(v))
     # Not if it was asked for and nothing is heard of it yet: news of the copy may come before those of its job.
     job_is_gone = not v.group.is_current(v.won.job) and v.won.maybe_job != v.group.attempt
-    wait = timedelta() if v.group.job_finished or job_is_gone else _until_it_never_runs(v)
-    if wait is None or wait > timedelta():
-        return _same(v, actions=losers, after=wait)
+    if not v.group.job_finished and not job_is_gone:
+        given_up_at = _given_up_at(v)
+        if given_up_at is None or v.now < given_up_at:
+            return _same(v, actions=losers, after=None if given_up_at is None else given_up_at - v.now)
+        if v.won.read_at is None or v.won.read_at < given_up_at:
+            look = FindJob(cluster=v.won.cluster, why="it is held, and its workload is finished")
+            return _same(v, actions=(*losers, look))
     remote = v.won.condition(FINISHED)
     assert remote is not None
     finished = Condition(
@@ -546,17 +550,16 @@ def _completing(v: View) -> Decision:
     return replace(_same(v, actions=losers), status=msgspec.structs.replace(v.local.status, conditions=conditions))
 
 
-def _until_it_never_runs(v: View) -> timedelta | None:
-    """After what time a job is given up that is held there under a workload that is finished; None if it is no such job.
+def _given_up_at(v: View) -> datetime | None:
+    """When a job is given up that is held there under a workload that is finished; None if it is no such job.
 
-    Its cluster was restored from a backup that has forgotten its end. But it may also be that news of it is late.
+    Its cluster was restored from a backup that has forgotten its end. But it may also be that news of it is late: by that
+    time it is read once more, for after a sleep of ours, or of the watch, the time alone proves nothing.
     """
     finished = v.won.condition(FINISHED)
     if finished is None or v.won.job is None or not v.won.reachable or not v.won.is_held(v.won.job):
         return None
-    if finished.last_transition_time is None:
-        return timedelta()
-    return finished.last_transition_time + v.group.lost_after - v.now
+    return (finished.last_transition_time or v.now) + v.group.lost_after
 
 
 def _won(v: View) -> WorkloadStatus:

@@ -66,17 +66,16 @@ def _has_pods(job: AnyJob) -> bool:
 class Remote:
     """One worker's side of a workload.
 
-    `since` is when the worker was last reachable (None while CONNECTED), `in_vain` until when it was asked in vain for a
-    sign of life (None: until now). `known` tells whether its objects have been seen since this process began: before
-    that, absence means nothing. `is_active` tells of the job whether pods of it run or still terminate, `is_held` whether
-    it is suspended and shows no end.
-    While it is `silent`, having given no answer just now, it wins nothing more. `maybe_job` is the attempt whose job we
-    asked for without learning the outcome, which may still be carried out until `maybe_until`. A job of several objects is
-    `incomplete` while some are missing. `conflict` says in words
-    why the worker cannot take this workload (a foreign object holds the name there, say), until `conflict_until`.
-    `configured` is False for a worker that is not (any more) in the workload's MultiKueueConfig.
-    An `inherited` job is still marked as that of the slice which this one replaces. `job_patch` is what the job of an
-    elastic one lacks to be that of this slice, in its present size; None if nothing.
+    `since` is when the worker was last reachable (None while CONNECTED), `in_vain` until when it was asked in vain for a sign
+    of life (None: until now). `known` tells whether its objects have been seen since this process began: before that, absence
+    means nothing. `is_active` tells of the job whether pods of it run or still terminate, `is_held` whether it is suspended
+    and shows no end. While it is `silent`, having given no answer just now, it wins nothing more. `maybe_job` is the attempt
+    whose job we asked for without learning the outcome, which may still be carried out until `maybe_until`; `read_at` is when
+    its job was last asked about, and an answer came. A job of several objects is `incomplete` while some are missing.
+    `conflict` says in words why the worker cannot take this workload (a foreign object holds the name there, say), until
+    `conflict_until`. `configured` is False for a worker that is not (any more) in the workload's MultiKueueConfig. An
+    `inherited` job is still marked as that of the slice which this one replaces. `job_patch` is what the job of an elastic
+    one lacks to be that of this slice, in its present size; None if nothing.
     """
 
     cluster: str
@@ -94,6 +93,7 @@ class Remote:
     is_held: Callable[[AnyJob], bool] = _never
     maybe_job: str = ""
     maybe_until: datetime | None = None
+    read_at: datetime | None = None
     conflict: str = ""
     conflict_until: datetime | None = None
     configured: bool = True

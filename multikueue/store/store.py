@@ -339,6 +339,7 @@ class Store:
         self.answers.pop(key, None)
         for worker in self.workers.values():
             worker.conflicts.pop(key, None)
+            worker.read.pop(key, None)
 
     def _remotes(self, key: ObjectKey, local: Workload | None, configured: tuple[str, ...]) -> Iterable[Remote]:
         recorded = (local.status.cluster_name,) if local and local.status.cluster_name else ()
@@ -381,6 +382,7 @@ class Store:
             is_held=self._is_held,
             maybe_job=asked.attempt if asked else "",
             maybe_until=asked.until if asked else None,
+            read_at=worker.read.get(key),
             conflict=conflict.text if conflict else "",
             conflict_until=conflict.until if conflict else None,
             configured=configured,

@@ -55,11 +55,11 @@ class WorkerView:
     """Owner of the state: the worker's connection task (caches, reach) and its outbox (silent, asked, creating, conflicts).
 
     `known` turns True once all its objects were seen, and stays. `asked` holds, per workload, the job we asked for without
-    having learned the outcome; `creating` the copies being made, whose coming is no news. The caches
-    survive a lost connection: they are the last known state. `leaving` says, in words, why its name is about to be
-    given to another cluster, so that it gets nothing new. `silent` turns True when it did not answer the last time it was
-    asked, and ends with its next sign of life. `in_vain` is until when it was asked, or looked for, in vain. `lacking` says
-    of the kinds of jobs that it does not have, or does not let us see, why that is.
+    having learned the outcome; `read` when the job of a workload was last asked about; `creating` the copies being made,
+    whose coming is no news. The caches survive a lost connection: they are the last known state. `leaving` says, in words,
+    why its name is about to be given to another cluster, so that it gets nothing new. `silent` turns True when it did not
+    answer the last time it was asked, and ends with its next sign of life. `in_vain` is until when it was asked, or looked
+    for, in vain. `lacking` says of the kinds of jobs that it does not have, or does not let us see, why that is.
     """
 
     name: str
@@ -74,6 +74,7 @@ class WorkerView:
     silent: bool = False
     leaving: str = ""
     asked: dict[ObjectKey, Asked] = field(default_factory=dict)
+    read: dict[ObjectKey, datetime] = field(default_factory=dict)
     conflicts: dict[ObjectKey, Conflict] = field(default_factory=dict)
     creating: set[ObjectKey] = field(default_factory=set)
     lacking: dict[str, str] = field(default_factory=dict)
@@ -107,6 +108,7 @@ class WorkerView:
         """Another cluster has the name from now on: what was seen of the one before is nothing of its."""
         self.known = False
         self.asked.clear()
+        self.read.clear()
         self.conflicts.clear()
         self.workloads.replace(())
         self.jobs.forget()

@@ -7,7 +7,8 @@ the rest. What they must not rely on (order between kinds, quick events) is up t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -47,6 +48,13 @@ class ClusterInMemory:
 
     def watch(self, kind: Kind[Any], sink: Cache[Any], selected: Callable[[Body], bool] = lambda _: True) -> None:
         self._sinks.append((kind, sink, selected))
+
+    @contextmanager
+    def unheard(self) -> Iterator[None]:
+        """What changes in this block no watch tells."""
+        sinks, self._sinks = self._sinks, []
+        yield
+        self._sinks = sinks
 
     def writes(self) -> list[str]:
         return [call for call in self.calls if not call.startswith("get")]

@@ -276,3 +276,42 @@ async def test_a_refused_delete_is_looked_at_and_not_taken_for_done(again: bool)
     await world.settle()
     assert cache.get(key) is None
     assert (cluster.find(kinds.WORKLOADS, key) is None) is not again
+
+
+# What a cluster has forgotten.
+
+
+async def test_a_job_that_its_cluster_has_forgotten_to_have_run_is_read_once_more_and_given_up() -> None:
+    world = table()
+    world.submit()
+    await world.settle()
+    world.admit("w1")
+    await world.settle()
+    world._set("w1", "job", Finished="True")
+    world.time += timedelta(minutes=16)
+    world.workers["w1"].calls.clear()
+    world.queues.workloads.add(world.key())
+    await world.settle()
+    assert world.workers["w1"].calls.count("get jobs") == 1
+    assert world.condition("Finished") is not None
+
+
+async def test_an_end_that_nobody_has_heard_of_is_read_and_brought_home() -> None:
+    """We slept, and of all that came meanwhile the copy's end is heard of first."""
+    world = table()
+    world.submit()
+    await world.settle()
+    world.admit("w1")
+    await world.settle()
+    with world.workers["w1"].unheard():
+        world.finish_job("w1")
+    world._set("w1", "job", Finished="True")
+    world.time += timedelta(minutes=16)
+    world.manager.calls.clear()
+    world.queues.workloads.add(world.key())
+    await world.settle()
+    told = [call for call in world.manager.writes() if call in ("patch jobs/status", "patch workloads/status")]
+    assert told == ["patch jobs/status", "patch workloads/status"], "its end comes first"
+    status = (world.manager.find(kinds.JOBS, JOB) or {})["status"]
+    assert [c["type"] for c in status["conditions"]] == ["SuccessCriteriaMet", "Complete"]
+    assert world.condition("Finished") is not None

@@ -612,12 +612,25 @@ def test_a_copy_that_is_seen_to_finish_before_its_job_is_seen_waits_for_it() -> 
     ],
 )
 def test_a_job_that_is_held_under_a_finished_workload_is_given_up(minutes: int, after: int | None) -> None:
-    copy = admitted_copy().finished(at=NOW - timedelta(minutes=minutes))
-    there = worker("w1", copy, remote_job().suspended(), is_held=lambda _job: True)
+    there = replace(held_and_finished(timedelta(minutes=minutes)), read_at=NOW)
     decision = decided(won("w1"), there, job_finished=False)
     assert decision.again_after == (timedelta(minutes=after) if after else None)
     assert decision.status is not None
     assert (decision.status.conditions[-1].type == "Finished") is (after is None)
+
+
+def held_and_finished(since: timedelta) -> Remote:
+    copy = admitted_copy().finished(at=NOW - since)
+    return worker("w1", copy, remote_job().suspended(), is_held=lambda _job: True)
+
+
+@pytest.mark.parametrize("read_at", [None, NOW - timedelta(minutes=2)], ids=["never", "before its time had come"])
+def test_it_is_read_once_more_before_it_is_given_up(read_at: datetime | None) -> None:
+    """Whoever wakes after a long sleep hears of the copy first, and of the job that has ended too a moment later."""
+    there = replace(held_and_finished(timedelta(minutes=16)), read_at=read_at)
+    decision = decided(won("w1"), there, job_finished=False)
+    assert told(decision) == ["FindJob w1"]
+    assert decision.status == won("w1").build().status
 
 
 def test_one_that_runs_under_a_finished_workload_is_waited_for() -> None:
