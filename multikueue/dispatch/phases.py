@@ -85,15 +85,15 @@ def find_winner(group: Group) -> Remote | None:
     """The worker that has, or is to get, the job of the present attempt.
 
     In this order: the recorded one, whatever others do (sticky); one that may have got a job whose outcome we never
-    learned; one that holds our job, made by us or a predecessor just before a crash; the one that was chosen among
-    those that admitted, as long as it may still win.
+    learned; one that holds our job, made by us or a predecessor just before a crash, unless whoever nominates has
+    withdrawn it meanwhile; the one that was chosen among those that admitted, as long as it may still win.
     """
     assert group.local is not None
     check, name = group.check_state, group.local.status.cluster_name
     if name and check is not None and check.state == "Ready":
         return group.remote(name)
     asked = [r for r in group.remotes if r.maybe_job == group.attempt]
-    holding = [r for r in group.remotes if group.is_current(r.job)]
+    holding = [r for r in group.remotes if group.is_current(r.job) and _is_nominated(group, r)]
     chosen = [r for r in group.remotes if r.cluster == group.choice and _may_win(group, r)]
     return next(iter((*asked, *sorted(holding, key=_job_age), *chosen)), None)
 

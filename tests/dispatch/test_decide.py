@@ -639,6 +639,18 @@ def test_one_that_runs_under_a_finished_workload_is_waited_for() -> None:
     assert (decision.again_after, decision.status) == (None, won("w1").build().status)
 
 
+def test_a_worker_that_was_withdrawn_wins_no_more_though_it_has_the_job() -> None:
+    """Somebody else nominates, and Kueue's webhook refuses the win of who is not nominated. Its job goes before another
+    is made."""
+    withdrawn = worker("w1", admitted_copy(), remote_job())
+    decision = decided(reserved().nominated("w2"), withdrawn, worker("w2", admitted_copy()))
+    assert decision.status is not None
+    assert decision.status.cluster_name is None
+    assert told(decision) == ["DeleteJob w1", "DeleteWorkload w1"]
+    asked = replace(worker("w1", admitted_copy()), maybe_job=ATTEMPT)
+    assert "CreateJob w2" not in told(decided(reserved().nominated("w2"), asked, worker("w2", admitted_copy())))
+
+
 def test_a_nominated_worker_not_yet_seen_holds_the_job_back() -> None:
     """A predecessor may have made the job there just before it died."""
     unseen = away(replace(worker("w2"), known=False))
