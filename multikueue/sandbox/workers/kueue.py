@@ -359,13 +359,14 @@ def _with_request_of_manager(old: WorkloadStatus, new: WorkloadStatus) -> Worklo
 def _is_holding(
     workload: Workload, job: Job | None, local_queue: LocalQueue | None, queue: ClusterQueue | None
 ) -> bool:
-    """Whether an evicted workload keeps its quota. Kueue's job reconciler takes it back: without a job, nobody does.
+    """Whether an evicted workload keeps its quota. Kueue's job reconciler takes it back, once it has stopped the job, and
+    given it its template again: without a job, nobody does.
 
     A reservation in a queue that was stopped before the admission goes back at once.
     """
     if not workload.has(ADMITTED) and not (_runs(local_queue) and _runs(queue)):
         return False
-    return job is None or kueue_jobs.is_active(job)
+    return job is None or kueue_jobs.is_active(job) or not kueue_jobs.is_stopped(job, workload)
 
 
 def _runs(queue: LocalQueue | ClusterQueue | None) -> bool:

@@ -49,6 +49,7 @@ __all__ = [
     "decide",
     "ending",
     "is_active",
+    "is_stopped",
     "job_keys",
     "let_go",
 ]
@@ -261,6 +262,11 @@ def _is_suspended(job: Job) -> bool:
 def _move(job: Job, workload: Workload) -> tuple[Action, ...]:
     queue = BATCH_JOB.queue_name(job)
     return (_spec_update(workload, {"queueName": queue}),) if workload_spec(workload).queue_name != queue else ()
+
+
+def is_stopped(job: Job, workload: Workload) -> bool:
+    """Whether nothing is left to do to stop it: it is held, and is what it was before it was started, or over."""
+    return BATCH_JOB.finished(job) is not None or not _stop(job, workload)
 
 
 def _stop(job: Job, workload: Workload | None) -> tuple[Action, ...]:

@@ -29,7 +29,7 @@ from multikueue.jobs.actions import (
 )
 from multikueue.jobs.priority import Priority, workload_class_ref
 from multikueue.sandbox.patching.patches import merge_patch
-from multikueue.sandbox.workers.kueue_jobs import JobView, decide, ending, let_go
+from multikueue.sandbox.workers.kueue_jobs import JobView, decide, ending, is_stopped, let_go
 from multikueue.testing import JobBuilder, flavor, job
 from tests.jobs.builders import become, plain, stored, tree, with_spec, with_status, workload_of
 
@@ -300,6 +300,16 @@ def test_a_stop_that_was_cut_short_is_brought_to_its_end(started: Job) -> None:
     seen = stopped(half, view(half, EVICTED))
     assert tree(seen.spec) == tree(HELD.spec)
     assert decide(view(with_status(seen, {}), EVICTED)) == ()
+
+
+def test_it_is_stopped_only_once_it_is_as_it_was_before(started: Job) -> None:
+    """Until then its Workload keeps its quota: without, it would be compared with what the start made of the job."""
+    assert not is_stopped(started, EVICTED)
+    first = decide(view(started, EVICTED))[0]
+    assert isinstance(first, PatchJob)
+    assert not is_stopped(applied(started, first), EVICTED)
+    assert is_stopped(stopped(started, view(started, EVICTED)), EVICTED)
+    assert is_stopped(with_status(FREE, plain(builder().complete().build())["status"]), EVICTED)
 
 
 def test_a_waiting_job_is_left_in_peace() -> None:
