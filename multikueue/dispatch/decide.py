@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 
@@ -50,6 +50,9 @@ ASKED_AGAIN = timedelta(seconds=1)
 
 SHORTEST_ATTEMPT = timedelta(seconds=2)
 """A reservation is told from the next one by the second in which it was made, on another clock than ours."""
+
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
+"""When what says no time has happened: there is nothing to wait for."""
 
 STUCK_AFTER = timedelta(seconds=5)
 """How long a copy must be inadmissible on its worker before the workload says so."""
@@ -559,7 +562,7 @@ def _given_up_at(v: View) -> datetime | None:
     finished = v.won.condition(FINISHED)
     if finished is None or v.won.job is None or not v.won.reachable or not v.won.is_held(v.won.job):
         return None
-    return (finished.last_transition_time or v.now) + v.group.lost_after
+    return (finished.last_transition_time or LONG_AGO) + v.group.lost_after
 
 
 def _won(v: View) -> WorkloadStatus:

@@ -280,6 +280,7 @@ class Store:
         check = self.multikueue_check(local) if local else None
         job = self.local_job(local) if local else None
         remotes = tuple(self._remotes(key, local, self.clusters_for(check)))
+        over = local is not None and local.has(FINISHED)
         return Group(
             key=key,
             local=local,
@@ -291,7 +292,9 @@ class Store:
             job_finished=local is not None and job is not None and self._is_over(local, job, remotes),
             choice=_of_attempt(self.choices.get(key), local) or "",
             answer=_of_attempt(self.answers.get(key), local),
-            slice=self.slices.of(key, local, job_runs=self._runs(job)) if self.slices is not None else NO_SLICE,
+            slice=self.slices.of(key, local, job_runs=over and self._runs(job))
+            if self.slices is not None
+            else NO_SLICE,
             origin=origin,
             lost_after=lost_after,
         )

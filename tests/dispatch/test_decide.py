@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from multikueue.api.meta import Condition, find_condition
@@ -637,6 +638,21 @@ def test_one_that_runs_under_a_finished_workload_is_waited_for() -> None:
     copy = admitted_copy().finished(at=NOW - timedelta(hours=1))
     decision = decided(won("w1"), worker("w1", copy, remote_job()), job_finished=False)
     assert (decision.again_after, decision.status) == (None, won("w1").build().status)
+
+
+def test_an_end_without_a_time_is_not_waited_for_for_ever() -> None:
+    there = held_and_finished(timedelta())
+    assert there.workload is not None
+    conditions = tuple(
+        msgspec.structs.replace(c, last_transition_time=None) if c.type == "Finished" else c
+        for c in there.workload.status.conditions
+    )
+    status = msgspec.structs.replace(there.workload.status, conditions=conditions)
+    there = replace(there, workload=msgspec.structs.replace(there.workload, status=status))
+    assert told(decided(won("w1"), there, job_finished=False)) == ["FindJob w1"]
+    read = decided(won("w1"), replace(there, read_at=NOW), job_finished=False)
+    assert read.status is not None
+    assert read.status.conditions[-1].type == "Finished"
 
 
 def test_a_worker_that_was_withdrawn_wins_no_more_though_it_has_the_job() -> None:

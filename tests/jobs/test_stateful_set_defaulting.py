@@ -8,9 +8,7 @@ import msgspec
 import pytest
 
 from multikueue.api.meta import encode
-from multikueue.api.pod import (
-    PARENT_ANNOTATION,
-)
+from multikueue.api.pod import PARENT_ANNOTATION
 from multikueue.api.workload import PREBUILT_LABEL, QUEUE_LABEL
 from multikueue.jobs.deployment import SubmittedDeployment
 from multikueue.jobs.stateful_set import STATEFUL_SET

@@ -13,6 +13,7 @@ from multikueue.api import kinds
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue import CONTROLLER_NAME
+from multikueue.jobs import paths
 from multikueue.jobs.declared import DeclaredJob
 from multikueue.jobs.external import external
 from multikueue.jobs.table import FRAMEWORKS
@@ -119,7 +120,7 @@ async def _lives(world: World, tasks: TaskGroup, adapter: DeclaredJob) -> None:
 
     far = world.workers["w2"].site.stored(adapter.kind, JOB) or {}
     local = world.manager.stored(adapter.kind, JOB) or {}
-    assert adapter.unmanaged_reason(adapter.kind.type(spec=_raw(far["spec"]))) is not None
+    assert paths.only(far, adapter.declared.managed_by) is None
     assert far["metadata"]["labels"]["team"] == local["metadata"]["labels"]["team"]
     assert far["data"] == {"seed": 7}
     (workload,) = world.manager.all(kinds.WORKLOADS)
@@ -229,12 +230,6 @@ def _made_by_its_controller(world: World) -> Object:
         },
         "spec": {"queueName": "main", "podSets": [pods]},
     }
-
-
-def _raw(tree: Object) -> Any:
-    import msgspec
-
-    return msgspec.Raw(msgspec.json.encode(tree))
 
 
 @EACH
