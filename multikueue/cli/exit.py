@@ -23,6 +23,8 @@ class ExitCode(IntEnum):
     USAGE = 2
     UNREACHABLE = 3
     INTERRUPTED = 130
+    READER_GONE = 141
+    """As a shell says of a program that SIGPIPE ended."""
 
 
 EPILOG = "Exit codes: 0 done, 1 failed or not found, 2 wrong usage or configuration, 3 a cluster cannot be reached."
@@ -34,6 +36,9 @@ _CODES: tuple[tuple[type[MultiKueueError], ExitCode], ...] = (
 )
 
 
+_ENDS = (KeyboardInterrupt, SystemExit, BrokenPipeError, MultiKueueError)
+
+
 def code_of(error: MultiKueueError) -> ExitCode:
     """The exit code of one of our errors; documented in `EPILOG`."""
     return next(code for kind, code in _CODES if isinstance(error, kind))
@@ -42,26 +47,29 @@ def code_of(error: MultiKueueError) -> ExitCode:
 def reported(command: Callable[[], object]) -> int:
     """Run `command` and answer its exit code.
 
-    Errors of our tree, alone or in a group, become one line each on stderr. Any other error is a defect of ours and
-    passes through.
+    Errors of our tree become one line each on stderr; an interrupt, an exit and a reader that is gone are ends as well. All
+    of them may come alone or in a group. Any other error is a defect of ours and passes through.
     """
     try:
         command()
-    except SystemExit as end:
-        return _system_exit(end)
-    except KeyboardInterrupt:
-        return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        return _reader_is_gone()
-    except MultiKueueError as error:
-        return _report([error])
-    except BaseExceptionGroup as group:
-        leaves = list(_leaves(group))
-        ours = [leaf for leaf in leaves if isinstance(leaf, MultiKueueError)]
-        if len(ours) < len(leaves):
+    except (*_ENDS, BaseExceptionGroup) as error:
+        ends = list(_leaves(error))
+        if not all(isinstance(end, _ENDS) for end in ends):
             raise
-        return _report(ours)
+        return _code_of_ends(ends)
     return ExitCode.OK
+
+
+def _code_of_ends(ends: list[BaseException]) -> int:
+    """What the person at the terminal did goes before what went wrong because of it."""
+    if any(isinstance(end, KeyboardInterrupt) for end in ends):
+        return ExitCode.INTERRUPTED
+    if any(isinstance(end, BrokenPipeError) for end in ends):
+        return _reader_is_gone()
+    exits = [end for end in ends if isinstance(end, SystemExit)]
+    if exits:
+        return _system_exit(exits[0])
+    return _report([end for end in ends if isinstance(end, MultiKueueError)])
 
 
 def _report(errors: list[MultiKueueError]) -> int:
@@ -70,12 +78,12 @@ def _report(errors: list[MultiKueueError]) -> int:
     return code_of(errors[0])
 
 
-def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
-        else:
-            yield error
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _leaves(each)
+    else:
+        yield error
 
 
 def _system_exit(end: SystemExit) -> int:
@@ -88,4 +96,4 @@ def _system_exit(end: SystemExit) -> int:
 def _reader_is_gone() -> int:
     # `multikueue workloads list | head`: nobody reads on. Python flushes stdout at exit and would complain again.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return ExitCode.FAILED
+    return ExitCode.READER_GONE

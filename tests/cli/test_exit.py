@@ -55,31 +55,48 @@ def test_a_defect_of_ours_keeps_its_traceback() -> None:
         ends(ExceptionGroup("mixed", [ConfigurationError("no"), ZeroDivisionError()]))
 
 
-@pytest.mark.parametrize(
-    ("error", "code"), [(SystemExit(), 0), (SystemExit(7), 7), (SystemExit("why"), 1), (KeyboardInterrupt(), 130)]
-)
+OTHER_ENDS = [(SystemExit(), 0), (SystemExit(7), 7), (SystemExit("why"), 1), (KeyboardInterrupt(), 130)]
+
+
+@pytest.mark.parametrize(("error", "code"), OTHER_ENDS)
 def test_other_ends(error: BaseException, code: int) -> None:
     assert ends(error) == code
+
+
+@pytest.mark.parametrize(("error", "code"), OTHER_ENDS)
+def test_other_ends_within_tasks_are_the_same(error: BaseException, code: int) -> None:
+    assert ends(BaseExceptionGroup("tasks", [error])) == code
+    assert ends(BaseExceptionGroup("outer", [BaseExceptionGroup("tasks", [error])])) == code
 
 
 def test_nothing_wrong_is_0() -> None:
     assert reported(lambda: None) == ExitCode.OK
 
 
-def test_a_reader_that_goes_away_is_no_drama() -> None:
-    script = (
-        "import sys\n"
-        "from multikueue.cli.exit import reported\n"
-        "def command():\n"
-        "    sys.stdin.read()\n"
-        "    for _ in range(100_000):\n"
-        "        print('x' * 100)\n"
-        "sys.exit(reported(command))\n"
-    )
+PRINTS = "def command():\n    sys.stdin.read()\n    for _ in range(100_000):\n        print('x' * 100)\n"
+
+PRINTS_IN_A_TASK = (
+    "import anyio\n"
+    "async def work():\n"
+    "    sys.stdin.read()\n"
+    "    for _ in range(100_000):\n"
+    "        print('x' * 100)\n"
+    "async def tasks():\n"
+    "    async with anyio.create_task_group() as group:\n"
+    "        group.start_soon(work)\n"
+    "        group.start_soon(anyio.sleep_forever)\n"
+    "def command():\n"
+    "    anyio.run(tasks)\n"
+)
+
+
+@pytest.mark.parametrize("command", [PRINTS, PRINTS_IN_A_TASK], ids=["by the command", "by a task"])
+def test_a_reader_that_goes_away_is_no_drama(command: str) -> None:
+    script = f"import sys\nfrom multikueue.cli.exit import reported\n{command}sys.exit(reported(command))\n"
     reader, writer = os.pipe()
     with subprocess.Popen([sys.executable, "-c", script], stdin=-1, stdout=writer, stderr=-1) as child:
         os.close(writer)
         os.close(reader)
         _, said = child.communicate()
 
-    assert (child.returncode, said) == (1, b"")
+    assert (child.returncode, said) == (ExitCode.READER_GONE, b"")

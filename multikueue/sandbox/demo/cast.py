@@ -8,22 +8,29 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TextIO, cast
+from typing import IO, NoReturn, TextIO, cast
 
 from rich.console import Console
 
 __all__ = ["console"]
 
 
+class _Screen(Console):
+    """Says that its reader is gone as any other stream does, and leaves it to the command how that ends."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        raise BrokenPipeError
+
+
 @contextmanager
 def console(record: Path | None, *, clock: Callable[[], float] = time.monotonic) -> Iterator[Console]:
     """A console on stdout that is recorded to a file, if one is given. Raises OSError if that cannot be written."""
     if record is None:
-        yield Console()
+        yield _Screen()
         return
     with record.open("w", encoding="utf-8") as file:
         tape = Tape(sys.stdout, file, clock)
-        screen = Console(file=cast(IO[str], tape))
+        screen = _Screen(file=cast(IO[str], tape))
         tape.begin(screen.width, screen.height)
         yield screen
 
