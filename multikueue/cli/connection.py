@@ -140,6 +140,10 @@ class Target:
 
         return await from_environment(self.kubeconfig, self.context)
 
+    async def namespace(self, given: str | None) -> str:
+        """The one that is meant: as given, else that of the context, as with kubectl. Raises ConfigurationError."""
+        return given or (await self.credentials()).namespace
+
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[kube.Client]:
         from multikueue.kube.client import Client

@@ -51,7 +51,7 @@ class Told:
 
 def events(
     name: Named,
-    namespace: InNamespace = "default",
+    namespace: InNamespace = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on and show each one that comes.")] = False,
     output: Output = Format.TABLE,
     worker_context: WorkerContext = None,
@@ -77,7 +77,7 @@ def events(
     run_async(lambda: _watch(name, namespace, reach, output) if watch else _list(name, namespace, reach, output))
 
 
-async def _list(named: str, namespace: str, reach: Reach, output: Format) -> None:
+async def _list(named: str, namespace: str | None, reach: Reach, output: Format) -> None:
     from multikueue.cli.kin import Kin
     from multikueue.cli.scene import nowhere, open_scene
 
@@ -87,7 +87,7 @@ async def _list(named: str, namespace: str, reach: Reach, output: Format) -> Non
             async with scene.winner() as worker:
                 kin = Kin(worker.client, scene.workload)
                 await kin.pods()
-                told += await at_worker(worker, kin, namespace)
+                told += await at_worker(worker, kin, scene.workload.metadata.namespace)
         elif output in (Format.TABLE, Format.WIDE):
             note(f"Of the manager only: {nowhere(scene.workload)}")
     moment, found = now(), in_order(told)
@@ -140,7 +140,7 @@ def row(event: Event, cluster: str, moment: datetime) -> tuple[str, ...]:
 # --- as they come ----------------------------------------------------------------------------------------------------
 
 
-async def _watch(named: str, namespace: str, reach: Reach, output: Format) -> None:
+async def _watch(named: str, namespace: str | None, reach: Reach, output: Format) -> None:
     import anyio
 
     from multikueue.api.pods import TOLD
@@ -155,7 +155,7 @@ async def _watch(named: str, namespace: str, reach: Reach, output: Format) -> No
             if not gone and event.involved_object.uid in ours:
                 ticker.add(row(event, HOME, now()))
 
-        tasks.start_soon(follow, scene.manager, TOLD, namespace, take)
+        tasks.start_soon(follow, scene.manager, TOLD, scene.workload.metadata.namespace, take)
         workload = await scene.stay(_Show(ticker))
         tasks.cancel_scope.cancel()
     note(story.now(workload))

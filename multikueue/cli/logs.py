@@ -59,7 +59,7 @@ class _Wish:
 
 def logs(
     name: Named,
-    namespace: InNamespace = "default",
+    namespace: InNamespace = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on until the job is over; wait for a cluster, and for pods.")
     ] = False,
@@ -122,7 +122,7 @@ def logs(
     run_async(lambda: _follow(name, namespace, reach, wish) if follow else _print_all(name, namespace, reach, wish))
 
 
-async def _print_all(named: str, namespace: str, reach: Reach, wish: _Wish) -> None:
+async def _print_all(named: str, namespace: str | None, reach: Reach, wish: _Wish) -> None:
     """What there is now, one container after the other."""
     from multikueue.cli.kin import Kin
     from multikueue.cli.scene import open_scene
@@ -150,7 +150,7 @@ def _nothing(wish: _Wish, found: list[Pod], workload: Workload, kin: Kin) -> str
     return f"no pod has a container {wish.container!r}; there are: {', '.join(names)}"
 
 
-async def _follow(named: str, namespace: str, reach: Reach, wish: _Wish) -> None:
+async def _follow(named: str, namespace: str | None, reach: Reach, wish: _Wish) -> None:
     """What they say from now on, wherever the workload goes, until it is finished."""
     from multikueue.api.workload import FINISHED
     from multikueue.cli import story

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["InNamespace", "Named", "Pair", "fetch_workloads", "pick"]
 
-InNamespace = Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the workloads.")]
+InNamespace = Annotated[
+    str | None,
+    typer.Option(
+        "--namespace", "-n", help="Namespace of the workloads. (default: that of the context)", show_default=False
+    ),
+]
 Named = Annotated[
     str,
     typer.Argument(

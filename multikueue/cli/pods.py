@@ -37,7 +37,7 @@ Watch = Annotated[bool, typer.Option("--watch", "-w", help="Go on and show each 
 
 def pods(
     name: Named,
-    namespace: InNamespace = "default",
+    namespace: InNamespace = None,
     watch: Watch = False,
     output: Output = Format.TABLE,
     worker_context: WorkerContext = None,
@@ -61,7 +61,7 @@ def pods(
     run_async(lambda: _watch(name, namespace, reach, output) if watch else _list(name, namespace, reach, output))
 
 
-async def _list(named: str, namespace: str, reach: Reach, output: Format) -> None:
+async def _list(named: str, namespace: str | None, reach: Reach, output: Format) -> None:
     from multikueue.cli.kin import Kin
     from multikueue.cli.scene import open_scene
 
@@ -79,7 +79,7 @@ async def _list(named: str, namespace: str, reach: Reach, output: Format) -> Non
     print_items(listing, output)
 
 
-async def _watch(named: str, namespace: str, reach: Reach, output: Format) -> None:
+async def _watch(named: str, namespace: str | None, reach: Reach, output: Format) -> None:
     from multikueue.cli.scene import open_scene
 
     async with open_scene(named, namespace, reach) as scene:

@@ -106,10 +106,11 @@ class Scene:
 
 
 @asynccontextmanager
-async def open_scene(named: str, namespace: str, reach: Reach) -> AsyncIterator[Scene]:
-    """Raises CommandFailed if there is no such workload, or several."""
+async def open_scene(named: str, namespace: str | None, reach: Reach) -> AsyncIterator[Scene]:
+    """In the namespace of the context, if none is given. Raises CommandFailed if there is no such workload, or several."""
+    where = await reach.manager.namespace(namespace)
     async with reach.manager.connect() as manager:
-        item, workload = pick(await fetch_workloads(manager, namespace), named, namespace)
+        item, workload = pick(await fetch_workloads(manager, where), named, where)
         yield Scene(manager, reach, item, workload)
 
 

@@ -58,7 +58,7 @@ ENDINGS = (Column("WORKLOAD"), Column("CLUSTERQUEUE"), Column("AT LATEST"), Colu
 
 def why(
     name: Named,
-    namespace: InNamespace = "default",
+    namespace: InNamespace = None,
     output: Output = Format.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -71,8 +71,9 @@ def why(
       multikueue why -n team-a my-job
       multikueue why my-job -o yaml
     """
-    objects = run_async(lambda: _fetch(Target(kubeconfig, context)))
-    workload = pick(_workloads(objects, namespace), name, namespace)[1]
+    target = Target(kubeconfig, context)
+    where, objects = run_async(lambda: _fetch(target, namespace))
+    workload = pick(_workloads(objects, where), name, where)[1]
     _answer(workload, _explained(objects, workload, config), output)
 
 
@@ -148,11 +149,11 @@ Objects = dict[str, list[tuple[dict[str, Any], Any]]]
 """By plural: each object as the server sent it, and as a value."""
 
 
-async def _fetch(target: Target) -> Objects:
-    """All that quota depends on."""
+async def _fetch(target: Target, namespace: str | None) -> tuple[str, Objects]:
+    """The namespace that is meant, and all that quota depends on."""
     from multikueue.api import kinds
 
-    found: Objects = {}
+    where, found = await target.namespace(namespace), Objects()
     async with target.connect() as client:
         for kind in (
             kinds.NAMESPACES,
@@ -166,7 +167,7 @@ async def _fetch(target: Target) -> Objects:
             kinds.WORKLOADS,
         ):
             found[kind.plural] = await fetch_pairs(client, kind)
-    return found
+    return where, found
 
 
 def _workloads(objects: Objects, namespace: str) -> list[tuple[dict[str, Any], Workload]]:

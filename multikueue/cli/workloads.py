@@ -70,7 +70,7 @@ LATEST = 10
 
 @app.command("list")
 def list_workloads(
-    namespace: InNamespace = "default",
+    namespace: InNamespace = None,
     all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="In all namespaces.")] = False,
     queue: Annotated[
         str, typer.Option("--queue", "-q", help="Only those of this LocalQueue.", show_default=False)
@@ -87,7 +87,8 @@ def list_workloads(
       multikueue workloads list -n team-a
       multikueue workloads list -A -q main -o wide
     """
-    items = run_async(lambda: _fetch(Target(kubeconfig, context), "" if all_namespaces else namespace))
+    target = Target(kubeconfig, context)
+    where, items = run_async(lambda: _fetch(target, namespace, everywhere=all_namespaces))
     pairs = [(item, workload) for item, workload in items if not queue or _queue(workload) == queue]
     moment = now()
     print_items(
@@ -96,7 +97,7 @@ def list_workloads(
             rows=[_row(workload, moment) for _, workload in pairs],
             items=[item for item, _ in pairs],
             resource="workload.kueue.x-k8s.io",
-            nothing="No workloads found." if all_namespaces else f"No workloads found in namespace {namespace}.",
+            nothing="No workloads found." if all_namespaces else f"No workloads found in namespace {where}.",
         ),
         output,
     )
@@ -105,7 +106,7 @@ def list_workloads(
 @app.command("show")
 def show_workload(
     name: Named,
-    namespace: InNamespace = "default",
+    namespace: InNamespace = None,
     output: Output = Format.TABLE,
     worker_context: WorkerContext = None,
     worker_kubeconfig: WorkerKubeconfig = None,
@@ -139,7 +140,7 @@ app.command("logs")(logs)
 app.command("events")(events.events)
 
 
-async def _show(named: str, namespace: str, reach: Reach, output: Format) -> None:
+async def _show(named: str, namespace: str | None, reach: Reach, output: Format) -> None:
     from multikueue.cli.scene import open_scene
     from multikueue.cli.sight import look_around
 
@@ -156,9 +157,11 @@ async def _show(named: str, namespace: str, reach: Reach, output: Format) -> Non
             _tell_events([*told, *(each for sight in sights for each in sight.told)], output)
 
 
-async def _fetch(target: Target, namespace: str) -> list[Pair]:
+async def _fetch(target: Target, namespace: str | None, *, everywhere: bool) -> tuple[str, list[Pair]]:
+    """The namespace that is meant, and its workloads."""
+    where = "" if everywhere else await target.namespace(namespace)
     async with target.connect() as client:
-        return await fetch_workloads(client, namespace)
+        return where, await fetch_workloads(client, where)
 
 
 def _queue(workload: Workload) -> str:

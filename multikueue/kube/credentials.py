@@ -31,6 +31,7 @@ _Entry = TypeVar("_Entry")
 __all__ = ["Credentials", "contexts", "from_environment", "from_kubeconfig"]
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+DEFAULT_NAMESPACE = "default"
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 
 
@@ -40,7 +41,8 @@ class Credentials:
 
     `server` is an http(s) URL, possibly with a path, without a slash at its end; `authority`, `certificate` and `key`
     are PEM; `tls_server_name` is the name the server's certificate must have, if not the host's; `proxy` is an http(s)
-    URL. `strict` off accepts certificates that break RFC 5280. `source` says where this was read, for messages.
+    URL. `strict` off accepts certificates that break RFC 5280. `source` says where this was read, for messages, and
+    `namespace` which one is meant where a person names none.
     """
 
     server: str
@@ -53,6 +55,7 @@ class Credentials:
     proxy: str = ""
     token: TokenSource = field(default_factory=FixedToken, repr=False)
     source: str = ""
+    namespace: str = field(default=DEFAULT_NAMESPACE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,7 @@ class _Choice:
     cluster_directory: Path | None
     user: User
     user_directory: Path | None
+    namespace: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +178,8 @@ def _choose(files: list[_File], context: str | None) -> _Choice:
     user_entry = _first(files, Kubeconfig.each_user, user) if user else (None, User())
     if user_entry is None:
         raise ConfigurationError(f"{where}: user: there is no user {user!r}")
-    return _Choice(where, cluster_entry[1], cluster_entry[0], user_entry[1], user_entry[0])
+    namespace = found[1].namespace or DEFAULT_NAMESPACE
+    return _Choice(where, cluster_entry[1], cluster_entry[0], user_entry[1], user_entry[0], namespace)
 
 
 def _first(
@@ -196,6 +201,7 @@ async def _credentials(choice: _Choice, environment: Mapping[str, str] | None = 
             proxy=configuration.proxy or "",
             token=_token(choice, configuration, environment),
             source=choice.where,
+            namespace=choice.namespace,
             authority=authority,
             certificate=certificate,
             key=key,
@@ -341,4 +347,18 @@ def _in_cluster(environ: Mapping[str, str]) -> Credentials:
         raise ConfigurationError(
             f"no cluster to talk to: no kubeconfig was given or found, and this is no pod of a cluster ({error})"
         ) from error
-    return Credentials(server=configuration.host, authority=authority, token=FileToken(token), source="service account")
+    return Credentials(
+        server=configuration.host,
+        authority=authority,
+        token=FileToken(token),
+        source="service account",
+        namespace=_namespace_of_pod(),
+    )
+
+
+def _namespace_of_pod() -> str:
+    """A volume with the account may have been put together without it."""
+    try:
+        return (SERVICE_ACCOUNT / "namespace").read_text().strip() or DEFAULT_NAMESPACE
+    except OSError:
+        return DEFAULT_NAMESPACE

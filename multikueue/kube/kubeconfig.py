@@ -70,6 +70,7 @@ class User(_Part):
 class Context(_Part):
     cluster: str | None = None
     user: str | None = None
+    namespace: str | None = None
 
 
 class NamedCluster(_Part):

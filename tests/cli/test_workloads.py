@@ -38,6 +38,21 @@ def test_list_shows_one_namespace(full: World, cli: Run) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("workloads", "list"), ("workloads", "show", "waiting"), ("workloads", "events", "waiting"), ("why", "waiting")],
+    ids=" ".join,
+)
+def test_without_a_namespace_that_of_the_context_is_meant(full: World, cli: Run, words: tuple[str, ...]) -> None:
+    config = yaml.safe_load(full.kubeconfig.read_text())
+    for each in config["contexts"]:
+        each["context"]["namespace"] = "a"
+    full.kubeconfig.write_text(yaml.safe_dump(config))
+
+    assert cli(*words, "-o", "json") == cli(*words, "-n", "a", "-o", "json")
+    assert cli(*words, "-o", "json").code == 0
+
+
 def test_list_shows_all_namespaces_of_one_queue(full: World, cli: Run) -> None:
     result = cli("workloads", "list", "-A", "-q", "main")
 

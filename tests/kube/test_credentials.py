@@ -192,6 +192,23 @@ async def test_in_a_pod_the_service_account_is_used(tmp_path: Path, monkeypatch:
     )
 
 
+async def test_where_nobody_names_a_namespace_that_of_the_context_is_meant(tmp_path: Path) -> None:
+    config = kubeconfig()
+    assert (await from_kubeconfig(config)).namespace == "default"
+
+    config["contexts"][0]["context"]["namespace"] = "team-a"
+    assert (await from_kubeconfig(config)).namespace == "team-a"
+
+
+async def test_in_a_pod_that_of_the_pod_is_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(credentials, "SERVICE_ACCOUNT", tmp_path)
+    environ = {"HOME": str(tmp_path), "KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+    for name, text in (("token", "t"), ("ca.crt", "CA"), ("namespace", "jobs\n")):
+        (tmp_path / name).write_text(text)
+
+    assert (await from_environment(environ=environ)).namespace == "jobs"
+
+
 async def test_without_anything_the_error_says_what_was_looked_for(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no kubeconfig was given or found, and this is no pod"):
         await from_environment(environ={"HOME": str(tmp_path)})
