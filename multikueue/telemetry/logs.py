@@ -8,6 +8,7 @@ plain value, a key as `str(key)`; what JSON does not know becomes its `str`. doc
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from typing import Any, BinaryIO
 
@@ -21,7 +22,8 @@ __all__ = ["configure", "set_level"]
 
 
 def configure(log: Log, *, stream: BinaryIO | None = None) -> None:
-    """Sets up the logs of the process: JSON lines, or lines for people with colours only on a terminal.
+    """Sets up the logs of the process: JSON lines, or lines for people with colours only on a terminal, and never if
+    NO_COLOR is set (no-color.org).
 
     Events below the level cost less than a microsecond: their methods do nothing. Writes to `stream`, else to standard
     error. What libraries log by the standard library goes the same way, from warnings up.
@@ -31,7 +33,7 @@ def configure(log: Log, *, stream: BinaryIO | None = None) -> None:
     as_json = log.format == "json" or (log.format == "auto" and not terminal)
     set_level(log.level)
     structlog.configure(
-        processors=[*_COMMON, *(_json() if as_json else _console(colors=terminal))],
+        processors=[*_COMMON, *(_json() if as_json else _console(colors=terminal and not os.environ.get("NO_COLOR")))],
         wrapper_class=_Logger,
         context_class=dict,
         logger_factory=structlog.BytesLoggerFactory(out),

@@ -16,7 +16,8 @@ from multikueue.telemetry import configure
 
 
 @pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
+def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv("NO_COLOR", raising=False)
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     root.handlers.clear()
@@ -101,6 +102,16 @@ def test_the_format_follows_the_settings_and_the_terminal(
     assert b"workload.dispatched" in text
     assert text.startswith(b"{") == is_json
     assert (b"\x1b[" in text) == has_colours
+
+
+def test_who_wants_no_colours_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    out = Terminal()
+    configure(Log(format="console"), stream=out)
+    structlog.get_logger().info("workload.dispatched", cluster="worker-1")
+
+    assert b"cluster=worker-1" in out.getvalue()
+    assert b"\x1b[" not in out.getvalue()
 
 
 def test_people_see_tracebacks() -> None:
