@@ -122,7 +122,7 @@ def _show(loaded: Loaded, output: Format) -> None:
         return
     print_table(COLUMNS, [_cells(row) for row in rows], output)
     for each in loaded.ignored:
-        note(f"warning: {loaded.config}: {each}")
+        note(f"warning: {each.place}: {each}")
 
 
 def _cells(row: Row) -> tuple[str, ...]:

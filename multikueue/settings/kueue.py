@@ -46,11 +46,12 @@ Tree = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """A field that has no effect, what the file says in it, and why it has none."""
+    """A field or variable that has no effect, what is said in it, why it has none, and where it stands."""
 
     field: str
     value: str
     why: str
+    place: str
 
     def __str__(self) -> str:
         return f"{self.field}: {self.value} is ignored: {self.why}"
@@ -141,7 +142,7 @@ def is_kueues(tree: Mapping[Any, Any], path: Path) -> bool:
 
 def translate(tree: Mapping[Any, Any], path: Path) -> Translation:
     """The file as settings. Raises ConfigurationError that names the file and each field at fault, with what it expected."""
-    reading = _Reading(tree, str(tree["apiVersion"]).removeprefix(f"{GROUP}/"))
+    reading = _Reading(str(path), tree, str(tree["apiVersion"]).removeprefix(f"{GROUP}/"))
     reading.group(tree, ())
     if reading.problems:
         raise ConfigurationError("\n".join(f"{path}: {problem}" for problem in reading.problems))
@@ -152,6 +153,7 @@ def translate(tree: Mapping[Any, Any], path: Path) -> Translation:
 class _Reading:
     """What was found so far on the way through a file."""
 
+    place: str
     tree: Tree
     version: str
     values: dict[str, Any] = field(default_factory=dict)
@@ -196,7 +198,7 @@ class _Reading:
             self.ignore(where, rest, known.why)
 
     def ignore(self, where: Parts, value: Any, why: str) -> None:
-        self.ignored.append(Ignored(spelled(where), shown(value), why))
+        self.ignored.append(Ignored(spelled(where), shown(value), why, self.place))
 
     def defaults(self) -> Tree:
         """What Kueue does where the file says nothing, if that matters to somebody else."""

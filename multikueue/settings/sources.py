@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
@@ -18,7 +19,7 @@ from multikueue.errors import ConfigurationError
 from multikueue.settings import kueue
 from multikueue.settings.kueue import Ignored
 from multikueue.settings.problems import expectation, instead_of, shown, spelled
-from multikueue.settings.tree import DeclaredKind, Settings
+from multikueue.settings.tree import DeclaredKind, Settings, leaves
 
 __all__ = ["ENV_PREFIX", "LEVEL", "Loaded", "Source", "load", "read", "read_kind"]
 
@@ -93,11 +94,12 @@ def read(config: Path | None = None, **flags: object) -> Loaded:
     A flag is named as its environment variable without the prefix: `read(cluster__context="kind-manager")`; one that is
     None was not given. Raises ConfigurationError that names source, field, value and what was expected.
     """
-    ignored: tuple[Ignored, ...] = ()
+    ignored = tuple(_unknown_variables(os.environ))
     sources: tuple[Source, ...] = (_flags(flags), _environment())
     if config is not None:
-        from_file, ignored = _file(config)
+        from_file, without_effect = _file(config)
         sources += from_file
+        ignored += without_effect
     return Loaded(_settings(sources), sources, ignored, config, flags)
 
 
@@ -180,8 +182,31 @@ class _Environment(Settings, BaseSettings):
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, env_nested_delimiter=LEVEL, env_ignore_empty=True)
 
 
+_NO_SETTINGS = re.compile(r"CONFIG|TEST_\w+")
+"""What else the rest of a variable's name may be: the option `--config`, and what tests are told."""
+
+_OF_A_SERVICE = re.compile(r"(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
+_ADDRESS_OF_A_SERVICE = re.compile(r"(tcp|udp|sctp)://")
+
+
+def _unknown_variables(variables: Mapping[str, str]) -> Iterator[Ignored]:
+    """Variables that look like ours and are no setting. Their values are not shown: they may be anything.
+
+    They are no error: Kubernetes puts some like them into each pod of a namespace with a Service called `multikueue`, or
+    `multikueue-webhook`. Those are not told.
+    """
+    known = {_variable(leaf.path) for leaf in leaves()}
+    for name, value in variables.items():
+        ours, _, rest = name.upper().partition(ENV_PREFIX)
+        if ours or not rest or rest.partition(LEVEL)[0].lower() in Settings.model_fields:
+            continue
+        if _NO_SETTINGS.fullmatch(rest) or _OF_A_SERVICE.fullmatch(rest) or _ADDRESS_OF_A_SERVICE.match(value):
+            continue
+        yield Ignored(name, "its value", f"expected {instead_of(name.upper(), sorted(known))}", "environment")
+
+
 def _environment() -> Source:
-    """Our variables. Unknown names at the first level are ignored: Kubernetes puts some like them into every pod."""
+    """Our variables. Those that name no setting at the first level are not looked at (`_unknown_variables`)."""
     try:
         values = EnvSettingsSource(_Environment)()
     except SettingsError as error:

@@ -147,6 +147,7 @@ def test_a_dry_run_for_programs(cli: Run, tmp_path: Path, form: str) -> None:
             "field": "integrations.externalFrameworks",
             "value": "['other']",
             "why": "any Workload is queued, whoever made it",
+            "place": str(config),
         }
     ]
 

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from multikueue.errors import ConfigurationError
 from multikueue.settings import Settings, load
+from multikueue.settings.sources import read
 
 
 def file(folder: Path, text: str) -> Path:
@@ -269,3 +270,45 @@ def test_a_file_that_is_no_yaml(tmp_path: Path) -> None:
 def test_a_file_that_is_no_mapping(tmp_path: Path) -> None:
     config = file(tmp_path, "- dispatch\n")
     assert refusal(config) == f"{config}: expected a mapping of settings, got list"
+
+
+# Variables that are no settings.
+
+
+@pytest.mark.parametrize(
+    ("name", "likely"),
+    [
+        ("MULTIKUEUE_ROLE", "MULTIKUEUE_ROLES"),
+        ("MULTIKUEUE_DISPATCH_ORIGIN", "MULTIKUEUE_DISPATCH__ORIGIN"),
+        ("multikueue_dispatch_origin", "MULTIKUEUE_DISPATCH__ORIGIN"),
+    ],
+)
+def test_a_misspelt_variable_is_told_without_its_value(name: str, likely: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "a-secret")
+
+    [told] = read().ignored
+
+    assert str(told).startswith(f"{name}: its value is ignored: expected '{likely}'; there is no")
+    assert told.place == "environment"
+    assert "a-secret" not in str(told)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("MULTIKUEUE_ROLES", "dispatch"),
+        ("MULTIKUEUE_DISPATCH__ORIGIN", "a"),
+        ("MULTIKUEUE_CONFIG", "/etc/multikueue.yaml"),
+        ("MULTIKUEUE_SERVICE_HOST", "10.0.0.1"),
+        ("MULTIKUEUE_WEBHOOK_SERVICE_PORT_HTTPS", "443"),
+        ("MULTIKUEUE_WEBHOOK_PORT", "tcp://10.0.0.1:443"),
+        ("MULTIKUEUE_WEBHOOK_PORT_443_TCP_ADDR", "10.0.0.1"),
+        ("PATH", "/bin"),
+    ],
+)
+def test_settings_and_what_kubernetes_puts_into_each_pod_are_not_told(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+
+    assert read().ignored == ()
