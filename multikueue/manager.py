@@ -22,7 +22,7 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 import structlog
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
 from multikueue import telemetry
 from multikueue.api import quantity
@@ -470,7 +470,7 @@ async def manage(
             transport=surroundings.transport,
         ) as client,
     ):
-        await _reach(client, timeout)
+        await _reach(client, credentials, timeout)
         begun(leadership.mandate)
         async with anyio.create_task_group() as tasks:
             kinds = AnnotatedKinds(_kinds_of(settings), settings.integrations.annotated)
@@ -579,13 +579,24 @@ def _end_if_thawed_too_late(mandate: Mandate) -> None:
     signal.signal(signal.SIGCONT, on_thaw)
 
 
-async def _reach(client: Client, timeout: float) -> None:
+async def _reach(client: Client, credentials: Credentials, timeout: float) -> None:
     """The manager cluster may be starting too: wait for it a while before giving up."""
+
+    def waits(state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        log.warning(
+            "manager.waiting",
+            server=credentials.server,
+            source=credentials.source,
+            why=error.why if isinstance(error, ClusterUnreachable) else str(error),
+            attempt=state.attempt_number,
+        )
+
     attempts = AsyncRetrying(
         retry=retry_if_exception_type(ClusterUnreachable),
         wait=wait_exponential_jitter(multiplier=0.5, max=5),
         stop=stop_after_delay(PATIENCE),
-        before_sleep=lambda state: log.warning("manager.waiting", attempt=state.attempt_number),
+        before_sleep=waits,
         reraise=True,
     )
     async for attempt in attempts:

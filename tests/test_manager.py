@@ -10,7 +10,9 @@ from structlog.testing import capture_logs
 
 from multikueue import manager as composition
 from multikueue.api.kinds import CLUSTER_QUEUES, JOBS, WORKLOADS, Kind
+from multikueue.errors import ClusterUnreachable
 from multikueue.kube.client import Client
+from multikueue.kube.credentials import Credentials
 from multikueue.kube.reflector import OnState
 from multikueue.manager import Company, Manager, Readiness
 from multikueue.roles import Deployment, Watch
@@ -66,6 +68,21 @@ def test_the_first_watch_that_stands_again_hurries_the_others(monkeypatch: pytes
     assert hurried == ["jobs"]
     workloads.on_state(True, "")
     assert hurried == ["jobs"], "it was not in trouble itself"
+
+
+async def test_who_waits_for_the_manager_cluster_says_where_it_looks_and_what_is_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(composition, "PATIENCE", 0.1)
+    nobody = Credentials(server="http://127.0.0.1:1", source="/home/me/config: context 'here'")
+    with capture_logs() as logs:
+        async with Client.connect(nobody) as client:
+            with pytest.raises(ClusterUnreachable):
+                await composition._reach(client, nobody, 5.0)
+
+    [told] = logs
+    assert (told["event"], told["server"], told["source"]) == ("manager.waiting", nobody.server, nobody.source)
+    assert "127.0.0.1" in told["why"]
 
 
 async def test_workers_that_were_not_reached_yet_and_a_webhook_that_does_not_stand_are_told_as_such() -> None:
