@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from multikueue.cli.connection import run_async
-from multikueue.cli.exit import CommandFailed
+from multikueue.cli.exit import SANDBOX, CommandFailed, needs
 
 __all__ = ["demo"]
 
@@ -38,6 +38,7 @@ def demo(
     A worker dies and comes back, another one is filled by others, a burst arrives. All of it happens in this process:
     simulated clusters, and the manager as it runs in production. It ends by itself, with a summary.
     """
+    needs("sandbox", *SANDBOX)
     from multikueue import telemetry
     from multikueue.sandbox.demo.cast import console
     from multikueue.sandbox.demo.show import Options, play

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from multikueue.cli.exit import CommandFailed
+from multikueue.cli.exit import SANDBOX, CommandFailed, needs
 from multikueue.cli.output import note
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def simulate_faults(
       multikueue simulate-faults --seeds 1000
       multikueue simulate-faults --seed 4711 --story
     """
+    needs("sandbox", *SANDBOX)
     if seed is not None:
         _tell(seed, everything=story)
         return

@@ -5,7 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
+
+import pytest
+
+from multikueue.cli import exit as ending
+from tests.cli.conftest import Run
 
 
 def demo(*options: str) -> subprocess.CompletedProcess[str]:
@@ -27,3 +33,15 @@ def test_an_unknown_strategy_is_a_mistake_of_the_user() -> None:
     assert ended.returncode == 2
     assert "no-such" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("words", [("demo",), ("simulate-faults", "--seeds", "1")], ids=" ".join)
+def test_without_the_simulated_clusters_it_says_what_to_install(
+    words: tuple[str, ...], cli: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ending, "find_spec", lambda name: None if name == "cel" else find_spec(name))
+
+    ended = cli(*words)
+
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err == "error: this command needs more than is installed: pip install 'multikueue[sandbox]'\n"
