@@ -40,7 +40,7 @@ from multikueue.controllers.standby import Bystander, look_at_all
 from multikueue.controllers.strategies import Strategies, verify
 from multikueue.controllers.visibility import Gate, Visibility, keep_visibility
 from multikueue.controllers.webhooks import Service, Webhooks, keep_webhook
-from multikueue.controllers.world import Queues, World
+from multikueue.controllers.world import Queues, World, tenant
 from multikueue.errors import ClusterUnreachable
 from multikueue.jobs.table import BATCH_ONLY, Adapters
 from multikueue.kube.client import Client
@@ -231,7 +231,9 @@ class Manager:
     def _world(self) -> World:
         dispatch = self.settings.dispatch
         retries = Backoff(first=dispatch.retry_first, cap=dispatch.retry_cap)
-        queues = Queues(workloads=WorkQueue(retries=retries), jobs=WorkQueue(retries=retries))
+        queues = Queues(
+            workloads=WorkQueue(retries=retries, tenant=tenant), jobs=WorkQueue(retries=retries, tenant=tenant)
+        )
         elastic = self.settings.integrations.elastic_jobs
         engine = engine_of(self.settings.quota, elastic=elastic)
         namespace = self.settings.cluster.namespace

@@ -23,7 +23,7 @@ from multikueue.api.workload import ORIGIN_LABEL
 from multikueue.controllers.events import tell_unreadable
 from multikueue.controllers.kubeconfigs import NOT_LOADED, Access
 from multikueue.controllers.outbox import Outbox
-from multikueue.controllers.world import World
+from multikueue.controllers.world import World, tenant
 from multikueue.dispatch.group import Reach
 from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, NotFound, Unauthorized
 from multikueue.kube.client import Client
@@ -142,7 +142,7 @@ class Connection:
         async with self._client(self.access, limit=self.settings.concurrency_per_cluster + SPARE_CALLS) as client:
             await self._succeed(client)
             retries = Backoff(first=self.settings.retry_first, cap=self.settings.retry_cap)
-            outbox: WorkQueue[ObjectKey] = WorkQueue(retries=retries)
+            outbox: WorkQueue[ObjectKey] = WorkQueue(retries=retries, tenant=tenant)
             self.world.queues.outboxes[self.name] = outbox
             self.world.clients[self.name] = client
             try:

@@ -22,6 +22,11 @@ from multikueue.telemetry.metrics import Metrics
 Name = str
 
 
+def tenant(key: ObjectKey | JobKey) -> str:
+    """Whose a key is: those of one namespace are not in the way of another's."""
+    return key.namespace
+
+
 @dataclass(slots=True, kw_only=True)
 class Queues:
     """The work queues of the manager; `outboxes` has one per connected worker."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -25,6 +25,10 @@ class Priority(IntEnum):
     LIVE = 0
     REQUEUE = 1
     RESYNC = 2
+
+
+PATIENCE = 8
+"""How many keys of higher priorities go before one that waits: however many come, each priority has its share."""
 
 
 class Closed(MultiKueueError):
@@ -52,20 +56,62 @@ class _Timer(NamedTuple):
     handle: asyncio.TimerHandle
 
 
+class _Line(Generic[K]):
+    """The keys of one priority: those of one tenant first in first out, and tenant after tenant in turn."""
+
+    def __init__(self, tenant: Callable[[K], Hashable]) -> None:
+        self._tenant = tenant
+        self._keys: OrderedDict[Hashable, OrderedDict[K, None]] = OrderedDict()
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def push(self, key: K) -> None:
+        self._keys.setdefault(self._tenant(key), OrderedDict())[key] = None
+        self._length += 1
+
+    def pop(self) -> K:
+        tenant, keys = self._keys.popitem(last=False)
+        key, _ = keys.popitem(last=False)
+        if keys:
+            self._keys[tenant] = keys
+        self._length -= 1
+        return key
+
+    def drop(self, key: K) -> None:
+        tenant = self._tenant(key)
+        keys = self._keys[tenant]
+        del keys[key]
+        if not keys:
+            del self._keys[tenant]
+        self._length -= 1
+
+    def clear(self) -> None:
+        self._keys.clear()
+        self._length = 0
+
+
+def _all_alike(_key: object) -> Hashable:
+    return None
+
+
 class WorkQueue(Generic[K]):
     """Keys by priority, first in first out within one, never twice at a time.
 
     - A key that waits already is not added twice; it keeps the highest priority and the shortest delay of all adds.
     - A key that a worker has is not given to another one: added meanwhile, it waits until `done`.
-    - A key of a lower priority waits as long as there is any of a higher one.
+    - A key of a higher priority goes first, but no more than `PATIENCE` of them before a lower one that waits.
+    - Within a priority those whose keys `tenant` tells apart take turns: the many keys of one are not in the way of others.
 
     Not for threads: one event loop owns it, every method but `get` is synchronous, so there is no lock.
     Use it within a running loop.
     """
 
-    def __init__(self, *, retries: Backoff = RETRIES) -> None:
+    def __init__(self, *, retries: Backoff = RETRIES, tenant: Callable[[K], Hashable] = _all_alike) -> None:
         self._retries = retries
-        self._waiting: tuple[OrderedDict[K, None], ...] = tuple(OrderedDict() for _ in Priority)
+        self._waiting: tuple[_Line[K], ...] = tuple(_Line(tenant) for _ in Priority)
+        self._passed_over = [0 for _ in Priority]
         self._place: dict[K, Priority] = {}
         self._timers: dict[K, _Timer] = {}
         self._processing: set[K] = set()
@@ -134,13 +180,12 @@ class WorkQueue(Generic[K]):
     async def get(self) -> K:
         """The next key, which is then ours until `done`; waits for one if need be. Raises Closed."""
         while not self._closed:
-            for keys in self._waiting:
-                if keys:
-                    key, _ = keys.popitem(last=False)
-                    del self._place[key]
-                    self._processing.add(key)
-                    self._taken += 1
-                    return key
+            if self._place:
+                key = self._next()
+                del self._place[key]
+                self._processing.add(key)
+                self._taken += 1
+                return key
             await self._woken()
         raise Closed("the work queue is closed")
 
@@ -159,8 +204,8 @@ class WorkQueue(Generic[K]):
         self._closed = True
         for timer in self._timers.values():
             timer.handle.cancel()
-        for keys in self._waiting:
-            keys.clear()
+        for line in self._waiting:
+            line.clear()
         self._place.clear()
         self._timers.clear()
         self._again.clear()
@@ -173,13 +218,21 @@ class WorkQueue(Generic[K]):
             self._idle = self._idle or asyncio.get_running_loop().create_future()
             await asyncio.shield(self._idle)
 
+    def _next(self) -> K:
+        waiting = [priority for priority in Priority if self._waiting[priority]]
+        chosen = next((each for each in waiting if self._passed_over[each] >= PATIENCE), waiting[0])
+        for each in waiting:
+            self._passed_over[each] += 1
+        self._passed_over[chosen] = 0
+        return self._waiting[chosen].pop()
+
     def _enqueue(self, key: K, priority: Priority) -> None:
         place = self._place.get(key)
         if place is not None and place <= priority:
             return
         if place is not None:
-            del self._waiting[place][key]
-        self._waiting[priority][key] = None
+            self._waiting[place].drop(key)
+        self._waiting[priority].push(key)
         self._place[key] = priority
         if place is None:
             self._wake_one()

@@ -6,12 +6,14 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import count
 
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
 from multikueue.runtime import Backoff, Closed, Depth, Priority, WorkQueue
+from multikueue.runtime.queue import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
@@ -62,6 +64,70 @@ async def test_a_key_keeps_its_highest_priority(priorities: tuple[Priority, Prio
     work.add("b", REQUEUE)
     work.add("a", priorities[1])
     assert await drain(work) == ["a", "b"]
+
+
+async def flooded(work: WorkQueue[str], flood: Callable[[], None], *, takes: int) -> list[str]:
+    """What is taken while somebody sees to it that there is always more."""
+    taken = []
+    for _ in range(takes):
+        flood()
+        taken.append(await work.get())
+        work.done(taken[-1])
+    return taken
+
+
+@pytest.mark.parametrize(
+    ("flood", "waits"),
+    [
+        ([LIVE], REQUEUE),
+        ([LIVE], RESYNC),
+        ([LIVE, REQUEUE], RESYNC),
+        ([LIVE, RESYNC], REQUEUE),
+    ],
+    ids=[
+        "news do not starve retries and timers",
+        "news do not starve the sweep",
+        "news and retries together do not starve the sweep",
+        "news and a sweep together do not starve retries and timers",
+    ],
+)
+async def test_a_key_of_a_lower_priority_has_its_share_of_the_takes(flood: list[Priority], waits: Priority) -> None:
+    work, numbers = queue(), count()
+    for number in range(2):
+        work.add(f"waits-{number}", waits)
+
+    def more() -> None:
+        for priority in flood:
+            work.add(f"flood-{next(numbers)}", priority)
+
+    taken = await flooded(work, more, takes=3 * (PATIENCE + 1))
+
+    assert {"waits-0", "waits-1"} <= set(taken)
+
+
+async def test_of_a_flood_and_what_waits_most_takes_are_of_the_flood() -> None:
+    work, numbers = queue(), count()
+    for number in range(100):
+        work.add(f"waits-{number}", RESYNC)
+    taken = await flooded(work, lambda: work.add(f"flood-{next(numbers)}"), takes=90)
+    assert sum(key.startswith("waits") for key in taken) == 90 // (PATIENCE + 1)
+
+
+async def test_tenants_take_turns() -> None:
+    work: WorkQueue[str] = WorkQueue(tenant=lambda key: key[0])
+    for number in range(1000):
+        work.add(f"a{number}")
+    work.add("b0")
+    work.add("b1")
+    assert (await drain(work))[:6] == ["a0", "b0", "a1", "b1", "a2", "a3"]
+
+
+async def test_a_tenant_whose_key_rose_leaves_nothing_behind() -> None:
+    work: WorkQueue[str] = WorkQueue(tenant=lambda key: key[0])
+    work.add("b", RESYNC)
+    work.add("a", RESYNC)
+    work.add("b", LIVE)
+    assert await drain(work) == ["b", "a"]
 
 
 async def test_a_key_that_rose_leaves_nothing_behind_in_its_old_place() -> None:
