@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from datetime import datetime
 from hashlib import sha1
 from itertools import count
@@ -11,9 +10,17 @@ from itertools import count
 from multikueue.api.meta import ObjectKey, ObjectMeta
 from multikueue.api.pod import GROUP_LABEL, POD_FINALIZER, Pod, PodGroup
 from multikueue.api.workload import ATTEMPT_ANNOTATION
-from multikueue.store.cache import Cache
+from multikueue.store.cache import Cache, Indexer, Listener
 
-__all__ = ["Gathering", "group_key"]
+__all__ = ["Groups", "group_key"]
+
+
+def _ignore(_old: object, _new: object) -> None:
+    return None
+
+
+def _nobody(_key: ObjectKey) -> None:
+    """Nobody to tell."""
 
 
 def group_key(pod: Pod) -> Iterable[ObjectKey]:
@@ -22,30 +29,64 @@ def group_key(pod: Pod) -> Iterable[ObjectKey]:
     return (ObjectKey(pod.metadata.namespace, name),) if name else ()
 
 
-@dataclass(slots=True)
-class Gathering:
-    """Keeps `groups` in step with `pods`, which has an index `group`. Each change of a member makes a new version.
+class Groups(Cache[PodGroup]):
+    """The groups of `pods`, which has an index `group`. A change of a member makes its group stale, and `stale` is told
+    each time; it is gathered, as a new version, once somebody asks for it. So many changes at once cost it one look at
+    its members.
 
     A group is being deleted when all its members are; `copies` of them, which Kueue may keep for ever, only once nothing
     of Kueue's keeps them.
     """
 
-    pods: Cache[Pod]
-    groups: Cache[PodGroup]
-    copies: bool = False
-    _versions: count[int] = field(default_factory=lambda: count(1))
+    def __init__(
+        self,
+        pods: Cache[Pod],
+        on_change: Listener[PodGroup] = _ignore,
+        *,
+        stale: Callable[[ObjectKey], None] = _nobody,
+        copies: bool = False,
+        indexes: Mapping[str, Indexer[PodGroup]] | None = None,
+    ) -> None:
+        super().__init__(on_change, indexes=indexes)
+        self._pods, self._told, self._copies = pods, stale, copies
+        self._stale: dict[ObjectKey, None] = {}
+        self._versions = count(1)
+        pods.observe(self._member_changed)
 
-    def changed(self, old: Pod | None, new: Pod | None) -> None:
+    def __len__(self) -> int:
+        self._gather_all()
+        return super().__len__()
+
+    def __iter__(self) -> Iterator[PodGroup]:
+        self._gather_all()
+        return super().__iter__()
+
+    def get(self, key: ObjectKey) -> PodGroup | None:
+        if key in self._stale:
+            self._gather(key)
+        return super().get(key)
+
+    def by(self, index: str, value: Hashable) -> tuple[PodGroup, ...]:
+        self._gather_all()
+        return super().by(index, value)
+
+    def _member_changed(self, old: Pod | None, new: Pod | None) -> None:
         touched = (key for pod in (old, new) if pod is not None for key in group_key(pod))
         for key in dict.fromkeys(touched):
-            self._gather(key)
+            self._stale[key] = None
+            self._told(key)
+
+    def _gather_all(self) -> None:
+        while self._stale:
+            self._gather(next(iter(self._stale)))
 
     def _gather(self, key: ObjectKey) -> None:
-        members, known, version = self.pods.by("group", key), self.groups.get(key), next(self._versions)
+        del self._stale[key]
+        members, known, version = self._pods.by("group", key), super().get(key), next(self._versions)
         if members:
-            self.groups.upsert(_group(key, members, version, known, copies=self.copies))
+            self.upsert(_group(key, members, version, known, copies=self._copies))
         elif known is not None:
-            self.groups.remove(known)
+            self.remove(known)
 
 
 def _group(key: ObjectKey, members: tuple[Pod, ...], version: int, known: PodGroup | None, *, copies: bool) -> PodGroup:

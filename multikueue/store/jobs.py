@@ -15,7 +15,7 @@ from multikueue.api.pod import Pod
 from multikueue.jobs.adapter import Adapter
 from multikueue.jobs.table import Adapters
 from multikueue.store.cache import Cache, Indexer, Listener
-from multikueue.store.groups import Gathering, group_key
+from multikueue.store.groups import Groups, group_key
 
 __all__ = ["JobCaches"]
 
@@ -23,10 +23,15 @@ Changed = Callable[[Adapter, AnyJob | None, AnyJob | None], None]
 Opened = Callable[[Kind[Any], Cache[Any]], None]
 
 
+def _nobody(_key: JobKey) -> None:
+    """Nobody to tell."""
+
+
 class JobCaches:
     """Caches of jobs by kind. Batch Jobs are on from the start, others as soon as somebody opens them.
 
-    `on_change` is told each real change, with the adapter of the kind, as `Cache` tells it. `copies`: those of a worker.
+    `on_change` is told each real change, with the adapter of the kind, as `Cache` tells it; `touch` that a group of Pods
+    must be looked at again, whose change shows when it is asked for. `copies`: those of a worker.
     """
 
     def __init__(
@@ -34,11 +39,12 @@ class JobCaches:
         adapters: Adapters,
         on_change: Changed,
         *,
+        touch: Callable[[JobKey], None] = _nobody,
         indexes: Mapping[str, Indexer[AnyJob]] | None = None,
         copies: bool = False,
     ) -> None:
-        self._adapters, self._on_change, self._copies = adapters, on_change, copies
-        self._indexes = dict(indexes or {})
+        self._adapters, self._on_change, self._touch, self._copies = adapters, on_change, touch, copies
+        self._indexes: dict[str, Indexer[Any]] = dict(indexes or {})
         self._caches: dict[str, Cache[Any]] = {}
         self._observers: list[Listener[AnyJob]] = []
         self._waiting: list[Opened] = []
@@ -62,7 +68,8 @@ class JobCaches:
         found = self._caches.get(kind.name)
         if found is not None:
             return found
-        cache = self._cache(kind, indexes={"group": group_key} if kind is PODS else {})
+        indexes = self._indexes | ({"group": group_key} if kind is PODS else {})
+        cache: Cache[Any] = Cache(partial(self._on_change, self._adapters.named(kind.name)), indexes=indexes)
         for listener in self._observers:
             cache.observe(listener)
         self._caches[kind.name] = cache
@@ -72,16 +79,18 @@ class JobCaches:
             opened(kind, cache)
         return cache
 
-    def _cache(self, kind: Kind[Any], *, indexes: Mapping[str, Indexer[Any]]) -> Cache[Any]:
-        return Cache(partial(self._on_change, self._adapters.named(kind.name)), indexes={**self._indexes, **indexes})
-
     def _gather(self, pods: Cache[Pod]) -> None:
         """The groups of these Pods are jobs too."""
-        groups = self._cache(POD_GROUPS, indexes={})
+        groups = Groups(
+            pods,
+            partial(self._on_change, self._adapters.named(POD_GROUPS.name)),
+            stale=lambda key: self._touch(JobKey(POD_GROUPS.name, *key)),
+            copies=self._copies,
+            indexes=self._indexes,
+        )
         for listener in self._observers:
             groups.observe(listener)
         self._caches[POD_GROUPS.name] = groups
-        pods.observe(Gathering(pods, groups, self._copies).changed)
 
     @contextmanager
     def telling(self, opened: Opened) -> Iterator[None]:

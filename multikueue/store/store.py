@@ -38,6 +38,7 @@ from multikueue.dispatch.consult import Answer
 from multikueue.dispatch.group import Group, Reach, Remote, attempt_of
 from multikueue.dispatch.slices import NO_SLICE
 from multikueue.jobs.adapter import Adapter, stays
+from multikueue.jobs.nesting import is_whole
 from multikueue.jobs.placement import failed_start
 from multikueue.jobs.pod_members import able, lacks
 from multikueue.jobs.slices import remote_patch
@@ -128,7 +129,9 @@ class Store:
         """The attempt of a workload and the worker chosen in it, until it is recorded in the object."""
         self.answers: dict[ObjectKey, tuple[str, Answer]] = {}
         """The attempt of a workload and the last answer of its strategy in it, as long as it has no winner."""
-        self.jobs = JobCaches(adapters, self._job_changed, indexes={CONTROLLER: controllers})
+        self.jobs = JobCaches(
+            adapters, self._job_changed, touch=lambda key: self.touched.job(key), indexes={CONTROLLER: controllers}
+        )
         self.nesting = Nesting(adapters, self.jobs, self._is_admitted)
         self.runtimes = Runtimes(adapters, self.jobs, lambda key: self.touched.job(key))
         slicing: dict[str, Indexer[Workload]] = {"replaces": replaced} if elastic else {}
@@ -510,8 +513,9 @@ class Store:
     def _job_changed(self, adapter: Adapter, old: AnyJob | None, new: AnyJob | None) -> None:
         touched = new or old
         assert touched is not None
-        self.touched.job(JobKey(adapter.kind.name, touched.metadata.namespace, touched.metadata.name))
-        if old is None or new is None or _standing(adapter, old) != _standing(adapter, new):
+        if not isinstance(touched, PodGroup):  # of a group that was told when a member changed
+            self.touched.job(JobKey(adapter.kind.name, touched.metadata.namespace, touched.metadata.name))
+        if is_whole(adapter) and (old is None or new is None or _standing(adapter, old) != _standing(adapter, new)):
             self._touch_jobs_below(touched.metadata.uid)
         if old is None or new is None or self._job_traits(adapter, old) != self._job_traits(adapter, new):
             for workload in self.owned(touched):

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.meta import ObjectKey
-from multikueue.api.pod import GROUP_LABEL, Pod
+from multikueue.api.pod import GROUP_LABEL, POD_FINALIZER, Pod, PodGroup
 from multikueue.api.workload import ADMITTED, DEACTIVATION_TARGET, EVICTED, FINISHED, PREBUILT_LABEL, Workload
 from multikueue.dispatch.group import Reach, is_lost
 from multikueue.jobs.adapter import Adapter
@@ -83,7 +83,9 @@ class WorkerView:
 
     def __post_init__(self) -> None:
         self.workloads = Cache(self._workload_changed)
-        self.jobs = JobCaches(self.adapters, self._job_changed, indexes={"workload": _workload_of}, copies=True)
+        self.jobs = JobCaches(
+            self.adapters, self._job_changed, touch=self.touch_job, indexes={"workload": _workload_of}, copies=True
+        )
 
     def job_of(self, key: ObjectKey) -> AnyJob | None:
         """Our job for the workload of that key."""
@@ -132,7 +134,8 @@ class WorkerView:
     def _job_changed(self, adapter: Adapter, old: AnyJob | None, new: AnyJob | None) -> None:
         touched = new or old
         assert touched is not None
-        self.touch_job(JobKey(adapter.kind.name, touched.metadata.namespace, touched.metadata.name))
+        if not isinstance(touched, PodGroup):  # of a group that was told when a member changed
+            self.touch_job(JobKey(adapter.kind.name, touched.metadata.namespace, touched.metadata.name))
         for key in prebuilt_key(touched):
             self.asked.pop(key, None)
             if old is None or new is None or _job_traits(adapter, old) != _job_traits(adapter, new):
@@ -158,4 +161,9 @@ def _traits(copy: Workload) -> tuple[object, ...]:
 
 def _job_traits(adapter: Adapter, job: AnyJob) -> tuple[object, ...]:
     meta = job.metadata
-    return adapter.is_active(job), meta.deletion_timestamp is None, meta.uid, meta.annotations
+    return adapter.is_active(job), meta.deletion_timestamp is None, _is_kept(job), meta.uid, meta.annotations
+
+
+def _is_kept(job: AnyJob) -> bool:
+    """Whether it is a Pod that Kueue keeps: it counts as one of its group, also while it is being deleted."""
+    return type(job) is Pod and POD_FINALIZER in job.metadata.finalizers

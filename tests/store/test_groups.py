@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import msgspec
+import pytest
 
 from multikueue.api.meta import ObjectKey
 from multikueue.api.pod import Pod, PodGroup
 from multikueue.api.workload import ATTEMPT_ANNOTATION
 from multikueue.store.cache import Cache
-from multikueue.store.groups import Gathering, group_key
+from multikueue.store.groups import Groups, group_key
 from multikueue.testing import NOW
 from tests.jobs.pods import member, pod
 
 KEY = ObjectKey("default", "g")
 
 
+class Counted(Cache[Pod]):
+    """Counts the members that somebody looked at."""
+
+    looked_at = 0
+
+    def by(self, index: str, value: Hashable) -> tuple[Pod, ...]:
+        found = super().by(index, value)
+        self.looked_at += len(found)
+        return found
+
+
 def gathered(*, copies: bool = False) -> tuple[Cache[Pod], Cache[PodGroup]]:
     pods: Cache[Pod] = Cache(indexes={"group": group_key})
-    groups: Cache[PodGroup] = Cache()
-    pods.observe(Gathering(pods, groups, copies).changed)
-    return pods, groups
+    return pods, Groups(pods, copies=copies)
 
 
 def changed(seen: Pod, *, version: str = "9", **metadata: Any) -> Pod:
@@ -43,6 +54,47 @@ def test_a_group_has_its_members_and_a_pod_of_none_makes_none() -> None:
 
     assert [each.metadata.name for each in known(groups).members] == ["a", "b"]
     assert len(groups) == 1
+
+
+def test_a_list_of_many_members_looks_at_each_once() -> None:
+    pods = Counted(indexes={"group": group_key})
+    groups = Groups(pods)
+    pods.replace([member(f"m{number}") for number in range(4000)])
+    assert pods.looked_at == 0
+    assert len(known(groups).members) == 4000
+    assert (len(groups), len(tuple(groups)), groups.get(KEY)) == (1, 1, known(groups))
+    assert pods.looked_at == 4000
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [lambda groups: groups.get(KEY), lambda groups: groups.by("name", "g"), tuple, len],
+    ids=["by its key", "by an index", "for all", "how many there are"],
+)
+def test_whoever_asks_has_it_as_its_members_are(asked: Callable[[Groups], object]) -> None:
+    told: list[tuple[PodGroup | None, PodGroup | None]] = []
+    pods: Cache[Pod] = Cache(indexes={"group": group_key})
+    groups = Groups(
+        pods, lambda old, new: told.append((old, new)), indexes={"name": lambda group: (group.metadata.name,)}
+    )
+    pods.upsert(member("a"))
+    pods.upsert(member("b"))
+    assert not told
+
+    asked(groups)
+
+    assert [(old, new and len(new.members)) for old, new in told] == [(None, 2)]
+
+
+def test_each_change_of_a_member_is_told() -> None:
+    told: list[ObjectKey] = []
+    pods: Cache[Pod] = Cache(indexes={"group": group_key})
+    Groups(pods, stale=told.append)
+    pods.upsert(member("a"))
+    pods.upsert(pod("x"))
+    pods.upsert(changed(member("a")))
+    pods.remove(member("a"))
+    assert told == [KEY] * 3
 
 
 def test_it_is_another_one_with_other_members_and_the_same_whatever_becomes_of_them() -> None:

@@ -471,6 +471,38 @@ def with_group(*local: Pod) -> tuple[Store, Workload]:
     return known, made
 
 
+def test_a_list_of_many_members_gathers_their_group_once_here_and_on_a_worker() -> None:
+    """However many events there are, the group is looked at when it is asked for, and its job's key is noted."""
+    store, made = with_group(member("m0"))
+    noted = Noted()
+    store.touched = noted
+    members = [member(f"m{number}") for number in range(4000)]
+    store.jobs.of(PODS).replace(members)
+    store.worker("w1").jobs.of(PODS).replace(list(map(copied, members)))
+
+    assert {"job g"} <= set(noted.keys)
+    here, there = store.local_job(made), store.worker("w1").job_of(made.key)
+
+    assert isinstance(here, PodGroup)
+    assert isinstance(there, PodGroup)
+    assert (len(here.members), len(there.members)) == (4000, 4000)
+    assert (here.version, there.version) == (2, 1)
+
+
+def test_a_copy_that_kueue_lets_go_of_has_the_workload_looked_at_before_its_group_is_asked_for() -> None:
+    store, made = with_group(member("a"))
+    pods = store.worker("w1").jobs.of(PODS)
+    leaving = copied(member("a"))
+    leaving = msgspec.structs.replace(
+        leaving, metadata=msgspec.structs.replace(leaving.metadata, deletion_timestamp=NOW, resource_version="8")
+    )
+    pods.upsert(leaving)
+    store.touched = noted = Noted()
+    released = msgspec.structs.replace(leaving.metadata, finalizers=(), resource_version="9")
+    pods.upsert(msgspec.structs.replace(leaving, metadata=released))
+    assert f"workload {made.metadata.name}" in noted.keys
+
+
 def copied(pod: Pod) -> Pod:
     """Its copy on a worker."""
     meta = pod.metadata
