@@ -38,7 +38,7 @@ class InvalidObject(MultiKueueError):
     """An object breaks a rule of its kind: `object`, `field`, what was expected, what to do."""
 
     def __init__(self, obj: str, field: str, expected: str, got: object = None) -> None:
-        shown = "" if got is None else f", got {got!r}"
+        shown = "" if got is None else f", got {got!r:.100}"
         super().__init__(f"{obj}: {field}: expected {expected}{shown}")
         self.object, self.field, self.expected = obj, field, expected
 

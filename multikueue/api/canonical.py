@@ -46,6 +46,7 @@ def _canonical_field(key: str, value: Any) -> Any:
 
 
 def _nanos(amount: Any) -> Any:
+    """Of two texts that Kubernetes reads as the same amount the same: also of two that are more than it counts."""
     try:
         return parse(amount)
     except InvalidObject:

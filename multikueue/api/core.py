@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from multikueue.api.meta import Object, Value
+from multikueue.api.meta import Int64, Object, Value
 
 
 class Namespace(Object):
@@ -26,7 +26,7 @@ class ConfigMap(Object):
 class ServiceReference(Value):
     namespace: str = ""
     name: str = ""
-    port: int = 443
+    port: Int64 = 443
 
 
 class APIServiceSpec(Value):
@@ -40,7 +40,7 @@ class APIService(Object):
 
 
 class PriorityClass(Object):
-    value: int = 0
+    value: Int64 = 0
     global_default: bool = False
 
 

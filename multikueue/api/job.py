@@ -5,12 +5,11 @@ What is inside those of a batch Job, `job_spec` and `job_status` tell; of any ot
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import NamedTuple, cast
 
 import msgspec
 
-from multikueue.api.meta import Object, ObjectKey, Value, decoder
+from multikueue.api.meta import Int64, Object, ObjectKey, Time, Value, decoder
 
 
 class JobKey(NamedTuple):
@@ -48,8 +47,8 @@ class CustomJob(AnyJob):
 
 
 class JobSpec(Value):
-    parallelism: int = 1
-    completions: int | None = None
+    parallelism: Int64 = 1
+    completions: Int64 | None = None
     suspend: bool = False
     managed_by: str | None = None
     template: msgspec.Raw = msgspec.Raw(b"{}")
@@ -72,13 +71,13 @@ class UncountedPods(Value):
 
 class JobStatus(Value):
     conditions: tuple[JobCondition, ...] = ()
-    start_time: datetime | None = None
-    completion_time: datetime | None = None
-    active: int = 0
-    ready: int = 0
-    terminating: int = 0
-    succeeded: int = 0
-    failed: int = 0
+    start_time: Time | None = None
+    completion_time: Time | None = None
+    active: Int64 = 0
+    ready: Int64 = 0
+    terminating: Int64 = 0
+    succeeded: Int64 = 0
+    failed: Int64 = 0
     uncounted_terminated_pods: UncountedPods = UncountedPods()
 
 

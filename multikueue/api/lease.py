@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from multikueue.api.meta import Object, Value, decoder
+from multikueue.api.meta import Int64, Object, Time, Value, decoder
 
 __all__ = ["Lease", "LeaseSpec", "record_of", "render_micro_time"]
 
@@ -15,10 +15,10 @@ class LeaseSpec(Value):
     """Who holds a lease: nobody if `holder_identity` is empty. The times are for people; nothing is judged by them."""
 
     holder_identity: str = ""
-    lease_duration_seconds: int = 0
-    acquire_time: datetime | None = None
-    renew_time: datetime | None = None
-    lease_transitions: int = 0
+    lease_duration_seconds: Int64 = 0
+    acquire_time: Time | None = None
+    renew_time: Time | None = None
+    lease_transitions: Int64 = 0
 
 
 class Lease(Object):

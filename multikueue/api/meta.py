@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple, TypeVar, cast
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
 
 T = TypeVar("T")
+
+# Numbers and times as Kubernetes has them; an object with any other is none of its kind.
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+Time = Annotated[datetime, msgspec.Meta(tz=True)]
+
+_LONGEST_VERSION = 20
 
 ConditionStatus = Literal["True", "False", "Unknown"]
 
@@ -41,9 +47,9 @@ class ObjectMeta(Value):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    generation: int = 0
-    creation_timestamp: datetime | None = None
-    deletion_timestamp: datetime | None = None
+    generation: Int64 = 0
+    creation_timestamp: Time | None = None
+    deletion_timestamp: Time | None = None
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     finalizers: tuple[str, ...] = ()
@@ -57,8 +63,8 @@ class Condition(Value, kw_only=True):
     status: ConditionStatus
     reason: str = ""
     message: str
-    last_transition_time: datetime | None = None
-    observed_generation: int = 0
+    last_transition_time: Time | None = None
+    observed_generation: Int64 = 0
 
 
 class Object(Value):
@@ -73,8 +79,12 @@ class Object(Value):
     @property
     def version(self) -> int:
         """The resource version as a number: opaque by tradition, ordered by the API server's promise."""
-        text = self.metadata.resource_version
-        return int(text) if text.isdigit() else 0
+        return version_of(self.metadata.resource_version)
+
+
+def version_of(text: str) -> int:
+    """A resource version as a number; 0 for what is none. Kubernetes counts them in 64 bits, which have up to 20 digits."""
+    return int(text) if len(text) <= _LONGEST_VERSION and text.isascii() and text.isdecimal() else 0
 
 
 def controller_of(meta: ObjectMeta) -> OwnerReference | None:

@@ -5,7 +5,7 @@ Both are written by OCM's placement controller alone; how, and in which order, i
 
 from __future__ import annotations
 
-from multikueue.api.meta import Condition, Object, Value
+from multikueue.api.meta import Condition, Int64, Object, Value
 
 OCM_GROUP = "cluster.open-cluster-management.io"
 PLACEMENT_LABEL = f"{OCM_GROUP}/placement"
@@ -24,7 +24,7 @@ SATISFIED = "PlacementSatisfied"
 class DecisionGroup(Value):
     """One group of a Placement's status: the names of the PlacementDecisions it is written to, in order."""
 
-    decision_group_index: int = 0
+    decision_group_index: Int64 = 0
     decisions: tuple[str, ...] = ()
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from multikueue.api.job import AnyJob, JobCondition
-from multikueue.api.meta import Value, decoder
+from multikueue.api.meta import Time, Value, decoder
 
 MANAGED_LABEL = "kueue.x-k8s.io/managed"
 POD_FINALIZER = MANAGED_LABEL
@@ -61,7 +59,7 @@ class PodSpec(Value):
 class PodStatus(Value):
     phase: str = ""
     message: str = ""
-    start_time: datetime | None = None
+    start_time: Time | None = None
     conditions: tuple[JobCondition, ...] = ()
 
     def has(self, type_: str) -> bool:

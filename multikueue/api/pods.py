@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 
 from multikueue.api.kinds import EVENTS, Kind
-from multikueue.api.meta import Object, Value
+from multikueue.api.meta import Int64, Object, Time, Value
 
 __all__ = [
     "PODS",
@@ -47,8 +47,8 @@ class State(Value):
     """How a container waits, runs or ended."""
 
     reason: str = ""
-    exit_code: int = 0
-    signal: int = 0
+    exit_code: Int64 = 0
+    signal: Int64 = 0
 
 
 class ContainerState(Value):
@@ -60,7 +60,7 @@ class ContainerState(Value):
 class ContainerStatus(Value):
     name: str = ""
     ready: bool = False
-    restart_count: int = 0
+    restart_count: Int64 = 0
     state: ContainerState = ContainerState()
 
 
@@ -88,8 +88,8 @@ class Reference(Value):
 
 
 class Series(Value):
-    last_observed_time: datetime | None = None
-    count: int = 0
+    last_observed_time: Time | None = None
+    count: Int64 = 0
 
 
 class Event(Object):
@@ -97,10 +97,10 @@ class Event(Object):
     type: str = ""
     reason: str = ""
     message: str = ""
-    count: int | None = None
-    first_timestamp: datetime | None = None
-    last_timestamp: datetime | None = None
-    event_time: datetime | None = None
+    count: Int64 | None = None
+    first_timestamp: Time | None = None
+    last_timestamp: Time | None = None
+    event_time: Time | None = None
     series: Series | None = None
 
     @property

@@ -1,46 +1,75 @@
 """Kubernetes quantities, exactly: integers of nano-units inside, never floats.
 
-Rules: quota-engine reference 1.6. A finer part than a nano-unit rounds up, as in Kubernetes.
+Rules: quota-engine reference 1.6, and for the far ends those that the documentation of resource.Quantity in Kubernetes'
+apimachinery gives: no quantity is greater than 2^63-1 in magnitude, larger ones are capped, finer ones rounded up. Ours are
+as fine as a nano-unit, as Kubernetes computes with. Whatever is written costs no more than reading its text: it never
+becomes a number longer than that.
+
+Kueue counts in int64, so an `amount` is capped too. Sums of amounts are not: they are exact and never wrap around.
 """
 
 from __future__ import annotations
 
 import re
-from fractions import Fraction
+from decimal import ROUND_CEILING, ROUND_UP, Context, Decimal
 from functools import lru_cache
-from math import ceil
 
 from multikueue.errors import InvalidObject
 
+__all__ = ["MOST", "NANO", "amount", "capped", "parse", "render", "thousandths"]
+
 NANO = 10**9
+
+MOST = 2**63 - 1
+"""What no quantity exceeds, and no amount."""
 
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
-_GRAMMAR = re.compile(r"^([+-]?)(\d+\.?\d*|\.\d+)(?:([eE][+-]?\d+)|([KMGTPE]i|[numkMGTPE]?))$")
+_NANOS = {suffix: Decimal(10) ** (power + 9) for suffix, power in _DECIMAL.items()} | {
+    suffix: Decimal(1024**power * NANO) for suffix, power in _BINARY.items()
+}
+_GRAMMAR = re.compile(r"([+-]?)([0-9]+\.?[0-9]*|\.[0-9]+)(?:([eE][+-]?[0-9]+)|([KMGTPE]i|[numkMGTPE]?))").fullmatch
 _BINARY_RESOURCES = ("memory", "ephemeral-storage")
 
+_FAR = Context(prec=200, rounding=ROUND_UP, Emin=-999, Emax=999, traps=[])
+"""Beyond it all is infinite or as good as nothing, and not nothing. What matters of a value below 2^63 times 1024^6 nanos
+has no more than 19 digits before the point and 69 behind it; of all the others only whether there are any."""
 
-@lru_cache(maxsize=4096)
-def parse(text: str | int | float) -> int:
-    """Nano-units of a quantity such as `100m`, `1.5Gi` or `2e3`; raises InvalidObject if it is not one."""
-    match = _GRAMMAR.match(str(text))
+_SHORT = 64
+"""Characters. Longer texts are not remembered: each may be as long as an object."""
+
+
+def parse(text: object) -> int:
+    """Nano-units of a quantity such as `100m`, `1.5Gi` or `2e3`; raises InvalidObject, and nothing else, if it is none."""
+    if type(text) is str:
+        return _remembered(text) if len(text) <= _SHORT else _nanos(text)
+    if type(text) is int:  # whose text may have no more than some thousand digits
+        return max(-MOST, min(MOST, text)) * NANO
+    return _nanos(repr(text) if type(text) is float else type(text).__name__)
+
+
+def _nanos(text: str) -> int:
+    match = _GRAMMAR(text)
     if match is None:
         raise InvalidObject("quantity", "value", "a number with a Kubernetes suffix such as 500m, 2 or 1Gi", text)
     sign, digits, exponent, suffix = match.groups()
-    if exponent:
-        scale = Fraction(10) ** int(exponent[1:])
-    elif suffix in _BINARY:
-        scale = Fraction(1024 ** _BINARY[suffix])
-    else:
-        scale = Fraction(10) ** _DECIMAL[suffix or ""]
-    nanos = ceil(Fraction(digits) * scale * NANO)
+    size = _FAR.multiply(_FAR.create_decimal(digits + (exponent or "")), _NANOS[suffix or ""])
+    nanos = MOST * NANO if size >= MOST * NANO else int(size.to_integral_value(ROUND_CEILING))
     return -nanos if sign == "-" else nanos
+
+
+_remembered = lru_cache(maxsize=4096)(_nanos)
 
 
 def amount(resource: str, nanos: int) -> int:
     """The whole number Kueue counts with: milli-units of cpu, units of everything else, rounded up."""
     unit = NANO // 1000 if resource == "cpu" else NANO
-    return -(-nanos // unit)
+    return capped(-(-nanos // unit))
+
+
+def capped(value: int) -> int:
+    """An amount that is to be written, and read back as it is."""
+    return max(-MOST, min(MOST, value))
 
 
 def render(resource: str, value: int) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Literal
 
-from multikueue.api.meta import Condition, Object, Value
+from multikueue.api.meta import Condition, Int64, Object, Time, Value
 
 MAX_PREEMPTED_ANNOTATION = "multikueue.dev/max-preempted-workloads"
 """On a ClusterQueue, `3/1h`: within any hour at most three of its workloads are preempted."""
@@ -49,7 +48,7 @@ class ResourceGroup(Value):
 
 class BorrowWithinCohort(Value):
     policy: str = "Never"
-    max_priority_threshold: int | None = None
+    max_priority_threshold: Int64 | None = None
 
 
 class Preemption(Value):
@@ -109,13 +108,13 @@ class AdmissionFairSharingStatus(Value):
     """What a LocalQueue used of late. The API demands all of it, no resources too."""
 
     consumed_resources: dict[str, str | int | float]
-    last_update: datetime
+    last_update: Time
 
 
 class FairSharingStatus(Value):
     """The API demands the share, 0 too. What was used of late is a LocalQueue's."""
 
-    weighted_share: int
+    weighted_share: Int64
     admission_fair_sharing_status: AdmissionFairSharingStatus | None = None
 
 
@@ -125,9 +124,9 @@ class QueueStatus(Value):
     conditions: tuple[Condition, ...] = ()
     flavors_reservation: tuple[FlavorUsage, ...] = ()
     flavors_usage: tuple[FlavorUsage, ...] = ()
-    pending_workloads: int = 0
-    reserving_workloads: int = 0
-    admitted_workloads: int = 0
+    pending_workloads: Int64 = 0
+    reserving_workloads: Int64 = 0
+    admitted_workloads: Int64 = 0
     fair_sharing: FairSharingStatus | None = None
 
 
@@ -173,7 +172,7 @@ class Toleration(Value):
     operator: str = "Equal"
     value: str = ""
     effect: str = ""
-    toleration_seconds: int | None = None
+    toleration_seconds: Int64 | None = None
 
 
 class ResourceFlavorSpec(Value):
@@ -188,5 +187,5 @@ class ResourceFlavor(Object):
 
 
 class WorkloadPriorityClass(Object):
-    value: int = 0
+    value: Int64 = 0
     description: str = ""

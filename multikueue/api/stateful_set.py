@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from multikueue.api.job import AnyJob
-from multikueue.api.meta import ObjectMeta, Value, decoder
+from multikueue.api.meta import Int64, ObjectMeta, Value, decoder
 
 
 class StatefulSet(AnyJob):
@@ -18,12 +18,12 @@ class PodTemplate(Value):
 
 
 class StatefulSetSpec(Value):
-    replicas: int = 1
+    replicas: Int64 = 1
     template: PodTemplate = PodTemplate()
 
 
 class StatefulSetStatus(Value):
-    ready_replicas: int = 0
+    ready_replicas: Int64 = 0
 
 
 def stateful_set_spec(job: AnyJob) -> StatefulSetSpec:

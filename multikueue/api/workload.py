@@ -5,16 +5,17 @@ The spec stays raw: it is copied to workers byte for byte, and only `workload_sp
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Literal
 
 import msgspec
 
 from multikueue.api.meta import (
     Condition,
+    Int64,
     Object,
     ObjectKey,
     OwnerReference,
+    Time,
     Value,
     controller_of,
     decoder,
@@ -99,8 +100,8 @@ class PriorityClassRef(Value):
 
 class PodSet(Value):
     name: str = "main"
-    count: int = 1
-    min_count: int | None = None
+    count: Int64 = 1
+    min_count: Int64 | None = None
     template: msgspec.Raw = msgspec.Raw(b"{}")
     topology_request: msgspec.Raw = msgspec.Raw(b"null")
 
@@ -109,9 +110,9 @@ class WorkloadSpec(Value):
     pod_sets: tuple[PodSet, ...] = ()
     queue_name: str = ""
     priority_class_ref: PriorityClassRef | None = None
-    priority: int = 0
+    priority: Int64 = 0
     active: bool = True
-    maximum_execution_time_seconds: int | None = None
+    maximum_execution_time_seconds: Int64 | None = None
 
 
 class PodSetAssignment(Value):
@@ -120,7 +121,7 @@ class PodSetAssignment(Value):
     name: str = ""
     flavors: dict[str, str] = {}
     resource_usage: dict[str, str] = {}
-    count: int | None = None
+    count: Int64 | None = None
     topology_assignment: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     delayed_topology_request: str = ""
 
@@ -136,22 +137,22 @@ class AdmissionCheckState(Value):
     name: str
     state: CheckState
     message: str
-    last_transition_time: datetime | None = None
-    requeue_after_seconds: int | None = None
-    retry_count: int | None = None
+    last_transition_time: Time | None = None
+    requeue_after_seconds: Int64 | None = None
+    retry_count: Int64 | None = None
     pod_set_updates: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 class RequeueState(Value):
-    count: int | None = None
-    requeue_at: datetime | None = None
+    count: Int64 | None = None
+    requeue_at: Time | None = None
 
 
 class ReclaimablePod(Value):
     """One entry of status.reclaimablePods; all fields are demanded."""
 
     name: str
-    count: int
+    count: Int64
 
 
 class PodSetRequest(Value):
@@ -164,7 +165,7 @@ class EvictionCount(Value):
 
     reason: str
     underlying_cause: str
-    count: int
+    count: Int64
 
 
 class SchedulingStats(Value):
@@ -179,7 +180,7 @@ class WorkloadStatus(Value):
     resource_requests: tuple[PodSetRequest, ...] = ()
     reclaimable_pods: tuple[ReclaimablePod, ...] = ()
     scheduling_stats: SchedulingStats | None = None
-    accumulated_past_execution_time_seconds: int | None = None
+    accumulated_past_execution_time_seconds: Int64 | None = None
     nominated_cluster_names: tuple[str, ...] = ()
     cluster_name: str | None = None
     unhealthy_nodes: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET

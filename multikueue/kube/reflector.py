@@ -17,7 +17,7 @@ import anyio
 import anyio.lowlevel
 
 from multikueue.api.kinds import Kind
-from multikueue.api.meta import Object, ObjectKey
+from multikueue.api.meta import Object, ObjectKey, version_of
 from multikueue.errors import (
     ApiError,
     ClusterUnreachable,
@@ -166,7 +166,7 @@ class Reflector(Generic[T]):
         version = page.resource_version
         self._sink.unreadable.clear()
         self._sink.unreadable.update(page.undecodable)
-        self._sink.replace(tuple(found.values()), int(version) if version.isdecimal() else 0)
+        self._sink.replace(tuple(found.values()), version_of(version))
         self._known, self._version = found, version
         self.synced.set()
 
@@ -175,7 +175,8 @@ class Reflector(Generic[T]):
 
         One that was restored from a backup meanwhile has not, and would keep silent until it has: then list anew.
         """
-        reached = str(max(int(self._version), self._sink.newest)) if self._version.isdecimal() else self._version
+        version = version_of(self._version)
+        reached = str(max(version, self._sink.newest)) if version else self._version
         wanted = {"limit": "1", "resourceVersion": reached, "resourceVersionMatch": "NotOlderThan"}
         try:
             await self._client.request("GET", self._path, params=wanted)

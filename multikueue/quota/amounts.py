@@ -211,7 +211,7 @@ def _pod_set_demand(pod_set: PodSet, pod: PodSpec, *, gone: int, accounting: Acc
         name=pod_set.name,
         count=count,
         requests={
-            name: quantity.amount(name, nanos) * count
+            name: quantity.capped(quantity.amount(name, nanos) * count)
             for name, nanos in sorted(accounting.counted(pod_requests(pod)).items())
         },
         group=topology.pod_set_group_name if topology else "",

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import msgspec
 import pytest
 
 from multikueue.api.meta import (
     Condition,
+    Object,
     ObjectKey,
+    ObjectMeta,
     controller_of,
     decoder,
+    encode,
     is_true,
     render_time,
     with_condition,
@@ -102,3 +106,31 @@ def test_versions_are_ordered_as_numbers(text: str, number: int) -> None:
     item = workload("wl").build()
     meta = msgspec.structs.replace(item.metadata, resource_version=text)
     assert msgspec.structs.replace(item, metadata=meta).version == number
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        pytest.param("7", 7, id="a number"),
+        pytest.param(str(2**64 - 1), 2**64 - 1, id="the highest there is"),
+        pytest.param("", 0, id="none"),
+        pytest.param("-7", 0, id="one below zero"),
+        pytest.param("\u00b2", 0, id="a digit that is no number"),
+        pytest.param("\u0667", 0, id="a digit of another script"),
+        pytest.param("9" * 5000, 0, id="more digits than Python reads"),
+    ],
+)
+def test_a_resource_version_is_a_number_or_nothing(text: str, version: int) -> None:
+    assert Object(metadata=ObjectMeta(resource_version=text)).version == version
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        pytest.param({"generation": 10**30}, id="a number that no 64 bits hold"),
+        pytest.param({"creationTimestamp": "2026-01-01T00:00:00"}, id="a time of no zone"),
+    ],
+)
+def test_what_kubernetes_cannot_write_is_no_object(metadata: dict[str, Any]) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        decoder(Object)(encode({"metadata": metadata}))
