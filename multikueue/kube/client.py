@@ -425,6 +425,9 @@ class Client:
             expected, _, field = str(error).partition(" - at ")
             where = f"answer to {request} of cluster {self.cluster or 'manager'}"
             raise InvalidObject(where, field.strip("`") or "$", expected.removeprefix("Expected ")) from error
+        except RecursionError as error:
+            where = f"answer to {request} of cluster {self.cluster or 'manager'}"
+            raise InvalidObject(where, "$", "an object that is not nested too deeply") from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ClusterUnreachable(self.cluster, f"{request}: the answer is no JSON: {data[:100]!r}") from error
 

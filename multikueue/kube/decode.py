@@ -7,6 +7,7 @@ Which fields these are is found out once per type.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -31,10 +32,12 @@ __all__ = [
     "list_of",
     "object_of",
     "stub_of",
+    "whole",
 ]
 
 T = TypeVar("T", bound=Object)
 T_co = TypeVar("T_co", bound=Object, covariant=True)
+_Read = TypeVar("_Read")
 
 
 class Event(msgspec.Struct, gc=False):
@@ -96,27 +99,69 @@ class Listing(Generic[T]):
     cont: str
 
 
-event_of: Callable[[bytes], Event] = msgspec.json.Decoder(Event).decode
-"""Raises msgspec.DecodeError if the line is no event at all."""
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What a decoder raises; text that is no UTF-8 has an error of its own, and so has what is nested too deeply even to be
+skipped: from about a thousand levels, depending on the version of Python and on who asks."""
 
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
-"""What a decoder raises; text that is no UTF-8 has an error of its own."""
-
+_decode_event = msgspec.json.Decoder(Event).decode
 _decode_stub = msgspec.json.Decoder(Stub).decode
 _decode_raw_page = msgspec.json.Decoder(_RawPage).decode
+
+_DEEPEST = 200
+"""Levels. No honest object has a quarter of them."""
+
+_BRACKET = re.compile(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+([{}\[\]])', re.DOTALL)
+_CUT = b'"(nested too deeply)"'
+"""In place of what is too deep. Whoever writes these words himself is left out where somebody else nested too deeply."""
+
+
+def _shallow(decode: Callable[[bytes], _Read], data: bytes | msgspec.Raw) -> _Read:
+    """Decode; if that goes too deep, decode what is left without the depths."""
+    try:
+        return decode(bytes(data))
+    except RecursionError:
+        return decode(_without_depths(bytes(data)))
+
+
+def _without_depths(data: bytes) -> bytes:
+    """The same JSON, cut where it is too deep. One pass along the brackets; strings are skipped."""
+    kept, depth, start = [], 0, 0
+    for bracket in _BRACKET.finditer(data):
+        if bracket[1] in b"{[":
+            depth += 1
+            if depth == _DEEPEST:
+                kept.append(data[start : bracket.start(1)])
+        else:
+            if depth == _DEEPEST:
+                kept.append(_CUT)
+                start = bracket.end()
+            depth -= 1
+    return b"".join((*kept, data[start:]))
+
+
+def whole(data: msgspec.Raw) -> msgspec.Raw:
+    """The same. Raises RecursionError if its depths were cut off."""
+    if _CUT in bytes(data):
+        raise RecursionError
+    return data
+
+
+def event_of(line: bytes) -> Event:
+    """A line of a watch; its object may not be `whole`. Raises msgspec.DecodeError if the line is no event at all."""
+    return _shallow(_decode_event, line)
 
 
 def stub_of(data: bytes | msgspec.Raw) -> Stub:
     """The key and version of anything; empty where they cannot be read."""
     try:
-        return _decode_stub(data)
+        return _shallow(_decode_stub, data)
     except UNREADABLE:
         return Stub()
 
 
 @cache
 def object_of(kind: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
-    """The decoder of `kind` whose values own their memory. Raises msgspec.DecodeError, as `api.meta.decoder` does."""
+    """The decoder of `kind` whose values own their memory. Raises one of UNREADABLE."""
     decode, own, carries = decoder(kind), _owner(inspect.type_info(kind)), issubclass(kind, CustomJob)
     if own is None:
         return decode
@@ -135,7 +180,7 @@ def object_of(kind: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
 def change_of(kind: type[T]) -> Callable[[bytes], Change[T]]:
     """The decoder of a watch line in one pass, which halves the cost of an event; the object owns its memory.
 
-    It raises msgspec.DecodeError for whatever is odd: an ERROR, a null, an object out of shape, no event at all. Then
+    It raises one of UNREADABLE for whatever is odd: an ERROR, a null, an object out of shape, no event at all. Then
     `event_of` and `object_of` tell which. (An ERROR may also pass, as an object without a name.)
     """
     if issubclass(kind, CustomJob):
@@ -177,7 +222,7 @@ def list_of(kind: Kind[T]) -> Callable[[bytes], Listing[T]]:
     def decode_page(data: bytes) -> Listing[T]:
         try:
             page = strict(data)
-        except (msgspec.ValidationError, UnicodeDecodeError):
+        except (msgspec.ValidationError, UnicodeDecodeError, RecursionError):
             return _item_by_item(data, one)
         items: list[T] = page.items or []
         if own is not None:
@@ -195,12 +240,12 @@ def _page_type(kind: type[Object]) -> Any:
 
 
 def _item_by_item(data: bytes, one: Callable[[msgspec.Raw], T]) -> Listing[T]:
-    page = _decode_raw_page(data)
+    page = _shallow(_decode_raw_page, data)
     items: list[T] = []
     garbage: list[tuple[ObjectKey | None, Exception]] = []
     for raw in page.items or ():
         try:
-            items.append(one(raw))
+            items.append(one(whole(raw)))
         except UNREADABLE as error:
             garbage.append((stub_of(raw).key, error))
     return Listing(items, garbage, page.metadata.resource_version, page.metadata.cont)

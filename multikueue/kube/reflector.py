@@ -29,7 +29,7 @@ from multikueue.errors import (
     ServerError,
 )
 from multikueue.kube.client import Client, Stream
-from multikueue.kube.decode import UNREADABLE, Event, change_of, event_of, object_of, stub_of
+from multikueue.kube.decode import UNREADABLE, Event, change_of, event_of, object_of, stub_of, whole
 from multikueue.kube.errors import error_from_status
 
 __all__ = ["OnState", "Reflector", "Sink"]
@@ -282,7 +282,7 @@ class Reflector(Generic[T]):
         if event.type == "BOOKMARK":
             return stub_of(event.object).metadata.resource_version
         try:
-            item = self._decode(event.object)
+            item = self._decode(whole(event.object))
         except UNREADABLE as error:
             return self._take_garbage(event, error)
         return self._take_object(event.type, item)

@@ -139,6 +139,20 @@ def job(name: str, *, version: int = 1, namespace: str = "ns", **fields: Any) ->
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"parallelism": 1}, **fields}
 
 
+def deep_job(name: str, *, version: int = 1, levels: int = 1500) -> bytes:
+    """A Job as anybody may write it: nobody looks into managedFields, but a decoder has to skip them."""
+    text = json.dumps(job(name, version=version, metadata={"managedFields": "HERE", "annotations": {"x": '\\"[{'}}))
+    return text.replace('"HERE"', '[{"x":' * (levels // 2) + "1" + "}]" * (levels // 2)).encode()
+
+
+def line_of(type_: str, item: bytes) -> bytes:
+    return b'{"type":"%s","object":%s}\n' % (type_.encode(), item)
+
+
+def list_of_jobs(*items: bytes) -> bytes:
+    return b'{"metadata":{"resourceVersion":"9"},"items":[%s]}' % b",".join(items)
+
+
 def event(type_: str, item: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": type_, "object": item}
 

@@ -37,6 +37,7 @@ from tests.kube.server import (
     Script,
     aborts,
     client_of,
+    deep_job,
     hangs,
     job,
     lists,
@@ -204,6 +205,12 @@ async def test_an_object_out_of_shape_is_reported_and_left_out() -> None:
         page = await client.list(JOBS)
     assert (names(page.items), page.undecodable) == (["a"], (ObjectKey("ns", "b"),))
     assert told == [("w1", "Job", ObjectKey("ns", "b"))]
+
+
+async def test_a_single_answer_nested_too_deeply_is_no_object() -> None:
+    async with client_of(says(deep_job("a"))) as (client, _):
+        with pytest.raises(InvalidObject, match="not nested too deeply"):
+            await client.get(JOBS, A)
 
 
 # Deleting.

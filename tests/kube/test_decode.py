@@ -7,14 +7,16 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from multikueue.api import kinds
 from multikueue.api.job import Job, job_type
 from multikueue.api.kinds import JOBS, WORKLOADS, Kind
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.workload import Workload
-from multikueue.kube.decode import change_of, event_of, list_of, object_of, stub_of
-from tests.kube.server import job
+from multikueue.kube.decode import UNREADABLE, _without_depths, change_of, event_of, list_of, object_of, stub_of, whole
+from tests.kube.server import deep_job, job, line_of, list_of_jobs
 
 PAGE: dict[str, Any] = {"metadata": {"resourceVersion": "9", "continue": "more"}}
 
@@ -148,3 +150,50 @@ def test_a_raw_subtree_where_nobody_looks_is_refused_early() -> None:
     odd = msgspec.defstruct("Odd", [("parts", dict[str, msgspec.Raw])], bases=(Object,), frozen=True, kw_only=True)
     with pytest.raises(TypeError, match="raw"):
         object_of(odd)
+
+
+# What is nested too deeply.
+
+DEPTHS = [990, 1500, 9998, 100_000]
+"""Too deep for some Python, or for any; whether the first is depends on how deep the caller is."""
+
+
+@pytest.mark.parametrize("levels", DEPTHS[1:])
+def test_a_line_with_an_object_too_deep_still_names_it(levels: int) -> None:
+    event = event_of(line_of("MODIFIED", deep_job("b", levels=levels)))
+    assert event.type == "MODIFIED"
+    assert stub_of(event.object).key == ObjectKey("ns", "b")
+    with pytest.raises(RecursionError):
+        whole(event.object)
+
+
+@pytest.mark.parametrize("levels", DEPTHS)
+def test_an_object_too_deep_costs_a_list_that_object(levels: int) -> None:
+    around = (json.dumps(job("a")).encode(), deep_job("b", levels=levels), json.dumps(job("c")).encode())
+    listing = list_of(JOBS)(list_of_jobs(*around))
+    named = [item.key.name for item in listing.items] + [key.name for key, _ in listing.garbage if key is not None]
+    assert sorted(named) == ["a", "b", "c"]
+    assert listing.resource_version == "9"
+    assert [item.key.name for item in listing.items if item.key.name != "b"] == ["a", "c"]
+
+
+@given(
+    st.recursive(
+        st.text() | st.integers() | st.none(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=8,
+    )
+)
+def test_what_is_beside_the_depths_stays_as_it_is(tree: Any) -> None:
+    text = json.dumps(tree).encode()
+    deep_text = b"[" * 1500 + b"]" * 1500
+    parts = _without_depths(b'{"a":%s,"b":%s,"c":%s}' % (text, deep_text, text))
+    assert msgspec.json.decode(parts, type=dict[str, msgspec.Raw]).keys() == {"a", "b", "c"}
+    assert b'"a":%s,' % text in parts
+    assert parts.endswith(b'"c":%s}' % text)
+
+
+def test_what_is_no_json_and_deep_is_unreadable() -> None:
+    for line in (b"[" * 5000, b'{"type":"ADDED","object":' + b"[" * 5000, b'{"a":' * 5000 + b'"'):
+        with pytest.raises(UNREADABLE):
+            event_of(line)

@@ -19,10 +19,13 @@ from tests.kube.server import (
     aborts,
     bookmark,
     client_of,
+    deep_job,
     event,
     expired_event,
     hangs,
     job,
+    line_of,
+    list_of_jobs,
     lists,
     refuses,
     says,
@@ -414,6 +417,21 @@ async def test_one_unreadable_object_does_not_stop_a_watch() -> None:
     assert run.sink.versions == {"b": 2, "c": 13}
     assert run.garbage == [ObjectKey("ns", "b")]
     assert run.sink.unreadable == {ObjectKey("ns", "b")}
+
+
+async def test_an_object_nested_too_deeply_is_one_that_cannot_be_read() -> None:
+    listed = says(list_of_jobs(json.dumps(job("a")).encode(), deep_job("b")))
+    watch = streams(
+        line_of("ADDED", deep_job("c", version=11)),
+        line_of("ADDED", deep_job("d", version=12)),
+        line_of("DELETED", deep_job("c", version=13)),
+        event("MODIFIED", job("a", version=14)),
+        then="silence",
+    )
+    async with running(listed, watch) as run:
+        await run.until(lambda: run.sink.versions == {"a": 14})
+    assert {key.name for key in run.sink.unreadable} == {"b", "d"}
+    assert (run.asked, run.pauses) == (["list", "watch 9"], [])
 
 
 async def test_what_can_be_read_again_or_is_gone_is_not_unreadable() -> None:
