@@ -33,7 +33,7 @@ from multikueue.jobs.adapter import Adapter
 from multikueue.jobs.decide import Decide, JobView, decide, resolve_priority
 from multikueue.jobs.pod_members import members_of, parts
 from multikueue.jobs.slices import is_sliced
-from multikueue.jobs.workloads import prebuilt_name
+from multikueue.jobs.workloads import is_owned, prebuilt_name
 from multikueue.runtime import Result
 from multikueue.store.cache import ByName
 
@@ -86,6 +86,7 @@ class Jobs:
             elastic=store.slices is not None and dispatched is not False and is_sliced(job, workloads.values()),
             nested=store.nesting.of(job),
             label_keys=self.world.settings.integrations.label_keys_to_copy,
+            is_taken=lambda name: store.workloads.get(ObjectKey(job.metadata.namespace, name)) is not None,
             local_queue_exists=store.local_queues.get(ObjectKey(job.metadata.namespace, queue)) is not None,
         )
 
@@ -123,8 +124,8 @@ class Jobs:
                 WORKLOADS, ObjectKey(job.metadata.namespace, action.body["metadata"]["name"])
             )
             store.workloads.upsert(found)
-            if found.metadata.deletion_timestamp is not None:
-                raise Conflict(409, "Conflict", "a workload of that name is still being deleted") from None
+            if found.metadata.deletion_timestamp is not None or not is_owned(found, job):
+                raise Conflict(409, "Conflict", "a workload of that name is another's, or being deleted") from None
 
     @_perform.register
     async def _update(self, action: UpdateWorkloadSpec, _job: AnyJob) -> None:

@@ -54,10 +54,13 @@ from multikueue.jobs.nesting import MOST_HOPS, Nested
 from multikueue.jobs.priority import Priority
 from multikueue.jobs.workloads import (
     UNDISPATCHABLE_ANNOTATION,
+    free_name,
+    goes_by_name,
     is_owned,
     job_uid_labels,
     owner_reference,
     prebuilt_name,
+    renamed,
     workload_priority_class,
 )
 
@@ -65,9 +68,14 @@ __all__ = ["Decide", "JobView", "Priority", "decide", "mirror", "resolve_priorit
 
 LOOK_FOR_CLASS_AFTER = timedelta(minutes=1)
 LOOK_FOR_WORKER_AFTER = timedelta(seconds=5)
+LOOK_FOR_NAME_AFTER = timedelta(minutes=1)
 LOOK_FOR_FLAVOR_AFTER = timedelta(seconds=5)
 _NO_CLASS = Priority()
 _NOTHING = JobDecision()
+
+
+def _never(_name: str) -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +88,7 @@ class JobView:
     that is being deleted was dispatched for. `dispatched` says that a Workload has our AdmissionCheck; one that has not
     starts here, where its `flavors`, by name, say. `priority` is the answer of `resolve_priority`. An `elastic` job may
     change its size while it runs. `label_keys` name the labels that its Workload gets too. `nested` says that it belongs to
-    another job, and how that stands.
+    another job, and how that stands. `is_taken` says whether there is a Workload of that name beside it.
     """
 
     job: AnyJob
@@ -96,6 +104,7 @@ class JobView:
     elastic: bool = False
     label_keys: tuple[str, ...] = ()
     nested: Nested | None = None
+    is_taken: Callable[[str], bool] = _never
 
 
 Decide = Callable[[JobView, datetime, Adapter], JobDecision]
@@ -366,7 +375,20 @@ def _create(case: _Case, *, replaces: Workload | None = None) -> JobDecision:
         return JobDecision(
             events=(JobEvent("Warning", "PriorityNotFound", priority),), again_after=LOOK_FOR_CLASS_AFTER
         )
-    return JobDecision(actions=(CreateWorkload(_body(case, priority, replaces=replaces)),))
+    return _creation(case, _body(case, priority, replaces=replaces))
+
+
+def _creation(case: _Case, body: dict[str, Any]) -> JobDecision:
+    """Makes the Workload, under another name where somebody else has its own."""
+    name, is_taken = body["metadata"]["name"], case.view.is_taken
+    if not is_taken(name):
+        return JobDecision(actions=(CreateWorkload(body),))
+    if goes_by_name(body):
+        why = f"the Workload {name} is not the job's, whose Pods name it: the job waits until it is gone"
+        return JobDecision(events=(JobEvent("Warning", "WorkloadNameTaken", why),), again_after=LOOK_FOR_NAME_AFTER)
+    free = free_name(name, case.view.job.metadata.uid, is_taken)
+    told = JobEvent("Warning", "WorkloadNameTaken", f"the Workload {name} is not the job's, which gets {free}")
+    return JobDecision(actions=(CreateWorkload(renamed(body, free)),), events=(told,))
 
 
 def _body(case: _Case, priority: Priority, *, replaces: Workload | None = None) -> dict[str, Any]:
@@ -616,7 +638,7 @@ def _marked_creation(case: _Case, why: str, warning: JobEvent) -> JobDecision:
     metadata, spec = body["metadata"], body["spec"]
     annotations = metadata.get("annotations", {}) | {UNDISPATCHABLE_ANNOTATION: why}
     marked = body | {"metadata": metadata | {"annotations": annotations}, "spec": spec | {"active": False}}
-    return JobDecision(actions=(CreateWorkload(marked),), events=(warning,))
+    return _joined(_creation(case, marked), JobDecision(events=(warning,)))
 
 
 def _inadmissible(workload: Workload, why: str, now: datetime) -> PatchWorkloadStatus:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from hashlib import sha1
+from collections.abc import Callable, Mapping
+from hashlib import sha1, sha256
+from itertools import count
 from typing import Any
 
 from multikueue.api.kinds import STATEFUL_SETS, WORKLOADS, Kind
@@ -20,6 +21,7 @@ from multikueue.api.workload import (
     PRIORITY_CLASS_LABEL,
     QUEUE_LABEL,
     RESOURCE_IN_USE,
+    SLICE_NAME_ANNOTATION,
     Workload,
     WorkloadSpec,
     owner_of,
@@ -38,6 +40,7 @@ MOST_POD_SETS = 8
 """A Workload may have no more."""
 
 _HASH_LENGTH = 5
+_LONG_HASH_LENGTH = 20
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _PROVISIONING_PREFIX = "provreq.kueue.x-k8s.io/"
 _LABEL_VALUE = re.compile(r"^(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")
@@ -58,7 +61,8 @@ def workload_name(kind: Kind[Any], meta: ObjectMeta) -> str:
 
     Lower-case kind, `-`, name of the job, `-`, first five hex digits of SHA-1 over kind, group, name and UID, newline
     separated. Kueue cuts the prefix at 247 characters, and then cannot dispatch what is over 63; we cut it so that
-    the whole fits into a label. Short names are the same either way.
+    the whole fits into a label. Short names are the same either way. So few digits may be those of another job, and
+    anybody may give the name to a Workload of his: then `free_name` has another one.
     """
     return named(kind, meta)
 
@@ -72,6 +76,30 @@ def named(kind: Kind[Any], meta: ObjectMeta, *more: str) -> str:
     # A cut may end at a separator, after which no `-` may follow.
     prefix = prefix if len(prefix) <= longest else prefix[:longest].rstrip("-.")
     return f"{prefix}-{digest}"
+
+
+def free_name(wanted: str, uid: str, is_taken: Callable[[str], bool]) -> str:
+    """Another name for the Workload of the job with this UID, where another one has the name that is wanted."""
+    for number in count():
+        digest = sha256(f"{wanted}\n{uid}\n{number}".encode()).hexdigest()[:_LONG_HASH_LENGTH]
+        name = f"{wanted[: LONGEST_NAME - _LONG_HASH_LENGTH - 1].rstrip('-.')}-{digest}"
+        if not is_taken(name):
+            return name
+    raise AssertionError("numbers do not end")
+
+
+def renamed(body: dict[str, Any], name: str) -> dict[str, Any]:
+    """The Workload under another name; the first slice of an elastic job says its own in an annotation too."""
+    meta = body["metadata"]
+    annotations = meta.get("annotations", {})
+    if annotations.get(SLICE_NAME_ANNOTATION) == meta["name"]:
+        meta = meta | {"annotations": annotations | {SLICE_NAME_ANNOTATION: name}}
+    return body | {"metadata": meta | {"name": name}}
+
+
+def goes_by_name(body: dict[str, Any]) -> bool:
+    """Whether the name of a Workload is told from elsewhere: Pods name the group that they are of, and it is the group's."""
+    return bool(body["metadata"].get("annotations", {}).get(GROUP_WORKLOAD_ANNOTATION) == "true")
 
 
 def stateful_set_workload_name(name: str) -> str:

@@ -193,7 +193,8 @@ class Table:
         self.manager.put(kinds.JOBS, job_body(name, **spec))
 
     def workload(self, name: str = "job") -> Body:
-        (found,) = [w for w in self.manager.all(kinds.WORKLOADS) if w["metadata"]["ownerReferences"][0]["name"] == name]
+        made = [w for w in self.manager.all(kinds.WORKLOADS) if w["metadata"].get("ownerReferences")]
+        (found,) = [w for w in made if w["metadata"]["ownerReferences"][0]["name"] == name]
         return found
 
     def status(self, name: str = "job") -> Body:

@@ -242,3 +242,13 @@ def test_what_the_copy_lacks(local: Job, there: Job, workload: Workload, patch: 
     assert found is not None
     meta = {"uid": there.metadata.uid, "resourceVersion": there.metadata.resource_version}
     assert found == patch | {"metadata": meta | patch.get("metadata", {})}
+
+
+def test_the_first_slice_names_itself_also_under_another_name() -> None:
+    sized = elastic(3, suspended=True)
+    own = slice_workload_name(sized.metadata)
+    (action,) = decide(JobView(job=sized, elastic=True, is_taken=own.__eq__), NOW).actions
+    assert isinstance(action, CreateWorkload)
+    meta = action.body["metadata"]
+    assert meta["name"] != own
+    assert meta["annotations"][SLICE_NAME_ANNOTATION] == meta["name"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -273,3 +274,9 @@ def test_what_runs_without_leave_is_deleted_and_what_is_held_is_not(workloads: t
 
 def test_they_never_have_a_workload_of_their_own() -> None:
     assert told(members(), here=True) == ()
+
+
+def test_it_waits_while_somebody_else_has_the_name_that_its_pods_go_by() -> None:
+    decision = decide(JobView(job=made(), is_taken=lambda _name: True), NOW, STATEFUL_SET)
+    (event,) = decision.events
+    assert (decision.actions, event.reason, decision.again_after) == ((), "WorkloadNameTaken", timedelta(minutes=1))
