@@ -7,6 +7,7 @@ MultiKueueError
 ├── InvariantBroken           our bug: never retried, ends the process
 ├── NotLeading                another process acts now: nothing was sent
 ├── ClusterUnreachable        no answer: the cluster's connection is suspect, nobody else's
+│   └── TooLarge              more came than we take: asked again as it was, it would be no smaller
 └── ApiError                  the API server answered no
     ├── Unauthorized (401)    credentials must be refreshed
     ├── Forbidden (403)       a permission is missing
@@ -60,6 +61,10 @@ class ClusterUnreachable(MultiKueueError):
     def __init__(self, cluster: str, why: str, *, sent: bool = True) -> None:
         super().__init__(f"cluster {cluster or 'manager'} is unreachable: {why}")
         self.cluster, self.why, self.sent = cluster, why, sent
+
+
+class TooLarge(ClusterUnreachable):
+    """An answer was given up, since it is larger than what it was asked for can honestly be."""
 
 
 class ApiError(MultiKueueError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 import re
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -19,10 +20,19 @@ from yarl import URL
 
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import Object, ObjectKey, encode
-from multikueue.errors import ApiError, ClusterUnreachable, Expired, Invalid, InvalidObject, NotLeading, Unauthorized
+from multikueue.errors import (
+    ApiError,
+    ClusterUnreachable,
+    Expired,
+    Invalid,
+    InvalidObject,
+    NotLeading,
+    TooLarge,
+    Unauthorized,
+)
 from multikueue.kube.credentials import Credentials
 from multikueue.kube.decode import Listing, list_of, object_of
-from multikueue.kube.errors import error_from_answer
+from multikueue.kube.errors import error_from_answer, words
 from multikueue.kube.identity import Identity, Proof
 from multikueue.kube.retry import is_repeatable, wait_before_retry
 from multikueue.kube.session import (
@@ -35,6 +45,7 @@ from multikueue.kube.session import (
     Session,
     Transport,
     always,
+    beginning,
     cut,
     explain,
     open_session,
@@ -57,6 +68,20 @@ APPLY_PATCH = "application/apply-patch+yaml"
 
 _OURS = f"?fieldManager={FIELD_MANAGER}"
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+LARGEST_OBJECT = 10 * 2**20
+"""Bytes of an answer about one object. etcd takes 1.5 MiB, and JSON may write a byte of it as six (`<` is `\\u003c`)."""
+
+LARGEST_PAGE = 32 * 2**20
+"""Bytes of any other answer. A page of a list that is larger is asked for again with fewer objects."""
+
+LARGEST_COLLECTION = 2**29
+MOST_OBJECTS = 200_000
+"""Bytes and objects that a worker may show us of one kind, before they cost the memory that all others need. The
+manager's own API server may show any number: whoever speaks for it rules us anyhow."""
+
+_LARGEST_ERROR = 2**20
+_MOST_PAGES = 10_000
 _LARGE = 2**20
 """Bytes of a body from which on aiohttp wants it as a stream."""
 
@@ -101,6 +126,7 @@ class _Request:
     subresource: str = ""
     body: bytes = b""
     content_type: str = JSON
+    most: int | None = LARGEST_OBJECT
 
     def __str__(self) -> str:
         return f"{self.verb} {self.target.partition('?')[0]}"
@@ -154,6 +180,7 @@ class _Route:
 
     base: str
     identity: Identity
+    headers: Mapping[str, str]
     options: Mapping[str, Any]
 
     @classmethod
@@ -161,9 +188,16 @@ class _Route:
         options: dict[str, Any] = {"allow_redirects": False}
         if credentials.proxy:
             options["proxy"] = URL(credentials.proxy)
+        headers = {}
+        if credentials.proxy_authorization:
+            headers["Proxy-Authorization"] = credentials.proxy_authorization
+        if credentials.server.startswith("https://"):
+            # The proxy is asked for a tunnel. What goes through it is not for the proxy.
+            options["proxy_headers"], headers = headers, {}
         if credentials.tls_server_name:
             options["server_hostname"] = credentials.tls_server_name
-        return cls(credentials.server.rstrip("/"), await Identity.of(credentials, cluster=cluster), options)
+        identity = await Identity.of(credentials, cluster=cluster)
+        return cls(credentials.server.rstrip("/"), identity, headers, options)
 
 
 class Client:
@@ -335,6 +369,7 @@ class Client:
             subresource=subresource,
             body=b"" if body is None else _bytes(body),
             content_type=content_type,
+            most=LARGEST_PAGE,
         )
         return await self._send(request)
 
@@ -398,31 +433,57 @@ class Client:
         return item
 
     async def _pages(self, kind: Kind[T], namespace: str, label_selector: str, size: int) -> Page[T]:
+        """In pages of `size` objects (0: all in one), with fewer where objects are large."""
         items: list[T] = []
         garbage: list[ObjectKey] = []
-        cont = ""
-        while True:
-            listing = await self._one_page(kind, namespace, {"labelSelector": label_selector, "continue": cont}, size)
+        cont, limit, objects, length = "", size, 0, 0
+        for _ in range(_MOST_PAGES):
+            query = {"labelSelector": label_selector, "continue": cont, "limit": str(limit or "")}
+            try:
+                listing, taken = await self._one_page(kind, namespace, query)
+            except TooLarge:
+                if limit < 2:
+                    raise
+                limit = max(1, limit // 4)
+                continue
+            limit, length = min(size, 2 * limit), length + taken
+            objects += len(listing.items) + len(listing.garbage)
+            self._check_collection(kind, objects, length)
             items += listing.items
             for key, error in listing.garbage:
                 self.report_garbage(kind, key, error)
             garbage += (key for key, _ in listing.garbage if key is not None)
-            cont = listing.cont
-            if not cont:
+            if not listing.cont:
                 return Page(tuple(items), listing.resource_version, tuple(garbage))
+            if listing.cont == cont:
+                raise ClusterUnreachable(self.cluster, f"list {kind.plural}: the next page is the same page for ever")
+            cont = listing.cont
+        raise TooLarge(self.cluster, f"list {kind.plural}: it has more than {_MOST_PAGES} pages")
 
-    async def _one_page(self, kind: Kind[T], namespace: str, query: Mapping[str, str], size: int) -> Listing[T]:
-        given = {name: value for name, value in query.items() if value} | ({"limit": str(size)} if size else {})
+    async def _one_page(self, kind: Kind[T], namespace: str, query: Mapping[str, str]) -> tuple[Listing[T], int]:
+        """A page and its length in bytes."""
+        given = {name: value for name, value in query.items() if value}
         path = _collection(kind, namespace) if namespace else kind.path()
         target = f"{path}?{urlencode(given)}" if given else path
-        request = _Request(verb="list", method="GET", target=target, plural=kind.plural)
-        return self._decoded(list_of(kind), await self._send(request), request)
+        most = LARGEST_PAGE if self.cluster or query["limit"] else None
+        request = _Request(verb="list", method="GET", target=target, plural=kind.plural, most=most)
+        answer = await self._send(request)
+        return self._decoded(list_of(kind), answer, request), len(answer)
+
+    def _check_collection(self, kind: Kind[Any], objects: int, length: int) -> None:
+        if self.is_too_much(objects, length):
+            most = f"{MOST_OBJECTS} objects or {_mebibytes(LARGEST_COLLECTION)}"
+            raise TooLarge(self.cluster, f"list {kind.plural}: there are more than {most}")
+
+    def is_too_much(self, objects: int, length: int) -> bool:
+        """Whether a worker shows more of one kind than there may be."""
+        return bool(self.cluster) and (objects > MOST_OBJECTS or length > LARGEST_COLLECTION)
 
     def _decoded(self, decode: Callable[[bytes], _Answer], data: bytes, request: _Request) -> _Answer:
         try:
             return decode(data)
         except msgspec.ValidationError as error:
-            expected, _, field = str(error).partition(" - at ")
+            expected, _, field = words(str(error)).partition(" - at ")
             where = f"answer to {request} of cluster {self.cluster or 'manager'}"
             raise InvalidObject(where, field.strip("`") or "$", expected.removeprefix("Expected ")) from error
         except RecursionError as error:
@@ -469,8 +530,7 @@ class Client:
         timeout = aiohttp.ClientTimeout(total=_left(deadline), sock_connect=CONNECT_TIMEOUT)
         with self._accounted(request) as account:
             async with self._start(self._calls, request, route, proof, timeout=timeout) as response:
-                answer = await response.read()
-            _check(response, answer, request)
+                answer = await self._body(response, request)
             account.status = str(response.status)
         return answer
 
@@ -491,12 +551,23 @@ class Client:
             response = await self._start(self._streams, request, route, proof, timeout=timeout)
             if response.status != 200:
                 try:
-                    _check(response, await response.read(), request)
+                    await self._body(response, request)
                 finally:
                     response.close()
                 raise ClusterUnreachable(self.cluster, f"watch: status {response.status} instead of a stream")
             account.status = str(response.status)
         return response
+
+    async def _body(self, response: Answer, request: _Request) -> bytes:
+        """The answer that was asked for; raises the error that came instead."""
+        if not 200 <= response.status < 300:
+            said = await beginning(response, _LARGEST_ERROR)
+            raise error_from_answer(response.status, response.headers, said[:_LARGEST_ERROR], call=str(request))
+        most = sys.maxsize if request.most is None else request.most
+        answer = await beginning(response, most)
+        if len(answer) > most:
+            raise TooLarge(self.cluster, f"{request}: the answer has more than {_mebibytes(most)}")
+        return answer
 
     def _start(
         self,
@@ -511,7 +582,11 @@ class Client:
             request.method,
             URL(route.base + request.target, encoded=True),
             data=_payload(request.body),
-            headers={**proof.headers, "Content-Type": request.content_type} if request.body else proof.headers,
+            headers={
+                **route.headers,
+                **proof.headers,
+                **({"Content-Type": request.content_type} if request.body else {}),
+            },
             ssl=proof.tls,
             timeout=timeout,
             **route.options,
@@ -573,9 +648,8 @@ def _left(deadline: float) -> float:
     return max(0.001, deadline - anyio.current_time())
 
 
-def _check(response: Answer, answer: bytes, request: _Request) -> None:
-    if not 200 <= response.status < 300:
-        raise error_from_answer(response.status, response.headers, answer, call=str(request))
+def _mebibytes(size: int) -> str:
+    return f"{size / 2**20:g} MiB"
 
 
 def _payload(body: bytes) -> bytes | io.BytesIO | None:

@@ -41,8 +41,9 @@ class Credentials:
 
     `server` is an http(s) URL, possibly with a path, without a slash at its end; `authority`, `certificate` and `key`
     are PEM; `tls_server_name` is the name the server's certificate must have, if not the host's; `proxy` is an http(s)
-    URL. `strict` off accepts certificates that break RFC 5280. `source` says where this was read, for messages, and
-    `namespace` which one is meant where a person names none.
+    URL without user and password: `proxy_authorization` has these, as the header to send. `strict` off accepts
+    certificates that break RFC 5280. `source` says where this was read, for messages, and `namespace` which one is meant
+    where a person names none.
     """
 
     server: str
@@ -53,6 +54,7 @@ class Credentials:
     strict: bool = True
     tls_server_name: str = ""
     proxy: str = ""
+    proxy_authorization: str = field(default="", repr=False)
     token: TokenSource = field(default_factory=FixedToken, repr=False)
     source: str = ""
     namespace: str = field(default=DEFAULT_NAMESPACE, compare=False)
@@ -194,11 +196,13 @@ async def _credentials(choice: _Choice, environment: Mapping[str, str] | None = 
         _check(choice)
         configuration = await _configuration(choice)
         authority, certificate, key = await anyio.to_thread.run_sync(_certificates, choice)
+        proxy, proxy_authorization = _proxy(choice.cluster.proxy_url or "")
         return Credentials(
             server=configuration.host,
             verify=configuration.verify_ssl,
             tls_server_name=configuration.tls_server_name or "",
-            proxy=configuration.proxy or "",
+            proxy=proxy,
+            proxy_authorization=proxy_authorization,
             token=_token(choice, configuration, environment),
             source=choice.where,
             namespace=choice.namespace,
@@ -213,8 +217,7 @@ async def _credentials(choice: _Choice, environment: Mapping[str, str] | None = 
 def _check(choice: _Choice) -> None:
     """Refuse what would be read in a wrong way or silently ignored."""
     _check_server(choice.cluster.server or "")
-    if choice.cluster.proxy_url and not choice.cluster.proxy_url.startswith(("http://", "https://")):
-        raise ConfigurationError("proxy-url: expected an http:// or https:// URL")
+    _proxy(choice.cluster.proxy_url or "")
     user = choice.user
     if user.as_user or user.as_uid or user.as_groups or user.as_user_extra:
         raise ConfigurationError("as: impersonation is not supported, use credentials of that user")
@@ -229,6 +232,22 @@ def _check_server(server: str) -> None:
         raise ConfigurationError("server: expected an http:// or https:// URL")
     if url.user or url.password or url.query_string or url.fragment:
         raise ConfigurationError("server: expected a URL without user, query and fragment")
+
+
+def _proxy(address: str) -> tuple[str, str]:
+    """The URL of a proxy without its user and password, so that no error can show them, and these as a header."""
+    if not address:
+        return "", ""
+    try:
+        url = URL(address)
+    except ValueError:
+        url = URL()
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ConfigurationError("proxy-url: expected an http:// or https:// URL")
+    if url.user is None and url.password is None:
+        return address, ""
+    secret = base64.b64encode(f"{url.user or ''}:{url.password or ''}".encode()).decode()
+    return str(url.with_user(None)), f"Basic {secret}"
 
 
 def _new_configuration() -> Configuration:

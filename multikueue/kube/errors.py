@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
@@ -19,8 +20,9 @@ from multikueue.errors import (
     Throttled,
     Unauthorized,
 )
+from multikueue.kube.decode import UNREADABLE
 
-__all__ = ["BY_REASON", "BY_STATUS", "Status", "error_from_answer", "error_from_status"]
+__all__ = ["BY_REASON", "BY_STATUS", "LONGEST_AFTER", "Status", "error_from_answer", "error_from_status", "words"]
 
 BY_STATUS: Mapping[int, type[ApiError]] = {
     400: Invalid,
@@ -36,6 +38,13 @@ BY_STATUS: Mapping[int, type[ApiError]] = {
 
 BY_REASON: Mapping[str, type[ApiError]] = {"AlreadyExists": AlreadyExists, "Expired": Expired, "Gone": Expired}
 """Reasons that say more than the status they come with; they go first."""
+
+LONGEST_AFTER = 120.0
+"""Seconds that a server may tell us to stay away; one that says more is asked again then."""
+
+_LONGEST_REASON = 64
+_LONGEST_TEXT = 1024
+_USER_INFO = re.compile(r"(?<=://)[^/?#\s]*@")
 
 _SHOWN = 200
 """How many bytes of a body that is not ours to understand are shown in a message."""
@@ -58,6 +67,13 @@ class Status(msgspec.Struct, gc=False):
 _decode_status = msgspec.json.Decoder(Status).decode
 
 
+def words(text: str) -> str:
+    """Text of others as it may stand in errors, logs and conditions: short, printable, and no URL in it has a password."""
+    shown = _USER_INFO.sub("***@", text)[: _LONGEST_TEXT + 1]
+    shown = "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in shown)
+    return shown if len(shown) <= _LONGEST_TEXT else shown[: _LONGEST_TEXT - 1] + "…"
+
+
 def error_from_answer(status: int, headers: Mapping[str, str], body: bytes, *, call: str) -> ApiError:
     """The error that an HTTP answer with an error status stands for.
 
@@ -77,13 +93,14 @@ def error_from_status(raw: bytes | msgspec.Raw, *, call: str) -> ApiError:
 def _error(status: int, answer: Status, *, call: str, after: float | None) -> ApiError:
     reason = answer.reason or ""
     kind = BY_REASON.get(reason) or BY_STATUS.get(status) or (ServerError if status >= 500 else ApiError)
-    return kind(status, reason or kind.__name__, answer.message or "no message", call=call, after=after)
+    message = words(answer.message or "no message")
+    return kind(status, words(reason)[:_LONGEST_REASON] or kind.__name__, message, call=call, after=after)
 
 
 def _status_of(body: bytes | msgspec.Raw) -> Status | None:
     try:
         answer = _decode_status(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
     return answer if answer.kind == "Status" or answer.reason or answer.message else None
 
@@ -97,19 +114,20 @@ def _shown(content_type: str, body: bytes) -> str:
 
 def _retry_after(headers: Mapping[str, str], answer: Status) -> float | None:
     text = headers.get("Retry-After", "").strip()
-    if text.isdecimal() and len(text) < 10:
-        return float(text)
+    if text.isdecimal():
+        return min(float(text), LONGEST_AFTER)
     return _seconds_until(text, headers.get("Date", "")) if text else _details_after(answer)
 
 
 def _seconds_until(when: str, date: str) -> float | None:
     """A Retry-After that is a date, measured by the clock of the server that sent it."""
     try:
-        return max(0.0, (parsedate_to_datetime(when) - parsedate_to_datetime(date)).total_seconds())
-    except (TypeError, ValueError):
+        wait = (parsedate_to_datetime(when) - parsedate_to_datetime(date)).total_seconds()
+    except (TypeError, ValueError, OverflowError):
         return None
+    return min(max(0.0, wait), LONGEST_AFTER)
 
 
 def _details_after(answer: Status) -> float | None:
     seconds = answer.details.retry_after_seconds if answer.details else None
-    return seconds if seconds and seconds > 0 else None
+    return min(seconds, LONGEST_AFTER) if seconds and seconds > 0 else None

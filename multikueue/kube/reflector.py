@@ -40,7 +40,6 @@ T_contra = TypeVar("T_contra", bound=Object, contravariant=True)
 OnState = Callable[[bool, str], None]
 
 _LONGEST_PAUSE = 30.0
-_LONGEST_RETRY_AFTER = 120.0
 _SHORTEST_PAUSE = 0.1
 _ABSENT_PAUSE = 30.0
 """Most seconds between two looks for a kind that the server does not have; sooner at first, while things are set up."""
@@ -123,6 +122,7 @@ class Reflector(Generic[T]):
         self._failures = 0
         self._fruitless = 0
         self._received = False
+        self._taken = 0
         self._away = False
         self._pause = anyio.CancelScope()
 
@@ -167,7 +167,7 @@ class Reflector(Generic[T]):
         self._sink.unreadable.clear()
         self._sink.unreadable.update(page.undecodable)
         self._sink.replace(tuple(found.values()), version_of(version))
-        self._known, self._version = found, version
+        self._known, self._version, self._taken = found, version, 0
         self.synced.set()
 
     async def _check_version(self) -> None:
@@ -237,6 +237,10 @@ class Reflector(Generic[T]):
         try:
             while line := await stream.line():
                 self._take(line)
+                self._taken += len(line)
+                if self._client.is_too_much(len(self._known), self._taken):
+                    self._version = ""  # a list says how much there really is
+                    return
                 count += 1
                 if count % _YIELD_EVERY == 0:
                     await anyio.lowlevel.checkpoint()
@@ -326,6 +330,6 @@ class Reflector(Generic[T]):
         if isinstance(error, NotFound):
             return float(min(_ABSENT_PAUSE, 2 ** min(self._failures, 10))) * (0.75 + self._jitter() / 2)
         if isinstance(error, ApiError) and error.after is not None:
-            return min(error.after, _LONGEST_RETRY_AFTER) + self._jitter()
+            return error.after + self._jitter()
         longest: float = min(_LONGEST_PAUSE, 0.5 * 2 ** min(self._failures, 10))
         return max(_SHORTEST_PAUSE, longest * self._jitter())

@@ -3,6 +3,7 @@
 | failure                        | a read, or a write guarded by version or UID | any other write                  |
 |--------------------------------|----------------------------------------------|----------------------------------|
 | no answer                      | again                                        | never: it may have been done     |
+| an answer that is too large    | never                                        | never                            |
 | 429 or 503 with Retry-After    | again                                        | again: the server did not take it |
 | any other 5xx                  | again                                        | never                            |
 | all else, 409 Conflict included | never                                        | never                            |
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import msgspec
 
-from multikueue.errors import ApiError, ClusterUnreachable, MultiKueueError, ServerError, Throttled
+from multikueue.errors import ApiError, ClusterUnreachable, MultiKueueError, ServerError, Throttled, TooLarge
 
 __all__ = ["MAX_RETRIES", "is_repeatable", "wait_before_retry"]
 
@@ -65,7 +66,7 @@ def wait_before_retry(failure: MultiKueueError, *, repeatable: bool, attempt: in
 
     `chance` in [0, 1) spreads the waits of many callers. A Retry-After is a lower bound.
     """
-    if attempt > MAX_RETRIES:
+    if attempt > MAX_RETRIES or isinstance(failure, TooLarge):
         return None
     wait = _FIRST_WAIT * attempt * (0.5 + chance / 2)
     if isinstance(failure, ApiError) and failure.status in (429, 503) and failure.after is not None:

@@ -18,6 +18,7 @@ from aiohttp.http import HttpProcessingError
 
 from multikueue import __version__
 from multikueue.errors import NotLeading
+from multikueue.kube.errors import words
 
 if TYPE_CHECKING:
     from aiohttp.abc import AbstractStreamWriter
@@ -33,6 +34,7 @@ __all__ = [
     "Session",
     "Transport",
     "always",
+    "beginning",
     "cut",
     "explain",
     "open_session",
@@ -73,7 +75,13 @@ _QUESTIONS = ("/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/")
 
 
 class Content(Protocol):
+    """The body, after decompression."""
+
     async def readline(self) -> bytes: ...
+
+    async def readany(self) -> bytes:
+        """What is there by now, at least a byte; empty at the end."""
+        ...
 
 
 class Answer(Protocol):
@@ -87,8 +95,6 @@ class Answer(Protocol):
 
     @property
     def content(self) -> Content: ...
-
-    async def read(self) -> bytes: ...
 
     def close(self) -> None: ...
 
@@ -195,6 +201,14 @@ def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
     return made
 
 
+async def beginning(answer: Answer, most: int) -> bytes:
+    """The body to its end, or somewhat more than `most` bytes of it: what a server packs small may be large."""
+    body = bytearray()
+    while len(body) <= most and (block := await answer.content.readany()):
+        body += block
+    return bytes(body)
+
+
 def cut(answer: Answer) -> None:
     """End an answer that goes on for ever: at once, for a farewell by TLS could outlive the loop that would hear it."""
     connection = getattr(answer, "connection", None)
@@ -214,4 +228,4 @@ def explain(error: BaseException) -> str:
             return "no connection in time"
         case TimeoutError():
             return "no answer in time"
-    return str(error) or type(error).__name__
+    return words(str(error)) or type(error).__name__

@@ -25,6 +25,7 @@ import msgspec
 from anyio.abc import ByteReceiveStream
 
 from multikueue.errors import ConfigurationError
+from multikueue.kube.errors import words
 
 __all__ = ["AuthProvider", "ExecPlugin", "FileToken", "FixedToken", "Grant", "TokenSource", "plugin_environment"]
 
@@ -126,7 +127,7 @@ class ExecPlugin:
     """
 
     config: Mapping[str, Any] = field(repr=False)
-    cluster: Mapping[str, Any] = field(default_factory=dict)
+    cluster: Mapping[str, Any] = field(default_factory=dict, repr=False)
     directory: Path | None = None
     environment: Mapping[str, str] | None = field(default=None, repr=False)
     timeout: float = FETCH_TIMEOUT
@@ -244,7 +245,9 @@ class AuthProvider:
             with anyio.fail_after(self.timeout):
                 await load_kube_config_from_dict(self.tree, client_configuration=configuration)
         except (ConfigException, LookupError, ValueError, TypeError, AssertionError) as error:
-            raise ConfigurationError(f"auth provider: {type(error).__name__}: {error}") from error
+            raise ConfigurationError(f"auth provider: {type(error).__name__}: {words(str(error))}") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise ConfigurationError(f"auth provider gave no answer: {type(error).__name__} {error}") from error
+            raise ConfigurationError(
+                f"auth provider gave no answer: {type(error).__name__} {words(str(error))}"
+            ) from error
         return Grant(configuration.api_key.get("BearerToken", ""), lifetime=FILE_LIFETIME)

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 from multidict import CIMultiDict
 
 from multikueue import errors
 from multikueue.errors import ApiError, Conflict, Expired, ServerError, Throttled
-from multikueue.kube.errors import BY_REASON, BY_STATUS, error_from_answer, error_from_status
+from multikueue.kube.errors import BY_REASON, BY_STATUS, error_from_answer, error_from_status, words
 
 
 def answer(status: int, body: bytes = b"", **headers: str) -> ApiError:
@@ -77,6 +78,32 @@ def test_a_body_that_is_no_status_is_an_error_all_the_same(body: bytes, shown: s
             id="a date, by the clock of the server",
         ),
         pytest.param({"Retry_After": "Sat, 21 Nov 2026 10:00:07 GMT"}, b"", None, id="a date and no clock"),
+        pytest.param({"Retry_After": "999999999"}, b"", 120.0, id="31 years"),
+        pytest.param({"Retry_After": "9" * 5000}, b"", 120.0, id="more digits than there is time"),
+        pytest.param({}, b'{"kind":"Status","details":{"retryAfterSeconds":1e300}}', 120.0, id="the end of all time"),
+        pytest.param({}, b'{"kind":"Status","details":{"retryAfterSeconds":-1e300}}', None, id="its beginning"),
+        pytest.param(
+            {}, b'{"kind":"Status","details":{"retryAfterSeconds":1e999}}', None, id="no number that there is"
+        ),
+        pytest.param({}, b'{"kind":"Status","details":{"retryAfterSeconds":NaN}}', None, id="no number at all"),
+        pytest.param(
+            {"Retry_After": "Fri, 31 Dec 9999 23:59:59 GMT", "Date": "Sat, 21 Nov 2026 10:00:00 GMT"},
+            b"",
+            120.0,
+            id="a date that nobody sees",
+        ),
+        pytest.param(
+            {"Retry_After": "Sat, 21 Nov 2026 09:00:00 GMT", "Date": "Sat, 21 Nov 2026 10:00:00 GMT"},
+            b"",
+            0.0,
+            id="a date that is past",
+        ),
+        pytest.param(
+            {"Retry_After": f"Sat, 21 Nov 2026 10:00:00 +{'9' * 5000}", "Date": "Sat, 21 Nov 2026 10:00:00 GMT"},
+            b"",
+            None,
+            id="a date of no zone on earth",
+        ),
     ],
 )
 def test_how_long_to_wait(headers: dict[str, str], body: bytes, after: float | None) -> None:
@@ -87,6 +114,34 @@ def test_how_long_to_wait(headers: dict[str, str], body: bytes, after: float | N
 def test_an_error_event_is_the_same_error_as_an_error_answer() -> None:
     error = error_from_status(b'{"kind":"Status","code":410,"reason":"Expired","message":"old"}', call="watch jobs")
     assert (type(error), error.status, error.message) == (Expired, 410, "old")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        pytest.param('jobs "a" not found\n: é', 'jobs "a" not found\n: é', id="what people read stays"),
+        pytest.param("\x1b[2Jgone\u202e\ud800", "�[2Jgone��", id="what a terminal obeys or hides does not"),
+        pytest.param("x" * 20 * 2**20, "x" * 1023 + "…", id="a novel is its beginning"),
+        pytest.param("url='http://me:S3CRET@h:1/x'", "url='http://***@h:1/x'", id="a URL with user and password"),
+        pytest.param("https://me@h and http://a:b@c", "https://***@h and http://***@c", id="several"),
+        pytest.param("http://h/a@b mail@example.com", "http://h/a@b mail@example.com", id="an @ elsewhere stays"),
+        pytest.param("http://me:" + "S3CRET" * 500 + "@h", "http://***@h", id="a password longer than what is shown"),
+    ],
+)
+def test_foreign_words_are_short_printable_and_without_passwords(text: str, shown: str) -> None:
+    assert words(text) == shown
+
+
+def test_a_message_and_a_reason_are_cut_where_they_come_in() -> None:
+    body = msgspec.json.encode({"kind": "Status", "reason": "r" * 10_000, "message": "m" * 10_000})
+    for error in (answer(409, body), error_from_status(body, call="watch jobs")):
+        assert (len(error.reason), len(error.message)) == (64, 1024)
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"a":' * 100_000], ids=["arrays", "objects"])
+def test_a_tower_of_brackets_is_an_error_too(body: bytes) -> None:
+    assert type(answer(409, body)) is Conflict
+    assert type(error_from_status(body, call="watch jobs")) is ServerError
 
 
 def test_an_unreadable_error_event_is_an_error_too() -> None:

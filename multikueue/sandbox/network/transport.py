@@ -339,15 +339,24 @@ class _Answer:
         self._answer = answer
         self.status = answer.status if isinstance(answer, Response) else 200
         self.headers = answer.headers if isinstance(answer, Response) else {}
-        self.content = _Lines(answer, link, idle) if isinstance(answer, Watch) else None
-
-    async def read(self) -> bytes:
-        assert isinstance(self._answer, Response)
-        return self._answer.body
+        self.content = _Lines(answer, link, idle) if isinstance(answer, Watch) else _Body(answer.body)
 
     def close(self) -> None:
-        if self.content is not None:
-            self.content.close()
+        self.content.close()
+
+
+class _Body:
+    """A body that is here as a whole."""
+
+    def __init__(self, body: bytes) -> None:
+        self._rest = body
+
+    async def readany(self) -> bytes:
+        body, self._rest = self._rest, b""
+        return body
+
+    def close(self) -> None:
+        pass
 
 
 class _Lines:

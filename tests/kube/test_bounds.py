@@ -1,0 +1,318 @@
+"""What comes from a server is bounded, whatever the server is."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gzip
+import json
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import anyio
+import pytest
+from aiohttp import web
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multikueue.api.kinds import JOBS, WORKLOADS
+from multikueue.api.meta import ObjectKey
+from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, Invalid, InvalidObject, MultiKueueError, TooLarge
+from multikueue.kube.client import Client
+from multikueue.kube.credentials import Credentials, from_kubeconfig
+from multikueue.kube.session import beginning
+from tests.kube.server import Answer, Script, aborts, client_of, job, lists, names, refuses, says, serving, streams
+from tests.kube.test_reflector import running
+
+A = ObjectKey("ns", "a")
+MIB = 2**20
+
+
+def packed(body: bytes, *, status: int = 200) -> Answer:
+    return says(gzip.compress(body), status=status, headers={"Content-Encoding": "gzip"})
+
+
+def limits_of(script: Script) -> list[str | None]:
+    return script.queries("limit")
+
+
+class Blocks:
+    """An answer without an end, which counts how much of it was taken."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+        self.status, self.headers, self.content = 200, dict[str, str](), self
+
+    async def readany(self) -> bytes:
+        self.taken += 1
+        return b"x" * 1000
+
+    async def readline(self) -> bytes:
+        raise AssertionError
+
+    def close(self) -> None: ...
+
+
+# How much of one answer.
+
+
+@pytest.mark.anyio
+async def test_no_more_of_a_body_is_read_than_is_needed_to_know_that_it_is_too_large() -> None:
+    answer = Blocks()
+    assert len(await beginning(answer, 9_500)) == 10_000
+    assert answer.taken == 10
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        pytest.param(
+            lambda c: c.get(JOBS, A), r"get /apis/batch/v1/namespaces/ns/jobs/a: .* more than 10 MiB", id="an object"
+        ),
+        pytest.param(lambda c: c.create(JOBS, "ns", {}), "more than 10 MiB", id="the answer to a write"),
+        pytest.param(lambda c: c.request("GET", "/version"), r"get /version: .* more than 32 MiB", id="anything"),
+    ],
+)
+async def test_an_answer_that_is_larger_than_it_can_be_is_given_up_and_not_asked_for_again(
+    call: Callable[[Client], Any], said: str
+) -> None:
+    async with client_of(packed(b" " * 40 * MIB)) as (client, script):
+        with pytest.raises(TooLarge, match=said):
+            await call(client)
+        assert len(script.requests) == 1
+
+
+@pytest.mark.anyio
+async def test_an_object_may_be_as_large_as_a_server_keeps_any() -> None:
+    async with client_of(packed(json.dumps(job("a", spec={"x": "<" * 9 * MIB})).encode())) as (client, _):
+        assert (await client.get(JOBS, A)).key == A
+
+
+@pytest.mark.anyio
+async def test_a_large_error_is_that_error_with_a_short_text() -> None:
+    async with client_of(packed(b'{"kind":"Status","message":"' + b"m" * 20 * MIB, status=422)) as (client, _):
+        with pytest.raises(Invalid) as caught:
+            await client.get(JOBS, A)
+    assert len(str(caught.value)) < 1200
+
+
+@pytest.mark.anyio
+async def test_a_value_that_is_none_of_its_kind_is_not_told_in_full() -> None:
+    odd = job("a", status={"conditions": [{"type": "Finished", "status": "x" * MIB, "message": ""}]})
+    async with client_of(says(odd)) as (client, _):
+        with pytest.raises(InvalidObject, match="Invalid enum value 'xxx") as caught:
+            await client.get(WORKLOADS, A)
+    assert len(str(caught.value)) < 1200
+
+
+# How much of one list.
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("cluster", ["", "w1"], ids=["the manager", "a worker"])
+async def test_a_page_of_large_objects_is_asked_for_again_with_fewer(
+    cluster: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And smaller ones behind them come in larger pages again."""
+    monkeypatch.setattr("multikueue.kube.client.LARGEST_PAGE", 8_000)
+    sizes = [5_000, 5_000, *[100] * 14]
+
+    async def pages(request: web.BaseRequest) -> web.StreamResponse:
+        start, limit = int(request.query.get("continue", "0")), int(request.query["limit"])
+        end = min(start + limit, len(sizes))
+        items = [job(f"{n}", spec={"x": "x" * sizes[n]}) for n in range(start, end)]
+        return await lists(*items, cont=str(end) if end < len(sizes) else "")(request)
+
+    script = Script(pages)
+    async with serving(script) as url, Client.connect(Credentials(server=url), cluster=cluster) as client:
+        page = await client.list(JOBS, page=8)
+    assert names(page.items) == [str(n) for n in range(len(sizes))]
+    assert limits_of(script) == ["8", "2", "1", "2", "4", "8", "8"]
+
+
+@pytest.mark.anyio
+async def test_one_object_that_is_larger_than_a_page_may_be_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multikueue.kube.client.LARGEST_PAGE", 8_000)
+    async with client_of(lists(job("a", spec={"x": "x" * 9_000}))) as (client, script):
+        with pytest.raises(TooLarge, match=r"list /apis/batch/v1/jobs: the answer has more than 0.0076"):
+            await client.list(JOBS, page=8)
+    assert limits_of(script) == ["8", "2", "1"]
+
+
+@pytest.mark.anyio
+async def test_a_list_that_leads_to_itself_has_an_end() -> None:
+    async with client_of(lists(job("a"), cont="more")) as (client, script):
+        with pytest.raises(ClusterUnreachable, match="list jobs: the next page is the same page for ever"):
+            await client.list(JOBS)
+    assert len(script.requests) == 2
+
+
+@pytest.mark.anyio
+async def test_a_list_has_only_so_many_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multikueue.kube.client._MOST_PAGES", 7)
+
+    async def circle(request: web.BaseRequest) -> web.StreamResponse:
+        return await lists(cont="b" if request.query.get("continue") == "a" else "a")(request)
+
+    async with client_of(circle) as (client, script):
+        with pytest.raises(TooLarge, match="list jobs: it has more than 7 pages"):
+            await client.list(JOBS)
+    assert len(script.requests) == 7
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("bound", "most"),
+    [pytest.param("MOST_OBJECTS", 3, id="too many"), pytest.param("LARGEST_COLLECTION", 600, id="too much")],
+)
+async def test_a_worker_shows_only_so_many_objects_and_the_manager_cluster_any(
+    bound: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"multikueue.kube.client.{bound}", most)
+    script = Script(lists(job("a"), job("b"), cont="1"), lists(job("c"), {"metadata": {"name": "d", "labels": 1}}))
+    async with serving(script) as url:
+        async with Client.connect(Credentials(server=url), cluster="w1") as worker:
+            with pytest.raises(TooLarge, match=r"list jobs: there are more than .* objects or .* MiB"):
+                await worker.list(JOBS)
+        async with Client.connect(Credentials(server=url)) as manager:
+            assert names((await manager.list(JOBS)).items) == ["c"]
+
+
+@pytest.mark.anyio
+async def test_what_a_watch_adds_is_bounded_as_a_list_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multikueue.kube.client.MOST_OBJECTS", 3)
+    few, many = [job(f"{n}", version=n) for n in range(3)], [job(f"{n}", version=n) for n in range(9)]
+    flood = streams(*({"type": "ADDED", "object": each} for each in many[3:]), then="silence")
+    async with running(lists(*few), flood, lists(*many)) as run:
+        await run.until(lambda: (False, "list jobs: there are more than 3 objects or 512 MiB") in run.states)
+        assert run.sink.told == ["replace 10", "upsert 3"]
+
+
+@pytest.mark.anyio
+async def test_many_changes_of_few_objects_are_no_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list tells that there are few."""
+    monkeypatch.setattr("multikueue.kube.client.LARGEST_COLLECTION", 2_000)
+    busy = streams(*({"type": "MODIFIED", "object": job("a", version=n)} for n in range(11, 60)), then="silence")
+    async with running(lists(job("a")), busy, lists(job("a"), version="60"), streams(then="silence")) as run:
+        await run.until(lambda: "replace 60" in run.sink.told)
+        assert run.states == [(True, "")]
+
+
+# What an error shows.
+
+
+def kubeconfig(server: str, proxy: str) -> dict[str, Any]:
+    cluster = {"server": server, "proxy-url": proxy}
+    return {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c"}}],
+        "clusters": [{"name": "c", "cluster": cluster}],
+    }
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("server", ["https://w1.test", "http://w1.test"])
+@pytest.mark.parametrize("answer", [refuses(403), aborts], ids=["refused", "broken"])
+async def test_a_proxy_learns_its_password_and_nobody_else_does(server: str, answer: Answer) -> None:
+    script = Script(answer)
+    async with serving(script) as url:
+        found = await from_kubeconfig(kubeconfig(server, url.replace("http://", "http://me:S3CRET@")))
+        async with Client.connect(found, cluster="w1") as client:
+            with pytest.raises((ClusterUnreachable, Forbidden)) as caught:
+                await client.get(JOBS, A)
+    told = "Basic " + base64.b64encode(b"me:S3CRET").decode()
+    assert script.requests[0].headers["Proxy-Authorization"] == told
+    shown = "".join(traceback.format_exception(caught.value)) + repr(caught.value) + repr(found)
+    assert "S3CRET" not in shown
+    assert told not in shown
+
+
+@pytest.mark.anyio
+async def test_a_server_behind_a_proxy_never_learns_the_proxys_password() -> None:
+    """TLS is spoken through a tunnel, and only who digs it is told."""
+    assert (await from_kubeconfig(kubeconfig("https://w1.test", "http://me:pw@p"))).proxy == "http://p"
+
+
+# Whatever a server says.
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(
+                ["metadata", "name", "items", "continue", "kind", "details", "retryAfterSeconds", "status", "spec", "x"]
+            ),
+            inner,
+            max_size=5,
+        )
+    ),
+    max_leaves=20,
+)
+BODIES = st.binary(max_size=200) | JSON.map(lambda tree: json.dumps(tree).encode())
+LINES = st.sampled_from(
+    [
+        b"Retry-After: 1e300",
+        b"Retry-After: -1",
+        b"Content-Encoding: gzip",
+        b"Content-Encoding: br",
+        b"Content-Length: 7",
+        b"Content-Length: -1",
+        b"Transfer-Encoding: chunked",
+        b"Location: http://u:p@elsewhere/",
+        b"Connection: close",
+        b"Set-Cookie: a=b",
+    ]
+) | st.binary(max_size=30)
+STATUSES = st.sampled_from(
+    [100, 101, 200, 201, 204, 206, 301, 304, 400, 401, 404, 409, 410, 429, 500, 503, 599, 0, 999]
+)
+
+
+def asks() -> Mapping[str, Callable[[Client], Any]]:
+    return {
+        "get": lambda c: c.get(JOBS, A),
+        "list": lambda c: c.list(JOBS),
+        "create": lambda c: c.create(JOBS, "ns", {"a": 1}),
+        "delete": lambda c: c.delete(JOBS, A),
+        "watch": follow,
+    }
+
+
+async def follow(client: Client) -> None:
+    async with client.stream("/apis/batch/v1/jobs", {"watch": "true"}, idle=1) as stream:
+        while await stream.line():
+            pass
+
+
+async def outcome(raw: bytes, call: Callable[[Client], Any]) -> BaseException | None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(raw)
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server:
+        credentials = Credentials(server=f"http://127.0.0.1:{port}")
+        async with Client.connect(credentials, cluster="w1", call_timeout=0.3) as client:
+            try:
+                await call(client)
+            except Exception as error:  # noqa: BLE001  # it is looked at
+                return error
+    return None
+
+
+@settings(max_examples=50)
+@given(st.sampled_from(sorted(asks())), STATUSES, st.lists(LINES, max_size=4), BODIES)
+def test_whatever_a_server_answers_is_an_object_or_an_error_of_ours(
+    name: str, status: int, headers: list[bytes], body: bytes
+) -> None:
+    raw = b"\r\n".join([b"HTTP/1.1 %d Some" % status, *headers, b"", body])
+    error = anyio.run(outcome, raw, asks()[name])
+    assert error is None or isinstance(error, MultiKueueError), repr(error)
+    if isinstance(error, ApiError):
+        assert error.after is None or 0 <= error.after <= 120
