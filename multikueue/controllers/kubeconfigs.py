@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import base64
 import binascii
+import fcntl
 import os
 import stat
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -27,7 +29,7 @@ from multikueue.errors import ConfigurationError, MultiKueueError
 from multikueue.kube.client import Client
 from multikueue.kube.credentials import Credentials, from_kubeconfig
 from multikueue.kube.identity import Identity
-from multikueue.kube.kubeconfig import InsecureKubeconfig, check_access_provider, check_worker_kubeconfig
+from multikueue.kube.kubeconfig import LARGEST, InsecureKubeconfig, check_access_provider, check_worker_kubeconfig
 from multikueue.kube.reflector import Reflector
 from multikueue.kube.tokens import plugin_environment
 from multikueue.settings import AccessProvider, Dispatch, ExecCommand
@@ -38,9 +40,6 @@ __all__ = ["Access", "Kubeconfigs", "RefusedError"]
 log = structlog.get_logger()
 
 NOT_LOADED = "load client config failed: "
-
-LONGEST = 2**20
-"""Bytes of a kubeconfig file; a Secret cannot have more either."""
 
 FILE_TIMEOUT = timedelta(seconds=5)
 """How long reading a file may take."""
@@ -159,18 +158,29 @@ def _from_file(location: str, directory: Path | None) -> bytes:
     if not path.is_absolute() or ".." in path.parts:
         raise RefusedError("BadKubeConfig", f"{location}: expected an absolute path without '..'")
     try:
-        if directory is not None and not Path(path).resolve().is_relative_to(directory.resolve()):
-            raise RefusedError("BadKubeConfig", f"{location}: not under the allowed directory {directory}")
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise RefusedError("BadKubeConfig", f"{location}: expected a file")
-        with open(path, "rb") as file:
-            data = file.read(LONGEST + 1)
+        # Opened once, and asked of what is open: a link that is exchanged meanwhile leads nowhere else. Not to be waited
+        # for, if it is a pipe.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            if directory is not None and not _place(file.fileno()).is_relative_to(directory.resolve()):
+                raise RefusedError("BadKubeConfig", f"{location}: not under the allowed directory {directory}")
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise RefusedError("BadKubeConfig", f"{location}: expected a file")
+            data = file.read(LARGEST + 1)
+    except IsADirectoryError as error:
+        raise RefusedError("BadKubeConfig", f"{location}: expected a file") from error
     except (OSError, ValueError, RuntimeError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise RefusedError("BadKubeConfig", f"{location}: {why}") from error
-    if len(data) > LONGEST:
-        raise RefusedError("BadKubeConfig", f"{location}: expected at most {LONGEST} bytes")
+    if len(data) > LARGEST:
+        raise RefusedError("BadKubeConfig", f"{location}: expected at most {LARGEST} bytes")
     return data
+
+
+def _place(file: int) -> Path:
+    """Where an open file is, whatever links led there."""
+    if sys.platform == "darwin":
+        return Path(os.fsdecode(fcntl.fcntl(file, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0")))
+    return Path(os.readlink(f"/proc/self/fd/{file}"))
 
 
 def _of_profile(profile: ClusterProfile, configured: tuple[AccessProvider, ...]) -> bytes:

@@ -7,6 +7,7 @@ makes us read a file, start a program or trust an unverified peer is refused (co
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from ipaddress import ip_address
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ from yarl import URL
 from multikueue.errors import ConfigurationError
 
 __all__ = [
+    "LARGEST",
     "Cluster",
     "Context",
     "InsecureKubeconfig",
@@ -29,7 +31,13 @@ __all__ = [
 ]
 
 
+LARGEST = 2**18
+"""Bytes of a worker's kubeconfig, each YAML alias counted as what it stands for: certificates and a token are a few
+thousand, and what aliases repeat would be copied each time."""
+
 _DEEPEST = 50
+_OVERHEAD = 16
+"""Bytes that a value counts for beside its text."""
 
 
 class InsecureKubeconfig(ConfigurationError):  # the rule that was broken, as in errors.py
@@ -111,13 +119,13 @@ msgspec.json.Decoder(Kubeconfig)
 fault). Kubeconfigs are read in threads, several at a time when a manager starts: so it is learnt here."""
 
 
-def parse(data: bytes | Mapping[str, Any]) -> Kubeconfig:
-    """A kubeconfig from YAML or JSON text, or from a tree of dicts.
+def parse(data: bytes | Mapping[str, Any], *, largest: int = sys.maxsize) -> Kubeconfig:
+    """A kubeconfig from YAML or JSON text of at most so many bytes (see LARGEST), or from a tree of dicts.
 
     Raises ConfigurationError that starts with "failed to parse" and never shows a value, since values may be secret.
     """
     try:
-        tree = _tree(data) if isinstance(data, bytes) else dict(data)
+        tree = _tree(data, largest) if isinstance(data, bytes) else dict(data)
         return msgspec.convert({} if tree is None else tree, Kubeconfig)
     except yaml.MarkedYAMLError as error:
         where = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
@@ -128,7 +136,9 @@ def parse(data: bytes | Mapping[str, Any]) -> Kubeconfig:
         raise ConfigurationError(f"failed to parse the kubeconfig: {type(error).__name__}") from None
 
 
-def _tree(data: bytes) -> Any:
+def _tree(data: bytes, largest: int) -> Any:
+    if len(data) > largest:
+        raise _too_large(largest)
     # YAML forbids the tabs that JSON allows, and JSON is by far the quicker to read.
     if data.lstrip()[:1] == b"{":
         try:
@@ -136,17 +146,39 @@ def _tree(data: bytes) -> Any:
         except msgspec.DecodeError:
             pass
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    _check_depth(yaml.parse(data, Loader=loader))
+    _check_shape(yaml.parse(data, Loader=loader), largest)
     return yaml.load(data, Loader=loader)  # noqa: S506  # it is one of the safe ones
 
 
-def _check_depth(events: Iterable[Any]) -> None:
-    """The loader in C recurses without a limit of its own: a tower of brackets would end our process."""
-    depth = 0
+def _check_shape(events: Iterable[Any], largest: int) -> None:
+    """Before anything is made of it. The loader in C recurses without a limit of its own: a tower of brackets would end
+    our process."""
+    size = 0
+    sizes: dict[str | None, int] = {}
+    around: list[tuple[str | None, int]] = []
     for event in events:
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > _DEEPEST:
+        match event:
+            case yaml.ScalarEvent():
+                size += _OVERHEAD + len(event.value)
+                sizes[event.anchor] = _OVERHEAD + len(event.value)
+            case yaml.AliasEvent():
+                size += sizes.get(event.anchor, 0)
+            case yaml.CollectionStartEvent():
+                around.append((event.anchor, size))
+                size += _OVERHEAD
+            case yaml.CollectionEndEvent():
+                anchor, before = around.pop()
+                sizes[anchor] = size - before
+        if len(around) > _DEEPEST:
             raise ConfigurationError(f"failed to parse the kubeconfig: it is nested deeper than {_DEEPEST} levels")
+        if size > largest:
+            raise _too_large(largest)
+
+
+def _too_large(largest: int) -> ConfigurationError:
+    return ConfigurationError(
+        f"failed to parse the kubeconfig: expected at most {largest // 1024} KiB, with aliases unfolded"
+    )
 
 
 def check_worker_kubeconfig(data: bytes) -> None:
@@ -172,7 +204,7 @@ _Rule = Callable[[str, _Entry], str]
 
 def _check(data: bytes, exec_rule: _Rule[User]) -> None:
     try:
-        file = parse(data)
+        file = parse(data, largest=LARGEST)
     except ConfigurationError as error:
         raise InsecureKubeconfig(str(error)) from None
     if not file.clusters:

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from multikueue.api.meta import encode
 from multikueue.api.multikueue import ClusterProfile, MultiKueueCluster
 from multikueue.controllers import kubeconfigs
-from multikueue.controllers.kubeconfigs import LONGEST, Access, Kubeconfigs, RefusedError
+from multikueue.controllers.kubeconfigs import Access, Kubeconfigs, RefusedError
 from multikueue.kube import reflector
+from multikueue.kube.kubeconfig import LARGEST
 from multikueue.kube.tokens import ExecPlugin
 from multikueue.settings import AccessProvider, ClusterProfiles, Dispatch, ExecCommand, Variable
 from tests.controllers.table import table
@@ -120,7 +121,7 @@ async def test_a_path_that_leads_from_elsewhere_is_refused(location: str) -> Non
         pytest.param(os.mkfifo, "expected a file", id="a pipe, which would be waited for"),
         pytest.param(lambda path: path.symlink_to(path), "Too many levels of symbolic links", id="a link to itself"),
         pytest.param(
-            lambda path: path.write_bytes(b"x" * (LONGEST + 1)), f"expected at most {LONGEST} bytes", id="too long"
+            lambda path: path.write_bytes(b"x" * (LARGEST + 1)), f"expected at most {LARGEST} bytes", id="too long"
         ),
     ],
 )
@@ -157,6 +158,40 @@ async def test_a_directory_for_kubeconfigs_holds_for_what_links_lead_to(tmp_path
     for path in (allowed / "out", elsewhere / "kubeconfig"):
         expected = f"{path}: not under the allowed directory {allowed}"
         assert await refusal(made, at(path)) == ("BadKubeConfig", expected)
+
+
+async def test_a_link_that_is_exchanged_while_a_file_is_read_leads_nowhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may write in the directory must not read another file of ours by being quick."""
+    allowed, elsewhere = tmp_path / "allowed", tmp_path / "elsewhere"
+    allowed.mkdir()
+    (allowed / "good").write_bytes(GOOD)
+    elsewhere.write_bytes(GOOD.replace(b"https://h", b"https://elsewhere"))
+    link = allowed / "kubeconfig"
+    link.symlink_to("good")
+
+    def exchange(name: str) -> None:
+        link.unlink(missing_ok=True)
+        link.symlink_to(name)
+
+    really_open, really_resolve = os.open, Path.resolve
+
+    def open_the_other(name: str, flags: int) -> int:
+        exchange(str(elsewhere))
+        opened = really_open(name, flags)
+        exchange("good")
+        return opened
+
+    def resolve_the_good_one(path: Path) -> Path:
+        resolved = really_resolve(path)
+        exchange(str(elsewhere))
+        return resolved
+
+    monkeypatch.setattr(os, "open", open_the_other)
+    monkeypatch.setattr(Path, "resolve", resolve_the_good_one)
+    expected = ("BadKubeConfig", f"{link}: not under the allowed directory {allowed}")
+    assert await refusal(sources(kubeconfig_directory=allowed), at(link)) == expected
 
 
 async def test_what_breaks_a_rule_or_cannot_be_parsed_is_insecure(tmp_path: Path) -> None:

@@ -168,6 +168,15 @@ def test_an_endpoint_that_could_be_read_in_two_ways_is_not_trusted(server: str) 
     assert refusal(kubeconfig(cluster={"server": server})) == "untrusted server endpoint"
 
 
+ALIASES = b"x: &x [%s]\nusers: [%s]" % (
+    b",".join([b"v"] * 1_000),
+    b",".join([b"{name: u, user: {as-user-extra: {k: *x}}}"] * 1_000),
+)
+LAUGHS = b"a0: &a0 [x, x]\n" + b"".join(
+    b"a%d: &a%d [%s]\n" % (n, n, b",".join([b"*a%d" % (n - 1)] * 10)) for n in range(1, 12)
+)
+
+
 @pytest.mark.parametrize(
     ("data", "why"),
     [
@@ -181,15 +190,33 @@ def test_an_endpoint_that_could_be_read_in_two_ways_is_not_trusted(server: str) 
             "Expected `bool | null`, got `str` - at `$.clusters[0].cluster.insecure-skip-tls-verify`",
             id="a word for a truth value",
         ),
-        pytest.param(b"[" * 1_000_000, "it is nested deeper than 50 levels", id="a tower of brackets"),
-        pytest.param(b"- " * 500_000, "it is nested deeper than 50 levels", id="a tower of lists"),
-        pytest.param(b'{"a":' * 1_000_000, "RecursionError", id="a tower of objects"),
+        pytest.param(b"[" * 200_000, "it is nested deeper than 50 levels", id="a tower of brackets"),
+        pytest.param(b"- " * 100_000, "it is nested deeper than 50 levels", id="a tower of lists"),
+        pytest.param(b'{"a":' * 50_000, "RecursionError", id="a tower of objects"),
+        pytest.param(b'{"a":' * 1_000_000, "expected at most 256 KiB", id="a book in JSON"),
+        pytest.param(b"a: " + b"x" * 2**18, "expected at most 256 KiB", id="a book in YAML"),
+        pytest.param(b"&a " + b"[x]" * 2, "expected", id="an anchor on nothing that is allowed"),
+        pytest.param(b"[" + b"x," * 20_000 + b"]", "expected at most 256 KiB", id="many small values"),
+        pytest.param(ALIASES, "expected at most 256 KiB, with aliases unfolded", id="few large ones, again and again"),
+        pytest.param(LAUGHS, "expected at most 256 KiB, with aliases unfolded", id="a tower of aliases"),
+        pytest.param(b"clusters: &a [*a]", "failed to parse", id="what is made of itself"),
     ],
 )
 def test_what_cannot_be_read_is_refused(data: bytes, why: str) -> None:
     message = refusal(data)
     assert message.startswith("failed to parse the kubeconfig: ")
     assert why in message
+
+
+def test_an_alias_is_read_where_it_makes_nothing_large() -> None:
+    """Programs write what they have twice as an alias."""
+    shared = yaml.safe_dump(kubeconfig()).encode()
+    assert b"&id001" in shared
+    assert refusal(shared) == ""
+
+
+def test_a_kubeconfig_may_be_as_large_as_many_certificates() -> None:
+    assert refusal(kubeconfig(cluster=GOOD_CLUSTER | {"certificate-authority-data": "QUFB" * 60_000})) == ""
 
 
 def test_a_secret_never_shows_in_an_error() -> None:
