@@ -605,9 +605,15 @@ def _with_check(v: View, state: str, message: str, status: WorkloadStatus | None
 
 
 def _removals(keep: tuple[str, ...], remotes_: tuple[Remote, ...]) -> Iterator[Action]:
+    """What is kept on one of them stays, even if another name leads there, too: a UID is found on one cluster only."""
+    kept = {uid for remote in remotes_ if remote.cluster in keep for uid in _uids(remote)}
     for remote in remotes_:
-        if remote.cluster not in keep and remote.reachable:
+        if remote.cluster not in keep and remote.reachable and kept.isdisjoint(_uids(remote)):
             yield from _removal(remote, "not wanted there")
+
+
+def _uids(remote: Remote) -> Iterator[str]:
+    return (item.metadata.uid for item in (remote.workload, remote.job) if item is not None)
 
 
 def _removal(remote: Remote, why: str) -> Iterator[Action]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from multikueue.api.job import Job
 from multikueue.api.workload import Workload
@@ -61,9 +61,17 @@ def remote_job(attempt: str = ATTEMPT) -> JobBuilder:
 def worker(
     name: str, workload_: Workload | WorkloadBuilder | None = None, job_: Job | JobBuilder | None = None, **more: Any
 ) -> Remote:
-    built = workload_.build() if isinstance(workload_, WorkloadBuilder) else workload_
-    built_job = job_.build() if isinstance(job_, JobBuilder) else job_
+    """What is built here has a UID of that worker's own."""
+    built = _of(name, workload_).build() if isinstance(workload_, WorkloadBuilder) else workload_
+    built_job = _of(name, job_).build() if isinstance(job_, JobBuilder) else job_
     return Remote(cluster=name, workload=built, job=built_job, **more)
+
+
+B = TypeVar("B", WorkloadBuilder, JobBuilder)
+
+
+def _of(worker: str, builder: B) -> B:
+    return builder.uid(f"{builder.build().metadata.uid}-on-{worker}")
 
 
 def away(remote: Remote, *, since: datetime = NOW, reach: Reach = Reach.ISOLATED) -> Remote:

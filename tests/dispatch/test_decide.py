@@ -184,6 +184,15 @@ def test_a_worker_that_is_not_nominated_loses_its_copy() -> None:
     assert told(decided(reserved().nominated("w2"), cordoned, worker("w2", copy()))) == ["DeleteWorkload w1"]
 
 
+@pytest.mark.parametrize("reach", [Reach.CONNECTED, Reach.ISOLATED], ids=["while it answers", "while it is away"])
+def test_what_the_winner_holds_is_not_removed_where_another_name_leads_to_it(reach: Reach) -> None:
+    winner = worker("w1", admitted_copy(), remote_job())
+    alias = replace(winner, cluster="alias")
+    seen = away(winner) if reach is Reach.ISOLATED else winner
+    loser = worker("w2", copy())
+    assert told(decided(won(), seen, alias, loser)) == ["DeleteWorkload w2"]
+
+
 def test_a_nominated_worker_that_goes_away_stays_nominated() -> None:
     decision = decided(reserved().nominated("w1", "w2"), away(worker("w1", copy())), worker("w2", copy()))
     assert decision.status is not None
@@ -873,7 +882,7 @@ def _with(local: Workload | None, status: WorkloadStatus | None) -> Workload:
 
 
 def test_deletes_name_the_uid_they_are_meant_for() -> None:
-    actions = decided(None, worker("w1", copy().uid("u1"), remote_job().uid("u2"))).actions
+    actions = decided(None, worker("w1", copy().uid("u1").build(), remote_job().uid("u2").build())).actions
     assert [a.uid for a in actions if isinstance(a, (DeleteJob, DeleteWorkload))] == ["u2", "u1"]
 
 
