@@ -56,8 +56,10 @@ _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 # --- the rights on the worker ----------------------------------------------------------------------------------------
 
-_READ = ("get", "list", "watch")
-_COPY = (*_READ, "create", "delete", "patch")
+_COPY = ("get", "list", "watch", "create", "delete")
+_CHANGED = frozenset({("batch", "jobs"), ("", "pods")})
+"""Whose copies are changed where they are: Jobs that are elastic, and Pods that Kueue's finalizer keeps. All others are made
+anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +75,10 @@ class Right:
 
 
 QUEUE_RIGHTS = (
-    Right("kueue.x-k8s.io", "workloads", (*_COPY, "update")),
-    Right("kueue.x-k8s.io", "workloads/status", ("get", "patch", "update")),
-    Right("kueue.x-k8s.io", "clusterqueues", _READ),
-    Right("kueue.x-k8s.io", "localqueues", _READ),
+    Right("kueue.x-k8s.io", "workloads", (*_COPY, "patch")),
+    Right("kueue.x-k8s.io", "workloads/status", ("patch",)),
+    Right("kueue.x-k8s.io", "clusterqueues", ("list",)),
+    Right("kueue.x-k8s.io", "localqueues", ("list",)),
 )
 
 _KINDS = tuple(adapter.kind for adapter in FRAMEWORKS.values())
@@ -94,14 +96,8 @@ def _job_rights(kinds: Iterable[Kind[Any]]) -> tuple[Right, ...]:
 
 def copy_rights(resources: Iterable[tuple[str, str]]) -> tuple[Right, ...]:
     """Those on copies of jobs, given groups and plurals."""
-    groups: dict[str, list[str]] = {}
-    for group, plural in resources:
-        groups.setdefault(group, []).append(plural)
     return tuple(
-        Right(group, f"{plural}{part}", verbs)
-        for group, plurals in groups.items()
-        for part, verbs in (("", _COPY), ("/status", ("get",)))
-        for plural in plurals
+        Right(group, plural, (*_COPY, "patch") if (group, plural) in _CHANGED else _COPY) for group, plural in resources
     )
 
 
@@ -114,7 +110,11 @@ GRANTED = (*RIGHTS, *_job_rights(kind for kind in OPTIONAL_KINDS if kind != PODS
 RUN_PODS = _job_rights((PODS,))
 """What it lets us do beside that where Pods are jobs: who may make any Pod may do nearly all that its nodes may."""
 
-VIEW_PODS = (Right("", "pods", _READ), Right("", "pods/log", ("get",)), Right("", "events", _READ))
+VIEW_PODS = (
+    Right("", "pods", ("get", "list", "watch")),
+    Right("", "pods/log", ("get",)),
+    Right("", "events", ("list", "watch")),
+)
 """What people need beside that to look at pods with the manager's credential. The manager itself never uses it."""
 
 

@@ -36,29 +36,18 @@ def test_the_worker_gets_an_account_with_the_rights_of_the_contract_and_no_more(
         "metadata": {"name": "multikueue", "namespace": "kueue-system", "labels": OURS},
     }
     assert role["metadata"] == {"name": "multikueue", "labels": OURS}
-    all_but_update = ["get", "list", "watch", "create", "delete", "patch"]
+    made = ["get", "list", "watch", "create", "delete"]
     assert role["rules"] == [
-        {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloads"], "verbs": [*all_but_update, "update"]},
-        {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloads/status"], "verbs": ["get", "patch", "update"]},
-        {
-            "apiGroups": ["kueue.x-k8s.io"],
-            "resources": ["clusterqueues", "localqueues"],
-            "verbs": ["get", "list", "watch"],
-        },
-        {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": all_but_update},
-        {"apiGroups": ["batch"], "resources": ["jobs/status"], "verbs": ["get"]},
-        {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": all_but_update},
-        {"apiGroups": ["apps"], "resources": ["statefulsets/status"], "verbs": ["get"]},
-        {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": all_but_update},
-        {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets/status"], "verbs": ["get"]},
-        {"apiGroups": ["kubeflow.org"], "resources": list(KUBEFLOW), "verbs": all_but_update},
-        {"apiGroups": ["kubeflow.org"], "resources": [f"{each}/status" for each in KUBEFLOW], "verbs": ["get"]},
-        {"apiGroups": ["ray.io"], "resources": list(RAY), "verbs": all_but_update},
-        {"apiGroups": ["ray.io"], "resources": [f"{each}/status" for each in RAY], "verbs": ["get"]},
-        {"apiGroups": ["trainer.kubeflow.org"], "resources": ["trainjobs"], "verbs": all_but_update},
-        {"apiGroups": ["trainer.kubeflow.org"], "resources": ["trainjobs/status"], "verbs": ["get"]},
-        {"apiGroups": ["workload.codeflare.dev"], "resources": ["appwrappers"], "verbs": all_but_update},
-        {"apiGroups": ["workload.codeflare.dev"], "resources": ["appwrappers/status"], "verbs": ["get"]},
+        {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloads"], "verbs": [*made, "patch"]},
+        {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloads/status"], "verbs": ["patch"]},
+        {"apiGroups": ["kueue.x-k8s.io"], "resources": ["clusterqueues", "localqueues"], "verbs": ["list"]},
+        {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": [*made, "patch"]},
+        {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": made},
+        {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": made},
+        {"apiGroups": ["kubeflow.org"], "resources": list(KUBEFLOW), "verbs": made},
+        {"apiGroups": ["ray.io"], "resources": list(RAY), "verbs": made},
+        {"apiGroups": ["trainer.kubeflow.org"], "resources": ["trainjobs"], "verbs": made},
+        {"apiGroups": ["workload.codeflare.dev"], "resources": ["appwrappers"], "verbs": made},
     ]
     assert binding["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "multikueue"}
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "multikueue", "namespace": "kueue-system"}]
@@ -69,7 +58,6 @@ def test_pods_may_be_made_only_if_that_was_asked_for() -> None:
 
     assert rules[1][len(rules[0]) :] == [
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "create", "delete", "patch"]},
-        {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["get"]},
     ]
 
 
@@ -78,10 +66,9 @@ def test_jobs_of_other_kinds_may_be_made_only_if_they_were_named() -> None:
     plain, named = (
         worker_objects(Registration(cluster="w1", run_kinds=names))[2].body["rules"] for names in ((), kinds)
     )
-    verbs = ["get", "list", "watch", "create", "delete", "patch"]
+    verbs = ["get", "list", "watch", "create", "delete"]
     assert [rule for rule in named if rule not in plain] == [
         {"apiGroups": ["example.com"], "resources": ["simulations", "others"], "verbs": verbs},
-        {"apiGroups": ["example.com"], "resources": ["simulations/status", "others/status"], "verbs": ["get"]},
     ]
     for wrong in ("simulations", "Simulation.example.com"):
         with pytest.raises(ConfigurationError, match="expected its plural and its group"):
@@ -95,7 +82,7 @@ def test_pods_may_be_looked_at_only_if_that_was_asked_for() -> None:
     assert rules[1][len(rules[0]) :] == [
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
         {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
-        {"apiGroups": [""], "resources": ["events"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": [""], "resources": ["events"], "verbs": ["list", "watch"]},
     ]
 
 
@@ -120,8 +107,7 @@ def test_each_kind_of_jobs_has_its_rights() -> None:
     assert set(RIGHTS) <= set(GRANTED)
     for kind in (*JOB_KINDS, *OPTIONAL_KINDS):
         verbs = {right.resource: set(right.verbs) for right in (*GRANTED, *RUN_PODS) if right.group == kind.group}
-        assert verbs[kind.plural] >= {"get", "list", "watch", "create", "delete", "patch"}
-        assert verbs[f"{kind.plural}/status"] == {"get"}
+        assert verbs[kind.plural] >= {"get", "list", "watch", "create", "delete"}
 
 
 def test_neighbours_with_the_same_verbs_share_a_rule() -> None:

@@ -57,15 +57,15 @@ async def test_without_kueue_each_kind_of_it_fails_and_a_kind_of_jobs_is_a_warni
 
 @pytest.mark.anyio
 async def test_each_missing_verb_is_named() -> None:
-    worker = Cluster("w", denied={("jobs", "patch"), ("jobs", "watch"), ("workloads/status", "update")})
+    worker = Cluster("w", denied={("jobs", "patch"), ("jobs", "watch"), ("workloads/status", "patch")})
 
     missing = {str(right): verbs for right, verbs in (await missing_rights(Fake(worker))).items() if verbs}
     failed = {finding.subject: finding.detail for finding in await preflight(Fake(worker)) if finding.level == "failed"}
 
-    assert missing == {"jobs.batch": ("watch", "patch"), "workloads/status.kueue.x-k8s.io": ("update",)}
+    assert missing == {"jobs.batch": ("watch", "patch"), "workloads/status.kueue.x-k8s.io": ("patch",)}
     assert failed == {
         "rights on jobs.batch": "lacks watch, patch: register the cluster again",
-        "rights on workloads/status.kueue.x-k8s.io": "lacks update: register the cluster again",
+        "rights on workloads/status.kueue.x-k8s.io": "lacks patch: register the cluster again",
     }
 
 
@@ -85,10 +85,10 @@ def furnished(*kinds: Kind[Any], denied: Iterable[tuple[str, str]] = ()) -> Clus
     [
         (furnished(SETS), "ok", "served as jobset.x-k8s.io/v1alpha2"),
         (
-            furnished(SETS, denied=[("jobsets", "patch"), ("jobsets/status", "get")]),
+            furnished(SETS, denied=[("jobsets", "delete"), ("jobsets", "create")]),
             "warning",
-            "lacks patch on jobsets.jobset.x-k8s.io and get on jobsets/status.jobset.x-k8s.io: jobs of this kind cannot go"
-            " there until you register the cluster again",
+            "lacks create, delete on jobsets.jobset.x-k8s.io: jobs of this kind cannot go there until you register the"
+            " cluster again",
         ),
     ],
     ids=["with rights", "without"],

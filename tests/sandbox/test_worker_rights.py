@@ -1,0 +1,254 @@
+"""What a worker that joins lets us do is what the manager does there: each verb of the role is used in some life, nothing
+beside it is asked for, and without any one of them something is refused.
+
+The workers mind roles here, those of `registration.plan`, and the manager is the account that they are for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import anyio
+import pytest
+from anyio.abc import TaskGroup
+
+from multikueue.api import kinds
+from multikueue.api.kinds import PODS, STATEFUL_SETS, Kind
+from multikueue.api.meta import ObjectKey
+from multikueue.api.pod import GROUP_COUNT_ANNOTATION, GROUP_LABEL, POD_FINALIZER
+from multikueue.api.workload import ELASTIC_ANNOTATION, ORIGIN_LABEL
+from multikueue.controllers.registration.plan import (
+    CLUSTER_ROLES,
+    QUEUE_RIGHTS,
+    RUN_PODS,
+    Registration,
+    Right,
+    copy_rights,
+    worker_objects,
+)
+from multikueue.sandbox import objects
+from multikueue.sandbox.face.attributes import attributes
+from multikueue.sandbox.face.gate import Gate
+from multikueue.sandbox.face.rbac import MASTERS, Authorizer
+from multikueue.sandbox.wire import Request, Response, User, Watch
+from multikueue.sandbox.world import NAMESPACE, Layout, Share, Worker, World, token
+from multikueue.settings import CapacityFollow, Cluster, InForce, Integrations, Settings
+from multikueue.store.worker import CONFLICT_MEMORY
+from tests.jobs.kinds import body as body_of
+from tests.jobs.pods import body as pod_body
+from tests.jobs.test_stateful_set import body as stateful_set_body
+from tests.sandbox.stage import perform
+from tests.sandbox.test_job_kinds import adapter_of, definition, until
+
+LAYOUT = Layout(queues=(Share("main", 8),), workers=(Share("w1", 8), Share("w2", 8)))
+REGISTRATION = Registration(cluster="any", run_pods=True)
+ACCOUNT = User("system:serviceaccount:{}:{}".format(*REGISTRATION.account), ("system:authenticated",))
+LONG = 3600.0
+JOBSET = adapter_of("jobset.x-k8s.io/jobset")
+JOB = ObjectKey(NAMESPACE, "job")
+Object = dict[str, Any]
+Life = Callable[[World], Coroutine[Any, Any, None]]
+
+
+class Verb(NamedTuple):
+    """One verb of one right, as RBAC counts them."""
+
+    group: str
+    resource: str
+    verb: str
+
+
+@dataclass
+class Asked:
+    """What the manager asked of all workers: what was let through, and what was refused for want of a right."""
+
+    used: set[Verb] = field(default_factory=set)
+    refused: set[Verb] = field(default_factory=set)
+
+
+@dataclass
+class Guard:
+    """A worker's API server that minds roles, and counts what the manager's account asks."""
+
+    gate: Gate
+    asked: Asked
+
+    async def handle(self, request: Request) -> Response | Watch:
+        answer = await self.gate.handle(request)
+        about = attributes(request)
+        if request.user == ACCOUNT and about.resource and about.group != "authorization.k8s.io":
+            refused = isinstance(answer, Response) and answer.status == 403
+            (self.asked.refused if refused else self.asked.used).add(Verb(about.group, about.qualified, about.verb))
+        return answer
+
+
+def guarded(worker: Worker, asked: Asked, *, without: Verb | None) -> None:
+    """Register the manager there as `clusters register` does, but for one verb, and mind that from now on."""
+    cluster, host = worker.site.cluster, worker.runner.network.hosts[worker.name]
+    for one in worker_objects(REGISTRATION):
+        rules = {"rules": [*_kept(one.body["rules"], without)]} if one.kind is CLUSTER_ROLES else {}
+        worker.site.create(one.kind, one.manifest | rules)
+    host.api = Guard(Gate(cluster.api, Authorizer(cluster.storage, enforced=True)), asked)
+    programs = {f"Bearer {each.name}": User(each.name, (MASTERS,)) for each in (worker.kueue, worker.runner)}
+    host.users = programs | {f"Bearer {token(worker.name)}": ACCOUNT}
+
+
+def _kept(rules: list[Object], without: Verb | None) -> Iterator[Object]:
+    for rule in rules:
+        for resource in rule["resources"]:
+            left = [verb for verb in rule["verbs"] if Verb(rule["apiGroups"][0], resource, verb) != without]
+            yield {**rule, "resources": [resource], "verbs": left}
+
+
+def settings() -> Settings:
+    return Settings(
+        cluster=Cluster(namespace=LAYOUT.secrets),
+        capacity_follow=CapacityFollow(enabled=True),
+        integrations=Integrations(
+            frameworks=("batch/job", "pod", "statefulset", JOBSET.declared.framework), elastic_jobs=True
+        ),
+    )
+
+
+def asked_in(life: Life, *, without: Verb | None = None) -> Asked:
+    """What a manager asks of the workers in such a life; without a verb, until it is refused something."""
+    asked = Asked()
+
+    async def scenario(world: World, tasks: TaskGroup) -> None:
+        for site in world.sites:
+            site.cluster.install([definition(kind) for kind in (STATEFUL_SETS, JOBSET.kind)])
+        for worker in world.workers.values():
+            guarded(worker, asked, without=without)
+        await world.add_manager("manager-0", InForce(settings())).begin(tasks).wait()
+        if without is None:
+            await life(world)
+        else:
+            tasks.start_soon(life, world)
+            await until(lambda: asked.refused, within=LONG)
+
+    perform(LAYOUT, scenario)
+    return asked
+
+
+# --- the lives -------------------------------------------------------------------------------------------------------
+
+
+def copies(world: World, kind: Kind[Any]) -> list[Object]:
+    """What there is of ours on the workers."""
+    found = (each for worker in world.workers.values() for each in worker.site.all(kind))
+    return [each for each in found if ORIGIN_LABEL in each["metadata"].get("labels", {})]
+
+
+async def elastic_job(world: World) -> None:
+    """A Job runs, shrinks, and is stopped from home."""
+    body = objects.job("job", NAMESPACE, queue="main", parallelism=3, seconds=600.0)
+    body["spec"]["completions"] = 100
+    body["metadata"]["annotations"][ELASTIC_ANNOTATION] = "true"
+    await submitted(world, kinds.JOBS, body)
+    await until(lambda: copies(world, kinds.JOBS))
+    await until(lambda: (world.manager.stored(kinds.JOBS, JOB) or {})["status"].get("active") == 3)
+    world.manager.patch(kinds.JOBS, JOB, {"spec": {"parallelism": 2}})
+    await until(lambda: [job["spec"]["parallelism"] for job in copies(world, kinds.JOBS)] == [2])
+    (local,) = world.manager.all(kinds.WORKLOADS)
+    key = ObjectKey(NAMESPACE, local["metadata"]["name"])
+    world.manager.patch(kinds.WORKLOADS, key, {"spec": {"active": False}})
+    await until(lambda: not copies(world, kinds.JOBS))
+
+
+async def job_set(world: World) -> None:
+    await comes_and_goes(world, JOBSET.kind, body_of(JOBSET))
+
+
+async def stateful_set(world: World) -> None:
+    await comes_and_goes(world, STATEFUL_SETS, stateful_set_body())
+
+
+async def pod_group(world: World) -> None:
+    """Two Pods, which Kueue's finalizer keeps on the worker: its webhook there puts it on them."""
+    pods = [pod_body(name, labels={GROUP_LABEL: "group"}) for name in (JOB.name, "other")]
+    for pod in pods:
+        pod["metadata"]["annotations"] = {GROUP_COUNT_ANNOTATION: "2"}
+    await submitted(world, PODS, *(fresh(PODS, pod) for pod in pods))
+    await until(lambda: len(copies(world, PODS)) == 2)
+    finalizers = {"metadata": {"finalizers": [POD_FINALIZER]}}
+    for worker in world.workers.values():
+        for pod in worker.site.all(PODS):
+            worker.site.patch(PODS, key_of(pod), finalizers)
+    for pod in pods:
+        world.manager.delete(PODS, key_of(pod))
+    await until(lambda: not copies(world, PODS))
+
+
+async def comes_and_goes(world: World, kind: Kind[Any], body: Object) -> None:
+    await submitted(world, kind, fresh(kind, body | {"metadata": body["metadata"] | {"name": JOB.name}}))
+    await until(lambda: copies(world, kind))
+    world.manager.delete(kind, JOB)
+    await until(lambda: not copies(world, kind))
+
+
+async def submitted(world: World, kind: Kind[Any], *bodies: Object) -> None:
+    """The job comes, and all its names are taken by a stranger for a while: by a Workload here, and there by a job."""
+    here, there = (worker.site for worker in world.workers.values())
+    hold(world, "Hold")
+    for body in bodies:
+        world.manager.create(kind, body)
+    await until(lambda: world.manager.all(kinds.WORKLOADS))
+    (local,) = world.manager.all(kinds.WORKLOADS)
+    strange = {"name": local["metadata"]["name"], "namespace": NAMESPACE}
+    workload = here.create(kinds.WORKLOADS, {**local, "metadata": strange, "status": {}})
+    job = there.create(kind, {**bodies[0], "metadata": {"name": JOB.name, "namespace": NAMESPACE}})
+    hold(world, "None")
+    await anyio.sleep(30)
+    assert not copies(world, kind)
+    here.delete(kinds.WORKLOADS, key_of(workload))
+    there.delete(kind, key_of(job))
+    await anyio.sleep(CONFLICT_MEMORY.total_seconds())
+
+
+def hold(world: World, policy: str) -> None:
+    world.manager.patch(kinds.CLUSTER_QUEUES, ObjectKey("", "main"), {"spec": {"stopPolicy": policy}})
+
+
+def fresh(kind: Kind[Any], body: Object) -> Object:
+    """As somebody would apply it."""
+    kept = {part: value for part, value in body["metadata"].items() if part in ("name", "labels", "annotations")}
+    metadata = {**kept, "namespace": NAMESPACE}
+    return {"apiVersion": kind.api_version, "kind": kind.kind, **body, "metadata": metadata}
+
+
+def key_of(body: Object) -> ObjectKey:
+    return ObjectKey(NAMESPACE, body["metadata"]["name"])
+
+
+# --- what is asked ---------------------------------------------------------------------------------------------------
+
+LIVES: dict[Life, tuple[Right, ...]] = {
+    elastic_job: (*QUEUE_RIGHTS, *copy_rights([("batch", "jobs")])),
+    job_set: copy_rights([(JOBSET.kind.group, JOBSET.kind.plural)]),
+    stateful_set: copy_rights([("apps", "statefulsets")]),
+    pod_group: RUN_PODS,
+}
+"""And the rights that each of them shows to be used."""
+
+
+def verbs(rights: Iterable[Right]) -> set[Verb]:
+    return {Verb(right.group, right.resource, verb) for right in rights for verb in right.verbs}
+
+
+@pytest.mark.parametrize("life", LIVES, ids=lambda life: life.__name__)
+def test_what_is_granted_is_used_and_nothing_else_is_asked_for(life: Life) -> None:
+    asked = asked_in(life)
+
+    assert asked.refused == set()
+    assert asked.used >= verbs(LIVES[life])
+
+
+@pytest.mark.parametrize(
+    ("life", "verb"),
+    [(life, verb) for life, rights in LIVES.items() for verb in sorted(verbs(rights))],
+    ids=lambda value: " ".join(value[1:]) if isinstance(value, Verb) else "",
+)
+def test_without_any_one_of_them_something_is_refused(life: Life, verb: Verb) -> None:
+    assert asked_in(life, without=verb).refused == {verb}
