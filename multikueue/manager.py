@@ -54,6 +54,7 @@ from multikueue.quota.history import Fading
 from multikueue.roles import Deployment, Watch, adapters_of, compose
 from multikueue.runtime import Backoff, Clock, Mandate, SystemClock, WorkQueue, first
 from multikueue.runtime.clock import boot_time
+from multikueue.runtime.turns import measure_turns
 from multikueue.settings import (
     BESIDE_KUEUE,
     EXTERNAL_DISPATCHER,
@@ -436,8 +437,9 @@ async def run(loaded: Loaded) -> None:
     credentials = await from_environment(settings.cluster.kubeconfig, settings.cluster.context)
     stop = anyio.Event()
 
-    def begun(mandate: Mandate) -> None:
+    def begun(mandate: Mandate, metrics: Metrics) -> None:
         _settle_memory()
+        tasks.start_soon(measure_turns, metrics.turned)
         tasks.start_soon(_stop_on_signal, stop)
         tasks.start_soon(Reload(loaded, in_force).run)
         _end_if_thawed_too_late(mandate)
@@ -452,7 +454,7 @@ async def manage(
     credentials: Credentials,
     *,
     stop: anyio.Event,
-    begun: Callable[[Mandate], None],
+    begun: Callable[[Mandate, Metrics], None],
     surroundings: Surroundings = REAL,
 ) -> None:
     """Be a manager, one life after the other, until stopped. `begun` is told once the manager cluster answers."""
@@ -473,7 +475,7 @@ async def manage(
         ) as client,
     ):
         await _reach(client, credentials, timeout)
-        begun(leadership.mandate)
+        begun(leadership.mandate, metrics)
         async with anyio.create_task_group() as tasks:
             kinds = AnnotatedKinds(_kinds_of(settings), settings.integrations.annotated)
             tasks.start_soon(kinds.run, client)

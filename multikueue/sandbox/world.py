@@ -320,7 +320,7 @@ class ManagerProcess(Program):
     async def _work(self, started: anyio.Event) -> None:
         self._stop, self.mandate = anyio.Event(), None
 
-        def begun(mandate: Mandate) -> None:
+        def begun(mandate: Mandate, _metrics: object) -> None:
             self.mandate = mandate
             self.begun.append(anyio.current_time())
             started.set()

@@ -18,6 +18,7 @@ from typing import Generic, Protocol, TypeVar
 from prometheus_client import (
     CollectorRegistry,
     Counter,
+    Gauge,
     GCCollector,
     Histogram,
     PlatformCollector,
@@ -51,6 +52,7 @@ KUEUE, KUEUES_MULTIKUEUE = "kueue_", "kueue_multikueue_"
 """What Kueue's names begin with, and those of its MultiKueue."""
 
 LATENCIES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+TURNS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 CALLS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 # Go's client exposes no *_created samples either; they would only double the number of series.
@@ -293,6 +295,18 @@ class Metrics:
                 registry=registry,
             )
         )
+        self._longest_turn = Gauge(
+            "multikueue_event_loop_longest_turn_seconds",
+            "Longest time since the start that the event loop was busy with one thing",
+            registry=registry,
+        )
+        self._turns = Histogram(
+            "multikueue_event_loop_turn_seconds",
+            "How late timers fired that are set 50 times a second: how long the event loop was busy with something else",
+            buckets=TURNS,
+            registry=registry,
+        )
+        self._longest = 0.0
         self.sweeps = Counter("multikueue_sweeps", "Sweeps over what is on the workers", registry=registry)
         self.events = Kept(
             Counter(
@@ -308,6 +322,13 @@ class Metrics:
     def called(self, call: ApiCall) -> None:
         """One API call: the client's `on_call`."""
         self._calls.count(call)
+
+    def turned(self, seconds: float) -> None:
+        """The event loop was busy for so long."""
+        self._turns.observe(seconds)
+        if seconds > self._longest:
+            self._longest = seconds
+            self._longest_turn.set(seconds)
 
     def forget_cluster(self, name: str) -> None:
         """A worker is no more: neither are its series."""

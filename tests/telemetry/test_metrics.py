@@ -138,3 +138,13 @@ def test_beside_kueue_its_metrics_are_its_own_to_tell(told: tuple[str, ...], nam
     found = read(metrics)
     assert {name for name in found if name.startswith("kueue_")} == names
     assert "multikueue_sweeps_total" in found
+
+
+def test_the_longest_turn_stays_and_each_falls_into_a_bucket() -> None:
+    metrics = Metrics()
+    for seconds in (0.002, 0.3, 0.1):
+        metrics.turned(seconds)
+    text = metrics.render().decode()
+    assert "multikueue_event_loop_longest_turn_seconds 0.3" in text
+    assert 'multikueue_event_loop_turn_seconds_bucket{le="0.25"} 2.0' in text
+    assert "multikueue_event_loop_turn_seconds_count 3.0" in text
