@@ -66,6 +66,10 @@ class _Review(msgspec.Struct, frozen=True, rename="camel"):
 
 _decode = msgspec.json.Decoder(_Review).decode
 
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_SHOWN = 200
+"""Characters of what a client sent that are told back, and logged."""
+
 
 def review(body: bytes, known: Known, adapters: Adapters = BATCH_ONLY) -> bytes:
     """The answer to one AdmissionReview about a job: allowed, perhaps with a patch; or denied with the reasons.
@@ -75,10 +79,11 @@ def review(body: bytes, known: Known, adapters: Adapters = BATCH_ONLY) -> bytes:
     """
     try:
         asked = _decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise NotAReview(f"not an AdmissionReview: {error}") from None
+    except _UNREADABLE as error:
+        raise NotAReview(f"not an AdmissionReview: {str(error)[:_SHOWN]}") from None
     if asked.api_version != "admission.k8s.io/v1" or asked.kind != "AdmissionReview":
-        raise NotAReview(f"expected admission.k8s.io/v1 AdmissionReview, got {asked.api_version} {asked.kind}")
+        got = f"{asked.api_version} {asked.kind}"[:_SHOWN]
+        raise NotAReview(f"expected admission.k8s.io/v1 AdmissionReview, got {got}")
     answer = {
         "apiVersion": asked.api_version,
         "kind": asked.kind,
@@ -93,24 +98,29 @@ def _respond(request: _Request, known: Known, adapters: Adapters) -> dict[str, A
     if adapter is None or request.sub_resource or request.operation not in ("CREATE", "UPDATE"):
         return allowed
     try:
-        job = adapter.submitted(request.object)
-        old = adapter.submitted(request.old_object) if request.operation == "UPDATE" else None
-    except (msgspec.DecodeError, RecursionError) as error:
-        return _denied(request, f"the {adapter.kind.kind} can't be read: {error}")
+        return allowed | _about(adapter, request, known, adapters)
+    except _UNREADABLE as error:
+        return _denied(request, f"the {adapter.kind.kind} can't be read: {str(error)[:_SHOWN]}")
+
+
+def _about(adapter: Admitting, request: _Request, known: Known, adapters: Adapters) -> dict[str, Any]:
+    """What the answer says of the job beside that it is allowed; a denial takes that back."""
+    job = adapter.submitted(request.object)
+    old = adapter.submitted(request.old_object) if request.operation == "UPDATE" else None
     namespace = request.namespace or job.namespace
     first: list[Patch] = []
     if _lacks_queue(adapter, job, old, adapters) and known.has_default(namespace):
         first, job = [job.queue_patch(DEFAULT_QUEUE)], job.in_queue(DEFAULT_QUEUE)
     if not _is_ours(job, old, adapters):
-        return allowed
+        return {}
     problem = adapter.refusal(job, old)
     if problem is not None:
         return _denied(request, problem)
     if old is not None and adapter not in adapters.templates:
-        return allowed  # it is settled; from a template, though, new jobs may be made at any time
+        return {}  # it is settled; from a template, though, new jobs may be made at any time
     if job.controller is not None and known.nested(namespace, job.controller):
-        return allowed  # it is held and let go of by what it belongs to
-    return allowed | _defaults(adapter, job, namespace, known, first)
+        return {}  # it is held and let go of by what it belongs to
+    return _defaults(adapter, job, namespace, known, first)
 
 
 def _is_ours(job: Submission, old: Submission | None, adapters: Adapters) -> bool:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -96,6 +97,7 @@ def test_allowed_as_it_is(body: bytes) -> None:
         pytest.param(review_of(None), "can't be read", id="null"),
         pytest.param(review_of({"metadata": {"labels": [1]}}), "can't be read", id="no labels"),
         pytest.param(review_of(QUEUED, operation="UPDATE", old=None), "can't be read", id="no old object"),
+        pytest.param(review_of().replace(b'"main"', b'"\xff"'), "can't be read", id="a queue that is no UTF-8"),
     ],
 )
 def test_denied_with_the_reason(body: bytes, words: str) -> None:
@@ -113,6 +115,9 @@ def test_denied_with_the_reason(body: bytes, words: str) -> None:
         pytest.param(b"{}", id="an empty object"),
         pytest.param(b"[" * 100_000, id="a deep hole"),
         pytest.param(b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}', id="no request"),
+        pytest.param(b'{"kind":' * 100_000, id="a deeper one"),
+        pytest.param(review_of().replace(b'"team"', b"[" * 50_000 + b"]" * 50_000), id="a deep hole in a review"),
+        pytest.param(review_of().replace(b'"u-1"', b'"\xff"'), id="a UID that is no UTF-8"),
         pytest.param(review_of().replace(b'"u-1"', b"1"), id="a UID that is no text"),
         pytest.param(review_of().replace(b"k8s.io/v1", b"k8s.io/v1beta1"), id="an old version"),
         pytest.param(review_of().replace(b'"AdmissionReview"', b'"Job"'), id="another kind"),
@@ -155,6 +160,21 @@ def test_whatever_comes_is_an_answer_or_a_refusal(garbage: bytes) -> None:
     except NotAReview:
         return
     assert msgspec.json.decode(found)["response"]
+
+
+ADAPTERS = Adapters(FRAMEWORKS.values(), TEMPLATES.values())
+ALL_KINDS = [{"group": one.kind.group, "resource": one.kind.plural} for one in (*ADAPTERS, *ADAPTERS.templates)]
+
+
+@given(st.sampled_from(ALL_KINDS), ODD, st.binary(max_size=4), st.integers(0), st.integers(0, 8))
+def test_a_review_with_a_few_other_bytes_in_it_is_answered_or_refused(
+    kind: Tree, job: Any, other: bytes, at: int, length: int
+) -> None:
+    body = review_of(job if isinstance(job, dict) else QUEUED, operation="UPDATE", old=QUEUED, resource=kind)
+    at %= len(body)
+    with suppress(NotAReview):
+        found = review(body[:at] + other + body[at + length :], KNOWN, ADAPTERS)
+        assert msgspec.json.decode(found)["response"]
 
 
 # Jobs that belong to others.
