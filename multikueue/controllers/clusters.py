@@ -18,8 +18,8 @@ from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
 from multikueue.api.meta import Condition, ObjectKey, find_condition
 from multikueue.api.multikueue import ACTIVE, MultiKueueCluster
 from multikueue.controllers.conditions import active, write_condition
-from multikueue.controllers.connection import Connection, Problem
-from multikueue.controllers.kubeconfigs import Access, Kubeconfigs, RefusedError
+from multikueue.controllers.connection import CONNECTION_FAILED, Connection, Problem
+from multikueue.controllers.kubeconfigs import NOT_LOADED, Access, Kubeconfigs, RefusedError
 from multikueue.controllers.world import World
 from multikueue.dispatch.group import Reach
 from multikueue.runtime import DONE, Result, watch_files
@@ -186,7 +186,8 @@ class Clusters:
             return active(status=True, reason="Active", message=message, generation=generation)
         if worker.reach is not Reach.ISOLATED or not connection.tried:
             return None
-        reason, message = "ClientConnectionFailed", worker.why
+        reason = connection.reason
+        message = worker.why if reason == CONNECTION_FAILED else NOT_LOADED + worker.why
         if problem is not None:
             reason, message = problem.reason, problem.message
             message += f"; {OLD}: {worker.why}" if connection.serves else ""
@@ -219,4 +220,4 @@ def _says_the_same(old: Condition, new: Condition) -> bool:
         return False
     if new.status == "False" and (OLD in old.message or OLD in new.message):
         return OLD in old.message and OLD in new.message
-    return old.message == new.message or new.reason == "ClientConnectionFailed"
+    return old.message == new.message or new.reason == CONNECTION_FAILED

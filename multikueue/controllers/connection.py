@@ -21,6 +21,7 @@ from multikueue.api.kinds import WORKLOADS, Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import ORIGIN_LABEL
 from multikueue.controllers.events import tell_unreadable
+from multikueue.controllers.identities import Identity, OtherCluster, SameCluster
 from multikueue.controllers.kubeconfigs import NOT_LOADED, Access
 from multikueue.controllers.outbox import Outbox
 from multikueue.controllers.world import World, tenant
@@ -34,7 +35,7 @@ from multikueue.store.cache import Cache
 from multikueue.store.worker import WorkerView
 from multikueue.telemetry.metrics import outbox_of
 
-__all__ = ["Connection", "OtherCluster", "Problem"]
+__all__ = ["CONNECTION_FAILED", "Connection", "Problem"]
 
 log = structlog.get_logger()
 
@@ -51,12 +52,13 @@ SPARE_CALLS = 4
 """Calls at a time besides those of the outbox, for which a sign of life, the two lists and a look at the worker's queues
 must never wait."""
 
+CONNECTION_FAILED = "ClientConnectionFailed"
+
+REASONS: dict[type[MultiKueueError], str] = {SameCluster: "SameCluster", OtherCluster: "BadKubeConfig"}
+"""Of a cluster that answers, and is not the one that the name stands for."""
+
 TRIAL_CALLS = 2
 """Calls in flight while credentials are tried."""
-
-
-class OtherCluster(MultiKueueError):
-    """The credentials are good, and lead to a cluster that has nothing of what we have on this worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class Connection:
 
     `access` is what is in use. `problem` is why what `offer` brought is not. `before` is what the connection before this
     one used, if there was one: its view of the worker is still there, and must be of the same cluster. Until it was
-    `tried` once, nothing can be said of it.
+    `tried` once, nothing can be said of it. `reason` is what kind of trouble it has, if it has any.
     """
 
     world: World
@@ -85,6 +87,9 @@ class Connection:
     before: Access | None = None
     problem: Problem | None = None
     tried: bool = False
+    reason: str = CONNECTION_FAILED
+    _identity: Identity = field(init=False)
+    _identified: bool = False
     _candidate: Access | None = None
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _trial: anyio.CancelScope = field(default_factory=anyio.CancelScope)
@@ -94,6 +99,9 @@ class Connection:
     _alarm: anyio.Event = field(default_factory=anyio.Event)
     _tasks: anyio.abc.TaskGroup | None = None
     _reflectors: list[Reflector[Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._identity = Identity(self.world, self.worker)
 
     @property
     def name(self) -> str:
@@ -106,8 +114,9 @@ class Connection:
 
     @property
     def serves(self) -> bool:
-        """Whether it works, or would if it could: then it takes offers. One that has yet to follow another does not."""
-        return self.before is None
+        """Whether it works, or would if it could: then it takes offers. One that has yet to follow another does not, nor
+        does one that leads to the wrong cluster."""
+        return self.before is None and self.reason == CONNECTION_FAILED
 
     def offer(self, access: Access) -> None:
         """Use that from now on, as soon as it has proven good; or stay with what is in use, if it is that."""
@@ -177,15 +186,13 @@ class Connection:
         self.before = None
 
     async def _serve(self, client: Client, outbox: WorkQueue[ObjectKey]) -> None:
-        self._decline, self._alarm = None, anyio.Event()
+        self._decline, self._alarm, self._identified = None, anyio.Event(), False
         performer = Outbox(self.world, self.worker, client, alarm=self._raise_alarm)
         async with anyio.create_task_group() as self._tasks:
             self._reflectors = [self._reflector(client, kind, cache) for kind, cache in _watched(self.worker)]
             self._trouble |= {kind.name: _unlisted(kind) for kind, _ in _watched(self.worker)}
             self._check()
-            for reflector in self._reflectors:
-                self._tasks.start_soon(reflector.run)
-            self._tasks.start_soon(self._heartbeat, client, performer)
+            self._tasks.start_soon(self._heartbeat, self._tasks, client, performer)
             self._tasks.start_soon(self._change_over, client)
             with self.worker.jobs.telling(partial(self._also_watch, self._tasks, client)):
                 await run_controller(
@@ -216,11 +223,26 @@ class Connection:
         reflector = self._reflector(client, kind, cache)
         self._reflectors.append(reflector)
         self.world.store.lacks(self.name, kind, _unlisted(kind))
-        tasks.start_soon(reflector.run)
+        if self._identified:
+            tasks.start_soon(reflector.run)
+
+    async def _identify(self, tasks: anyio.abc.TaskGroup, client: Client) -> None:
+        """Look whether it is the cluster that the name stands for; nothing of another one is looked at. Raises if it is
+        not, then or later: another name may turn out to be first."""
+        before = self._identity.before
+        uid = self._identity.uid if self._identified else await self._identity.read(client)
+        if uid:
+            await self._identity.claim(uid)
+        if not self._identified:
+            if uid and before not in ("", uid):
+                self.worker.forget()
+            self._identity.uid, self._identified = uid, True
+            for reflector in self._reflectors:
+                tasks.start_soon(reflector.run)
 
     # Signs of life.
 
-    async def _heartbeat(self, client: Client, outbox: Outbox) -> None:
+    async def _heartbeat(self, tasks: anyio.abc.TaskGroup, client: Client, outbox: Outbox) -> None:
         """Asks for a sign of life, with our credentials, for ever. The first one after trouble hurries the watches.
 
         That one does not say that the worker is still away, though its watches do not stand yet; a later one does, of the
@@ -231,8 +253,10 @@ class Connection:
             asked = self.world.now()
             try:
                 await client.probe(self.settings.heartbeat_timeout.total_seconds())
+                await self._identify(tasks, client)
             except MultiKueueError as error:
                 outbox.hold()
+                self._blame(error)
                 if isinstance(error, Unauthorized):
                     self._refused()
                 # No answer is read in a time in which we are stopped ourselves: only what an answer may take counts.
@@ -240,6 +264,7 @@ class Connection:
                 self._report("heartbeat", str(error))
             else:
                 outbox.trust()
+                self._blame(None)
                 if "heartbeat" in self._trouble:
                     back = asked
                     for reflector in self._reflectors:
@@ -256,6 +281,13 @@ class Connection:
         self.worker.in_vain = until
         if self._is_lost() and not was_lost:
             self.world.store.reach_changed(self.name)
+
+    def _blame(self, error: MultiKueueError | None) -> None:
+        """What kind of trouble it has now."""
+        reason = CONNECTION_FAILED if error is None else REASONS.get(type(error), CONNECTION_FAILED)
+        if reason != self.reason:
+            self.reason = reason
+            self.world.queues.clusters.add(self.name)
 
     def _was_tried(self) -> None:
         """It came to nothing: make that known, be it the first time."""
@@ -344,8 +376,8 @@ class Connection:
         while True:
             try:
                 async with self._client(candidate, limit=TRIAL_CALLS) as trial:
-                    await self._prove(trial, candidate, self.access)
-                    self._use(client, trial, candidate)
+                    uid = await self._prove(trial, candidate, self.access)
+                    self._use(client, trial, candidate, uid)
                     return
             except MultiKueueError as error:
                 failures += 1
@@ -356,11 +388,11 @@ class Connection:
             with anyio.CancelScope() as self._pause:
                 await anyio.sleep(wait.total_seconds())
 
-    async def _prove(self, trial: Client, new: Access, old: Access) -> None:
+    async def _prove(self, trial: Client, new: Access, old: Access) -> str:
         """Whether it answers, lets us see what we watch, and is the cluster it was.
 
-        That is told by our own objects, which needs no more rights: where none of those is that we know of, is another
-        cluster. It gets the name once nothing of ours is left on the one before, or that one counts as lost.
+        Where its identity may not be read that is told by our own objects: where none of those is that we know of, is
+        another cluster. It gets the name once nothing of ours is left on the one before, or that one counts as lost.
         """
         await trial.probe(self.settings.heartbeat_timeout.total_seconds())
         seen: set[str] = set()
@@ -372,16 +404,21 @@ class Connection:
                     raise
                 continue
             seen.update(item.metadata.uid for item in page.items)
-        if _leads_elsewhere(old, new) and not self._is_lost():
+        uid, before = await self._identity.read(trial), self._identity.before
+        if not (uid and before) and _leads_elsewhere(old, new) and not self._is_lost():
             _check_same(self.worker, seen)
+        if uid:
+            await self._identity.claim(uid)
+        return uid
 
     def _is_lost(self) -> bool:
         return self.worker.lost(self.world.now(), self.world.lost_after)
 
-    def _use(self, client: Client, trial: Client, candidate: Access) -> None:
+    def _use(self, client: Client, trial: Client, candidate: Access, uid: str) -> None:
         """The change itself: no await in it."""
-        if _leads_elsewhere(self.access, candidate) and self._is_lost():
+        if (_leads_elsewhere(self.access, candidate) or uid != self._identity.uid) and self._is_lost():
             self.worker.forget()
+        self._identity.uid = uid
         client.take_over(trial)
         self.access, self._candidate = candidate, None
         log.info("cluster.credentials_changed", cluster=self.name, source=candidate.credentials.source)
@@ -435,6 +472,5 @@ def _check_same(worker: WorkerView, seen: set[str]) -> None:
 def _problem(error: MultiKueueError) -> Problem:
     why = error.why if isinstance(error, ClusterUnreachable) else str(error)
     message = f"the new kubeconfig is not in use: {why}"
-    if isinstance(error, OtherCluster):
-        return Problem("BadKubeConfig", NOT_LOADED + message, type(error))
-    return Problem("ClientConnectionFailed", message, type(error))
+    reason = REASONS.get(type(error), CONNECTION_FAILED)
+    return Problem(reason, message if reason == CONNECTION_FAILED else NOT_LOADED + message, type(error))

@@ -35,7 +35,7 @@ from multikueue.kube.tokens import plugin_environment
 from multikueue.settings import AccessProvider, Dispatch, ExecCommand
 from multikueue.store.store import Store
 
-__all__ = ["Access", "Kubeconfigs", "RefusedError"]
+__all__ = ["NOT_LOADED", "Access", "Kubeconfigs", "RefusedError"]
 
 log = structlog.get_logger()
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+import anyio
+
 from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import Workload
@@ -60,6 +62,9 @@ class World:
     settings: InForce
     clients: dict[Name, Client] = field(default_factory=dict)
     """Those of the workers that have a connection, which owns its client: a look at what no watch of ours shows."""
+
+    claims: anyio.Lock = field(default_factory=anyio.Lock)
+    """Whoever gives a name to a cluster: one after another."""
 
     metrics: Metrics = field(default_factory=Metrics)
     mandate: Mandate = field(default_factory=Mandate.standing)

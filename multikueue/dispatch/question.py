@@ -13,7 +13,7 @@ from multikueue.dispatch.consult import Question
 from multikueue.dispatch.group import MAX_NOMINATED, Group, Remote
 from multikueue.dispatch.phases import Phase, phase_of, view
 
-__all__ = ["failure_note", "failures", "nominated_before", "question", "unfit", "usable"]
+__all__ = ["failure_note", "failures", "may_be_on", "nominated_before", "question", "unfit", "usable"]
 
 _MAX_FAILURES = 20
 _AT = " at "
@@ -71,6 +71,18 @@ def _time(text: str) -> datetime | None:
         return at.astimezone(UTC) if at.tzinfo is not None else None
     except (ValueError, OverflowError):
         return None
+
+
+def may_be_on(local: Workload, cluster: str) -> bool:
+    """Whether something of a workload may be on a cluster, as far as its status tells: it won or is nominated there, or an
+    attempt ended there, while no other has won since."""
+    status, failed = local.status, local.condition(FAILED_ON)
+    if status.cluster_name:
+        return status.cluster_name == cluster
+    named = status.nominated_cluster_names
+    return (
+        cluster in named or len(named) == MAX_NOMINATED or (failed is not None and cluster in failures(failed.message))
+    )
 
 
 def failure_note(known: Mapping[str, datetime], cluster: str, now: datetime) -> str:

@@ -36,6 +36,7 @@ from multikueue.api.workload import (
 )
 from multikueue.dispatch.consult import Answer
 from multikueue.dispatch.group import Group, Reach, Remote, attempt_of
+from multikueue.dispatch.question import may_be_on
 from multikueue.dispatch.slices import NO_SLICE
 from multikueue.jobs.adapter import Adapter, stays
 from multikueue.jobs.nesting import is_whole
@@ -61,6 +62,9 @@ ANNOTATIONS = "multikueue.dev/"
 
 CLUSTERS_ANNOTATION = "multikueue.dev/clusters"
 """On a MultiKueueConfig: more cluster names, comma separated, beyond the 20 that its spec may hold."""
+
+CLUSTER_UID_ANNOTATION = "multikueue.dev/cluster-uid"
+"""On a MultiKueueCluster: the UID of the namespace kube-system of the cluster that its name stands for."""
 
 CORDON_ANNOTATION = "multikueue.dev/cordon"
 """On a MultiKueueCluster: `true` keeps new workloads away from it."""
@@ -148,7 +152,9 @@ class Store:
         self.cohorts: Cache[Cohort] = Cache(self._cohort_changed)
         self.checks: Cache[AdmissionCheck] = Cache(self._check_changed, indexes={"config": _config_of})
         self.configs: Cache[MultiKueueConfig] = Cache(self._config_changed, indexes={"cluster": clusters_of})
-        self.clusters: Cache[MultiKueueCluster] = Cache(self._cluster_changed, indexes={"source": source_of})
+        self.clusters: Cache[MultiKueueCluster] = Cache(
+            self._cluster_changed, indexes={"source": source_of, "uid": _uid_of}
+        )
         self.secrets: Cache[Secret] = Cache(self._secret_changed)
         self.profiles: Cache[ClusterProfile] = Cache(self._profile_changed)
         self.namespaces: Cache[Namespace] = Cache(self._namespace_changed)
@@ -185,6 +191,10 @@ class Store:
         for observer in self.observers:
             observer.worker_forgotten(worker)
         return True
+
+    def may_be_on(self, name: str) -> bool:
+        """Whether something of a workload may be on a worker that was not seen since this process began."""
+        return any(not local.has(FINISHED) and may_be_on(local, name) for local in self.workloads)
 
     def open_jobs(self, kind: Kind[Any]) -> Cache[Any]:
         """The manager cluster has that kind of jobs: from now on there are such jobs, here and on the workers."""
@@ -751,6 +761,11 @@ def clusters_of(config: MultiKueueConfig) -> tuple[str, ...]:
     """The clusters a MultiKueueConfig names, in order: its spec, then the annotation for more than 20."""
     more = config.metadata.annotations.get(CLUSTERS_ANNOTATION, "")
     return tuple(dict.fromkeys((*config.spec.clusters, *(n.strip() for n in more.split(",") if n.strip()))))
+
+
+def _uid_of(cluster: MultiKueueCluster) -> Iterable[str]:
+    uid = cluster.metadata.annotations.get(CLUSTER_UID_ANNOTATION)
+    return (uid,) if uid else ()
 
 
 def source_of(cluster: MultiKueueCluster) -> tuple[tuple[str, str], ...]:

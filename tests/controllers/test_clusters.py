@@ -12,7 +12,8 @@ import pytest
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.clusters import Clusters
-from multikueue.controllers.connection import Connection, OtherCluster, Problem
+from multikueue.controllers.connection import Connection, Problem
+from multikueue.controllers.identities import OtherCluster
 from multikueue.controllers.kubeconfigs import Access
 from multikueue.dispatch.group import Reach
 from multikueue.errors import Unauthorized

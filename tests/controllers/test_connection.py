@@ -13,7 +13,8 @@ import pytest
 
 from multikueue.api.kinds import LOCAL_QUEUES
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.connection import TIME_TO_STAND, Connection, OtherCluster
+from multikueue.controllers.connection import TIME_TO_STAND, Connection
+from multikueue.controllers.identities import OtherCluster
 from multikueue.controllers.kubeconfigs import Access
 from multikueue.dispatch.group import Reach
 from multikueue.errors import ClusterUnreachable, Unauthorized

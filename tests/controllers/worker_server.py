@@ -16,13 +16,15 @@ from tests.kube.server import event, refuses, says, serving
 
 @dataclass
 class WorkerServer:
-    """`asked` lists what came in, as token, method and path; a watch is `WATCH`. `lacks` are kinds it does not have."""
+    """`asked` lists what came in, as token, method and path; a watch is `WATCH`. `lacks` are kinds it does not have.
+    `uid` is that of its kube-system, which may not be read where that is empty."""
 
     tokens: set[str] = field(default_factory=lambda: {"one"})
     objects: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     asked: list[tuple[str, str, str]] = field(default_factory=list)
     hangs: bool = False
     lacks: set[str] = field(default_factory=set)
+    uid: str = ""
     url: str = ""
     _news: anyio.Event = field(default_factory=anyio.Event)
     _gone: list[dict[str, Any]] = field(default_factory=list)
@@ -39,6 +41,9 @@ class WorkerServer:
         plural = request.path.rsplit("/", 1)[-1]
         if plural in self.lacks:
             return await refuses(404, "NotFound")(request)
+        if plural == "kube-system":
+            answer = says({"metadata": {"name": plural, "uid": self.uid}}) if self.uid else refuses(403, "Forbidden")
+            return await answer(request)
         if watch:
             return await self._watch(request, plural)
         if request.path == "/api":
@@ -76,7 +81,7 @@ class WorkerServer:
 
 
 @asynccontextmanager
-async def worker_server(*tokens: str) -> AsyncIterator[WorkerServer]:
-    server = WorkerServer(set(tokens or ("one",)))
+async def worker_server(*tokens: str, uid: str = "") -> AsyncIterator[WorkerServer]:
+    server = WorkerServer(set(tokens or ("one",)), uid=uid)
     async with serving(server) as server.url:
         yield server

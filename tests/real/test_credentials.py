@@ -22,7 +22,7 @@ from testbed import objects
 from testbed.bed import Testbed, unique
 from testbed.client import ApiError, Kind, eventually
 from testbed.kubeconfig import dump
-from testbed.objects import KUEUE_NAMESPACE, MULTIKUEUE_CLUSTER, SECRET, Object
+from testbed.objects import KUEUE_NAMESPACE, MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, SECRET, Object
 from testbed.plane import ControlPlane
 from tests.mount import mount
 from tests.real.harness import EVENT, Manager, Team, complaints, played, starts, wins
@@ -443,6 +443,8 @@ async def test_a_secret_that_comes_back_for_another_cluster_waits_until_it_is_pu
         await crew.manager.delete(SECRET, crew.cluster(worker), KUEUE_NAMESPACE)
         await says(crew, worker, "False", "BadKubeConfig", "not found")
         await put(crew, worker, config_of(crew, other))
+        await says(crew, worker, "False", "SameCluster", crew.cluster(other))
+        await crew.manager.delete(MULTIKUEUE_CLUSTER, crew.cluster(other))
         await says(crew, worker, "False", "BadKubeConfig", "another cluster")
         assert (await crew.check())["state"] == "Ready"
         await put(crew, worker, config_of(crew, worker))
@@ -450,6 +452,94 @@ async def test_a_secret_that_comes_back_for_another_cluster_waits_until_it_is_pu
         await crew.complete(worker)
         await crew.finished()
         assert not (await started.settled()).twice()
+
+
+# --- which cluster it is ----------------------------------------------------------------------------------------------
+
+
+UID_ANNOTATION = "multikueue.dev/cluster-uid"
+
+
+async def killed_in(crew: Team, manager: Manager, worker: str, config: Object) -> None:
+    """The manager is down while a worker's Secret changes."""
+    manager.kill()
+    await put(crew, worker, config)
+    manager.start()
+    await manager.ready()
+
+
+@pytest.mark.usefixtures("calm", "history")
+async def test_a_kubeconfig_of_another_cluster_that_came_while_the_manager_was_down(
+    crew: Team, manager: Manager
+) -> None:
+    worker, other, third = crew.clients
+    await crew.stop(other, third)
+    async with starts(crew) as started:
+        await crew.submit()
+        assert await started.first() == worker
+        await eventually(lambda: crew.is_true("Admitted"))
+        await crew.manager.delete(MULTIKUEUE_CLUSTER, crew.cluster(other))
+        await killed_in(crew, manager, worker, config_of(crew, other))
+        await says(crew, worker, "False", "BadKubeConfig", "another cluster", UID_ANNOTATION)
+        assert (await crew.check())["state"] == "Ready"
+        await put(crew, worker, config_of(crew, worker))
+        await says(crew, worker, "True", "Active", "Connected")
+        await crew.complete(worker)
+        await crew.finished()
+        assert not (await started.settled()).twice()
+
+
+@pytest.mark.usefixtures("calm")
+async def test_another_cluster_that_is_meant_gets_the_name_without_its_annotation(crew: Team, manager: Manager) -> None:
+    worker, other, third = crew.clients
+    await crew.stop(other, third)
+    await crew.submit()
+    assert await crew.runs_on() == worker
+    await eventually(lambda: crew.is_true("Admitted"))
+    await crew.manager.delete(MULTIKUEUE_CLUSTER, crew.cluster(other))
+    await killed_in(crew, manager, worker, config_of(crew, other))
+    await says(crew, worker, "False", "BadKubeConfig", "another cluster")
+    forgotten = {"metadata": {"annotations": {UID_ANNOTATION: None}}}
+    await crew.manager.patch(MULTIKUEUE_CLUSTER, crew.cluster(worker), forgotten)
+    await says(crew, worker, "True", "Active", "Connected")
+    await eventually(lambda: crew.is_true("QuotaReserved"))
+    await crew.go(other)
+    await eventually(lambda: _runs_there(crew, other), timeout=60)
+
+
+async def _runs_there(crew: Team, worker: str) -> bool:
+    found = (await crew.remote_jobs()).get(worker)
+    return found is not None and not found["spec"].get("suspend")
+
+
+@pytest.mark.usefixtures("calm", "history")
+async def test_a_second_name_of_a_cluster_harms_nothing_that_runs_there(crew: Team, manager: Manager) -> None:
+    worker, *others = crew.clients
+    alias = f"{crew.namespace}-alias"
+    await crew.stop(*others)
+    async with starts(crew) as started:
+        await crew.submit()
+        assert await started.first() == worker
+        await eventually(lambda: crew.is_true("Admitted"))
+        await crew.manager.create(objects.kubeconfig_secret(alias, dump(config_of(crew, worker))))
+        await crew.manager.create(objects.multikueue_cluster(alias, secret=alias))
+        clusters = [alias, *(crew.cluster(each) for each in crew.clients)]
+        try:
+            await crew.manager.patch(MULTIKUEUE_CONFIG, crew.namespace, {"spec": {"clusters": clusters}})
+            await says(crew, "alias", "False", "SameCluster", crew.cluster(worker))
+            manager.kill()
+            manager.start()
+            await manager.ready()
+            await crew.all_active(manager)
+            await says(crew, "alias", "False", "SameCluster", crew.cluster(worker))
+            await crew.submit("next")
+            assert await started.first("next") == worker
+            for name in ("job", "next"):
+                await crew.complete(worker, name)
+                await crew.finished(name)
+            assert not (await started.settled()).twice()
+        finally:
+            await crew.manager.delete(MULTIKUEUE_CLUSTER, alias)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -477,15 +567,15 @@ async def test_a_file_that_comes_and_goes_and_is_spoilt(crew: Team, tmp_path: Pa
 
 
 @pytest.mark.usefixtures("calm")
-async def test_clusters_may_share_a_file(crew: Team, tmp_path: Path) -> None:
+async def test_of_clusters_that_share_a_file_one_stands_for_its_cluster(crew: Team, tmp_path: Path) -> None:
     one, two, *_ = crew.clients
     path = tmp_path / "kubeconfig"
     for worker in (one, two):
         await by_path(crew, worker, path)
         await says(crew, worker, "False", "BadKubeConfig", str(path))
     path.write_bytes(dump(config_of(crew, one)))
-    for worker in (one, two):
-        await says(crew, worker, "True", "Active", "Connected")
+    await says(crew, one, "True", "Active", "Connected")
+    await says(crew, two, "False", "SameCluster", crew.cluster(one))
 
 
 @pytest.mark.parametrize(
@@ -671,8 +761,8 @@ async def test_cluster_profiles_change_go_come_back_and_are_shared(crew: Team, p
         await by_profile(crew, each, name)
         await says(crew, each, "False", "BadClusterProfile", "it has [other-store], configured are [secret-store]")
     await profile(crew, name, plane)
-    for each in (worker, second):
-        await says(crew, each, "True", "Active", "Connected")
+    await says(crew, worker, "True", "Active", "Connected")
+    await says(crew, second, "False", "SameCluster", crew.cluster(worker))
     await by_profile(crew, second, f"{name}-2")
     await says(crew, second, "False", "BadClusterProfile", f'"{name}-2" not found')
     await crew.manager.delete(CLUSTER_PROFILE, name, KUEUE_NAMESPACE)

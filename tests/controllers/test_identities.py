@@ -1,0 +1,260 @@
+"""Which cluster a worker is: a second name for one, and a name that leads elsewhere than before, also after a new start."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+from multikueue.api import kinds
+from multikueue.api.meta import ObjectKey
+from multikueue.api.workload import FAILED_ON
+from multikueue.controllers.clusters import Clusters
+from multikueue.controllers.connection import CONNECTION_FAILED, Connection
+from multikueue.controllers.identities import OtherCluster, SameCluster
+from multikueue.dispatch.group import Reach
+from multikueue.errors import Forbidden, MultiKueueError, ServerError
+from multikueue.runtime import Mandate
+from multikueue.store.store import CLUSTER_UID_ANNOTATION
+from tests.controllers.table import NAMESPACE, Table
+from tests.controllers.test_connection import QUICK, Line, access, connected, connecting
+from tests.controllers.worker_server import WorkerServer, worker_server
+
+pytestmark = pytest.mark.anyio
+
+
+def kept(world: Table, name: str = "w1") -> str | None:
+    """The identity on the object of a worker."""
+    body = world.manager.find(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", name)) or {}
+    uid: str | None = body["metadata"].get("annotations", {}).get(CLUSTER_UID_ANNOTATION)
+    return uid
+
+
+def keep(world: Table, uid: str | None, name: str = "w1", **metadata: Any) -> None:
+    change = {"metadata": {"annotations": {CLUSTER_UID_ANNOTATION: uid}, **metadata}}
+    world.manager.change(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", name), change)
+
+
+def nominated(world: Table, **status: Any) -> None:
+    """A workload whose status names w1 as one that it may be on, unless told otherwise."""
+    body = {"metadata": {"name": "wl", "namespace": NAMESPACE}, "status": status or {"nominatedClusterNames": ["w1"]}}
+    world.manager.put(kinds.WORKLOADS, body)
+
+
+@asynccontextmanager
+async def refused(line: Line, server: WorkerServer, reason: str) -> AsyncIterator[str]:
+    """The connection is refused for that reason, and nothing but who it is was asked for."""
+    await line.until(lambda: line.worker.reach is Reach.ISOLATED and line.connection.reason == reason)
+    assert set(server.uses("one")) == {"GET api", "GET kube-system"}
+    assert not line.connection.serves
+    yield line.worker.why
+
+
+async def test_the_identity_is_kept_on_the_object_before_anything_is_looked_at() -> None:
+    async with worker_server("one", uid="u1") as server, connected(server) as line:
+        assert kept(line.world) == "u1"
+        assert server.uses("one")[:2] == ["GET api", "GET kube-system"]
+        assert server.uses("one").count("GET kube-system") == 1
+
+
+async def test_an_identity_that_was_taken_away_is_kept_again() -> None:
+    async with worker_server("one", uid="u1") as server, connected(server) as line:
+        keep(line.world, None)
+        await line.until(lambda: kept(line.world) == "u1")
+        assert line.states == []
+
+
+# A second name.
+
+
+async def test_nothing_is_done_through_a_second_name_until_the_first_is_gone() -> None:
+    async with worker_server("one", uid="u1") as server, connecting(server) as line:
+        keep(line.world, "u1", "w2")
+        async with refused(line, server, "SameCluster") as why:
+            assert '"w2"' in why
+            assert kept(line.world) is None
+        line.world.manager.drop(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", "w2"))
+        await line.until(lambda: line.worker.reach is Reach.CONNECTED)
+        assert kept(line.world) == "u1"
+        assert line.connection.reason == CONNECTION_FAILED
+
+
+async def test_the_condition_names_the_first() -> None:
+    async with worker_server("one", uid="u1") as server, connecting(server) as line:
+        keep(line.world, "u1", "w2")
+        async with refused(line, server, "SameCluster"):
+            clusters = Clusters(line.world.world, QUICK, "kueue-system")
+            told = clusters._condition(cluster_of(line.world), line.connection)
+            assert told is not None
+            assert (told.status, told.reason) == ("False", "SameCluster")
+            assert '"w2"' in told.message
+
+
+def cluster_of(world: Table, name: str = "w1") -> Any:
+    return world.store.clusters.get(ObjectKey("", name))
+
+
+async def test_of_two_that_come_at_once_one_is_first() -> None:
+    async with worker_server("one", uid="u1") as server, connecting(server) as line:
+        second = line.world.store.worker("w2")
+        second.reach, second.known = Reach.SUSPECT, False
+        other = Connection(line.world.world, QUICK, second, access(server, "one"), anyio.Event())
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(other.run)
+            reaches = {Reach.CONNECTED, Reach.ISOLATED}
+            await line.until(lambda: {line.worker.reach, second.reach} == reaches)
+            assert [kept(line.world), kept(line.world, "w2")].count("u1") == 1
+            other.stop()
+
+
+@pytest.mark.parametrize("elder", ["w1", "w2"])
+async def test_of_two_objects_with_one_identity_the_eldest_is_first(elder: str) -> None:
+    async with worker_server("one", uid="u1") as server, connecting(server) as line:
+        for name in ("w1", "w2"):
+            born = "2026-01-01T10:00:00Z" if name == elder else "2026-01-01T11:00:00Z"
+            keep(line.world, "u1", name, creationTimestamp=born)
+        wanted = Reach.CONNECTED if elder == "w1" else Reach.ISOLATED
+        await line.until(lambda: line.worker.reach is wanted)
+
+
+async def test_new_credentials_that_lead_to_the_cluster_of_another_name_are_not_used() -> None:
+    async with (
+        worker_server("one", uid="u1") as server,
+        worker_server("two", uid="u2") as other,
+        connected(server) as line,
+    ):
+        keep(line.world, "u2", "w2")
+        line.connection.offer(access(other, "two"))
+        assert '"w2"' in await line.objects(SameCluster)
+        assert line.states == []
+        assert kept(line.world) == "u1"
+
+
+# Another cluster than before.
+
+
+MAY_BE_THERE: dict[str, dict[str, Any]] = {
+    "it won": {"clusterName": "w1"},
+    "it is nominated": {"nominatedClusterNames": ["w1"]},
+    "it is nominated with more than the status holds": {"nominatedClusterNames": [f"n{n}" for n in range(20)]},
+    "an attempt ended there": {
+        "conditions": [{"type": FAILED_ON, "status": "True", "message": "w1 at 2026-01-01T11:00:00Z"}]
+    },
+}
+
+
+@pytest.mark.parametrize("status", MAY_BE_THERE.values(), ids=MAY_BE_THERE)
+async def test_after_a_start_another_cluster_waits_for_what_may_be_on_the_one_before(status: dict[str, Any]) -> None:
+    async with worker_server("one", uid="u2") as server, connecting(server) as line:
+        keep(line.world, "u1")
+        nominated(line.world, **status)
+        async with refused(line, server, "BadKubeConfig") as why:
+            assert "another cluster" in why
+            assert CLUSTER_UID_ANNOTATION in why
+            assert kept(line.world) == "u1"
+
+
+NOTHING_THERE: dict[str, dict[str, Any]] = {
+    "it won elsewhere": {"clusterName": "w2", "conditions": MAY_BE_THERE["an attempt ended there"]["conditions"]},
+    "it is nominated elsewhere": {"nominatedClusterNames": ["w2"]},
+    "it is finished": {"clusterName": "w1", "conditions": [{"type": "Finished", "status": "True", "message": ""}]},
+}
+
+
+@pytest.mark.parametrize("status", NOTHING_THERE.values(), ids=NOTHING_THERE)
+async def test_after_a_start_another_cluster_gets_the_name_at_once_if_nothing_can_be_on_the_one_before(
+    status: dict[str, Any],
+) -> None:
+    async with worker_server("one", uid="u2") as server, connecting(server) as line:
+        keep(line.world, "u1")
+        nominated(line.world, **status)
+        await line.until(lambda: line.worker.reach is Reach.CONNECTED)
+        assert kept(line.world) == "u2"
+
+
+async def test_another_cluster_gets_the_name_once_the_one_before_counts_as_lost() -> None:
+    async with worker_server("one", uid="u2") as server, connecting(server) as line:
+        keep(line.world, "u1")
+        nominated(line.world)
+        async with refused(line, server, "BadKubeConfig"):
+            line.world.time += line.world.world.lost_after
+        await line.until(lambda: line.worker.reach is Reach.CONNECTED)
+        assert kept(line.world) == "u2"
+
+
+async def test_another_cluster_gets_the_name_once_the_operator_says_so() -> None:
+    async with worker_server("one", uid="u2") as server, connecting(server) as line:
+        keep(line.world, "u1")
+        nominated(line.world)
+        async with refused(line, server, "BadKubeConfig"):
+            keep(line.world, None)
+        await line.until(lambda: line.worker.reach is Reach.CONNECTED)
+
+
+async def test_the_same_cluster_is_the_same_whatever_of_ours_is_seen_there() -> None:
+    async with worker_server("one", uid="u1") as server, worker_server("two", uid="u1") as moved:
+        server.put("Workload", "job-a", "one")
+        moved.put("Workload", "job-a", "another")
+        async with connected(server) as line:
+            line.connection.offer(access(moved, "two"))
+            await line.changes_to(moved, "two")
+            assert line.states == []
+
+
+async def test_another_cluster_is_another_one_whatever_of_ours_is_seen_there() -> None:
+    async with worker_server("one", uid="u1") as server, worker_server("two", uid="u2") as restored:
+        for each in (server, restored):
+            each.put("Workload", "job-a", "the very same")
+        async with connected(server) as line:
+            line.connection.offer(access(restored, "two"))
+            assert "another cluster" in await line.objects(OtherCluster)
+            server.drop("Workload", "job-a")
+            await line.changes_to(restored, "two")
+            assert kept(line.world) == "u2"
+
+
+# Where we may not know.
+
+
+async def test_a_worker_that_does_not_let_us_see_its_identity_goes_on_and_a_warning_says_what_to_do() -> None:
+    async with worker_server("one") as server, connecting(server) as line:
+        keep(line.world, "u1")
+        nominated(line.world)
+        await line.until(lambda: line.worker.reach is Reach.CONNECTED)
+        ((reason, message),) = line.world.said()
+        assert reason == "IdentityUnknown"
+        assert "register it again" in message
+        assert kept(line.world) == "u1"
+
+
+async def test_the_credentials_of_a_new_registration_make_it_known() -> None:
+    async with worker_server("one") as server, worker_server("two", uid="u1") as again, connected(server) as line:
+        line.connection.offer(access(again, "two"))
+        await line.changes_to(again, "two")
+        assert kept(line.world) == "u1"
+
+
+@pytest.mark.parametrize("error", [Forbidden(403, "Forbidden", "no"), ServerError(500, "InternalError", "no")], ids=str)
+async def test_an_identity_that_cannot_be_kept_costs_the_worker_nothing(error: MultiKueueError) -> None:
+    async with worker_server("one", uid="u1") as server, connecting(server) as line:
+        line.world.manager.fault = lambda verb, plural: error if (verb, plural) == PATCHED else None
+        await line.until(lambda: line.worker.reach is Reach.CONNECTED)
+        line.world.manager.fault = lambda *_: None
+        if isinstance(error, ServerError):
+            await line.until(lambda: kept(line.world) == "u1")
+        else:
+            assert line.world.said()[0][0] == "IdentityNotKept"
+
+
+PATCHED = ("patch", kinds.MULTIKUEUE_CLUSTERS.plural)
+
+
+async def test_a_standby_keeps_nothing() -> None:
+    async with worker_server("one", uid="u1") as server, connecting(server) as line:
+        assert isinstance(line.world.world.mandate, Mandate)
+        line.world.world.mandate.end()
+        await line.until(lambda: line.worker.reach is Reach.CONNECTED)
+        assert kept(line.world) is None
