@@ -82,6 +82,7 @@ class Jobs:
             ),
             queue_is_multikueue=bool(dispatched),
             dispatched=any(store.multikueue_check(w) for w in workloads.values()),
+            undispatched=store.nobody_dispatches(ObjectKey(job.metadata.namespace, queue), workloads.values()),
             flavors=ByName(store.flavors),
             elastic=store.slices is not None and dispatched is not False and is_sliced(job, workloads.values()),
             nested=store.nesting.of(job),

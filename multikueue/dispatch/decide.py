@@ -445,9 +445,24 @@ def _retry(v: View, message: str, *, type_: str = "Normal") -> Decision:
         left = reserved.last_transition_time + SHORTEST_ATTEMPT - v.now
         if left > timedelta(0):
             return _same(v, after=left)
-    text = f'{message}. Previously: "{v.state}"'
+    text = f'{message}. Previously: "{v.state}"' if v.state else message
     status = msgspec.structs.replace(_with_check(v, "Retry", text), conditions=_with_failure(v))
+    if not v.state:
+        status = _without_check(v, status, text)
     return replace(_same(v), status=status, events=(Event(type_, "MultiKueue", text),))
+
+
+def _without_check(v: View, status: WorkloadStatus, text: str) -> WorkloadStatus:
+    """Evicted without the word of a check: it was taken out of the queue, and nobody else would end the attempt."""
+    evicted = Condition(
+        type=EVICTED,
+        status="True",
+        reason="AdmissionCheck",
+        message=text,
+        observed_generation=v.local.metadata.generation,
+    )
+    conditions = with_condition(status.conditions, evicted, v.now)
+    return msgspec.structs.replace(without_nomination(status), conditions=conditions, cluster_name=None)
 
 
 def _with_failure(v: View) -> tuple[Condition, ...]:
@@ -467,7 +482,7 @@ def _admitted(v: View) -> Decision:
         return _same(v, actions=(*losers, *mends, *_completion(v)), after=_until_fit(v, v.won))
     if v.ready:
         # Beside Kueue the note goes in a write of its own, after the win: we may have died in between.
-        settled = without_nomination(v.local.status)
+        settled = _won(v) if v.state == "Pending" else without_nomination(v.local.status)
         return replace(_same(v, actions=(*losers, *mends, *_scaling(v.won))), status=settled)
     if v.group.is_current(v.won.job):
         return replace(_same(v, actions=(*losers, *mends)), status=_won(v))

@@ -69,7 +69,8 @@ class View:
 
     @property
     def ready(self) -> bool:
-        return self.state == "Ready"
+        """Whether somebody has won for good: the check is Ready, or was when it was taken away."""
+        return self.state == "Ready" or bool(recorded_winner(self.group))
 
     @property
     def state(self) -> str:
@@ -88,14 +89,26 @@ def find_winner(group: Group) -> Remote | None:
     learned; one that holds our job, made by us or a predecessor just before a crash, unless whoever nominates has
     withdrawn it meanwhile; the one that was chosen among those that admitted, as long as it may still win.
     """
-    assert group.local is not None
-    check, name = group.check_state, group.local.status.cluster_name
-    if name and check is not None and check.state == "Ready":
-        return group.remote(name)
+    recorded = recorded_winner(group)
+    if recorded:
+        return group.remote(recorded)
     asked = [r for r in group.remotes if r.maybe_job == group.attempt]
     holding = [r for r in group.remotes if group.is_current(r.job) and _is_nominated(group, r)]
     chosen = [r for r in group.remotes if r.cluster == group.choice and _may_win(group, r)]
     return next(iter((*asked, *sorted(holding, key=_job_age), *chosen)), None)
+
+
+def recorded_winner(group: Group) -> str:
+    """The worker whose win was recorded with a Ready check; empty if none was.
+
+    It stays the winner when the check is taken out of the queue, and when it is put back: Pending, though the workload is
+    admitted. What runs is not stopped for that (contract 3.1 E2). A slice has its cluster from the start.
+    """
+    local, check = group.local, group.check_state
+    if local is None or not local.status.cluster_name:
+        return ""
+    won = check.state == "Ready" if check is not None else not group.slice.stays
+    return local.status.cluster_name if won or local.has(ADMITTED) else ""
 
 
 def choose(group: Group) -> Group:
@@ -183,7 +196,7 @@ PHASES: tuple[tuple[Phase, Predicate], ...] = (
     (Phase.GONE, _is_gone),
     (Phase.FINISHED, lambda v: v.local.has(FINISHED)),
     (Phase.UNRESERVED, lambda v: not v.local.has(QUOTA_RESERVED)),
-    (Phase.UNCHECKED, lambda v: v.group.check_state is None),
+    (Phase.UNCHECKED, lambda v: v.group.check_state is None and not v.ready),
     (Phase.REJECTED, lambda v: v.state == "Rejected"),
     (Phase.EVICTED, lambda v: v.local.has(EVICTED)),
     (Phase.SETTLING, lambda v: v.state == "Retry"),

@@ -72,6 +72,10 @@ LOOK_FOR_NAME_AFTER = timedelta(minutes=1)
 LOOK_FOR_FLAVOR_AFTER = timedelta(seconds=5)
 _NO_CLASS = Priority()
 _NOTHING = JobDecision()
+_STRANDED = (
+    "Nobody runs the job: it is managed by MultiKueue, and its ClusterQueue has no MultiKueue check. "
+    f"Give the queue one, or recreate the job without `managedBy: {MANAGED}`"
+)
 
 
 def _never(_name: str) -> bool:
@@ -86,7 +90,8 @@ class JobView:
     last seen, as long as it may still say something about this job; `remote_lost` says that its worker is lost, so
     that its pods no longer count as running. `may_run` says that some worker runs, or may run unseen, what a Workload
     that is being deleted was dispatched for. `dispatched` says that a Workload has our AdmissionCheck; one that has not
-    starts here, where its `flavors`, by name, say. `priority` is the answer of `resolve_priority`. An `elastic` job may
+    starts here, where its `flavors`, by name, say. `undispatched` says that no queue of it has one, so that what is managed
+    by us runs nowhere. `priority` is the answer of `resolve_priority`. An `elastic` job may
     change its size while it runs. `label_keys` name the labels that its Workload gets too. `nested` says that it belongs to
     another job, and how that stands. `is_taken` says whether there is a Workload of that name beside it.
     """
@@ -99,6 +104,7 @@ class JobView:
     priority: Priority | str = _NO_CLASS
     queue_is_multikueue: bool = True
     dispatched: bool = True
+    undispatched: bool = False
     flavors: Mapping[str, ResourceFlavor] = field(default_factory=dict)
     local_queue_exists: bool = True
     elastic: bool = False
@@ -195,6 +201,8 @@ class _Case:
 
     def undispatchable(self) -> str | None:
         """Why no worker can ever run the job, and the way out; None if one can."""
+        if self.is_stranded():
+            return _STRANDED
         reason = self.adapter.unmanaged_reason(self.view.job)
         if reason is None or not self.view.queue_is_multikueue:
             return None
@@ -203,6 +211,13 @@ class _Case:
             f"recreate the job with `suspend: true` and `managedBy: {MANAGED}`, "
             "or enable the webhook, which sets both, and recreate it"
         )
+
+    def is_stranded(self) -> bool:
+        """Whether nobody would run the job: its own controller leaves it to us, and its queue to nobody. What runs on a
+        worker already stays there."""
+        if not self.view.undispatched or any(w.status.cluster_name for w in self.view.workloads):
+            return False
+        return self.adapter.resumes and self.adapter.unmanaged_reason(self.view.job) is None
 
     def final_status(self) -> tuple[Action, ...]:
         """Brings the result home: whatever else is going on, it comes first (invariant I8)."""
@@ -612,7 +627,8 @@ def _decide_nested(case: _Case, nested: Nested) -> JobDecision:
 def _decide_undispatchable(case: _Case, now: datetime) -> JobDecision:
     """Keeps a Workload for people to read, inactive so that it takes no quota from others.
 
-    One that has quota already is left to the dispatcher, which rejects it (contract 3.1 E4).
+    One that has quota already is left to the dispatcher, which rejects it (contract 3.1 E4); where there is no dispatcher it
+    loses that.
     """
     why = case.undispatchable() or ""
     warning = JobEvent("Warning", "Undispatchable", why)
@@ -620,7 +636,8 @@ def _decide_undispatchable(case: _Case, now: datetime) -> JobDecision:
     first = _joined(case.settle("Not dispatchable"), _delete(others, "Deleted not matching Workload"))
     if kept is None:
         return _joined(first, _marked_creation(case, why, warning))
-    if kept.has(QUOTA_RESERVED) or kept.metadata.deletion_timestamp is not None:
+    dispatchers = kept.has(QUOTA_RESERVED) and not case.is_stranded()
+    if dispatchers or kept.metadata.deletion_timestamp is not None:
         return _joined(_delete(others, "Deleted not matching Workload"), _decide_run(case, kept))
     if kept.metadata.annotations.get(UNDISPATCHABLE_ANNOTATION) != why:
         mark = _marked_update(kept, {"active": False}, mark=why)

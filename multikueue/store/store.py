@@ -270,6 +270,20 @@ class Store:
         cluster_queue = self.cluster_queues.get(ObjectKey("", local.spec.cluster_queue)) if local else None
         return None if cluster_queue is None else self.queue_check(cluster_queue) is not None
 
+    def nobody_dispatches(self, queue: ObjectKey, workloads: Iterable[Workload]) -> bool:
+        """Whether a job surely goes to no worker: neither where its workloads have quota, nor, as long as none has any,
+        where its LocalQueue leads, is there a MultiKueue check."""
+        local = self.local_queues.get(queue)
+        holding = {w.status.admission.cluster_queue for w in workloads if w.status.admission is not None}
+        names = holding or ({local.spec.cluster_queue} if local is not None else set())
+        return bool(names) and all(self._is_without_check(name) for name in names)
+
+    def _is_without_check(self, cluster_queue: str) -> bool:
+        """False as well while the queue, or a check of it, is not there: it may be one of ours."""
+        queue = self.cluster_queues.get(ObjectKey("", cluster_queue))
+        known = queue is not None and all(self.checks.get(ObjectKey("", name)) for name in check_names(queue))
+        return queue is not None and known and self.queue_check(queue) is None
+
     def clusters_for(self, check: AdmissionCheck | None) -> tuple[str, ...]:
         """The cluster names of a check's MultiKueueConfig, in its order."""
         name = next(iter(_config_of(check)), "") if check else ""
@@ -567,6 +581,8 @@ class Store:
         if old is None or new is None or _spec_changed(old, new):
             self._queue_touched(name)
             self._no_more_used(old, new)
+            if old is not None and new is not None and check_names(old) != check_names(new):
+                self._touch_jobs_in(name)
         elif _said(old) != _said(new):
             self.touched.admission()
             self.touched.queue(name, None)
@@ -590,6 +606,17 @@ class Store:
         for workload in self.workloads.by("queue", local_queue):
             self.touched.workload(workload.key)
 
+    def _touch_jobs_in(self, cluster_queue: str) -> None:
+        """Whether jobs that wait there are dispatched may be another question now."""
+        for local in self.local_queues.by("cluster_queue", cluster_queue):
+            for workload in self.workloads.by("queue", local.key):
+                self._touch_owner(workload)
+
+    def _touch_owner(self, workload: Workload) -> None:
+        owner = self.owner(workload)
+        if owner is not None:
+            self.touched.job(owner)
+
     def _local_queue_changed(self, old: LocalQueue | None, new: LocalQueue | None) -> None:
         touched = new or old
         assert touched is not None
@@ -605,9 +632,7 @@ class Store:
         self.touched.queue(touched.spec.cluster_queue, touched.key)
         self._touch_workloads_in(touched.key)
         for workload in self.workloads.by("queue", touched.key):
-            owner = self.owner(workload)
-            if owner is not None:
-                self.touched.job(owner)
+            self._touch_owner(workload)
 
     def _flavor_changed(self, old: ResourceFlavor | None, new: ResourceFlavor | None) -> None:
         if new is None:
@@ -663,6 +688,10 @@ class Store:
             return
         self._touch_check_users(name)
         self._all_queues_touched()
+        if old is None or new is None:
+            for queue in self.cluster_queues:
+                if name in check_names(queue):
+                    self._touch_jobs_in(queue.metadata.name)
 
     def _touch_check_users(self, name: str) -> None:
         for workload in self.workloads.by("check", name):

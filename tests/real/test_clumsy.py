@@ -1,0 +1,71 @@
+"""Clumsy admins, and workers that say odd things: what runs goes on, and what waits is taken by who is sound."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from testbed.client import eventually
+from testbed.objects import CLUSTER_QUEUE
+from tests.real.harness import Team, starts
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.real,
+    pytest.mark.timeout(120),
+    pytest.mark.usefixtures("calm"),
+]
+
+
+async def give_checks(crew: Team, *names: str) -> None:
+    strategy = {"admissionChecks": [{"name": name} for name in names]} if names else None
+    await crew.manager.patch(CLUSTER_QUEUE, crew.namespace, {"spec": {"admissionChecksStrategy": strategy}})
+
+
+async def listed(crew: Team, *names: str) -> bool:
+    checks = (await crew.workload())["status"].get("admissionChecks") or []
+    assert [check["name"] for check in checks] == list(names)
+    return True
+
+
+@pytest.mark.parametrize("put_back", [False, True], ids=["", "and put back"])
+async def test_what_runs_stays_when_the_check_is_taken_out_of_its_queue(crew: Team, put_back: bool) -> None:
+    async with starts(crew) as record:
+        await crew.submit()
+        worker = await record.first()
+        await eventually(lambda: crew.is_true("Admitted"))
+        uid = (await crew.remote_jobs())[worker]["metadata"]["uid"]
+        await give_checks(crew)
+        await eventually(lambda: listed(crew))
+        if put_back:
+            await give_checks(crew, crew.namespace)
+            await eventually(lambda: listed(crew, crew.namespace))
+        await anyio.sleep(2)  # whatever would be done to it now
+        assert {w: body["metadata"]["uid"] for w, body in (await crew.remote_jobs()).items()} == {worker: uid}
+        await crew.complete(worker)
+        assert (await crew.finished())["status"]["succeeded"] == 1
+        assert not (await record.settled()).twice()
+
+
+async def test_what_waits_for_a_worker_gives_its_quota_back_until_the_check_is_there_again(crew: Team) -> None:
+    await crew.stop()
+    await crew.submit()
+    await crew.waiting()
+    await give_checks(crew)
+    await eventually(lambda: without_quota(crew))
+    await crew.clean()
+    assert (await crew.job())["spec"]["suspend"] is True
+    await give_checks(crew, crew.namespace)
+    await crew.go()
+    worker = await crew.winner(timeout=30)
+    await eventually(lambda: crew.is_true("Admitted"))
+    await crew.complete(worker)
+    await crew.finished()
+
+
+async def without_quota(crew: Team) -> bool:
+    workload = await crew.workload()
+    assert workload["spec"].get("active") is False
+    assert not await crew.is_true("QuotaReserved")
+    assert not await crew.is_true("Admitted")
+    return True
