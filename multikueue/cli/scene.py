@@ -126,7 +126,7 @@ class _Changes(Generic[T]):
     """A reflector's sink that passes on what is new: the object, and whether it is gone."""
 
     def __init__(self, tell: Callable[[tuple[T, bool]], None]) -> None:
-        self.unreadable: set[ObjectKey] = set()
+        self.unreadable: dict[ObjectKey, str] = {}
         self.newest = 0
         self._tell, self._known = tell, dict[ObjectKey, T]()
 

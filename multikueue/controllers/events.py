@@ -41,9 +41,9 @@ def tell_state(plural: str) -> Callable[[bool, str], None]:
     return on_state
 
 
-def tell_unreadable(cluster: str, kind: Kind[Any], key: ObjectKey | None, error: Exception) -> None:
-    """An object is not of its kind's shape: it stays as it was last read, and nothing is decided about it."""
-    log.error("object.unreadable", cluster=cluster or "manager", kind=kind.kind, object=str(key), error=str(error))
+def tell_unreadable(cluster: str, kind: Kind[Any], key: ObjectKey | None, why: str) -> None:
+    """An object cannot be read or taken in: it stays as it was last read, and nothing is decided about it."""
+    log.error("object.unreadable", cluster=cluster or "manager", kind=kind.kind, object=str(key), error=why)
 
 
 @dataclass(slots=True)

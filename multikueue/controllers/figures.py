@@ -28,7 +28,7 @@ from multikueue.quota.tree import FlavorResource, quotas
 from multikueue.quota.usage import Tally
 from multikueue.runtime import WorkQueue
 from multikueue.store.store import Store
-from multikueue.telemetry.metrics import outbox_of
+from multikueue.telemetry.metrics import MANAGER, outbox_of
 
 Families = Iterator[Metric]
 
@@ -49,13 +49,21 @@ class Figures:
     local_queues: bool = False
 
     def collect(self) -> tuple[Metric, ...]:
-        families = [*self._workers(), *self._work(), _build()]
+        families = [*self._workers(), *self._work(), self._unreadable(), _build()]
         if self.quota:
             families += self._cluster_queues()
             families += self._shares()
             if self.local_queues:
                 families += self._local_queues()
         return tuple(families)
+
+    def _unreadable(self) -> Metric:
+        family = GaugeMetricFamily(
+            "multikueue_objects_unreadable", "Objects that cannot be read or taken in", labels=("cluster", "kind")
+        )
+        for cluster, kind, cache in self.store.caches():
+            family.add_metric((cluster or MANAGER, kind.name), len(cache.unreadable))
+        return family
 
     # Workers and work.
 

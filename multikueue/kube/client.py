@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Generic, Self, TypeVar
 from urllib.parse import quote, urlencode
@@ -20,6 +20,7 @@ from yarl import URL
 
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import Object, ObjectKey, encode
+from multikueue.api.unreadable import why_unreadable
 from multikueue.errors import (
     ApiError,
     ClusterUnreachable,
@@ -104,17 +105,17 @@ class Call(msgspec.Struct, frozen=True, gc=False):
 
 
 OnCall = Callable[[Call], None]
-OnGarbage = Callable[[str, Kind[Any], ObjectKey | None, Exception], None]
-"""Told of each object that is not of its kind's shape: cluster, kind, key if readable, what is wrong."""
+OnGarbage = Callable[[str, Kind[Any], ObjectKey | None, str], None]
+"""Told of each object that cannot be read or taken in: cluster, kind, key if readable, what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """A whole collection as of one moment. `undecodable` names the objects that exist but could not be read."""
+    """A whole collection as of one moment. `undecodable` has the objects that exist but could not be read, and why."""
 
     items: tuple[T, ...]
     resource_version: str
-    undecodable: tuple[ObjectKey, ...] = ()
+    undecodable: Mapping[ObjectKey, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -401,10 +402,10 @@ class Client:
             self._open_streams.discard(stream)
             stream.close()
 
-    def report_garbage(self, kind: Kind[Any], key: ObjectKey | None, error: Exception) -> None:
-        """Tell `on_garbage` of an object that is not of its kind's shape."""
+    def report_garbage(self, kind: Kind[Any], key: ObjectKey | None, why: str) -> None:
+        """Tell `on_garbage` of an object that cannot be read or taken in."""
         if self._on_garbage is not None:
-            self._on_garbage(self.cluster, kind, key, error)
+            self._on_garbage(self.cluster, kind, key, why)
 
     async def _patch(
         self,
@@ -435,7 +436,7 @@ class Client:
     async def _pages(self, kind: Kind[T], namespace: str, label_selector: str, size: int) -> Page[T]:
         """In pages of `size` objects (0: all in one), with fewer where objects are large."""
         items: list[T] = []
-        garbage: list[ObjectKey] = []
+        garbage: dict[ObjectKey, str] = {}
         cont, limit, objects, length = "", size, 0, 0
         for _ in range(_MOST_PAGES):
             query = {"labelSelector": label_selector, "continue": cont, "limit": str(limit or "")}
@@ -451,10 +452,12 @@ class Client:
             self._check_collection(kind, objects, length)
             items += listing.items
             for key, error in listing.garbage:
-                self.report_garbage(kind, key, error)
-            garbage += (key for key, _ in listing.garbage if key is not None)
+                why = why_unreadable(error)
+                self.report_garbage(kind, key, why)
+                if key is not None:
+                    garbage[key] = why
             if not listing.cont:
-                return Page(tuple(items), listing.resource_version, tuple(garbage))
+                return Page(tuple(items), listing.resource_version, garbage)
             if listing.cont == cont:
                 raise ClusterUnreachable(self.cluster, f"list {kind.plural}: the next page is the same page for ever")
             cont = listing.cont

@@ -18,6 +18,7 @@ import anyio.lowlevel
 
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import Object, ObjectKey, version_of
+from multikueue.api.unreadable import why_unreadable
 from multikueue.errors import (
     ApiError,
     ClusterUnreachable,
@@ -57,12 +58,13 @@ _DOUBTS = 3
 class Sink(Protocol[T_contra]):
     """What takes in a collection. All synchronous: each call is one atomic change.
 
-    `unreadable` holds the keys of what is there and cannot be read: it is missing from the collection, and not gone.
+    `unreadable` holds what is there and cannot be read or taken in, and why: it is missing from the collection, and not
+    gone. The sink adds what it cannot take in itself, and goes on with the rest.
     `newest` is the highest version that anybody told it since the last list.
     """
 
     @property
-    def unreadable(self) -> set[ObjectKey]: ...
+    def unreadable(self) -> dict[ObjectKey, str]: ...
 
     @property
     def newest(self) -> int: ...
@@ -127,7 +129,7 @@ class Reflector(Generic[T]):
         self._pause = anyio.CancelScope()
 
     async def run(self) -> NoReturn:
-        """Reflect until cancelled. Errors of cluster and server never leave it; an error of the sink does."""
+        """Reflect until cancelled. Errors of cluster and server never leave it."""
         while True:
             fresh = not self._version or self._has_moved()
             try:
@@ -167,6 +169,8 @@ class Reflector(Generic[T]):
         self._sink.unreadable.clear()
         self._sink.unreadable.update(page.undecodable)
         self._sink.replace(tuple(found.values()), version_of(version))
+        for key, why in self._sink.unreadable.items() - page.undecodable.items():
+            self._client.report_garbage(self._kind, key, why)
         self._known, self._version, self._taken = found, version, 0
         self.synced.set()
 
@@ -262,14 +266,15 @@ class Reflector(Generic[T]):
 
     def _take_object(self, type_: str, item: T) -> str:
         """Hand the object to the sink; answers its version. A BOOKMARK is nothing but a version."""
-        if self._sink.unreadable:
-            self._sink.unreadable.discard(item.key)
+        before = self._sink.unreadable.pop(item.key, "") if self._sink.unreadable else ""
         if type_ in ("ADDED", "MODIFIED"):
             self._known[item.key] = item
             self._sink.upsert(item)
         elif type_ == "DELETED":
             self._known.pop(item.key, None)
             self._sink.remove(item)
+        if self._sink.unreadable and (why := self._sink.unreadable.get(item.key, before)) != before:
+            self._client.report_garbage(self._kind, item.key, why)
         return item.metadata.resource_version
 
     def _take_odd(self, line: bytes) -> str:
@@ -293,14 +298,13 @@ class Reflector(Generic[T]):
 
     def _take_garbage(self, event: Event, error: Exception) -> str:
         """One odd object must not stop a watch: keep what we knew of it, unless it is gone."""
-        stub = stub_of(event.object)
-        self._client.report_garbage(self._kind, stub.key, error)
-        if event.type != "DELETED":
-            self._sink.unreadable.update(filter(None, (stub.key,)))
-            return stub.metadata.resource_version
-        if stub.key is not None:
-            self._sink.unreadable.discard(stub.key)
-        if stub.key in self._known:
+        stub, why = stub_of(event.object), why_unreadable(error)
+        before = self._sink.unreadable.pop(stub.key, "") if stub.key is not None else ""
+        if why != before:
+            self._client.report_garbage(self._kind, stub.key, why)
+        if event.type != "DELETED" and stub.key is not None:
+            self._sink.unreadable[stub.key] = why
+        elif stub.key in self._known:
             self._sink.remove(self._known.pop(stub.key))
         return stub.metadata.resource_version
 

@@ -135,13 +135,14 @@ class Engine:
 
     def set_cluster_queue(self, queue: ClusterQueue, now: datetime) -> None:
         name = queue.metadata.name
+        weight = fair_weight(queue.spec.fair_sharing)
+        member = Member(queue.spec.cohort_name, quotas(queue.spec.resource_groups), weight)
         old = self._catalog.queues.get(name, queue)
         if self._budgets.set_queue(queue) or backfill(old) != backfill(queue):
             self._wake(name, now)
         if not self._catalog.set_queue(queue):
             return
-        weight = fair_weight(queue.spec.fair_sharing)
-        self._forest.declare_queue(name, Member(queue.spec.cohort_name, quotas(queue.spec.resource_groups), weight))
+        self._forest.declare_queue(name, member)
         usage = self._history.usage if self._history and self._take_turns(name) else None
         self._backlog.set_queue(name, strict=queue.spec.queueing_strategy == "StrictFIFO", now=now, usage=usage)
         self._settled.clear()
@@ -251,7 +252,8 @@ class Engine:
     def set_workload(self, workload: Workload, now: datetime) -> None:
         """A workload as just seen; every watch event goes here (quota-engine 4.4 end).
 
-        Raises msgspec.ValidationError if its spec is no workload spec.
+        Raises msgspec.ValidationError if its spec is no workload spec, InvalidObject if its quantities are none. What may
+        raise comes before what changes, here and for queues.
         """
         spec = self._spec(workload)
         if not spec.active or workload.has(FINISHED):
@@ -288,12 +290,13 @@ class Engine:
 
     def _hold(self, workload: Workload, spec: WorkloadSpec, admission: Admission, now: datetime) -> None:
         """Its reservation is in its status: what was assumed is confirmed, or another process did it."""
+        counts = {pod_set.name: pod_set.count for pod_set in spec.pod_sets}
+        amounts = admission_amounts(admission, counts, workload.status.reclaimable_pods)
         self._assumed.pop(workload.key, None)
         self._leave_line(workload.key)
         if self._succession is not None and self._is_succeeded(workload, self._succession, now):
             self._release(workload.key, now)
             return
-        counts = {pod_set.name: pod_set.count for pod_set in spec.pod_sets}
         self._gate.holds_quota(workload.key, ready=workload.has(PODS_READY))
         if workload.has(EVICTED):
             self._evictions.pop(workload.key, None)
@@ -303,7 +306,7 @@ class Engine:
             key=workload.key,
             cluster_queue=admission.cluster_queue,
             local_queue=ObjectKey(workload.metadata.namespace, spec.queue_name),
-            amounts=admission_amounts(admission, counts, workload.status.reclaimable_pods),
+            amounts=amounts,
             priority=spec.priority,
             admitted=workload.has(ADMITTED),
             uid=workload.metadata.uid,
@@ -345,16 +348,17 @@ class Engine:
         if assumption is not None and assumption.waiting.workload.spec == workload.spec:
             assumption.waiting.workload = workload  # an older state: the reservation is still on its way
             return
+        rank = queue_rank(workload, spec.priority, keeping_place=self._keep_place)
+        replaces = replaced_key(workload) if self._succession is not None else None
+        waiting = Waiting(workload, spec, self._demand(workload, spec), rank, replaces=replaces)
         self._assumed.pop(workload.key, None)
         self._evictions.pop(workload.key, None)
         self._switched_off.discard(workload.key)
         self._release(workload.key, now)
-        if workload.metadata.deletion_timestamp is not None:
+        if workload.metadata.deletion_timestamp is None:
+            self._line_up(waiting, now)
+        else:
             self._leave_line(workload.key)
-            return
-        rank = queue_rank(workload, spec.priority, keeping_place=self._keep_place)
-        replaces = replaced_key(workload) if self._succession is not None else None
-        self._line_up(Waiting(workload, spec, self._demand(workload, spec), rank, replaces=replaces), now)
 
     def _line_up(self, waiting: Waiting, now: datetime) -> None:
         old = self._backlog.get(waiting.key)

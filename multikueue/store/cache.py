@@ -7,6 +7,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from typing import Generic, TypeVar
 
 from multikueue.api.meta import Object, ObjectKey
+from multikueue.api.unreadable import why_unreadable
+from multikueue.errors import InvariantBroken
 
 T = TypeVar("T", bound=Object)
 
@@ -30,12 +32,14 @@ class Cache(Generic[T]):
     is the truth about all that was known before it was asked for, whatever the versions say: those of a cluster that was
     restored from a backup run anew from there.
     `on_change(old, new)` is told each real change: (None, new) added, (old, new) changed, (old, None) gone.
-    `unreadable` holds the keys of objects that are there and could not be read: that they are missing means nothing.
+    `unreadable` holds the objects that are there and could not be read, or taken in, and why: that they are missing, or as
+    they were before, means nothing. An error of whoever is told of a change costs that object: all is put back as it was
+    before, the object is set aside, and the next version of it, or the next list, is another attempt.
     `newest` is the highest version that anybody told since the last list.
     """
 
     def __init__(self, on_change: Listener[T] = _ignore, *, indexes: Mapping[str, Indexer[T]] | None = None) -> None:
-        self.unreadable: set[ObjectKey] = set()
+        self.unreadable: dict[ObjectKey, str] = {}
         self.newest = 0
         self._objects: dict[ObjectKey, T] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()
@@ -129,33 +133,53 @@ class Cache(Generic[T]):
             self._put(old, item)
 
     def _put(self, old: T | None, new: T) -> None:
-        if old is not None:
-            self._unindex(old)
-        self._objects[new.key] = new
-        for name, indexer in self._indexers.items():
-            for value in indexer(new):
-                self._indexes[name].setdefault(value, {})[new.key] = None
-        self._changed(old, new)
+        self._attempt(new.key, old, new)
 
     def _drop(self, old: T) -> None:
-        self._unindex(old)
-        del self._objects[old.key]
-        self._changed(old, None)
+        self._attempt(old.key, old, None)
 
-    def _changed(self, old: T | None, new: T | None) -> None:
-        self._on_change(old, new)
+    def _attempt(self, key: ObjectKey, old: T | None, new: T | None) -> None:
+        try:
+            self._change(key, old, new)
+        except InvariantBroken:
+            raise
+        except Exception as error:  # noqa: BLE001  # the boundary: what one object does is never another's
+            self.unreadable[key] = why_unreadable(error)
+        else:
+            self.unreadable.pop(key, None)
+
+    def _change(self, key: ObjectKey, old: T | None, new: T | None) -> None:
+        self._hold(key, old, new)
+        try:
+            self._on_change(old, new)
+        except Exception:
+            if new is not None:  # what is gone is gone
+                self._hold(key, new, old)
+                self._on_change(new, old)
+            raise
         for listener in self._observers:
             listener(old, new)
 
-    def _unindex(self, old: T) -> None:
-        for name, indexer in self._indexers.items():
-            index = self._indexes[name]
-            for value in indexer(old):
-                keys = index.get(value)
-                if keys is not None:
-                    keys.pop(old.key, None)
-                    if not keys:
-                        del index[value]
+    def _hold(self, key: ObjectKey, old: T | None, new: T | None) -> None:
+        """Have the new one in place of the old one, and find it by its indexes; or nothing of that, if one cannot be told."""
+        left, found = self._values(old), self._values(new)
+        for index, value in left:
+            keys = index.get(value)
+            if keys is not None:
+                keys.pop(key, None)
+                if not keys:
+                    del index[value]
+        if new is None:
+            del self._objects[key]
+        else:
+            self._objects[key] = new
+        for index, value in found:
+            index.setdefault(value, {})[key] = None
+
+    def _values(self, item: T | None) -> list[tuple[dict[Hashable, dict[ObjectKey, None]], Hashable]]:
+        if item is None:
+            return []
+        return [(self._indexes[name], value) for name, indexer in self._indexers.items() for value in indexer(item)]
 
 
 class ByName(Mapping[str, T]):

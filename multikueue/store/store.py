@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
 from multikueue import strategy as contract
+from multikueue.api import kinds
 from multikueue.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass, Secret
 from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.kinds import POD_GROUPS, PODS, Kind
@@ -451,6 +452,31 @@ class Store:
             return f'No multikueue adapter found for owner kind "{owner_kind(owner)}"'
         reason = self.adapters.of(job).unmanaged_reason(job) if job else None
         return f"The owner is not managed by Kueue: {reason}" if reason else ""
+
+    def caches(self) -> Iterator[tuple[str, Kind[Any], Cache[Any]]]:
+        """All there are, each with its cluster (empty: the manager's) and kind."""
+        own: tuple[tuple[Kind[Any], Cache[Any]], ...] = (
+            (kinds.WORKLOADS, self.workloads),
+            (kinds.CLUSTER_QUEUES, self.cluster_queues),
+            (kinds.LOCAL_QUEUES, self.local_queues),
+            (kinds.RESOURCE_FLAVORS, self.flavors),
+            (kinds.COHORTS, self.cohorts),
+            (kinds.ADMISSION_CHECKS, self.checks),
+            (kinds.MULTIKUEUE_CONFIGS, self.configs),
+            (kinds.MULTIKUEUE_CLUSTERS, self.clusters),
+            (kinds.SECRETS, self.secrets),
+            (kinds.CLUSTER_PROFILES, self.profiles),
+            (kinds.NAMESPACES, self.namespaces),
+            (kinds.WORKLOAD_PRIORITY_CLASSES, self.priority_classes),
+            (kinds.PRIORITY_CLASSES, self.pod_priority_classes),
+            (kinds.LIMIT_RANGES, self.limit_ranges),
+            (kinds.RUNTIME_CLASSES, self.runtime_classes),
+        )
+        yield from (("", kind, cache) for kind, cache in own)
+        yield from (("", kind, self.jobs.of(kind)) for kind in self.jobs.kinds)
+        for name, worker in self.workers.items():
+            yield name, kinds.WORKLOADS, worker.workloads
+            yield from ((name, kind, worker.jobs.of(kind)) for kind in worker.jobs.kinds)
 
     # Changes. Each notes who must look again.
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from multikueue.api import kinds
+from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.figures import Figures
 from tests.controllers.table import NAMESPACE, Table, table
@@ -111,6 +112,15 @@ async def test_a_worker_shows_its_state_and_for_how_long_it_is_away() -> None:
     assert one(world, "multikueue_cluster_status", cluster="w2", status="connected") == 0
     assert one(world, "multikueue_cluster_unreachable_seconds", cluster="w2") == 9
     assert one(world, "multikueue_cluster_unreachable_seconds", cluster="w1") == 0
+
+
+async def test_what_is_set_aside_is_counted_by_cluster_and_kind() -> None:
+    world = await with_jobs("a")
+    world.store.workloads.unreadable[world.key("a")] = "odd"
+    world.store.worker("w2").jobs.of(JOBS).unreadable[world.key("a")] = "odd"
+    assert one(world, "multikueue_objects_unreadable", cluster="(manager)", kind="Workload.kueue.x-k8s.io") == 1
+    assert one(world, "multikueue_objects_unreadable", cluster="w2", kind="Job.batch") == 1
+    assert one(world, "multikueue_objects_unreadable", cluster="w1", kind="Job.batch") == 0
 
 
 async def test_work_queues_show_what_is_in_them() -> None:

@@ -401,7 +401,7 @@ async def test_a_workload_that_cannot_be_read_keeps_its_running_job() -> None:
     local = world.store.workloads.get(world.key())
     assert local is not None
     world.store.workloads.remove(local)
-    world.store.workloads.unreadable.add(world.key())
+    world.store.workloads.unreadable[world.key()] = "odd"
     for cluster in world.workers.values():
         cluster.calls.clear()
     world.queues.workloads.add(world.key())
@@ -416,7 +416,7 @@ async def test_a_remote_job_that_cannot_be_read_is_not_taken_for_gone() -> None:
     world = await running()
     worker = world.store.worker("w1")
     (job,) = worker.jobs
-    worker.jobs.of(kinds.JOBS).unreadable.add(job.key)
+    worker.jobs.of(kinds.JOBS).unreadable[job.key] = "odd"
     worker.jobs.remove(job)
     world.queues.workloads.add(world.key())
     await world.settle()

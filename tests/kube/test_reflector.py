@@ -42,20 +42,24 @@ class Seen:
     """A sink that keeps names and versions, and notes what it was told."""
 
     def __init__(self) -> None:
-        self.unreadable: set[ObjectKey] = set()
+        self.unreadable: dict[ObjectKey, str] = {}
         self.versions: dict[str, int] = {}
         self.newest = 0
         self.told: list[str] = []
         self.expected = 0
+        self.refusing = ""
 
     def expect_list(self) -> None:
         self.expected += 1
 
     def replace(self, items: Sequence[Job], version: int, /) -> None:
         self.versions = {item.key.name: item.version for item in items}
+        self.unreadable |= {item.key: "refused" for item in items if item.key.name == self.refusing}
         self.told.append(f"replace {version}")
 
     def upsert(self, item: Job, /) -> None:
+        if item.key.name == self.refusing:
+            self.unreadable[item.key] = "refused"
         self.versions[item.key.name] = item.version
         self.told.append(f"upsert {item.key.name}")
 
@@ -98,8 +102,11 @@ class Run:
 
 
 @asynccontextmanager
-async def running(*answers: Answer, call_timeout: float = 5.0, **options: Any) -> AsyncIterator[Run]:
+async def running(
+    *answers: Answer, call_timeout: float = 5.0, refusing: str = "", **options: Any
+) -> AsyncIterator[Run]:
     run = Run()
+    run.sink.refusing = refusing
     given = {"jitter": lambda: 0.5, "sleep": run.pause} | options
     async with (
         client_of(*answers, call_timeout=call_timeout, on_garbage=lambda _c, _k, key, _e: run.garbage.append(key)) as (
@@ -416,7 +423,23 @@ async def test_one_unreadable_object_does_not_stop_a_watch() -> None:
         await run.until(lambda: "c" in run.sink.versions)
     assert run.sink.versions == {"b": 2, "c": 13}
     assert run.garbage == [ObjectKey("ns", "b")]
-    assert run.sink.unreadable == {ObjectKey("ns", "b")}
+    assert run.sink.unreadable.keys() == {ObjectKey("ns", "b")}
+
+
+async def test_what_is_odd_in_one_way_is_told_once() -> None:
+    other = job("b", version=14, metadata={"annotations": 5})
+    lines = (event("MODIFIED", BAD_B), event("MODIFIED", BAD_B), event("MODIFIED", other), event("ADDED", job("c")))
+    async with running(lists(job("b", version=2)), streams(*lines, then="silence")) as run:
+        await run.until(lambda: "c" in run.sink.versions)
+    assert run.garbage == [ObjectKey("ns", "b")] * 2
+
+
+async def test_what_the_sink_cannot_take_in_is_told_once() -> None:
+    lines = (event("MODIFIED", job("b", version=11)), event("MODIFIED", job("b", version=12)), event("ADDED", job("c")))
+    async with running(lists(job("a"), job("b")), streams(*lines, then="silence"), refusing="b") as run:
+        await run.until(lambda: "c" in run.sink.versions)
+    assert run.garbage == [ObjectKey("ns", "b")]
+    assert run.sink.unreadable == {ObjectKey("ns", "b"): "refused"}
 
 
 async def test_an_object_nested_too_deeply_is_one_that_cannot_be_read() -> None:
@@ -437,8 +460,8 @@ async def test_an_object_nested_too_deeply_is_one_that_cannot_be_read() -> None:
 async def test_what_can_be_read_again_or_is_gone_is_not_unreadable() -> None:
     watch = streams(event("ADDED", job("b", version=13)), event("DELETED", BAD_C), bookmark(15), then="silence")
     async with running(lists(BAD_B, BAD_C), watch) as run:
-        await run.until(lambda: "b" in run.sink.versions and len(run.garbage) == 3)
-    assert run.sink.unreadable == set()
+        await run.until(lambda: "b" in run.sink.versions and not run.sink.unreadable)
+    assert run.garbage == [ObjectKey("ns", "b"), ObjectKey("ns", "c")]
 
 
 async def test_the_version_of_an_unreadable_object_counts() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import Workload
+from multikueue.errors import InvariantBroken
 from multikueue.store.cache import ByName, Cache
 from multikueue.testing import workload
 
@@ -213,3 +214,70 @@ def test_objects_by_name_are_those_of_now() -> None:
     assert (len(by_name), "b" in by_name, by_name.get("b")) == (1, False, None)
     cache.remove(first)
     assert not by_name
+
+
+# Whoever is told may fail.
+
+
+class Trouble(Exception):
+    """What nobody foresaw."""
+
+
+class Picky(Told):
+    """One that does not take what is labelled so, after it has begun to."""
+
+    def note(self, old: Workload | None, new: Workload | None) -> None:
+        super().note(old, new)
+        if new is not None and "bad" in new.metadata.labels.values():
+            raise Trouble("too odd")
+
+
+def test_a_new_object_that_nobody_can_take_in_is_set_aside() -> None:
+    told = Picky()
+    told.cache.upsert(seen(team="bad"))
+    assert told.cache.get(seen().key) is None
+    assert told.cache.by("team", "bad") == ()
+    assert told.changes == ["added a", "gone a"]
+    assert "too odd" in told.cache.unreadable[seen().key]
+
+
+def test_one_that_was_fine_before_stays_as_it_was() -> None:
+    told = Picky()
+    told.cache.upsert(seen(version=1, team="x"))
+    told.cache.upsert(seen(version=2, team="bad"))
+    assert [w.version for w in told.cache.by("team", "x")] == [1]
+    assert told.cache.unreadable.keys() == {seen().key}
+
+
+@pytest.mark.parametrize("version", [2, 3], ids=["told of again", "changed"])
+def test_it_is_tried_again_when_it_is_told_of_again(version: int) -> None:
+    told = Picky()
+    told.cache.upsert(seen(version=2, team="bad"))
+    told.cache.upsert(seen(version=version, team="x"))
+    assert told.cache.by("team", "x") == (seen(version=version, team="x"),)
+    assert told.cache.unreadable == {}
+
+
+def test_the_rest_of_a_list_is_taken_in() -> None:
+    told = Picky()
+    told.cache.replace([seen("a", uid="a"), seen("b", uid="b", team="bad"), seen("c", uid="c")], 1)
+    assert [w.metadata.name for w in told.cache] == ["a", "c"]
+    assert told.cache.unreadable.keys() == {seen("b").key}
+
+
+def test_an_object_that_cannot_even_be_indexed_changes_nothing() -> None:
+    told: list[object] = []
+    cache: Cache[Workload] = Cache(
+        lambda old, new: told.append((old, new)), indexes={"x": lambda w: [w.metadata.labels["x"]]}
+    )
+    cache.upsert(seen())
+    assert (len(cache), told) == (0, [])
+    assert "KeyError" in cache.unreadable[seen().key]
+
+
+def test_a_bug_that_could_do_harm_is_not_swallowed() -> None:
+    def broken(_old: object, _new: object) -> None:
+        raise InvariantBroken("two at once")
+
+    with pytest.raises(InvariantBroken):
+        Cache[Workload](broken).upsert(seen())

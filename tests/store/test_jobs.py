@@ -88,7 +88,7 @@ def test_a_kind_that_is_opened_is_told_of_once_and_only_meanwhile() -> None:
 
 def test_what_cannot_be_read_is_hidden_under_its_kind() -> None:
     jobs = JobCaches(WITH_GADGETS, Told())
-    jobs.open(GADGETS).unreadable.add(GADGET.object)
+    jobs.open(GADGETS).unreadable[GADGET.object] = "odd"
     assert jobs.hides(GADGET)
     assert not jobs.hides(JOB)
     assert not JobCaches(BATCH_ONLY, Told()).hides(GADGET)

@@ -1,0 +1,29 @@
+"""Why an object was set aside: it is there, and cannot be read or taken in, so nothing is decided about it."""
+
+from __future__ import annotations
+
+from traceback import extract_tb
+
+import msgspec
+
+from multikueue.errors import MultiKueueError
+
+__all__ = ["why_unreadable"]
+
+_LONGEST = 300
+"""Characters: the words are shown to people, and may be a stranger's."""
+
+
+def why_unreadable(error: Exception) -> str:
+    """In one line; of what we did not foresee also where it happened."""
+    return " ".join(_words(error)[:_LONGEST].split())
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, MultiKueueError | msgspec.MsgspecError | UnicodeDecodeError):
+        return str(error)
+    last = next(reversed(extract_tb(error.__traceback__)), None)
+    place = f" (in {last.name}, line {last.lineno} of {last.filename.rpartition('/')[2]})" if last else ""
+    return f"{type(error).__name__}{place}: {error}"
