@@ -14,6 +14,7 @@ import anyio
 import typer
 
 from benchmarks import admission as one_cluster
+from benchmarks import costs as events
 from benchmarks import engine as engine_alone
 from benchmarks.bench import Load, measure
 from benchmarks.faults import SCENARIOS, Pair, Scenario
@@ -158,6 +159,17 @@ def engine(
         engine_alone.into_docs(published, crowds, DOCS / "speed.md")
     if check and not all(each.met for each in published):
         raise typer.Exit(1)
+
+
+@app.command()
+def costs(
+    docs: Annotated[bool, typer.Option("--docs", help="Put the table into docs/scale.md.")] = False,
+) -> None:
+    """Count and time what one event costs, by its kind, with 1,000 and 10,000 workloads waiting."""
+    found = events.measure()
+    print(events.as_text(found))
+    if docs:
+        events.into_docs(found, DOCS / "scale.md")
 
 
 async def _run_admission(jobs: int, queues: int) -> list[one_cluster.Rate]:

@@ -364,12 +364,13 @@ class Manager:
     async def _sync(self, tasks: anyio.abc.TaskGroup, deployment: Deployment) -> None:
         """Watch the manager cluster; returns once all is listed."""
         company = Company(self.client)
-        reflectors = [company.reflector(watch) for watch in deployment.watches]
-        for reflector in reflectors:
-            tasks.start_soon(reflector.run)
-        for watch, reflector in zip(deployment.watches, reflectors, strict=True):
-            await reflector.synced.wait()
-            self.readiness.reached(f"cache-{watch.kind.plural}")
+        for stage in deployment.stages():
+            reflectors = [company.reflector(watch) for watch in stage]
+            for reflector in reflectors:
+                tasks.start_soon(reflector.run)
+            for watch, reflector in zip(stage, reflectors, strict=True):
+                await reflector.synced.wait()
+                self.readiness.reached(f"cache-{watch.kind.plural}")
         if deployment.job_kinds is not None:
             tasks.start_soon(deployment.job_kinds.run)
             await deployment.job_kinds.known()

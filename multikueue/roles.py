@@ -58,11 +58,15 @@ Reconcile = Callable[[Key], Awaitable[Result]]
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """One collection of the manager cluster (of one namespace, if given) and the cache that it fills."""
+    """One collection of the manager cluster (of one namespace, if given) and the cache that it fills.
+
+    What `rests` on the others is listed after them: a flavor that came later would be worked into all workloads there are.
+    """
 
     kind: Kind[Any]
     cache: Cache[Any]
     namespace: str = ""
+    rests: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,10 @@ class Deployment:
     contact: Task = _nobody
     loops: tuple[Loop, ...]
     tasks: tuple[Task, ...] = ()
+
+    def stages(self) -> tuple[tuple[Watch, ...], ...]:
+        """The watches as they are to be listed: those of one stage at once, one stage after the other."""
+        return tuple(tuple(watch for watch in self.watches if watch.rests is rests) for rests in (False, True))
 
 
 def adapters_of(settings: Settings, annotated: Annotated = NOTHING) -> Adapters:
@@ -150,8 +158,8 @@ def standalone(world: World, settings: Settings, admission: Admission) -> Deploy
             *_fleet(store),
             *_queues(store),
             *_credentials(store, settings),
-            Watch(kinds.WORKLOADS, store.workloads),
-            Watch(kinds.JOBS, store.jobs.of(kinds.JOBS)),
+            Watch(kinds.WORKLOADS, store.workloads, rests=True),
+            Watch(kinds.JOBS, store.jobs.of(kinds.JOBS), rests=True),
         ),
         job_kinds=JobKinds(world),
         connections=(clusters.run, placements.run),
@@ -200,8 +208,8 @@ def beside_kueue(world: World, settings: Settings, _: Admission) -> Deployment:
             *_fleet(store),
             *_queues(store),
             *_credentials(store, settings),
-            Watch(kinds.WORKLOADS, store.workloads),
-            Watch(kinds.JOBS, store.jobs.of(kinds.JOBS)),
+            Watch(kinds.WORKLOADS, store.workloads, rests=True),
+            Watch(kinds.JOBS, store.jobs.of(kinds.JOBS), rests=True),
         ),
         job_kinds=JobKinds(world, makes_workloads=False),
         connections=(clusters.run, placements.run),
@@ -221,7 +229,7 @@ def external_dispatcher(world: World, settings: Settings, _: Admission) -> Deplo
     store, queues = world.store, world.queues
     reports, placements = Reports(world), PlacementWatch(world)
     return Deployment(
-        watches=(*_fleet(store), *_queues(store), Watch(kinds.WORKLOADS, store.workloads)),
+        watches=(*_fleet(store), *_queues(store), Watch(kinds.WORKLOADS, store.workloads, rests=True)),
         connections=(placements.run,),
         cluster_loops=(Loop("clusters", queues.clusters, reports.reconcile),),
         contact=lambda: _first_reports(reports, placements),

@@ -68,6 +68,16 @@ async def test_what_acts(roles: frozenset[Role], loops: set[str]) -> None:
     assert [loop.name for loop in deployment(roles).cluster_loops] == ["clusters"]
 
 
+@pytest.mark.parametrize("roles", DEPLOYMENTS, ids=sorted)
+async def test_workloads_and_jobs_are_listed_after_all_that_they_rest_on(roles: frozenset[Role]) -> None:
+    made = deployment(roles)
+    first, last = ({watch.kind.plural for watch in stage} for stage in made.stages())
+    assert last <= {"workloads", "jobs"}
+    assert "workloads" in last
+    assert first | last == {watch.kind.plural for watch in made.watches}
+    assert not first & last
+
+
 async def test_only_one_role_gives_quota() -> None:
     """The cycle of admission is a task of the standalone manager alone; all that speak to workers sweep them, and let quotas
     follow them."""

@@ -84,10 +84,12 @@ class PodSetDemand:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a workload asks for. With a `problem` it cannot be scheduled, whatever the quota."""
+    """What a workload asks for. With a `problem` it cannot be scheduled, whatever the quota. `runtime_classes` are those
+    that its pods name, whether they are there or not."""
 
     pod_sets: tuple[PodSetDemand, ...] = ()
     problem: str = ""
+    runtime_classes: frozenset[str] = frozenset()
 
     @property
     def shape(self) -> Hashable:
@@ -174,16 +176,18 @@ def demand(
     problems: list[str] = []
     violations: list[str] = []
     pod_sets: list[PodSetDemand] = []
+    classes: set[str] = set()
     for index, pod_set in enumerate(spec.pod_sets):
         path = f"spec.podSets[{index}].template"
         try:
             pod = rules.completed(decoder(PodTemplate)(pod_set.template).spec)
+            classes.add(pod.runtime_class_name)
             problems += _above_limits(pod, path)
             violations += rules.violations(pod, path)
             pod_sets.append(_pod_set_demand(pod_set, pod, gone=gone.get(pod_set.name, 0), accounting=accounting))
         except (InvalidObject, msgspec.MsgspecError) as error:
             problems.append(f"{path}: {error}")
-    return Demand(tuple(pod_sets), _problem(problems, violations))
+    return Demand(tuple(pod_sets), _problem(problems, violations), frozenset(classes - {""}))
 
 
 def _problem(problems: list[str], violations: list[str]) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from heapq import heappop, heappush
+from typing import Any
 
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.pending import PendingQueue
@@ -33,6 +34,8 @@ class Backlog:
         self._routes: dict[ObjectKey, str] = {}
         self._members: dict[ObjectKey, dict[ObjectKey, Waiting]] = {}
         self._waiting: dict[ObjectKey, Waiting] = {}
+        self._namespaces: dict[str, dict[ObjectKey, Waiting]] = {}
+        self._runtime_classes: dict[str, dict[ObjectKey, Waiting]] = {}
         self._busy: set[str] = set()
         self._flushes: dict[str, datetime] = {}
         self._backoffs: list[tuple[datetime, ObjectKey]] = []
@@ -112,16 +115,30 @@ class Backlog:
         waiting = self._waiting.pop(key, None)
         if waiting is None:
             return
-        members = self._members[waiting.local_queue]
-        del members[key]
-        if not members:
-            del self._members[waiting.local_queue]
+        self._part(waiting)
         if line := self._lines.get(self._routes.get(waiting.local_queue, "")):
             line.remove(key)
 
     def _join(self, waiting: Waiting) -> None:
+        old = self._waiting.get(waiting.key)
+        if old is not None:
+            self._part(old)
         self._waiting[waiting.key] = waiting
-        self._members.setdefault(waiting.local_queue, {})[waiting.key] = waiting
+        for groups, name in self._groups_of(waiting):
+            groups.setdefault(name, {})[waiting.key] = waiting
+
+    def _part(self, waiting: Waiting) -> None:
+        for groups, name in self._groups_of(waiting):
+            del groups[name][waiting.key]
+            if not groups[name]:
+                del groups[name]
+
+    def _groups_of(self, waiting: Waiting) -> Iterator[tuple[dict[Any, dict[ObjectKey, Waiting]], Hashable]]:
+        """Where it can be found, and under what name."""
+        yield self._members, waiting.local_queue
+        yield self._namespaces, waiting.key.namespace
+        for name in waiting.demand.runtime_classes:
+            yield self._runtime_classes, name
 
     def _push(self, waiting: Waiting, now: datetime) -> bool:
         queue = self._routes.get(waiting.local_queue, "")
@@ -190,9 +207,13 @@ class Backlog:
         """The line of each ClusterQueue."""
         return self._lines
 
-    def __iter__(self) -> Iterator[Waiting]:
-        """Everybody who waits, wherever."""
-        return iter(self._waiting.values())
+    def in_namespace(self, name: str) -> tuple[Waiting, ...]:
+        """Who waits in a namespace."""
+        return tuple(self._namespaces.get(name, {}).values())
+
+    def of_runtime_class(self, name: str) -> tuple[Waiting, ...]:
+        """Who waits with pods that name a RuntimeClass."""
+        return tuple(self._runtime_classes.get(name, {}).values())
 
     def members(self, local_queue: ObjectKey) -> int:
         """How many workloads wait in a LocalQueue."""

@@ -71,7 +71,9 @@ class Catalog:
         old = self._checks.get(name)
         self._checks[name] = check
         same = old is not None and old.spec == check.spec and old.status == check.status
-        return () if same else self._inspect_those_with(name, check_names)
+        before = dict(self._problems)
+        concerned = () if same else self._inspect_those_with(name, check_names)
+        return tuple(queue for queue in concerned if self._problems[queue] != before.get(queue))
 
     def remove_check(self, name: str) -> tuple[str, ...]:
         known = self._checks.pop(name, None)

@@ -198,8 +198,11 @@ class Engine:
     def remove_flavor(self, name: str, now: datetime) -> None:
         self._refresh(self._catalog.remove_flavor(name), now)
 
-    def set_check(self, check: AdmissionCheck, now: datetime) -> None:
-        self._refresh(self._catalog.set_check(check), now)
+    def set_check(self, check: AdmissionCheck, now: datetime) -> tuple[str, ...]:
+        """Answers the ClusterQueues that have other problems now."""
+        concerned = self._catalog.set_check(check)
+        self._refresh(concerned, now)
+        return concerned
 
     def remove_check(self, name: str, now: datetime) -> None:
         self._refresh(self._catalog.remove_check(name), now)
@@ -219,21 +222,20 @@ class Engine:
     def set_limit_range(self, key: ObjectKey, value: LimitRange | None, now: datetime) -> None:
         """A LimitRange is there, or no more: those who wait in its namespace may ask for something else now."""
         self._surroundings.set_range(key, value)
-        self._ask_again(now, namespace=key.namespace)
+        self._ask_again(self._backlog.in_namespace(key.namespace), now)
 
     def set_runtime_class(self, name: str, value: RuntimeClass | None, now: datetime) -> None:
-        """The same for a RuntimeClass, everywhere."""
+        """The same for a RuntimeClass and those whose pods name it."""
         self._surroundings.set_class(name, value)
-        self._ask_again(now)
+        self._ask_again(self._backlog.of_runtime_class(name), now)
 
-    def _ask_again(self, now: datetime, *, namespace: str | None = None) -> None:
-        for waiting in tuple(self._backlog):
-            if namespace in (None, waiting.key.namespace):
-                asked = self._new_demand(waiting.workload, waiting.spec)
-                if asked != waiting.demand:
-                    self._leave_line(waiting.key)
-                    new = Waiting(waiting.workload, waiting.spec, asked, waiting.rank, replaces=waiting.replaces)
-                    self._line_up(new, now)
+    def _ask_again(self, concerned: Iterable[Waiting], now: datetime) -> None:
+        for waiting in concerned:
+            asked = self._new_demand(waiting.workload, waiting.spec)
+            if asked != waiting.demand:
+                self._leave_line(waiting.key)
+                new = Waiting(waiting.workload, waiting.spec, asked, waiting.rank, replaces=waiting.replaces)
+                self._line_up(new, now)
 
     def _refresh(self, names: Iterable[str], now: datetime) -> None:
         """ClusterQueues, or something they refer to, changed."""

@@ -93,8 +93,14 @@ def _check_names(workload: Workload) -> Iterable[str]:
     return () if workload.has(FINISHED) else (c.name for c in workload.status.admission_checks)
 
 
-def _queue(workload: Workload) -> Iterable[ObjectKey]:
-    return () if workload.has(FINISHED) else (queue_of(workload),)
+def _named(workload: Workload) -> Iterable[ObjectKey | str]:
+    """The LocalQueue and the priority class that an unfinished workload names, by one look into its spec."""
+    if workload.has(FINISHED):
+        return
+    spec = workload_spec(workload)
+    yield ObjectKey(workload.metadata.namespace, spec.queue_name)
+    if spec.priority_class_ref is not None:
+        yield spec.priority_class_ref.name
 
 
 class Observer(Protocol):
@@ -141,11 +147,13 @@ class Store:
         self.runtimes = Runtimes(adapters, self.jobs, lambda key: self.touched.job(key))
         slicing: dict[str, Indexer[Workload]] = {"replaces": replaced} if elastic else {}
         self.workloads: Cache[Workload] = Cache(
-            self._workload_changed, indexes={"owner": _owner_uid, "check": _check_names, "queue": _queue, **slicing}
+            self._workload_changed, indexes={"owner": _owner_uid, "check": _check_names, "named": _named, **slicing}
         )
         self.slices: Slices | None = Slices(self.workloads) if elastic else None
         """How the workloads of elastic jobs are joined; None: there are no elastic jobs."""
-        self.cluster_queues: Cache[ClusterQueue] = Cache(self._cluster_queue_changed)
+        self.cluster_queues: Cache[ClusterQueue] = Cache(
+            self._cluster_queue_changed, indexes={"flavor": flavor_names, "check": check_names}
+        )
         self.local_queues: Cache[LocalQueue] = Cache(
             self._local_queue_changed, indexes={"cluster_queue": lambda q: (q.spec.cluster_queue,)}
         )
@@ -629,13 +637,13 @@ class Store:
             self._touch_workloads_in(local.key)
 
     def _touch_workloads_in(self, local_queue: ObjectKey) -> None:
-        for workload in self.workloads.by("queue", local_queue):
+        for workload in self.workloads.by("named", local_queue):
             self.touched.workload(workload.key)
 
     def _touch_jobs_in(self, cluster_queue: str) -> None:
         """Whether jobs that wait there are dispatched may be another question now."""
         for local in self.local_queues.by("cluster_queue", cluster_queue):
-            for workload in self.workloads.by("queue", local.key):
+            for workload in self.workloads.by("named", local.key):
                 self._touch_owner(workload)
 
     def _touch_owner(self, workload: Workload) -> None:
@@ -657,7 +665,7 @@ class Store:
         self.touched.admission()
         self.touched.queue(touched.spec.cluster_queue, touched.key)
         self._touch_workloads_in(touched.key)
-        for workload in self.workloads.by("queue", touched.key):
+        for workload in self.workloads.by("named", touched.key):
             self._touch_owner(workload)
 
     def _flavor_changed(self, old: ResourceFlavor | None, new: ResourceFlavor | None) -> None:
@@ -666,7 +674,8 @@ class Store:
         else:
             self.engine.set_flavor(new, self.now())
         self.touched.flavor(_name(new or old))
-        self._all_queues_touched()
+        if old is None or new is None or old.spec != new.spec:
+            self._queues_touched("flavor", _name(new or old))
 
     def _cohort_changed(self, old: Cohort | None, new: Cohort | None) -> None:
         if new is None:
@@ -695,29 +704,31 @@ class Store:
         self.engine.set_runtime_class(_name(new or old), new, self.now())
         self.touched.admission()
 
+    def _queues_touched(self, index: str, name: str) -> None:
+        """Those that name it."""
+        for queue in self.cluster_queues.by(index, name):
+            self._queue_touched(queue.metadata.name)
+
     def _all_queues_touched(self) -> None:
         for queue in self.cluster_queues:
             self._queue_touched(queue.metadata.name)
 
     def _check_changed(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
         name = _name(new or old)
+        self.touched.check(name)
         if new is None:
             self.engine.remove_check(name, self.now())
         else:
-            self.engine.set_check(new, self.now())
-        self.touched.check(name)
-        if old is not None and new is not None and not _spec_changed(old, new):
-            if _said(old) != _said(new):
-                self._touch_check_users(name)
-            if old.status != new.status:
-                self._all_queues_touched()
-            return
-        self._touch_check_users(name)
-        self._all_queues_touched()
-        if old is None or new is None:
-            for queue in self.cluster_queues:
-                if name in check_names(queue):
-                    self._touch_jobs_in(queue.metadata.name)
+            for queue in self.engine.set_check(new, self.now()):
+                self._queue_touched(queue)
+        if old is None or new is None or _spec_changed(old, new):
+            self._touch_check_users(name)
+            self._queues_touched("check", name)
+            if old is None or new is None:
+                for using in self.cluster_queues.by("check", name):
+                    self._touch_jobs_in(using.metadata.name)
+        elif _said(old) != _said(new):
+            self._touch_check_users(name)
 
     def _touch_check_users(self, name: str) -> None:
         for workload in self.workloads.by("check", name):
@@ -750,12 +761,11 @@ class Store:
 
     def _priority_class_changed(self, old: WorkloadPriorityClass | None, new: WorkloadPriorityClass | None) -> None:
         """The value of a class is written into every workload that names it (quota-engine 1.4)."""
+        if old is not None and new is not None and old.value == new.value:
+            return
         name = _name(new or old)
-        for workload in self.workloads:
-            ref = workload_spec(workload).priority_class_ref
+        for workload in self.workloads.by("named", name):
             owner = self.owner(workload)
-            if ref is None or ref.name != name:
-                continue
             if owner is not None:
                 self.touched.job(owner)
             else:

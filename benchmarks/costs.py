@@ -1,0 +1,302 @@
+"""What one event costs, by its kind, as ever more workloads wait: keys to look at, calls of functions, and time.
+
+What an event concerns is looked at, and nothing else: where it concerns none of the many who wait, neither figure may
+grow with them. Calls are counted, since they are the same on any machine; the time is the best of a few rounds.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from multikueue.api.core import LimitRange, LimitRangeItem, LimitRangeSpec, Overhead, RuntimeClass
+from multikueue.api.job import JobKey
+from multikueue.api.kinds import PODS
+from multikueue.api.meta import Object, ObjectKey, ObjectMeta, is_true
+from multikueue.api.multikueue import ACTIVE
+from multikueue.api.pod import GROUP_LABEL, Pod
+from multikueue.jobs.batch_job import BATCH_JOB
+from multikueue.jobs.pod import PLAIN_POD
+from multikueue.jobs.table import Adapters
+from multikueue.quota.engine import Engine
+from multikueue.store.cache import Cache
+from multikueue.store.store import Store
+from multikueue.testing import (
+    NOW,
+    admission_check,
+    cluster_queue,
+    flavor,
+    job,
+    local_queue,
+    multikueue_cluster,
+    multikueue_config,
+    namespace,
+    secret,
+    workload,
+    workload_priority_class,
+)
+
+__all__ = ["EVENTS", "SIZES", "Cost", "Event", "as_markdown", "as_text", "cost", "into_docs", "measure"]
+
+SIZES = (1_000, 10_000)
+ROUNDS = 5
+MARKER = "<!-- costs -->"
+
+
+@dataclass(slots=True)
+class Asked:
+    """The keys that were asked for, each once, as the work queues keep them: a `Touched` of the store."""
+
+    keys: set[tuple[str, object]] = field(default_factory=set)
+
+    def workload(self, key: ObjectKey) -> None:
+        self.keys.add(("workload", key))
+
+    def job(self, key: JobKey) -> None:
+        self.keys.add(("job", key))
+
+    def queue(self, cluster_queue: str, local_queue: ObjectKey | None) -> None:
+        self.keys.add(("queue", cluster_queue))
+        if local_queue is not None:
+            self.keys.add(("local queue", local_queue))
+
+    def cohort(self, name: str) -> None:
+        self.keys.add(("cohort", name))
+
+    def check(self, name: str) -> None:
+        self.keys.add(("check", name))
+
+    def flavor(self, name: str) -> None:
+        self.keys.add(("flavor", name))
+
+    def cluster(self, name: str) -> None:
+        self.keys.add(("cluster", name))
+
+    def admission(self) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One kind of event: `happens` is played on a world, with a number that is new each time. `many`: it concerns all
+    who wait, so its cost may grow with them."""
+
+    what: str
+    happens: Callable[[Store, int], None]
+    many: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Keys to look at, functions called, seconds."""
+
+    keys: int
+    calls: int
+    seconds: float
+
+
+def world(size: int) -> tuple[Store, Asked]:
+    """So many workloads wait in one queue, in one namespace; a second queue, namespace and all else is idle."""
+    asked = Asked()
+    store = Store(Engine(), asked, lambda: NOW, adapters=Adapters((BATCH_JOB, PLAIN_POD)))
+    for name in ("default", "idle"):
+        store.namespaces.upsert(namespace(name).build())
+        store.flavors.upsert(flavor(name).build())
+        store.priority_classes.upsert(workload_priority_class(name, 5).build())
+        store.checks.upsert(admission_check(name).config(name).active().build())
+        store.configs.upsert(multikueue_config(name, f"of-{name}").build())
+        store.clusters.upsert(multikueue_cluster(f"of-{name}").secret(name).build())
+        store.cluster_queues.upsert(cluster_queue(name).quota(name, cpu=1).checks(name).build())
+        store.local_queues.upsert(local_queue(name, name, namespace=name).build())
+    for number in range(size):
+        store.jobs.upsert(job(f"job-{number}").queue("default").suspended().managed_by().build())
+        store.workloads.upsert(_waiting(number))
+    store.open_jobs(PODS).replace([_member(number) for number in range(size)])
+    engine = store.engine
+    engine.cycle(NOW)
+    asked.keys.clear()
+    return store, asked
+
+
+def _waiting(number: int) -> Any:
+    named = workload(f"wl-{number}").queue("default").request(cpu=2).priority(5, workload_class="default")
+    return named.owner_job(f"job-{number}").build()
+
+
+def _member(number: int, version: int = 1) -> Pod:
+    meta = ObjectMeta(
+        name=f"pod-{number}",
+        namespace="default",
+        uid=f"pod-{number}",
+        resource_version=str(version),
+        labels={GROUP_LABEL: "group"},
+    )
+    return Pod(metadata=meta)
+
+
+def _again(cache: Cache[Any], name: str, number: int, *, where: str = "", **changes: Any) -> None:
+    """A newer version of what the cache has, with these fields of it or of its metadata changed."""
+    seen: Object | None = cache.get(ObjectKey(where, name))
+    assert seen is not None, name
+    own = {key: value for key, value in changes.items() if key in seen.__struct_fields__}
+    meta = {key: value for key, value in changes.items() if key not in own}
+    cache.upsert(
+        msgspec.structs.replace(
+            seen,
+            metadata=msgspec.structs.replace(seen.metadata, resource_version=str(1_000_000 + number), **meta),
+            **own,
+        )
+    )
+
+
+def _labels(number: int) -> dict[str, str]:
+    return {"seen": str(number)}
+
+
+def _limit_range(store: Store, where: str, number: int) -> None:
+    meta = ObjectMeta(name="limits", namespace=where, uid=f"limits-{where}", resource_version=str(number))
+    item = LimitRangeItem(type="Container", max={"cpu": str(1000 + number)})
+    store.limit_ranges.upsert(LimitRange(metadata=meta, spec=LimitRangeSpec(limits=(item,))))
+
+
+def _runtime_class(store: Store, number: int) -> None:
+    meta = ObjectMeta(name="idle", uid="idle", resource_version=str(number))
+    store.runtime_classes.upsert(RuntimeClass(metadata=meta, overhead=Overhead(pod_fixed={"cpu": f"{number}m"})))
+
+
+def _flavor_spec(store: Store, name: str, number: int) -> None:
+    store.flavors.upsert(flavor(name).node_labels(pool=str(number)).version(1_000_000 + number).build())
+
+
+def _check(store: Store, name: str, number: int, *, turns: bool) -> None:
+    """Its status is another one, and with `turns` so is whether it is active."""
+    seen = store.checks.get(ObjectKey("", name))
+    active = (seen is not None and is_true(seen.status.conditions, ACTIVE)) != turns
+    built = admission_check(name).config(name).active(active, at=NOW + timedelta(seconds=number))
+    store.checks.upsert(built.version(1_000_000 + number).build())
+
+
+EVENTS: Sequence[Event] = (
+    Event("a workload's label", lambda s, n: _again(s.workloads, "wl-0", n, where="default", labels=_labels(n))),
+    Event("a job's label", lambda s, n: _again(s.jobs.of(_jobs()), "job-0", n, where="default", labels=_labels(n))),
+    Event("a Pod of a group as large", lambda s, n: s.jobs.of(PODS).upsert(_member(0, 1_000_000 + n))),
+    Event("a flavor that no queue of theirs names", lambda s, n: _flavor_spec(s, "idle", n)),
+    Event("a label of their flavor", lambda s, n: _again(s.flavors, "default", n, labels=_labels(n))),
+    Event("their flavor", lambda s, n: _flavor_spec(s, "default", n), many=True),
+    Event("a LimitRange elsewhere", lambda s, n: _limit_range(s, "idle", n)),
+    Event("a LimitRange of theirs", lambda s, n: _limit_range(s, "default", n), many=True),
+    Event("a RuntimeClass that none names", _runtime_class),
+    Event(
+        "the value of a priority class that none names",
+        lambda s, n: _again(s.priority_classes, "idle", n, value=n),
+    ),
+    Event("a label of their priority class", lambda s, n: _again(s.priority_classes, "default", n, labels=_labels(n))),
+    Event(
+        "the value of their priority class", lambda s, n: _again(s.priority_classes, "default", n, value=n), many=True
+    ),
+    Event(
+        "the status of their check, as active as before",
+        lambda s, n: _check(s, "default", n, turns=False),
+    ),
+    Event(
+        "their check becomes inactive, or active",
+        lambda s, n: _check(s, "default", n, turns=True),
+        many=True,
+    ),
+    Event("another queue's check", lambda s, n: _check(s, "idle", n, turns=True)),
+    Event("the status of their ClusterQueue", lambda s, n: _again(s.cluster_queues, "default", n)),
+    Event("the spec of another ClusterQueue", lambda s, n: _again(s.cluster_queues, "idle", n, generation=1000 + n)),
+    Event(
+        "the spec of their ClusterQueue",
+        lambda s, n: _again(s.cluster_queues, "default", n, generation=1000 + n),
+        many=True,
+    ),
+    Event("the status of their LocalQueue", lambda s, n: _again(s.local_queues, "default", n, where="default")),
+    Event("a label of another namespace", lambda s, n: _again(s.namespaces, "idle", n, labels=_labels(n))),
+    Event("the heartbeat of a MultiKueueCluster", lambda s, n: _again(s.clusters, "of-default", n)),
+    Event("a Secret", lambda s, n: s.secrets.upsert(secret("other").version(1_000_000 + n).build())),
+)
+
+
+def _jobs() -> Any:
+    return BATCH_JOB.kind
+
+
+def cost(event: Event, store: Store, asked: Asked, numbers: count[int]) -> Cost:
+    """Of one event in that world: the most keys of a few rounds, and the cheapest of them."""
+    costs = [_once(event, store, asked, numbers) for _ in range(ROUNDS)]
+    return Cost(max(c.keys for c in costs), min(c.calls for c in costs), min(c.seconds for c in costs))
+
+
+def _once(event: Event, store: Store, asked: Asked, numbers: count[int]) -> Cost:
+    asked.keys.clear()
+    timed, counted = next(numbers), next(numbers)
+    began = time.perf_counter()
+    event.happens(store, timed)
+    seconds = time.perf_counter() - began
+    keys = len(asked.keys)
+    return Cost(keys, _calls(lambda: event.happens(store, counted)), seconds)
+
+
+def _calls(work: Callable[[], None]) -> int:
+    made = 0
+
+    def profile(_frame: object, what: str, _arg: object) -> None:
+        nonlocal made
+        made += what in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return made
+
+
+def measure(sizes: Sequence[int] = SIZES) -> dict[int, list[Cost]]:
+    """The cost of each of `EVENTS`, by how many wait."""
+    found: dict[int, list[Cost]] = {}
+    for size in sizes:
+        store, asked = world(size)
+        numbers = count(2)
+        found[size] = [cost(event, store, asked, numbers) for event in EVENTS]
+    return found
+
+
+def _rows(found: dict[int, list[Cost]]) -> list[list[str]]:
+    head = ["Event"] + [f"{what}, {size:,} wait" for what in ("keys", "calls", "µs") for size in found]
+    rows = [head]
+    for index, event in enumerate(EVENTS):
+        costs = [found[size][index] for size in found]
+        figures = [*(each.keys for each in costs), *(each.calls for each in costs)]
+        rows.append([event.what, *map(str, figures), *(f"{1e6 * each.seconds:.0f}" for each in costs)])
+    return rows
+
+
+def as_text(found: dict[int, list[Cost]]) -> str:
+    head, *rows = _rows(found)
+    lines = [f"{first:<50}" + "".join(f"{cell:>20}" for cell in cells) for first, *cells in (head, *rows)]
+    return "\n".join(lines)
+
+
+def as_markdown(found: dict[int, list[Cost]]) -> str:
+    head, *rows = _rows(found)
+    lines = [head, ["---"] + ["--:"] * (len(head) - 1), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def into_docs(found: dict[int, list[Cost]], page: Path) -> None:
+    """Put the table below the marker of a page. Raises ValueError if it has none."""
+    before, marker, _ = page.read_text().partition(MARKER)
+    if not marker:
+        raise ValueError(f"{page} has no {MARKER}")
+    page.write_text(f"{before}{MARKER}\n\n{as_markdown(found)}\n")

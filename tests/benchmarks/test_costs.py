@@ -1,0 +1,58 @@
+"""What an event costs does not grow with those whom it does not concern."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from benchmarks.costs import EVENTS, MARKER, Cost, Event, as_text, cost, into_docs, measure, world
+
+SIZES = (100, 1000)
+SLACK = 1.25
+"""Some calls are of trees and heaps, whose depth grows a little."""
+
+CONCERNS_MANY = [event for event in EVENTS if event.many]
+CONCERNS_FEW = [event for event in EVENTS if not event.many]
+
+
+@cache
+def costs(event: Event) -> tuple[Cost, Cost]:
+    small, large = (_cost(event, size) for size in SIZES)
+    return small, large
+
+
+@cache
+def _world(size: int) -> tuple[object, ...]:
+    return (*world(size), count(2))
+
+
+def _cost(event: Event, size: int) -> Cost:
+    store, asked, numbers = _world(size)
+    return cost(event, store, asked, numbers)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("event", CONCERNS_FEW, ids=lambda event: event.what)
+def test_what_concerns_few_costs_the_same_however_many_wait(event: Event) -> None:
+    small, large = costs(event)
+    assert large.keys == small.keys
+    assert large.calls <= small.calls * SLACK + 5
+
+
+@pytest.mark.parametrize("event", CONCERNS_MANY, ids=lambda event: event.what)
+def test_what_concerns_all_who_wait_has_been_seen_to_grow(event: Event) -> None:
+    """So that the figures above are those of events that arrive."""
+    small, large = costs(event)
+    assert large.calls > 2 * small.calls
+
+
+def test_the_table_goes_below_its_marker(tmp_path: Path) -> None:
+    page, found = tmp_path / "scale.md", measure((2,))
+    page.write_text(f"# Scale\n\n{MARKER}\nold\n")
+    into_docs(found, page)
+    assert "old" not in page.read_text()
+    assert all(event.what in page.read_text() and event.what in as_text(found) for event in EVENTS)
+    with pytest.raises(ValueError, match="has no"):
+        into_docs(found, Path(__file__).with_name("__init__.py"))
