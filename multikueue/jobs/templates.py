@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -66,9 +66,26 @@ def _with_protocols(container: Tree) -> Tree:
     return container | {"ports": [{"protocol": "TCP"} | port for port in ports]} if ports else container
 
 
-@lru_cache(maxsize=1024)  # asked again and again about the same few templates
+_MOST_ANSWERS = 4096
+_answers: dict[tuple[bytes, bytes, bool], bool] = {}
+"""By the digests of both: the templates themselves may be of any size, and of jobs that are long gone."""
+
+
 def is_same_template(job: bytes, workload: bytes, ignore_tolerations: bool) -> bool:
-    """Whether two templates, as JSON, agree on what decides about running: containers, and tolerations unless ignored."""
+    """Whether two templates, as JSON, agree on what decides about running: containers, and tolerations unless ignored.
+
+    It is asked again and again about the same few.
+    """
+    key = (sha256(job).digest(), sha256(workload).digest(), ignore_tolerations)
+    answer = _answers.get(key)
+    if answer is None:
+        if len(_answers) >= _MOST_ANSWERS:
+            _answers.clear()
+        answer = _answers[key] = _agree(job, workload, ignore_tolerations=ignore_tolerations)
+    return answer
+
+
+def _agree(job: bytes, workload: bytes, *, ignore_tolerations: bool) -> bool:
     ours = canonical(_with_defaults(with_single_variables(part(tree_of(job), "spec"))))
     theirs = canonical(_with_defaults(part(tree_of(workload), "spec")))
     if not ignore_tolerations and ours.get("tolerations") != theirs.get("tolerations"):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 from multikueue.api.meta import encode
@@ -56,3 +57,16 @@ def test_in_a_workload_a_template_has_the_empty_parts_that_kueue_writes() -> Non
         },
     }
     assert in_workload({}) == {"metadata": {}}
+
+
+def test_what_was_asked_about_is_not_kept() -> None:
+    """Templates may be large, and of jobs that are long gone."""
+    size = 100_000
+    same(template(), template())
+    tracemalloc.start()
+    for number in range(50):
+        large = template(container={"args": [f"{number}" + "x" * size]})
+        assert same(large, large)
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 10 * size
