@@ -23,16 +23,16 @@ class Checks:
         check = self.world.store.checks.get(ObjectKey("", name))
         if check is not None and check.spec.controller_name == CONTROLLER_NAME:
             cache, now = self.world.store.checks, self.world.now()
-            await write_condition(self.world.manager, ADMISSION_CHECKS, cache, check, self._condition(check), now)
+            condition = self._condition(check, wrong=await self.world.strategies.problem_of(check))
+            await write_condition(self.world.manager, ADMISSION_CHECKS, cache, check, condition, now)
         return DONE
 
-    def _condition(self, check: AdmissionCheck) -> Condition:
+    def _condition(self, check: AdmissionCheck, *, wrong: str) -> Condition:
         generation = check.metadata.generation
         problem = self._problem(check)
         if problem:
             message = f"Cannot load the AdmissionChecks parameters: {problem}"
             return active(status=False, reason="BadConfig", message=message, generation=generation)
-        wrong = self.world.strategies.problem_of(check)
         if wrong:
             return active(status=False, reason="BadStrategy", message=wrong, generation=generation)
         names = self.world.store.clusters_for(check)

@@ -55,7 +55,7 @@ class PlacementWatch:
 
     async def contact(self) -> None:
         """Returns after a first look, whatever it showed; at once if no strategy asks for it so far."""
-        if not self.world.strategies.any_reads(READ_PLACEMENTS):
+        if not await self.world.strategies.any_reads(READ_PLACEMENTS):
             return
         self._needed.set()
         with anyio.move_on_after(PATIENCE):

@@ -4,20 +4,22 @@ The choice is the most specific of: the annotation of the workload, or of its jo
 the annotations of the AdmissionCheck; the settings. A wrong choice is never replaced by another one: the workload waits,
 and says why.
 
-Our own strategies answer on the spot. One of somebody else's is asked aside, in a thread with a deadline, and the
-workload is woken when there is an answer: until then it stays as it is. A failure is not asked about again before its
-time, which doubles with each one in a row.
+Our own strategies answer on the spot. One of somebody else's is imported, built and asked aside, in threads with a
+deadline, and the workload is woken when there is an answer: until then it stays as it is. A failure is not asked about
+again before its time, which doubles with each one in a row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
+import anyio
 import msgspec
 import structlog
 
@@ -34,6 +36,8 @@ from multikueue.settings import InForce, Loaded
 from multikueue.store.store import Store
 from multikueue.strategy import Nomination
 
+T = TypeVar("T")
+
 log = structlog.get_logger()
 
 STRATEGY_ANNOTATION = "multikueue.dev/strategy"
@@ -45,7 +49,26 @@ OPTIONS_ANNOTATION = "multikueue.dev/strategy-options"
 PLACEMENTS = "placementdecisions"
 """What a strategy `reads` to be told the Placement of a workload."""
 
+LOADING = timedelta(minutes=1)
+"""How long the import of a strategy may take. Some bring half of the world."""
+
 _KNOWN = 256
+
+
+@dataclass(slots=True, eq=False)
+class _Loading:
+    """A strategy that is imported and built aside, and the workloads that wait for it."""
+
+    done: anyio.Event = field(default_factory=anyio.Event)
+    waiting: set[ObjectKey] = field(default_factory=set)
+
+
+class _NotYet(Exception):
+    """It is not known yet whether a strategy can be used."""
+
+    def __init__(self, loading: _Loading) -> None:
+        super().__init__()
+        self.loading = loading
 
 
 def _nobody(_strategy: str) -> None:
@@ -66,6 +89,8 @@ class Strategies:
     """By name and options as text: a strategy that was loaded, or why it cannot be."""
     _asides: dict[str, Aside[Nomination]] = field(default_factory=dict)
     _thinking: dict[ObjectKey, Chosen] = field(default_factory=dict)
+    _loaders: dict[str, Aside[Chosen | str]] = field(default_factory=dict)
+    _loading: dict[tuple[str, str], _Loading] = field(default_factory=dict)
 
     def consulted(self, group: Group) -> Group:
         """The group with its strategy's answer, if it is in need of one."""
@@ -75,6 +100,9 @@ class Strategies:
         assert group.local is not None
         try:
             by = self._choice(group.local, self.store.checks.get(ObjectKey("", group.check)))
+        except _NotYet as wait:
+            wait.loading.waiting.add(group.key)
+            return group
         except ConfigurationError as error:
             self._thinking.pop(group.key, None)
             return replace(group, answer=Answer(question=asked, problem=plain(str(error))))
@@ -82,29 +110,26 @@ class Strategies:
             asked = self._with_placement(asked, group.local, by)
         return self._ask(group, asked, by)
 
-    def problem_of(self, check: AdmissionCheck) -> str:
+    async def problem_of(self, check: AdmissionCheck) -> str:
         """What is wrong with the strategy that a check names; empty if it names none, or a good one."""
         try:
-            self._of_check(check)
+            await _known(partial(self._of_check, check))
         except ConfigurationError as error:
             return plain(str(error))
         return ""
 
-    def any_reads(self, word: str) -> bool:
+    async def any_reads(self, word: str) -> bool:
         """Whether one of the strategies that settings and checks name wants to be told of that."""
-        return any(word in chosen.reads for chosen in self._named())
-
-    def _named(self) -> Iterator[Chosen]:
         dispatch = self.settings.dispatch
-        for name, options in (
-            (dispatch.strategy.name, dispatch.strategy.options),
-            *dispatch.workload_strategies.items(),
-        ):
+        named = ((dispatch.strategy.name, dispatch.strategy.options), *dispatch.workload_strategies.items())
+        finds: list[Callable[[], Chosen | None]] = [partial(self._load, name, options) for name, options in named]
+        finds += [partial(self._of_check, check) for check in self.store.checks]
+        for find in finds:
             with suppress(ConfigurationError):
-                yield self._load(name, options)
-        for check in self.store.checks:
-            with suppress(ConfigurationError):
-                yield from filter(None, [self._of_check(check)])
+                found = await _known(find)
+                if found is not None and word in found.reads:
+                    return True
+        return False
 
     # The choice.
 
@@ -148,14 +173,38 @@ class Strategies:
             raise ConfigurationError(f"AdmissionCheck {check.metadata.name}: {error}") from None
 
     def _load(self, name: str, options: Mapping[str, Any]) -> Chosen:
+        """Raises ConfigurationError if it cannot be used, and what says so if that is not known yet."""
         key = name, repr(options)
         found = self.known.get(key)
+        if found is None and _is_strange(name):
+            loading = self._loading.get(key) or self._load_aside(key, name, options)
+            found = self.known.get(key)  # at once where there is no hope for it
+            if found is None:
+                raise _NotYet(loading)
         if found is None:
-            if len(self.known) >= _KNOWN:
-                self.known.clear()
-            found = self.known[key] = _loaded(name, options)
+            found = self._learn(key, _loaded(name, options))
         if isinstance(found, str):
             raise ConfigurationError(found)
+        return found
+
+    def _load_aside(self, key: tuple[str, str], name: str, options: Mapping[str, Any]) -> _Loading:
+        loading = self._loading[key] = _Loading()
+
+        def heard(outcome: Chosen | str | Exception) -> None:
+            del self._loading[key]
+            found = f"strategy {name!r} cannot be loaded: {outcome}" if isinstance(outcome, Exception) else outcome
+            self._learn(key, found)
+            loading.done.set()
+            for each in loading.waiting:
+                self.wake(each)
+
+        self._loaders.setdefault(name, Aside(LOADING)).run(lambda: _loaded(name, options), heard)
+        return loading
+
+    def _learn(self, key: tuple[str, str], found: Chosen | str) -> Chosen | str:
+        if len(self.known) >= _KNOWN:
+            self.known.clear()
+        self.known[key] = found
         return found
 
     def _with_placement(self, asked: Question, local: Workload, by: Chosen) -> Question:
@@ -231,6 +280,23 @@ def verify(loaded: Loaded) -> None:
             registry.load(name, options)
         except ConfigurationError as error:
             raise ConfigurationError(f"{loaded.place(('dispatch', *setting))}: {error}") from None
+
+
+async def _known(find: Callable[[], T]) -> T:
+    """What is found, once it is known."""
+    while True:
+        try:
+            return find()
+        except _NotYet as wait:
+            await wait.loading.done.wait()
+
+
+def _is_strange(name: str) -> bool:
+    """Whether it is installed, and is not ours."""
+    try:
+        return not registry.is_ours(name)
+    except ConfigurationError:
+        return False
 
 
 def _loaded(name: str, options: Mapping[str, Any]) -> Chosen | str:

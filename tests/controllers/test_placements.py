@@ -257,12 +257,12 @@ async def test_without_anybody_who_reads_them_placements_are_not_asked_for() -> 
     world = external(strategy={"name": "all-at-once"})
     await waiting(world)
     assert world.copies() == ["w1", "w2", "w3"]
-    assert not world.world.strategies.any_reads("placementdecisions")
+    assert not await world.world.strategies.any_reads("placementdecisions")
     assert world.store.placements._followed == {}
     world.manager.change(
         kinds.ADMISSION_CHECKS, CHECK_KEY, {"metadata": {"annotations": {STRATEGY_ANNOTATION: "external"}}}
     )
-    assert world.world.strategies.any_reads("placementdecisions")
+    assert await world.world.strategies.any_reads("placementdecisions")
 
 
 # Nominations by somebody else.
@@ -349,7 +349,10 @@ async def until(condition: Any) -> None:
 
 
 def watch(client: Any, placements: Placements, *, any_reads: bool) -> PlacementWatch:
-    strategies = SimpleNamespace(any_reads=lambda _word: any_reads)
+    async def reads(_word: str) -> bool:
+        return any_reads
+
+    strategies = SimpleNamespace(any_reads=reads)
     fake = SimpleNamespace(manager=client, strategies=strategies, store=SimpleNamespace(placements=placements))
     return PlacementWatch(cast("World", fake))
 

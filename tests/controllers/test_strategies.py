@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +20,7 @@ from hypothesis import strategies as st
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.admission import Admission
-from multikueue.controllers.strategies import Strategies, verify
+from multikueue.controllers.strategies import Strategies, _known, verify
 from multikueue.controllers.world import Queues
 from multikueue.errors import ConfigurationError
 from multikueue.manager import Touch
@@ -52,6 +56,56 @@ class Nonsense:
 '''
 
 
+SLOW = '''
+import sys
+import threading
+
+from multikueue.strategy import Nomination
+from dataclasses import dataclass
+
+begun, open_gate = sys.gates
+begun.set()
+assert open_gate.wait(10)
+imported_in = threading.current_thread()
+built_in = []
+
+
+@dataclass(frozen=True)
+class Slow:
+    """Takes its time to be imported."""
+
+    def __post_init__(self):
+        built_in.append(threading.current_thread())
+
+    def nominate(self, workload, fleet):
+        return Nomination(fleet.names)
+'''
+
+
+async def test_a_strange_strategy_is_imported_and_built_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it is, the loop goes on, its workloads stay as they are, and its check is not written."""
+    begun, gate = threading.Event(), threading.Event()
+    monkeypatch.setattr(sys, "gates", (begun, gate), raising=False)
+    monkeypatch.syspath_prepend(str(distribution(tmp_path, "slow_one", SLOW, slow="Slow")))
+    world = table()
+    await world.settle()
+    before = active(world)
+    annotate(world, strategy="slow")
+    world.submit()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(world.settle)
+        assert await anyio.to_thread.run_sync(begun.wait, 10)
+        assert (world.copies(), active(world)) == ([], before)
+        gate.set()
+    await settle(world)
+
+    module = sys.modules.pop("slow_one")
+    assert world.copies() == ["w1", "w2", "w3"]
+    assert active(world)[0] == "True"
+    assert threading.main_thread() not in (module.imported_in, *module.built_in)
+    assert not world.errors
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _strangers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A distribution of somebody else's with one good strategy and three bad ones."""
@@ -80,9 +134,18 @@ async def settle(world: Table) -> None:
     """Until nothing is left to do, strangers have answered, and what follows from that is done."""
     await world.settle()
     with anyio.fail_after(10):
-        while world.world.strategies._thinking:
+        while world.world.strategies._thinking or world.world.strategies._loading:
             await anyio.sleep(0.01)
             await world.settle()
+    await world.settle()
+
+
+async def loaded(world: Table) -> None:
+    """The same, but strangers have only been imported and built: they may still think."""
+    await world.settle()
+    with anyio.fail_after(10):
+        for loading in tuple(world.world.strategies._loading.values()):
+            await loading.done.wait()
     await world.settle()
 
 
@@ -445,7 +508,7 @@ async def test_what_a_strategy_says_after_another_one_was_chosen_is_not_heard() 
     world = table(workload_strategies={"blocker": {}}, strategy_timeout="100ms")
     world.submit("blocked")
     of_job(world, "blocker", "blocked")
-    await world.settle()
+    await loaded(world)
     of_job(world, None, "blocked")
     await world.settle()
     assert world.copies("blocked") == ["w1", "w2", "w3"]
@@ -510,7 +573,8 @@ JSON = st.recursive(
 @given(name=st.none() | TEXT, options=st.none() | TEXT | JSON.map(json.dumps))
 def test_whatever_a_check_says_is_a_strategy_or_a_problem_in_words(name: str | None, options: str | None) -> None:
     annotations = {key: text for key, text in ((STRATEGY, name), (OPTIONS, options)) if text is not None}
-    problem = _strategies().problem_of(admission_check("mk").annotations(annotations).build())
+    check = admission_check("mk").annotations(annotations).build()
+    problem = anyio.run(_strategies().problem_of, check)
     assert len(problem) <= 1000
     assert problem.encode().decode() == problem
     assert not problem or "AdmissionCheck mk: " in problem
@@ -520,11 +584,12 @@ def test_whatever_a_check_says_is_a_strategy_or_a_problem_in_words(name: str | N
 def test_whatever_a_workload_says_is_refused_unless_it_is_allowed(name: str) -> None:
     local = workload("wl").annotations({STRATEGY: name}).build()
     strategies = _strategies(workload_strategies=ALLOWED)
+    choice = partial(_known, partial(strategies._choice, local, None))
     if name in ALLOWED:
-        assert strategies._choice(local, None).name == name
+        assert anyio.run(choice).name == name
     else:
         with pytest.raises(ConfigurationError, match="expected one of last-only"):
-            strategies._choice(local, None)
+            anyio.run(choice)
 
 
 def _strategies(**dispatch: Any) -> Strategies:
