@@ -68,6 +68,7 @@ from multikueue.settings import (
 from multikueue.store.store import Store, Touched
 from multikueue.telemetry.metrics import KUEUE, KUEUES_MULTIKUEUE, Metrics
 from multikueue.web.admission import Known
+from multikueue.web.certificates import authority
 from multikueue.web.server import Render, Server
 
 log = structlog.get_logger()
@@ -322,6 +323,7 @@ class Manager:
             address=settings.url or Service(settings.service_namespace or namespace, settings.service_name),
             host=settings.host,
             port=settings.port,
+            client_ca=await anyio.to_thread.run_sync(authority, settings.client_ca_file),
             failure_policy=settings.failure_policy,
             kinds=[each.kind for each in adapters if not each.external and each not in adapters.templates],
             templates=[template.kind for template in adapters.templates],

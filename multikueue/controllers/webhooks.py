@@ -69,6 +69,7 @@ class Webhooks:
     `templates` those that make jobs. `defaulting` answers with the namespaces in which they get a queue if they name none.
     `address` is how the API server reaches us: a
     Service, or an https URL without path when we run elsewhere (with `port` 0, the port taken replaces the URL's).
+    `client_ca` (PEM), if not empty, signed the certificate by which the API server shows who it is.
     """
 
     client: Client
@@ -78,6 +79,7 @@ class Webhooks:
     address: Service | str
     host: str
     port: int
+    client_ca: str = ""
     failure_policy: Literal["Fail", "Ignore"] = "Fail"
     kinds: Sequence[Kind[Any]] = (JOBS,)
     templates: Sequence[Kind[Any]] = ()
@@ -86,7 +88,7 @@ class Webhooks:
     async def start(self) -> int:
         """Certificate, listening socket, registration, in this order; answers with the port. Once, before `reconcile`."""
         certificate = await self._certificate()
-        port = await self.server.serve_webhook(self.host, self.port, certificate)
+        port = await self.server.serve_webhook(self.host, self.port, certificate, client_ca=self.client_ca)
         await self._register(certificate, port)
         log.info("webhook.serving", host=self.host, port=port)
         return port

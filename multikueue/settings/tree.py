@@ -472,6 +472,10 @@ class Webhook(_Group):
     service_namespace: str | None = None
     """Namespace of that service. Without it: `cluster.namespace`."""
 
+    client_ca_file: Path | None = None
+    """File with the CA (PEM) of the certificates by which API servers show who they are. With it nobody else is listened
+    to; without it everybody who reaches the port is. Read at the start."""
+
     failure_policy: Literal["Fail", "Ignore"] = "Fail"
     """What happens to new jobs while we are down: Fail refuses them, Ignore lets them in unmarked and unsuspended."""
 

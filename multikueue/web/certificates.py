@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from ipaddress import ip_address
+from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from cryptography import x509
@@ -28,6 +29,8 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from multikueue.errors import ConfigurationError
 
 LIFETIME = timedelta(days=365)
 
@@ -66,6 +69,18 @@ def serving(data: Mapping[str, str]) -> Serving:
     if missing:
         raise ValueError(f"no usable {', '.join(missing)} in the certificate Secret")
     return Serving(parts[CERTIFICATE], parts[KEY], parts[BUNDLE])
+
+
+def authority(path: Path | None) -> str:
+    """The certificates in that file, in PEM; nothing for no file. Raises ConfigurationError if there are none in it."""
+    if path is None:
+        return ""
+    try:
+        found = path.read_text("ascii")
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(cadata=found)
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        raise ConfigurationError(f"{path}: expected certificates in PEM: {error}") from error
+    return found
 
 
 def load_chain(context: ssl.SSLContext, certificate: Serving) -> None:

@@ -12,12 +12,14 @@ requests under way.
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+import anyio
 import structlog
 from aiohttp import web
 
@@ -26,12 +28,23 @@ from multikueue.jobs.table import BATCH_ONLY, Adapters
 from multikueue.telemetry.metrics import CONTENT_TYPE
 from multikueue.web.admission import Known, NotAReview, review
 from multikueue.web.certificates import Serving, load_chain
+from multikueue.web.door import HANDSHAKE_SECONDS, Door
 
 log = structlog.get_logger()
 
 WEBHOOK_PATH = "/mutate-batch-v1-job"
 # A Job is at most 1.5 MiB in etcd, and an update shows it twice, in JSON with escapes.
 LARGEST_REVIEW = 8 * 2**20
+BODY_SECONDS = 10.0
+"""Seconds that a body may take. No API server waits longer for an answer."""
+
+_LINGERING_SECONDS = 1.0
+"""Seconds in which one who is refused may read why, while the rest of the body is thrown away."""
+
+_SMALL = 2**17
+_LARGE_AT_ONCE = 8
+"""Bodies with more bytes than that are taken in only so many at a time: all others wait, and take no memory."""
+
 GRACE_SECONDS = 5.0
 _JSON = "application/json"
 
@@ -63,13 +76,14 @@ Answerer = Callable[[Asked], Awaitable[tuple[int, bytes]]]
 class _Tls:
     """A TLS context whose certificate can be exchanged while it serves."""
 
-    def __init__(self, certificate: Serving, *, client_ca: str = "") -> None:
+    def __init__(self, certificate: Serving, *, client_ca: str = "", insists: bool = False) -> None:
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         self.client_ca = client_ca
         if client_ca:
             self.context.load_verify_locations(cadata=client_ca)
-            self.context.verify_mode = ssl.CERT_OPTIONAL  # who has none is told so in HTTP
+            # Otherwise who has none is told so in HTTP.
+            self.context.verify_mode = ssl.CERT_REQUIRED if insists else ssl.CERT_OPTIONAL
         self._loaded: Serving | None = None
         self.load(certificate)
 
@@ -85,7 +99,13 @@ class _Listener:
 
     runner: web.AppRunner
     port: int
+    socket: asyncio.Server | None = None
     tls: _Tls | None = None
+
+    async def close(self) -> None:
+        if self.socket is not None:
+            self.socket.close()
+        await self.runner.cleanup()
 
 
 def _nothing() -> Mapping[str, str]:
@@ -105,6 +125,7 @@ class Server:
         self._known, self._adapters = known, adapters
         self._listeners: list[_Listener] = []
         self._webhook: _Listener | None = None
+        self._large_bodies = asyncio.Semaphore(_LARGE_AT_ONCE)
         self._visibility: _Listener | None = None
         self._answer: Answerer  # comes with the listener
 
@@ -119,12 +140,16 @@ class Server:
             app.router.add_get("/metrics", _exposing(metrics))
         return (await self._listen(app, host, port, group="probes" if probes else "metrics")).port
 
-    async def serve_webhook(self, host: str, port: int, certificate: Serving) -> int:
-        """Serves the admission webhook over TLS; answers with the port it listens on. Called again, only loads."""
+    async def serve_webhook(self, host: str, port: int, certificate: Serving, *, client_ca: str = "") -> int:
+        """Serves the admission webhook over TLS; answers with the port it listens on. Called again, only loads.
+
+        With `client_ca` (PEM) nobody is listened to without a certificate that it signed.
+        """
         if self._webhook is None:
             app = web.Application(client_max_size=LARGEST_REVIEW)
             app.router.add_post(WEBHOOK_PATH, self._review)
-            self._webhook = await self._listen(app, host, port, group="webhook", tls=_Tls(certificate))
+            tls = _Tls(certificate, client_ca=client_ca, insists=True)
+            self._webhook = await self._listen(app, host, port, group="webhook", tls=tls)
         else:
             self.load(certificate)
         return self._webhook.port
@@ -163,12 +188,29 @@ class Server:
         self, app: web.Application, host: str, port: int, *, group: str, tls: _Tls | None = None
     ) -> _Listener:
         """Opens a port; `group` is the group of settings that host and port are from."""
-        runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=GRACE_SECONDS)
-        listener = _Listener(runner, port, tls)
+        door = Door()
+        app.middlewares.append(door.attend)
+        runner = web.AppRunner(
+            app,
+            access_log=None,
+            handle_signals=False,
+            shutdown_timeout=GRACE_SECONDS,
+            lingering_time=_LINGERING_SECONDS,
+            auto_decompress=False,  # nobody who calls here packs, and what is packed small may be large
+        )
+        listener = _Listener(runner, port, tls=tls)
         self._listeners.append(listener)
         try:
             await runner.setup()
-            await web.TCPSite(runner, host, port, ssl_context=tls.context if tls else None).start()
+            server = runner.server
+            assert server is not None
+            listener.socket = await asyncio.get_running_loop().create_server(
+                lambda: door.admit(server),
+                host,
+                port,
+                ssl=tls.context if tls else None,
+                ssl_handshake_timeout=HANDSHAKE_SECONDS if tls else None,
+            )
         except OSError as error:
             await self._close(listener)
             why = error.strerror or error
@@ -176,11 +218,11 @@ class Server:
         except Exception:
             await self._close(listener)
             raise
-        listener.port = int(runner.addresses[0][1])
+        listener.port = int(listener.socket.sockets[0].getsockname()[1])
         return listener
 
     async def _close(self, listener: _Listener) -> None:
-        await listener.runner.cleanup()
+        await listener.close()
         self._listeners.remove(listener)
 
     async def _healthz(self, _request: web.Request) -> web.Response:
@@ -206,12 +248,26 @@ class Server:
         if problem is not None:
             # Before the queues are known a job would go in without managedBy, which cannot be mended later.
             return web.Response(status=503, text=f"{problem}\n")
-        body = await request.read()
+        try:
+            with anyio.fail_after(BODY_SECONDS):
+                body = await self._body(request)
+        except TimeoutError:
+            return web.Response(status=408, text="the body did not come in time\n")
         try:
             return web.Response(body=review(body, self._known, self._adapters), content_type=_JSON)
         except NotAReview as error:
             log.warning("webhook.not_a_review", error=str(error))
             return web.Response(status=400, text=f"{error}\n")
+
+    async def _body(self, request: web.Request) -> bytes:
+        """Raises HTTPRequestEntityTooLarge."""
+        length = request.content_length
+        if length is not None and length <= _SMALL:
+            return await request.read()
+        if length is not None and length > LARGEST_REVIEW:
+            raise web.HTTPRequestEntityTooLarge(max_size=LARGEST_REVIEW, actual_size=length)
+        async with self._large_bodies:
+            return await request.read()
 
     async def _respond(self, request: web.Request) -> web.Response:
         asked = Asked(_common_name(request), tuple(request.headers.items()), request.path, request.query)
@@ -225,7 +281,7 @@ class Server:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for listener in reversed(self._listeners):
-            await listener.runner.cleanup()
+            await listener.close()
         self._listeners.clear()
         self._webhook = self._visibility = None
 

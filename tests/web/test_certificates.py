@@ -3,15 +3,18 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from datetime import datetime, timedelta
 from ipaddress import ip_address
+from pathlib import Path
 
 import pytest
+import trustme
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
-from multikueue.web.certificates import LIFETIME, renewed, serving
+from multikueue.errors import ConfigurationError
+from multikueue.web.certificates import LIFETIME, authority, renewed, serving
 from tests.web.builders import NOW
 
 NAMES = ("webhook.team.svc", "127.0.0.1")
@@ -154,3 +157,21 @@ def test_serving_takes_the_parts_out() -> None:
     )
     with pytest.raises(ValueError, match=r"no usable ca\.crt, tls\.key"):
         serving({"tls.crt": FRESH["tls.crt"], "tls.key": "%"})
+
+
+def test_an_authority_for_callers_is_read_from_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "ca.crt"
+    path.write_bytes(trustme.CA().cert_pem.bytes())
+    assert authority(path) == path.read_text()
+    assert authority(None) == ""
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", b"\xff", None], ids=["empty", "garbage", "no text", "no file"])
+def test_a_file_without_certificates_is_never_taken_for_no_authority_at_all(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    path = tmp_path / "ca.crt"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ConfigurationError, match=f"{path}: expected certificates in PEM"):
+        authority(path)

@@ -1,0 +1,112 @@
+"""Who may keep a port waiting, and for how long.
+
+Who has not asked anything HEAD_SECONDS after the connection stands, and who asks nothing for IDLE_SECONDS after an answer
+(or does not read it), is hung up on. With MOST_CALLERS connections on a port, a new one takes the place of the one that
+has kept us waiting longest: nobody can shut a port for others by holding connections to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import cast
+
+from aiohttp import web
+
+__all__ = ["HANDSHAKE_SECONDS", "HEAD_SECONDS", "IDLE_SECONDS", "MOST_CALLERS", "Door"]
+
+HANDSHAKE_SECONDS = 5.0
+HEAD_SECONDS = 10.0
+IDLE_SECONDS = 120.0
+"""More than the 90 s for which an API server keeps a connection: it must be the first to close, or a review now and then
+meets a closing connection."""
+
+MOST_CALLERS = 1000
+"""More than the requests that three API servers have under way at once."""
+
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Door:
+    """The connections of one port: those that wait for a request, who waits longest first, and those being answered."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[web.RequestHandler, _Caller] = {}
+        self._busy: dict[web.RequestHandler, _Caller] = {}
+
+    def admit(self, server: web.Server) -> asyncio.Protocol:
+        """What the event loop makes for each connection."""
+        return _Caller(self, server())
+
+    def enter(self, caller: _Caller) -> None:
+        if len(self._waiting) + len(self._busy) >= MOST_CALLERS:
+            longest = next(iter(self._waiting.values()), caller)
+            longest.hang_up()
+            self.leave(longest)
+            if longest is caller:
+                return
+        self._wait(caller, HEAD_SECONDS)
+
+    def leave(self, caller: _Caller) -> None:
+        caller.expect_within(None)
+        self._waiting.pop(caller.answering, None)
+        self._busy.pop(caller.answering, None)
+
+    @web.middleware
+    async def attend(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
+        caller = self._waiting.pop(request.protocol, None)
+        if caller is None:  # hung up on in this very moment
+            return await handler(request)
+        caller.expect_within(None)
+        self._busy[request.protocol] = caller
+        try:
+            return await handler(request)
+        finally:
+            if self._busy.pop(request.protocol, None):
+                self._wait(caller, IDLE_SECONDS)
+
+    def _wait(self, caller: _Caller, seconds: float) -> None:
+        self._waiting[caller.answering] = caller
+        caller.expect_within(seconds)
+
+
+class _Caller(asyncio.Protocol):
+    """One connection: what it says goes on to aiohttp, when it comes and goes is told to the door."""
+
+    def __init__(self, door: Door, answering: web.RequestHandler) -> None:
+        self.answering = answering
+        self._door = door
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def expect_within(self, seconds: float | None) -> None:
+        """Hang up in so many seconds; None for not any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._timer = None if seconds is None else loop.call_later(seconds, self.hang_up)
+
+    def hang_up(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by name
+        self.answering.connection_made(transport)
+        self._door.enter(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.answering.data_received(data)
+
+    def eof_received(self) -> None:
+        self.answering.eof_received()
+
+    def pause_writing(self) -> None:
+        self.answering.pause_writing()
+
+    def resume_writing(self) -> None:
+        self.answering.resume_writing()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._door.leave(self)
+        self.answering.connection_lost(error)
