@@ -38,6 +38,7 @@ from multikueue.kube.identity import Identity, Proof
 from multikueue.kube.retry import is_repeatable, wait_before_retry
 from multikueue.kube.session import (
     CONNECT_TIMEOUT,
+    LARGEST_OBJECT,
     NOT_SENT,
     TRANSPORT_ERRORS,
     USER_AGENT,
@@ -69,9 +70,6 @@ APPLY_PATCH = "application/apply-patch+yaml"
 
 _OURS = f"?fieldManager={FIELD_MANAGER}"
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-
-LARGEST_OBJECT = 10 * 2**20
-"""Bytes of an answer about one object. etcd takes 1.5 MiB, and JSON may write a byte of it as six (`<` is `\\u003c`)."""
 
 LARGEST_PAGE = 32 * 2**20
 """Bytes of any other answer. A page of a list that is larger is asked for again with fewer objects."""
@@ -159,8 +157,8 @@ class Stream:
     async def line(self) -> bytes:
         """The next line with its line end; one without is cut off; empty at the end of the stream.
 
-        Raises ClusterUnreachable on a broken connection, on silence longer than the watch allows, and on a line of more
-        than 4 MiB.
+        Raises ClusterUnreachable on a broken connection, on silence longer than the watch allows, and on a line that is
+        longer than that of any object can be.
         """
         if self._ended or self._response is None:
             return b""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CONNECT_TIMEOUT",
+    "LARGEST_OBJECT",
     "NOT_SENT",
     "TRANSPORT_ERRORS",
     "USER_AGENT",
@@ -55,8 +56,12 @@ _KEEP_ALIVE = 80.0
 """Seconds an idle connection is kept. New ones cost milliseconds of CPU; kube-apiserver closes them after 90 s, and we
 must be the first, or a write now and then meets a closing connection."""
 
-_READ_BUFFER = 2**21
-"""Half of the longest watch line that can be read, in bytes: an object may have 1.5 MiB and more."""
+LARGEST_OBJECT = 10 * 2**20
+"""Bytes of an answer about one object, or of a line of a watch. etcd takes 1.5 MiB, and JSON may write a byte of it as six
+(`<` is `\\u003c`): one more, and a tenant's large Job could end the watch of everybody's."""
+
+_READ_BUFFER = LARGEST_OBJECT // 2
+"""aiohttp reads lines of twice as much."""
 
 _SOCKET_OPTIONS = (
     ("TCP_NODELAY", 1),
