@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, cast
 
 import anyio
@@ -10,7 +11,7 @@ from structlog.testing import capture_logs
 
 from multikueue import manager as composition
 from multikueue.api.kinds import CLUSTER_QUEUES, JOBS, WORKLOADS, Kind
-from multikueue.errors import ClusterUnreachable
+from multikueue.errors import ClusterUnreachable, ConfigurationError
 from multikueue.kube.client import Client
 from multikueue.kube.credentials import Credentials
 from multikueue.kube.reflector import OnState
@@ -83,6 +84,13 @@ async def test_who_waits_for_the_manager_cluster_says_where_it_looks_and_what_is
     [told] = logs
     assert (told["event"], told["server"], told["source"]) == ("manager.waiting", nobody.server, nobody.source)
     assert "127.0.0.1" in told["why"]
+
+
+async def test_a_webhook_does_not_start_without_the_authority_that_it_was_told_of(tmp_path: Path) -> None:
+    settings = Settings(webhook=Webhook(enabled=True, client_ca_file=tmp_path / "none"))
+    manager = Manager(InForce(settings), cast("Client", None))
+    with pytest.raises(ConfigurationError, match="none: expected certificates in PEM"):
+        await manager._serve_webhook(cast("Server", None))
 
 
 async def test_workers_that_were_not_reached_yet_and_a_webhook_that_does_not_stand_are_told_as_such() -> None:

@@ -10,6 +10,7 @@ from typing import Any, cast
 import aiohttp
 import msgspec
 import pytest
+import trustme
 from structlog.testing import capture_logs
 
 from multikueue.api import kinds
@@ -168,6 +169,14 @@ async def test_a_first_start_makes_all_that_is_needed() -> None:
         await webhook(api, server).start()
         assert api.writes == ["create secrets", "create mutatingwebhookconfigurations"]
         assert await api.can_call()
+
+
+async def test_an_api_server_that_does_not_show_who_it_is_is_not_listened_to_where_it_has_to() -> None:
+    api = Api()
+    async with serving() as server:
+        await webhook(api, server, client_ca=trustme.CA().cert_pem.bytes().decode()).start()
+        with pytest.raises(aiohttp.ClientError):
+            await api.can_call()
 
 
 async def test_in_place_it_writes_nothing() -> None:
