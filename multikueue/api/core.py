@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import msgspec
 
-from multikueue.api.meta import Int64, Object, Value
+from multikueue.api.meta import Int64, Object, ObjectKey, Value
+
+KUBE_SYSTEM = ObjectKey("", "kube-system")
+"""The namespace that every cluster has, made when the cluster was; nobody can delete it, so its UID is the cluster's."""
 
 
 class Namespace(Object):

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 import structlog
 
+from multikueue.api.core import KUBE_SYSTEM
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, NAMESPACES
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue import MultiKueueCluster
@@ -20,12 +21,9 @@ from multikueue.kube.client import Client
 from multikueue.store.store import CLUSTER_UID_ANNOTATION
 from multikueue.store.worker import WorkerView
 
-__all__ = ["KUBE_SYSTEM", "Identity", "OtherCluster", "SameCluster"]
+__all__ = ["Identity", "OtherCluster", "SameCluster"]
 
 log = structlog.get_logger()
-
-KUBE_SYSTEM = ObjectKey("", "kube-system")
-"""Every cluster has it, made when the cluster was, and nobody can delete it."""
 
 UNTOLD = "whether it leads where another name leads, or elsewhere than before, cannot be told without its kube-system"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from datetime import timedelta
 
 import anyio
 
+from multikueue.api.core import KUBE_SYSTEM
 from multikueue.api.kinds import (
     MULTIKUEUE_CLUSTERS,
     MULTIKUEUE_CONFIGS,
@@ -16,15 +18,17 @@ from multikueue.api.kinds import (
     SECRETS,
 )
 from multikueue.api.meta import ObjectKey
+from multikueue.api.multikueue import KUBECONFIG_KEY
 from multikueue.api.workload import FINISHED, Workload
 from multikueue.controllers.registration.credentials import (
     Credential,
     Endpoint,
     build_kubeconfig,
+    kubeconfig_facts,
     request_certificate,
     request_token,
 )
-from multikueue.controllers.registration.ownership import Client, Side, ask
+from multikueue.controllers.registration.ownership import Client, Side
 from multikueue.controllers.registration.plan import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -40,6 +44,7 @@ from multikueue.controllers.registration.plan import (
 from multikueue.controllers.registration.preflight import Finding, missing_rights, preflight, routes
 from multikueue.errors import ConfigurationError, Forbidden, Invalid, NotFound, Unauthorized
 from multikueue.kube.kubeconfig import check_worker_kubeconfig
+from multikueue.store.store import CLUSTER_UID_ANNOTATION
 
 __all__ = ["Joined", "Request", "busy", "join", "leave"]
 
@@ -90,6 +95,7 @@ async def join(
     registration = request.registration
     _check_endpoint(request)
     await _refuse_one_cluster(worker.client, manager.client)
+    await _refuse_second_name(request, worker.client, manager.client)
     await worker.refuse_foreign(worker_objects(registration))
     await manager.refuse_foreign(manager_objects(registration))
     await _ensure_all(worker, worker_objects(registration, with_user=request.credential is CredentialKind.CERTIFICATE))
@@ -112,6 +118,7 @@ async def leave(registration: Registration, *, manager: Side, worker: Side | Non
     Raises InvalidObject if the MultiKueueCluster is not ours; other objects that are not ours stay, and are reported.
     """
     await manager.refuse_foreign(manager_objects(registration)[-1:])
+    needing = await _namesakes(registration, "", worker.client, manager.client) if worker is not None else ()
     for config in (await manager.client.list(MULTIKUEUE_CONFIGS)).items:
         await manager.remove_from_config(config.metadata.name, registration.cluster)
     await manager.remove(MULTIKUEUE_CLUSTERS, ObjectKey("", registration.cluster))
@@ -119,9 +126,12 @@ async def leave(registration: Registration, *, manager: Side, worker: Side | Non
     if worker is None:
         return
     everywhere = ObjectKey("", registration.account.name)
-    await worker.remove(CLUSTER_ROLE_BINDINGS, everywhere)
-    await worker.remove(CLUSTER_ROLES, everywhere)
-    await worker.remove(SERVICE_ACCOUNTS, registration.account)
+    account = (CLUSTER_ROLE_BINDINGS, everywhere), (CLUSTER_ROLES, everywhere), (SERVICE_ACCOUNTS, registration.account)
+    for kind, key in account:
+        if needing:
+            await worker.leave(kind, key, f"{', '.join(needing)} leads to the same cluster")
+        else:
+            await worker.remove(kind, key)
 
 
 def busy(cluster: str, workloads: Iterable[Workload]) -> tuple[ObjectKey, ...]:
@@ -150,6 +160,46 @@ async def _refuse_one_cluster(worker: Client, manager: Client) -> None:
             "the worker and the manager are the same cluster: give the worker with --context or --kubeconfig,"
             " the manager with --manager-context or --manager-kubeconfig"
         )
+
+
+async def _refuse_second_name(request: Request, worker: Client, manager: Client) -> None:
+    names = await _namesakes(request.registration, request.endpoint.server, worker, manager)
+    if names:
+        raise ConfigurationError(f"the worker is registered already, as {', '.join(names)}: remove that name first")
+
+
+async def _namesakes(registration: Registration, server: str, worker: Client, manager: Client) -> tuple[str, ...]:
+    """The other names that lead to a worker: by its identity, or, where that is not known, by its address, which is that
+    of the name itself unless another one is given."""
+    uid = await _cluster_id(worker)
+    server = server or await _server(manager, registration.secret)
+    try:
+        clusters = (await manager.list(MULTIKUEUE_CLUSTERS)).items
+    except NotFound:
+        return ()
+    found: list[str] = []
+    for cluster in clusters:
+        source, known = (
+            cluster.spec.cluster_source.kube_config,
+            cluster.metadata.annotations.get(CLUSTER_UID_ANNOTATION),
+        )
+        if cluster.metadata.name == registration.cluster:
+            continue
+        if known is None and server and source is not None and source.location_type == "Secret":
+            leads = await _server(manager, ObjectKey(registration.namespace, source.location)) == server
+        else:
+            leads = bool(uid) and known == uid
+        found += [cluster.metadata.name] if leads else []
+    return tuple(found)
+
+
+async def _server(manager: Client, secret: ObjectKey) -> str:
+    """Where the kubeconfig in a Secret leads; empty if it says nothing."""
+    try:
+        data = (await manager.get(SECRETS, secret)).data.get(KUBECONFIG_KEY, "")
+        return kubeconfig_facts(b64decode(data)).server
+    except (NotFound, Forbidden, ValueError):
+        return ""
 
 
 async def _ensure_all(side: Side, wanted: Iterable[Wanted]) -> None:
@@ -196,7 +246,6 @@ async def _settle(client: Client) -> None:
 
 async def _cluster_id(client: Client) -> str:
     try:
-        found = await ask(client, "GET", NAMESPACES.path(ObjectKey("", "kube-system")))
+        return (await client.get(NAMESPACES, KUBE_SYSTEM)).metadata.uid
     except (NotFound, Forbidden):
         return ""
-    return str(found["metadata"]["uid"])

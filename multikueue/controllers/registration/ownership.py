@@ -110,6 +110,11 @@ class Side:
             await self.client.delete(kind, key, uid=found["metadata"]["uid"])
         return self._did("removed", what)
 
+    async def leave(self, kind: Kind[Any], key: ObjectKey, why: str) -> None:
+        """Report what stays, if it is there."""
+        if await self.find(kind, key) is not None:
+            self._did("kept", f"{kind.kind} {key}", why=why)
+
     async def find(self, kind: Kind[Any], key: ObjectKey) -> dict[str, Any] | None:
         """The whole object as the server has it, None if there is none."""
         try:

@@ -23,6 +23,7 @@ from multikueue.jobs.table import FRAMEWORKS
 
 __all__ = [
     "GRANTED",
+    "IDENTITY",
     "JOB_KINDS",
     "LABELS",
     "OPTIONAL_KINDS",
@@ -64,14 +65,20 @@ anew."""
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """Verbs on one resource (or `resource/subresource`) of one API group."""
+    """Verbs on one resource (or `resource/subresource`) of one API group, or on the one object of it that has a name."""
 
     group: str
     resource: str
     verbs: tuple[str, ...]
+    name: str = ""
 
     def __str__(self) -> str:
-        return f"{self.resource}.{self.group}" if self.group else self.resource
+        what = f"{self.resource}.{self.group}" if self.group else self.resource
+        return f"{what}/{self.name}" if self.name else what
+
+
+IDENTITY = Right("", "namespaces", ("get",), "kube-system")
+"""To know which cluster it is. One that was registered without it works, and cannot be told from others."""
 
 
 QUEUE_RIGHTS = (
@@ -234,7 +241,10 @@ def worker_objects(registration: Registration, *, with_user: bool = False) -> tu
         Wanted(SERVICE_ACCOUNTS, {"metadata": {"name": name, "namespace": namespace, "labels": LABELS}}),
         Wanted(
             CLUSTER_ROLES,
-            {"metadata": {"name": name, "labels": LABELS}, "rules": role_rules((*GRANTED, *others, *run, *view))},
+            {
+                "metadata": {"name": name, "labels": LABELS},
+                "rules": role_rules((IDENTITY, *GRANTED, *others, *run, *view)),
+            },
         ),
         Wanted(
             CLUSTER_ROLE_BINDINGS,
@@ -261,10 +271,11 @@ def config_object(name: str, cluster: str) -> Wanted:
 
 def role_rules(rights: Iterable[Right]) -> list[dict[str, Any]]:
     """The rules of a ClusterRole: neighbours of one group with the same verbs share a rule."""
-    grouped = groupby(rights, key=lambda right: (right.group, right.verbs))
+    grouped = groupby(rights, key=lambda right: (right.group, right.verbs, right.name))
     return [
         {"apiGroups": [group], "resources": [right.resource for right in same], "verbs": list(verbs)}
-        for (group, verbs), same in grouped
+        | ({"resourceNames": [name]} if name else {})
+        for (group, verbs, name), same in grouped
     ]
 
 

@@ -24,7 +24,7 @@ from multikueue.api.meta import ObjectKey, find_condition
 from multikueue.api.multikueue import ACTIVE, CONTROLLER_NAME, AdmissionCheck, MultiKueueConfig
 from multikueue.api.queues import ClusterQueue, LocalQueue
 from multikueue.controllers.registration.ownership import Client, ask
-from multikueue.controllers.registration.plan import JOB_KINDS, OPTIONAL_KINDS, RIGHTS, Right, copy_rights
+from multikueue.controllers.registration.plan import IDENTITY, JOB_KINDS, OPTIONAL_KINDS, RIGHTS, Right, copy_rights
 from multikueue.errors import ApiError, Forbidden, MultiKueueError, NotFound
 from multikueue.store.store import clusters_of
 
@@ -67,6 +67,7 @@ async def preflight(
         *(_kind(kind, served, "failed", "install Kueue 0.16 or newer there") for kind in _KUEUE),
         *(_kind(kind, served, "warning", _NOT_THERE) for kind in JOB_KINDS),
         *await _rights(worker),
+        await _identity(worker),
         *await _further(worker, [kind for kind in _FURTHER if _is_served(kind, served)], served, _AGAIN),
         *await _further(worker, declared, served, f"{_AGAIN} with --run-kind {{}}"),
         *await _queues(worker, queues),
@@ -183,6 +184,13 @@ async def _rights(worker: Client) -> list[Finding]:
     ]
 
 
+async def _identity(worker: Client) -> Finding:
+    if (await missing_rights(worker, [IDENTITY]))[IDENTITY]:
+        why = f"cannot be read, so nobody sees if two names lead to this cluster, or one leads elsewhere: {_AGAIN}"
+        return Finding("warning", "identity", f"namespace {IDENTITY.name} {why}")
+    return Finding("ok", "identity", f"namespace {IDENTITY.name} may be read")
+
+
 async def _further(worker: Client, kinds: Sequence[Kind[Any]], served: _Served, advice: str) -> list[Finding]:
     """Whether jobs of each of these kinds may be made there: a worker need not run them."""
     rights = {kind: copy_rights([(kind.group, kind.plural)]) for kind in kinds if _is_served(kind, served)}
@@ -201,6 +209,7 @@ async def _further(worker: Client, kinds: Sequence[Kind[Any]], served: _Served, 
 async def _is_allowed(client: Client, right: Right, verb: str) -> bool:
     resource, _, subresource = right.resource.partition("/")
     attributes = {"group": right.group, "resource": resource, "subresource": subresource, "verb": verb}
+    attributes |= {"name": right.name} if right.name else {}
     body = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, SECRETS
+from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESPACES, SECRETS
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.registration import join as joining
 from multikueue.controllers.registration.credentials import Endpoint
@@ -21,9 +21,10 @@ from multikueue.controllers.registration.plan import (
 )
 from multikueue.errors import ConfigurationError, Forbidden, InvalidObject, Unauthorized
 from multikueue.kube.kubeconfig import InsecureKubeconfig
+from multikueue.store.store import CLUSTER_UID_ANNOTATION
 from multikueue.testing import workload
 from tests.cli.cluster import Cluster
-from tests.controllers.registration.builders import World
+from tests.controllers.registration.builders import ENDPOINT, World
 
 pytestmark = pytest.mark.anyio
 
@@ -108,6 +109,30 @@ async def test_a_cluster_cannot_be_its_own_worker(world: World) -> None:
         await world.join()
 
     assert world.manager.writes == []
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["by its identity", "by its address"])
+async def test_a_second_name_for_a_worker_is_refused_before_the_first_write(world: World, known: bool) -> None:
+    await world.join()
+    if known:
+        identified(world, "w1")
+    for cluster in (world.worker, world.manager):
+        cluster.writes.clear()
+
+    address = Endpoint(server="https://elsewhere:6443") if known else ENDPOINT
+    with pytest.raises(ConfigurationError, match="registered already, as w1"):
+        await world.join(Registration(cluster="alias"), endpoint=address)
+
+    assert world.worker.writes == world.manager.writes == []
+
+
+def identified(world: World, name: str) -> None:
+    """A manager has recorded that the name stands for the worker."""
+    cluster = world.manager.find(MULTIKUEUE_CLUSTERS, name)
+    system = world.worker.find(NAMESPACES, "kube-system")
+    assert cluster is not None
+    assert system is not None
+    cluster["metadata"]["annotations"] = {CLUSTER_UID_ANNOTATION: system["metadata"]["uid"]}
 
 
 async def test_an_address_the_manager_would_refuse_is_refused_before_the_first_write(world: World) -> None:
@@ -203,7 +228,7 @@ async def test_what_no_server_grants_is_not_asked_for(world: World, wrong: dict[
 
 async def test_leaving_takes_back_what_joining_made_and_can_be_repeated(world: World) -> None:
     await world.join(config="all")
-    await world.join(Registration(cluster="w2"), config="all")
+    await world.join(Registration(cluster="w2"), config="all", endpoint=Endpoint(server="https://w2.example:6443"))
     world.done()
 
     for _ in range(2):
@@ -223,6 +248,35 @@ async def test_leaving_takes_back_what_joining_made_and_can_be_repeated(world: W
     config = world.manager.find(MULTIKUEUE_CONFIGS, "all")
     assert config is not None
     assert config["spec"]["clusters"] == ["w2"]
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["by its identity", "by its address"])
+async def test_a_second_name_leaves_the_account_to_the_first(world: World, known: bool) -> None:
+    alias = Registration(cluster="alias")
+    await world.join(alias)
+    second = [
+        world.manager.find(MULTIKUEUE_CLUSTERS, "alias"),
+        world.manager.find(SECRETS, alias.secret.name, "kueue-system"),
+    ]
+    await leave(alias, manager=world.side(world.manager))
+    await world.join(endpoint=Endpoint(server="https://elsewhere:6443") if known else ENDPOINT)
+    for kind, body in zip((MULTIKUEUE_CLUSTERS, SECRETS), second, strict=True):
+        assert body is not None
+        world.manager.add(kind, body)
+    if known:
+        identified(world, "w1")
+    world.done()
+
+    await leave(alias, manager=world.side(world.manager), worker=world.side(world.worker))
+
+    kept = "kept: w1 leads to the same cluster"
+    assert world.done() == [
+        "MultiKueueCluster alias on manager removed",
+        "Secret kueue-system/multikueue-alias on manager removed",
+        f"ClusterRoleBinding multikueue on worker {kept}",
+        f"ClusterRole multikueue on worker {kept}",
+        f"ServiceAccount kueue-system/multikueue on worker {kept}",
+    ]
 
 
 async def test_leaving_without_the_workers_administrator_leaves_the_worker_alone(world: World) -> None:

@@ -38,6 +38,7 @@ def test_the_worker_gets_an_account_with_the_rights_of_the_contract_and_no_more(
     assert role["metadata"] == {"name": "multikueue", "labels": OURS}
     made = ["get", "list", "watch", "create", "delete"]
     assert role["rules"] == [
+        {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"], "resourceNames": ["kube-system"]},
         {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloads"], "verbs": [*made, "patch"]},
         {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloads/status"], "verbs": ["patch"]},
         {"apiGroups": ["kueue.x-k8s.io"], "resources": ["clusterqueues", "localqueues"], "verbs": ["list"]},

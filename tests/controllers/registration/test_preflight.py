@@ -37,6 +37,7 @@ async def test_a_fit_worker_has_nothing_to_complain_about() -> None:
         "kind LocalQueue",
         "kind Job",
         *(f"rights on {right}" for right in RIGHTS),
+        "identity",
         "LocalQueue team-a/main",
     ]
     assert worker.writes == []
@@ -67,6 +68,16 @@ async def test_each_missing_verb_is_named() -> None:
         "rights on jobs.batch": "lacks watch, patch: register the cluster again",
         "rights on workloads/status.kueue.x-k8s.io": "lacks patch: register the cluster again",
     }
+
+
+@pytest.mark.anyio
+async def test_a_worker_that_was_registered_without_the_right_to_its_identity_is_a_warning() -> None:
+    worker = Cluster("w", denied={("namespaces", "get")})
+
+    (found,) = [finding for finding in await preflight(Fake(worker)) if finding.subject == "identity"]
+
+    assert found.level == "warning"
+    assert "register the cluster again" in found.detail
 
 
 SETS = Kind("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", True, Object)
