@@ -3,7 +3,7 @@
 `run` starts the manager; `simulate` looks for faults of it; `clusters` registers, shows, checks and removes workers, as
 `fleet` reads them; `workloads` tells what became of them, in the words of `story`; `why` says what one waits for. `pods`,
 `logs` and `events` go to where a workload is: `naming` finds out which is meant, `scene` stays with it, `reach` knows the
-way to a worker, `kin` what belongs to it there, `sight` what is to be seen.
+way to a worker, `kin` what belongs to it there, `sight` what is to be seen. `objects` shows what cannot be read.
 `connection` knows the options that choose a cluster, `output` how things are printed, `exit` how a command ends. Joining a
 worker is `controllers.registration`; nothing is decided here. A command imports what it needs when it runs: `--help` and
 `version` load no client and no settings.
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import typer
 
-from multikueue.cli import clusters, strategies, workloads
+from multikueue.cli import clusters, objects, strategies, workloads
 from multikueue.cli.demo import demo
 from multikueue.cli.exit import EPILOG, reported
 from multikueue.cli.output import Format, Output, print_document
@@ -44,6 +44,7 @@ app.command()(why)
 app.add_typer(clusters.app)
 app.add_typer(workloads.app)
 app.add_typer(strategies.app)
+app.add_typer(objects.app)
 
 
 @app.command()
