@@ -11,6 +11,7 @@ from math import inf
 from typing import Any, TypeVar
 
 import anyio
+import anyio.lowlevel
 
 from multikueue.api import kinds
 from multikueue.api.kinds import Kind
@@ -50,6 +51,9 @@ __all__ = ["DEPLOYMENTS", "Deployment", "Loop", "Task", "Watch", "adapters_of", 
 
 FIRST_CONTACT = 3.0
 """Seconds that the workers get to connect before the first decision; one that is away must not hold up the rest."""
+
+STRIDE = 500
+"""Keys that the sweep adds before it lets others run."""
 
 Task = Callable[[], Coroutine[Any, Any, None]]
 Key = TypeVar("Key")
@@ -286,8 +290,10 @@ async def _sweep(world: World) -> None:
             await world.settings.changed()  # the interval too may have changed
             continue
         world.metrics.sweeps.inc()
-        for worker in world.store.workers.values():
+        for worker in tuple(world.store.workers.values()):
             if world.store.clusters.get(ObjectKey("", worker.name)) is None:
                 world.queues.clusters.add(worker.name)
-            for key in worker.held():
+            for number, key in enumerate(worker.held(), 1):
                 world.queues.workloads.add(key, Priority.RESYNC)
+                if number % STRIDE == 0:
+                    await anyio.lowlevel.checkpoint()
