@@ -36,8 +36,8 @@ class Corner:
         await self.client.create(objects.multikueue_cluster(self.full(short), secret=self.full(short)))
 
     async def secret(self, short: str, config: Object | bytes | None = None) -> None:
-        """A good kubeconfig of a worker, unless another one is given."""
-        data = self.kubeconfig() if config is None else config
+        """A good kubeconfig of a worker of its own, unless another one is given."""
+        data = self.bed.workers["ab".index(short)].kubeconfig() if config is None else config
         await self.client.apply(
             objects.kubeconfig_secret(self.full(short), data if isinstance(data, bytes) else dump(data))
         )
