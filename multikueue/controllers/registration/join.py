@@ -33,6 +33,7 @@ from multikueue.controllers.registration.plan import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     DEFAULT_VALIDITY,
+    MANAGER_UID_ANNOTATION,
     SERVICE_ACCOUNTS,
     CredentialKind,
     Registration,
@@ -94,11 +95,15 @@ async def join(
     """
     registration = request.registration
     _check_endpoint(request)
-    await _refuse_one_cluster(worker.client, manager.client)
+    manager_uid = await _refuse_one_cluster(worker.client, manager.client)
     await _refuse_second_name(request, worker.client, manager.client)
-    await worker.refuse_foreign(worker_objects(registration))
+    account = worker_objects(
+        registration, with_user=request.credential is CredentialKind.CERTIFICATE, manager_uid=manager_uid
+    )
+    await worker.refuse_foreign(account)
     await manager.refuse_foreign(manager_objects(registration))
-    await _ensure_all(worker, worker_objects(registration, with_user=request.credential is CredentialKind.CERTIFICATE))
+    await _refuse_other_manager(registration, worker, manager_uid)
+    await _ensure_all(worker, account)
     if worker.dry_run:
         await _tell_manager(manager, request, b"each run brings a new one")
         return None
@@ -118,7 +123,7 @@ async def leave(registration: Registration, *, manager: Side, worker: Side | Non
     Raises InvalidObject if the MultiKueueCluster is not ours; other objects that are not ours stay, and are reported.
     """
     await manager.refuse_foreign(manager_objects(registration)[-1:])
-    needing = await _namesakes(registration, "", worker.client, manager.client) if worker is not None else ()
+    needing = await _needing(registration, worker, manager.client) if worker is not None else ""
     for config in (await manager.client.list(MULTIKUEUE_CONFIGS)).items:
         await manager.remove_from_config(config.metadata.name, registration.cluster)
     await manager.remove(MULTIKUEUE_CLUSTERS, ObjectKey("", registration.cluster))
@@ -129,7 +134,7 @@ async def leave(registration: Registration, *, manager: Side, worker: Side | Non
     account = (CLUSTER_ROLE_BINDINGS, everywhere), (CLUSTER_ROLES, everywhere), (SERVICE_ACCOUNTS, registration.account)
     for kind, key in account:
         if needing:
-            await worker.leave(kind, key, f"{', '.join(needing)} leads to the same cluster")
+            await worker.leave(kind, key, needing)
         else:
             await worker.remove(kind, key)
 
@@ -152,20 +157,49 @@ def _check_endpoint(request: Request) -> None:
     check_worker_kubeconfig(build_kubeconfig(request.registration.cluster, request.endpoint, example))
 
 
-async def _refuse_one_cluster(worker: Client, manager: Client) -> None:
-    """The UID of kube-system is what tells clusters apart; who may not read it is not checked."""
+async def _refuse_one_cluster(worker: Client, manager: Client) -> str:
+    """The UID of kube-system is what tells clusters apart; who may not read it is not checked. Answers the manager's."""
     ids = [await _cluster_id(client) for client in (worker, manager)]
     if ids[0] and ids[0] == ids[1]:
         raise ConfigurationError(
             "the worker and the manager are the same cluster: give the worker with --context or --kubeconfig,"
             " the manager with --manager-context or --manager-kubeconfig"
         )
+    return ids[1]
+
+
+async def _refuse_other_manager(registration: Registration, worker: Side, manager_uid: str) -> None:
+    """Two managers with one origin take each other's jobs for their own, and remove them."""
+    other = await _other_manager(registration, worker, manager_uid)
+    if other:
+        role = registration.account.name
+        raise ConfigurationError(
+            f"another manager cluster, whose kube-system has the UID {other}, uses {worker.where} with the origin"
+            f" {registration.origin}: give this one an origin of its own, with --origin and the setting dispatch.origin; if"
+            f" the other one is gone for good: kubectl annotate clusterrole {role} {MANAGER_UID_ANNOTATION}-"
+        )
+
+
+async def _other_manager(registration: Registration, worker: Side, manager_uid: str) -> str:
+    """The UID of the manager cluster that the account on the worker is for, if that is another one."""
+    role = await worker.find(CLUSTER_ROLES, ObjectKey("", registration.account.name))
+    marked = (role["metadata"].get("annotations") or {}).get(MANAGER_UID_ANNOTATION, "") if role else ""
+    return str(marked) if manager_uid and marked != manager_uid else ""
 
 
 async def _refuse_second_name(request: Request, worker: Client, manager: Client) -> None:
     names = await _namesakes(request.registration, request.endpoint.server, worker, manager)
     if names:
         raise ConfigurationError(f"the worker is registered already, as {', '.join(names)}: remove that name first")
+
+
+async def _needing(registration: Registration, worker: Side, manager: Client) -> str:
+    """Why the account on the worker is needed when this name is gone; empty if it is not."""
+    names = await _namesakes(registration, "", worker.client, manager)
+    if names:
+        return f"{', '.join(names)} leads to the same cluster"
+    other = await _other_manager(registration, worker, await _cluster_id(manager))
+    return f"it is for another manager cluster, whose kube-system has the UID {other}" if other else ""
 
 
 async def _namesakes(registration: Registration, server: str, worker: Client, manager: Client) -> tuple[str, ...]:

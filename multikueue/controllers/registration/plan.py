@@ -26,6 +26,7 @@ __all__ = [
     "IDENTITY",
     "JOB_KINDS",
     "LABELS",
+    "MANAGER_UID_ANNOTATION",
     "OPTIONAL_KINDS",
     "RIGHTS",
     "RUN_PODS",
@@ -42,6 +43,9 @@ __all__ = [
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 OUR_NAME = "multikueue"
 LABELS = {MANAGED_BY_LABEL: OUR_NAME}
+
+MANAGER_UID_ANNOTATION = "multikueue.dev/manager-uid"
+"""On the role on the worker: which manager cluster the account is for, by the UID of its namespace kube-system."""
 
 DEFAULT_VALIDITY = timedelta(days=30)
 """What we ask for; the server may grant less."""
@@ -226,8 +230,9 @@ class Wanted:
         return {"apiVersion": self.kind.api_version, "kind": self.kind.kind, **self.body}
 
 
-def worker_objects(registration: Registration, *, with_user: bool = False) -> tuple[Wanted, ...]:
-    """Who may enter the worker, and what for; with `with_user` also the user a client certificate speaks for."""
+def worker_objects(registration: Registration, *, with_user: bool = False, manager_uid: str = "") -> tuple[Wanted, ...]:
+    """Who may enter the worker, what for, and for which manager cluster, where that is known; with `with_user` also the user
+    a client certificate speaks for."""
     namespace, name = registration.account
     role = {"apiGroup": RBAC, "kind": CLUSTER_ROLES.kind, "name": name}
     run, view = RUN_PODS if registration.run_pods else (), VIEW_PODS if registration.view_pods else ()
@@ -236,16 +241,12 @@ def worker_objects(registration: Registration, *, with_user: bool = False) -> tu
     subjects = [{"kind": SERVICE_ACCOUNTS.kind, "name": name, "namespace": namespace}]
     if with_user:
         subjects.append({"kind": "User", "name": registration.user, "apiGroup": RBAC})
+    mark = {"annotations": {MANAGER_UID_ANNOTATION: manager_uid}} if manager_uid else {}
+    rules = role_rules((IDENTITY, *GRANTED, *others, *run, *view))
     return (
         _namespace(registration),
         Wanted(SERVICE_ACCOUNTS, {"metadata": {"name": name, "namespace": namespace, "labels": LABELS}}),
-        Wanted(
-            CLUSTER_ROLES,
-            {
-                "metadata": {"name": name, "labels": LABELS},
-                "rules": role_rules((IDENTITY, *GRANTED, *others, *run, *view)),
-            },
-        ),
+        Wanted(CLUSTER_ROLES, {"metadata": {"name": name, "labels": LABELS, **mark}, "rules": rules}),
         Wanted(
             CLUSTER_ROLE_BINDINGS,
             {"metadata": {"name": name, "labels": LABELS}, "roleRef": role, "subjects": subjects},

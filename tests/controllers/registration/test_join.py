@@ -15,6 +15,7 @@ from multikueue.controllers.registration.join import busy, leave
 from multikueue.controllers.registration.plan import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
+    MANAGER_UID_ANNOTATION,
     SERVICE_ACCOUNTS,
     CredentialKind,
     Registration,
@@ -133,6 +134,36 @@ def identified(world: World, name: str) -> None:
     assert cluster is not None
     assert system is not None
     cluster["metadata"]["annotations"] = {CLUSTER_UID_ANNOTATION: system["metadata"]["uid"]}
+
+
+async def test_a_worker_of_another_manager_with_the_same_origin_is_refused_and_left_alone(world: World) -> None:
+    await world.join()
+    first, world.manager = world.manager, Cluster("another")
+    world.worker.writes.clear()
+
+    with pytest.raises(ConfigurationError, match=r"UID manager-1.*dispatch.origin.*manager-uid-"):
+        await world.join()
+    assert world.worker.writes == world.manager.writes == []
+    await leave(W1, manager=world.side(world.manager), worker=world.side(world.worker))
+    assert world.worker.writes == []
+
+    await world.join(Registration(cluster="w1", origin="another"))
+    world.manager = first
+    await leave(W1, manager=world.side(first), worker=world.side(world.worker))
+    assert world.worker.find(CLUSTER_ROLES, "multikueue") is None
+    assert world.worker.find(CLUSTER_ROLES, "multikueue-another") is not None
+
+
+async def test_a_worker_whose_manager_is_gone_for_good_may_get_another(world: World) -> None:
+    await world.join()
+    role = world.worker.find(CLUSTER_ROLES, "multikueue")
+    assert role is not None
+    role["metadata"]["annotations"] = {}
+    world.manager = Cluster("another")
+    await world.join()
+    assert world.worker.find(CLUSTER_ROLES, "multikueue")["metadata"]["annotations"] == {  # type: ignore[index]
+        MANAGER_UID_ANNOTATION: "another-1"
+    }
 
 
 async def test_an_address_the_manager_would_refuse_is_refused_before_the_first_write(world: World) -> None:
