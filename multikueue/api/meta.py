@@ -19,6 +19,10 @@ _LONGEST_VERSION = 20
 ConditionStatus = Literal["True", "False", "Unknown"]
 
 
+LONGEST_MESSAGE = 32768
+"""Characters of the message of a condition or a check; the API takes no more, and some of the words are those of others."""
+
+
 class ObjectKey(NamedTuple):
     """Namespace (empty for cluster-scoped kinds) and name."""
 
@@ -108,12 +112,12 @@ def with_condition(conditions: tuple[Condition, ...], new: Condition, now: datet
     """The conditions with `new` in place of the one of its type (or at the end).
 
     As in Kubernetes, the transition time moves only when the status does; when nothing differs the very same tuple
-    comes back, so that a caller can tell that there is nothing to write.
+    comes back, so that a caller can tell that there is nothing to write. A message that is too long is cut.
     """
     old = find_condition(conditions, new.type)
     moved = old is None or old.status != new.status
     since = now.replace(microsecond=0) if moved else (old and old.last_transition_time)
-    new = msgspec.structs.replace(new, last_transition_time=since)
+    new = msgspec.structs.replace(new, message=new.message[:LONGEST_MESSAGE], last_transition_time=since)
     if old == new:
         return conditions
     if old is None:

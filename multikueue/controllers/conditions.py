@@ -15,9 +15,6 @@ from multikueue.api.render import difference, status_patch
 from multikueue.kube.client import Client
 from multikueue.store.cache import Cache
 
-LONGEST = 32768
-"""Characters of a message; the API takes no more, and some of the words are those of servers."""
-
 T = TypeVar("T", AdmissionCheck, MultiKueueCluster)
 S = TypeVar("S", AdmissionCheck, ClusterQueue, Cohort, LocalQueue, MultiKueueCluster)
 
@@ -28,7 +25,7 @@ def active(*, status: bool, reason: str, message: str, generation: int) -> Condi
         type=ACTIVE,
         status="True" if status else "False",
         reason=reason,
-        message=message[:LONGEST],
+        message=message,
         observed_generation=generation,
     )
 

@@ -29,6 +29,9 @@ AT_MOST = 5
 """So many events about one object for one reason within that time, whatever their words: an error text that changes with
 each attempt is no news."""
 
+LONGEST = 1024
+"""Characters of what an event says; the API takes no more."""
+
 _Topic = tuple[str, str]
 
 
@@ -58,7 +61,7 @@ class Recorder:
 
     def emit(self, kind: Kind[Any], about: Object, *, type_: str, reason: str, message: str) -> None:
         """Say something about an object; `type_` is Normal or Warning."""
-        now = self.now()
+        now, message = self.now(), message[:LONGEST]
         if not self._is_news((about.metadata.uid, reason), message, now):
             self._count(reason, "suppressed")
             return
@@ -118,7 +121,7 @@ def _event(
         },
         "type": type_,
         "reason": reason,
-        "message": message[:1024],
+        "message": message,
         "source": {"component": "multikueue"},
         "reportingComponent": "multikueue",
         "firstTimestamp": render_time(now),

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import structlog
 
+from multikueue.api.foreign import excerpt
 from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.kinds import PODS, WORKLOADS, Kind
 from multikueue.api.meta import Object, ObjectKey
@@ -343,12 +344,12 @@ class Outbox:
         local = self.world.store.workloads.get(key)
         if local is not None:
             message = f'Worker cluster "{self.worker.name}" cannot take the workload: {text}; choosing another one'
-            self.world.recorder.emit(WORKLOADS, local, type_="Warning", reason="MultiKueue", message=message[:1024])
-        log.warning("remote.unfit", cluster=self.worker.name, workload=str(key), why=text)
+            self.world.recorder.emit(WORKLOADS, local, type_="Warning", reason="MultiKueue", message=message)
+        log.warning("remote.unfit", cluster=self.worker.name, workload=str(key), why=excerpt(text))
 
     def _pass_over(self, key: ObjectKey, why: str, memory: timedelta) -> None:
         """For that time the workload goes to other workers."""
-        self.worker.conflicts[key] = Taken(why, self.world.now() + memory)
+        self.worker.conflicts[key] = Taken(excerpt(why), self.world.now() + memory)
         self.world.queues.workloads.add(key)
 
 

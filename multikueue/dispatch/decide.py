@@ -6,10 +6,12 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 
-from multikueue.api.meta import Condition, find_condition, with_condition, without_condition
+from multikueue.api.foreign import asked, excerpt
+from multikueue.api.meta import LONGEST_MESSAGE, Condition, find_condition, with_condition, without_condition
 from multikueue.api.workload import (
     ADMITTED,
     DEACTIVATED,
@@ -23,6 +25,7 @@ from multikueue.api.workload import (
     QUOTA_RESERVED,
     Admission,
     AdmissionCheckState,
+    Workload,
     WorkloadStatus,
     without_nomination,
 )
@@ -328,8 +331,8 @@ def _stuck(v: View, wanted: tuple[str, ...]) -> tuple[str, timedelta | None]:
     at once: most workloads are admitted elsewhere within the moment, and the note would cost each of them a write.
     """
     found = {r.cluster: c for r in v.group.remotes if r.cluster in wanted and (c := _inadmissible(r))}
-    due = {name: (c.last_transition_time or v.now) + STUCK_AFTER for name, c in found.items()}
-    shown = ", ".join(f"{name}: {found[name].message}" for name in found if due[name] <= v.now)
+    due = {name: min(c.last_transition_time or v.now, v.now) + STUCK_AFTER for name, c in found.items()}
+    shown = ", ".join(f"{name}: {excerpt(found[name].message)}" for name in found if due[name] <= v.now)
     later = min((when - v.now for when in due.values() if when > v.now), default=None)
     return (f"Waiting for admission; not possible on {shown}" if shown else ""), later
 
@@ -385,10 +388,15 @@ def _mends(v: View, remote: Remote, *, winner: bool = False) -> Iterator[Action]
     if remotes.is_priority_only(fields, v.local):
         body = remotes.priority_patch(v.local, remote.workload)
         yield PatchWorkload(cluster=remote.cluster, why="the priority changed", body=body)
-    elif v.group.slice.elastic and "podSets" in fields and (scaled := scale_down_patch(v.local, remote.workload)):
+    elif v.group.slice.elastic and "podSets" in fields and (scaled := _scaled_down(v, remote.workload)):
         yield PatchWorkload(cluster=remote.cluster, why="scaled down", body=scaled)
     elif not winner or not v.ready:
         yield from _removal(remote, f"out of step in {', '.join(sorted(fields))}")
+
+
+def _scaled_down(v: View, copy: Workload) -> dict[str, Any] | None:
+    """None, too, where nobody can tell what the copy is like."""
+    return asked(lambda: scale_down_patch(v.local, copy), otherwise=None)
 
 
 def _winner_lost(v: View) -> Decision:
@@ -433,7 +441,7 @@ def _out_of_time(v: View) -> Decision:
 def _out_of_sync(v: View) -> Decision:
     """Only Succeeded and Failed are results; anything else is dispatched again (CX-16)."""
     condition = v.won.condition(FINISHED)
-    reason = condition.reason if condition else ""
+    reason = excerpt(condition.reason) if condition else ""
     message = f'Remote workload on worker cluster "{v.won.cluster}" ended as {reason}, resetting for re-dispatch'
     return _retry(v, message, type_="Warning")
 
@@ -575,9 +583,9 @@ def _given_up_at(v: View) -> datetime | None:
     time it is read once more, for after a sleep of ours, or of the watch, the time alone proves nothing.
     """
     finished = v.won.condition(FINISHED)
-    if finished is None or v.won.job is None or not v.won.reachable or not v.won.is_held(v.won.job):
+    if finished is None or not v.won.reachable or not v.won.held:
         return None
-    return (finished.last_transition_time or LONG_AGO) + v.group.lost_after
+    return min(finished.last_transition_time or LONG_AGO, v.now) + v.group.lost_after
 
 
 def _won(v: View) -> WorkloadStatus:
@@ -608,7 +616,7 @@ def _with_topology(v: View) -> Admission | None:
 
 
 def _with_check(v: View, state: str, message: str, status: WorkloadStatus | None = None) -> WorkloadStatus:
-    status = status or v.local.status
+    status, message = status or v.local.status, message[:LONGEST_MESSAGE]
 
     def changed(old: AdmissionCheckState) -> AdmissionCheckState:
         if old.name != v.group.check or (old.state == state and old.message == message):

@@ -9,6 +9,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
+from multikueue.api.foreign import asked, heard, moment
 from multikueue.api.job import AnyJob, job_status
 from multikueue.api.meta import Condition, Object, ObjectKey, render_time
 from multikueue.api.multikueue import CONTROLLER_NAME
@@ -110,7 +111,8 @@ class Remote:
         return is_lost(self.since, self.in_vain, now, timeout)
 
     def condition(self, type_: str) -> Condition | None:
-        return self.workload.condition(type_) if self.workload else None
+        """As the worker tells it: whoever looks at what it says asks here."""
+        return heard(self.workload.condition(type_)) if self.workload else None
 
     def has(self, type_: str) -> bool:
         return self.workload is not None and self.workload.has(type_)
@@ -120,11 +122,17 @@ class Remote:
         return self.has(ADMITTED) and (not self.has(EVICTED) or self.has(FINISHED))
 
     @property
+    def held(self) -> bool:
+        job = self.job
+        return job is not None and asked(lambda: self.is_held(job), otherwise=False)
+
+    @property
     def running(self) -> bool:
-        """Whether its job has, or may soon have, running pods."""
-        if self.job is None:
+        """Whether its job has, or may soon have, running pods. One that says so in no words of its kind may have."""
+        job = self.job
+        if job is None:
             return False
-        if self.inherited or self.is_active(self.job):
+        if self.inherited or asked(lambda: self.is_active(job), otherwise=True):
             return True
         return self.has(ADMITTED) and not self.has(EVICTED) and not self.has(FINISHED)
 
@@ -201,7 +209,7 @@ class Group:
         if mark is not None:
             return mark == self.attempt
         reserved = self.local.condition(QUOTA_RESERVED) if self.local else None
-        created, since = item.metadata.creation_timestamp, reserved.last_transition_time if reserved else None
+        created, since = moment(item.metadata.creation_timestamp), reserved.last_transition_time if reserved else None
         return created is not None and since is not None and created >= since
 
     def remote(self, cluster: str) -> Remote | None:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from multikueue import strategy as contract
 from multikueue.api import quantity
+from multikueue.api.foreign import excerpt
 from multikueue.api.meta import decoder, render_time
 from multikueue.api.workload import FAILED_ON, NOMINATED, QUOTA_RESERVED, Workload, WorkloadSpec
 from multikueue.dispatch.consult import Question
@@ -43,10 +44,10 @@ def nominated_before(group: Group) -> tuple[str, ...]:
 def unfit(remote: Remote) -> str:
     """Why a worker cannot be used for the workload now; empty if it can."""
     if remote.conflict:
-        return remote.conflict
+        return excerpt(remote.conflict)
     if not remote.reachable:
-        return f"not connected ({remote.why})" if remote.why else "not connected"
-    return "" if remote.usable else remote.why
+        return f"not connected ({excerpt(remote.why)})" if remote.why else "not connected"
+    return "" if remote.usable else excerpt(remote.why)
 
 
 def usable(group: Group) -> tuple[str, ...]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from multikueue.api.canonical import terse
-from multikueue.api.meta import decoder, render_time
+from multikueue.api.foreign import asked
+from multikueue.api.meta import LONGEST_MESSAGE, decoder, render_time
 from multikueue.api.workload import (
     ATTEMPT_ANNOTATION,
     DEACTIVATION_TARGET,
@@ -51,8 +53,11 @@ def drift(local: Workload, remote: Workload) -> frozenset[str]:
     """
     if bytes(local.spec) == bytes(remote.spec):
         return frozenset()
-    ours, theirs = (msgspec.json.decode(w.spec) for w in (local, remote))
-    return frozenset(f for f in (*_PRIORITY_FIELDS, *_COMPARED_FIELDS) if _differ(ours.get(f), theirs.get(f)))
+    ours = msgspec.json.decode(local.spec)
+    theirs: Any = asked(lambda: msgspec.json.decode(remote.spec), otherwise=None)
+    theirs = theirs if isinstance(theirs, dict) else {}
+    fields = (*_PRIORITY_FIELDS, *_COMPARED_FIELDS)
+    return frozenset(f for f in fields if asked(partial(_differ, ours.get(f), theirs.get(f)), otherwise=True))
 
 
 def _differ(ours: Any, theirs: Any) -> bool:
@@ -81,7 +86,7 @@ def deactivation_patch(local: Workload, remote: Workload, now: datetime) -> dict
         "type": DEACTIVATION_TARGET,
         "status": "True",
         "reason": EVICTED_ON_MANAGER,
-        "message": f"Evicted on manager: {evicted.message if evicted else ''}",
+        "message": f"Evicted on manager: {evicted.message if evicted else ''}"[:LONGEST_MESSAGE],
         "lastTransitionTime": render_time(now),
         "observedGeneration": remote.metadata.generation,
     }

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
 import anyio
 import pytest
 
-from testbed.client import eventually
-from testbed.objects import CLUSTER_QUEUE
+from testbed.client import ApiError, eventually
+from testbed.objects import ADMISSION_CHECK, CLUSTER_QUEUE, WORKLOAD
 from tests.real.harness import Team, starts
 
 pytestmark = [
@@ -69,3 +73,47 @@ async def without_quota(crew: Team) -> bool:
     assert not await crew.is_true("QuotaReserved")
     assert not await crew.is_true("Admitted")
     return True
+
+
+# What a worker says of a copy.
+
+INADMISSIBLE = {"type": "QuotaReserved", "status": "False", "reason": "Inadmissible"}
+ODD = {
+    "a message as long as the API takes it": {"message": "x" * 32768, "lastTransitionTime": "2026-01-01T00:00:00Z"},
+    "the end of the calendar": {"message": "x", "lastTransitionTime": "9999-12-31T23:59:59Z"},
+    "its beginning": {"message": "x", "lastTransitionTime": "0001-01-01T00:00:00Z"},
+}
+
+
+@asynccontextmanager
+async def saying(crew: Team, worker: str, condition: dict[str, str]) -> AsyncIterator[None]:
+    """Says it of its copy, again and again: its Kueue says something else."""
+    name = (await crew.workload())["metadata"]["name"]
+
+    async def say() -> None:
+        while True:
+            with suppress(ApiError):
+                await crew.clients[worker].patch_status(WORKLOAD, name, {"conditions": [condition]}, crew.namespace)
+            await anyio.sleep(0.02)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(say)
+        yield
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("words", ODD.values(), ids=ODD.keys())
+async def test_whatever_a_worker_says_of_its_copy_the_next_one_gets_its_turn(crew: Team, words: dict[str, str]) -> None:
+    options = {
+        "multikueue.dev/strategy": "incremental",
+        "multikueue.dev/strategy-options": json.dumps({"step": 1, "round_length": "3s"}),
+    }
+    await crew.manager.patch(ADMISSION_CHECK, crew.namespace, {"metadata": {"annotations": options}})
+    await crew.stop("worker1")
+    await crew.submit()
+    await crew.waiting(1)
+    async with saying(crew, "worker1", INADMISSIBLE | words):
+        worker = await crew.winner(timeout=20)
+    assert worker == "worker2"
+    await crew.complete(worker)
+    await crew.finished()
