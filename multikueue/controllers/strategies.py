@@ -33,6 +33,7 @@ from multikueue.dispatch.question import question
 from multikueue.errors import ConfigurationError, StrategyError
 from multikueue.runtime import Aside, Backoff, Overdue
 from multikueue.settings import InForce, Loaded
+from multikueue.store.placements import PLACEMENT_ANNOTATION
 from multikueue.store.store import Store
 from multikueue.strategy import Nomination
 
@@ -109,6 +110,18 @@ class Strategies:
         if PLACEMENTS in by.reads:
             asked = self._with_placement(asked, group.local, by)
         return self._ask(group, asked, by)
+
+    def overruled(self, group: Group) -> str:
+        """Why what the workload or its job says of a Placement has no effect; empty if it has, or nothing is said."""
+        by, local = group.answer.by if group.answer is not None else None, group.local
+        if by is None or local is None or PLACEMENTS not in by.reads or self.settings.dispatch.workload_placements:
+            return ""
+        if not self.store.names_placement(local):
+            return ""
+        return (
+            f"annotation {PLACEMENT_ANNOTATION} is ignored: workloads and jobs may not choose here "
+            "(setting dispatch.workload_placements)"
+        )
 
     async def problem_of(self, check: AdmissionCheck) -> str:
         """What is wrong with the strategy that a check names; empty if it names none, or a good one."""
@@ -209,7 +222,11 @@ class Strategies:
 
     def _with_placement(self, asked: Question, local: Workload, by: Chosen) -> Question:
         option = getattr(by.strategy, "placement", "")
-        placement = self.store.placement_for(local, option=option if isinstance(option, str) else "")
+        placement = self.store.placement_for(
+            local,
+            option=option if isinstance(option, str) else "",
+            by_workload=self.settings.dispatch.workload_placements,
+        )
         return replace(asked, fleet=replace(asked.fleet, placement=placement))
 
     # The answer.

@@ -204,7 +204,7 @@ class Nominations:
         group = replace(self.world.group(key, local), problem="")  # whether the job can be dispatched is Kueue's to say
         group = self.world.strategies.consulted(group)
         self.world.store.chose(group)
-        decision = nominate(group, self.world.now())
+        decision = _with_hint(self.world, group, nominate(group, self.world.now()))
         await statuses.apply(self.world, local, decision.status or local.status)
         _tell(self.world, local, decision.events)
         return Result(again_after=decision.again_after)
@@ -229,7 +229,15 @@ def _decided(world: World, group: Group) -> Decision:
     """The decision, with the strategy asked, the winner chosen, and both remembered: here and nowhere else."""
     group = world.strategies.consulted(choose(group))
     world.store.chose(group)
-    return decide(group, world.now())
+    return _with_hint(world, group, decide(group, world.now()))
+
+
+def _with_hint(world: World, group: Group, decision: Decision) -> Decision:
+    """And, for whoever asks for what is not his to choose, the word that it has no effect."""
+    text = world.strategies.overruled(group)
+    if not text:
+        return decision
+    return replace(decision, events=(*decision.events, Event("Warning", INVALID_ANNOTATION, text)))
 
 
 def _tell(world: World, local: Workload, events: Iterable[lifecycle.Event | Event]) -> None:

@@ -242,6 +242,9 @@ class Dispatch(_Group):
     """The strategies that a workload or its job may name for itself, each with its options: `{incremental: {step: 1}}`.
     Empty: none."""
 
+    workload_placements: Live[bool] = False
+    """Whether a workload or its job may name the Placement it follows, before the one that its queues and check name."""
+
     strategy_timeout: Wait = timedelta(seconds=1)
     """How long a strategy that is not ours may think about one workload, and the wait after its first failure."""
 

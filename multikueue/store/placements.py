@@ -29,7 +29,7 @@ from multikueue.store.cache import Cache
 
 PLACEMENT_ANNOTATION = "multikueue.dev/placement"
 """Names the Placement to follow, as `name` or `namespace/name`: on a Workload or its job, a LocalQueue, a ClusterQueue,
-or an AdmissionCheck. The most specific counts."""
+or an AdmissionCheck. The most specific counts; the first two only where a setting lets them choose."""
 
 ABSENCE_MEMORY = timedelta(hours=1)
 """How long it is remembered since when a cluster is in no slice; after that it counts as missing from the start."""

@@ -51,7 +51,7 @@ from multikueue.quota.status import check_names, flavor_names
 from multikueue.store.cache import ByName, Cache, Indexer
 from multikueue.store.jobs import JobCaches
 from multikueue.store.nesting import CONTROLLER, Nesting, controllers
-from multikueue.store.placements import Placements, named
+from multikueue.store.placements import PLACEMENT_ANNOTATION, Placements, named
 from multikueue.store.runtimes import Runtimes
 from multikueue.store.slices import Slices, replaced
 from multikueue.store.worker import WorkerView
@@ -299,17 +299,26 @@ class Store:
         config = self.configs.get(ObjectKey("", name))
         return clusters_of(config) if config else ()
 
-    def placement_for(self, local: Workload, *, option: str = "") -> contract.Placement | None:
+    def placement_for(
+        self, local: Workload, *, option: str = "", by_workload: bool = False
+    ) -> contract.Placement | None:
         """The Placement named for a workload as its strategy sees it, None if none is; it hears of changes from now on.
 
-        The most specific name counts: workload, job, LocalQueue, ClusterQueue, AdmissionCheck, the strategy's option.
+        The most specific name counts: workload and job if they may name one (`by_workload`), LocalQueue, ClusterQueue,
+        AdmissionCheck, the strategy's option.
         """
         check = self.multikueue_check(local)
         queue = self.local_queues.get(queue_of(local))
         cluster_queue = self.cluster_queues.get(ObjectKey("", queue.spec.cluster_queue)) if queue else None
-        givers = (local, self.local_job(local), queue, cluster_queue, check)
+        own = (local, self.local_job(local)) if by_workload else ()
+        givers = (*own, queue, cluster_queue, check)
         wanted = named(givers, option=option, namespace=self.namespace)
         return self.placements.view(local.key, wanted, self.clusters_for(check))
+
+    def names_placement(self, local: Workload) -> bool:
+        """Whether a workload or its job names the Placement it wants to follow."""
+        givers = (local, self.local_job(local))
+        return any(giver is not None and PLACEMENT_ANNOTATION in giver.metadata.annotations for giver in givers)
 
     def group(self, key: ObjectKey, local: Workload | None, *, origin: str, lost_after: timedelta) -> Group:
         """Everything the decision on one workload looks at. `local` may be ahead of the cache by what is to be written."""

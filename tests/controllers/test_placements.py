@@ -96,6 +96,22 @@ async def test_copies_go_where_it_was_decided_and_follow_a_change_of_mind() -> N
     assert (world.copies(), sorted(world.status()["nominatedClusterNames"])) == (["w2", "w3"], ["w2", "w3"])
 
 
+async def test_a_job_does_not_go_before_its_queue_unless_a_setting_lets_it() -> None:
+    world = external()
+    decide(world, "w1")
+    decide(world, "w3", placement="anything")
+    world.submit("job")
+    name(world, kinds.JOBS, ObjectKey(NAMESPACE, "job"), "anything")
+    await world.settle()
+    assert world.copies() == ["w1"]
+    await later(world, timedelta(minutes=1))
+    hints = [text for reason, text in world.said() if reason == "InvalidAnnotation"]
+    assert hints == [
+        "annotation multikueue.dev/placement is ignored: workloads and jobs may not choose here "
+        "(setting dispatch.workload_placements)"
+    ]
+
+
 async def test_a_running_winner_is_left_alone_whatever_is_decided() -> None:
     world = external()
     decide(world, "w1")
@@ -185,7 +201,7 @@ async def test_a_restart_withdraws_nothing_before_its_time() -> None:
 
 
 async def test_names_are_found_from_the_most_specific_on_and_each_change_is_heard() -> None:
-    world = external()
+    world = external(workload_placements=True)
     for number in (1, 2, 3):
         decide(world, f"w{number}", placement=f"p{number}")
     await waiting(world)
@@ -219,7 +235,7 @@ async def test_a_wrong_name_is_told_with_its_object_and_keeps_what_is_there() ->
 
 
 async def test_a_change_wakes_only_the_workloads_that_follow_that_placement() -> None:
-    world = external()
+    world = external(workload_placements=True)
     decide(world, "w1")
     decide(world, "w2", placement="other")
     for job in ("first", "second"):

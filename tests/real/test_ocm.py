@@ -48,7 +48,8 @@ MINE = "test.example/team"
 
 @pytest.fixture(scope="module")
 def manager_settings() -> dict[str, str]:
-    return {"DISPATCH__STRATEGY__NAME": "external", "DISPATCH__STRATEGY__OPTIONS": json.dumps(OPTIONS)}
+    strategy = {"DISPATCH__STRATEGY__NAME": "external", "DISPATCH__STRATEGY__OPTIONS": json.dumps(OPTIONS)}
+    return strategy | {"DISPATCH__WORKLOAD_PLACEMENTS": "true"}
 
 
 class Hub:
