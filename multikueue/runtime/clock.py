@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -13,7 +14,7 @@ class Clock(Protocol):
     """What the shell asks about time; a test gives one of its own."""
 
     def now(self) -> datetime:
-        """The wall clock, with zone UTC: for what is written into objects."""
+        """The wall clock, with zone UTC, without its steps: for what is written into objects, and compared with it."""
 
     def monotonic(self) -> float:
         """Seconds since some instant: for measuring how long something took."""
@@ -33,11 +34,29 @@ def boot_time() -> float:
 _BOOT: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 
+SLEW = 0.1
+"""How much faster or slower than time itself `now` goes, at most, to come up with a wall clock that was set."""
+
+
 class SystemClock:
-    """The machine's clock."""
+    """The machine's clock, without its steps: how far apart two answers of `now` are tells how much time went by.
+
+    A wall clock that is set by an hour must not make a worker lost at once, nor a wait longer by that hour. So `now` is the
+    wall clock at the start and what has passed since, naps included; a step is made up for little by little, as what
+    others write is by their own clocks.
+    """
+
+    def __init__(self, wall: Callable[[], float] = time.time, passed: Callable[[], float] = boot_time) -> None:
+        self._wall, self._passed = wall, passed
+        self._looked = passed()
+        self._offset = wall() - self._looked
 
     def now(self) -> datetime:
-        return datetime.now(UTC)
+        looked = self._passed()
+        most = SLEW * (looked - self._looked)
+        gap = self._wall() - looked - self._offset
+        self._looked, self._offset = looked, self._offset + max(-most, min(gap, most))
+        return datetime.fromtimestamp(looked + self._offset, UTC)
 
     def monotonic(self) -> float:
         return time.monotonic()

@@ -17,6 +17,45 @@ def test_now_has_the_zone_utc() -> None:
     assert clock.now().utcoffset() == timedelta()
 
 
+class Machine:
+    """A wall clock that somebody sets, and the time that really goes by."""
+
+    def __init__(self) -> None:
+        self.passed, self.step = 1000.0, 1_800_000_000.0
+        self.clock = SystemClock(lambda: self.passed + self.step, lambda: self.passed)
+        self.began = self.clock.now()
+
+    def after(self, *, step: float = 0.0, passed: float = 0.0) -> timedelta:
+        """What the clock shows since it began."""
+        self.passed, self.step = self.passed + passed, self.step + step
+        return self.clock.now() - self.began
+
+
+@pytest.mark.parametrize("step", [3600.0, -3600.0], ids=["ahead", "back"])
+def test_a_step_of_the_wall_clock_is_no_time_that_went_by(step: float) -> None:
+    machine = Machine()
+    assert machine.after(step=step) == timedelta()
+    assert machine.after(passed=10) == timedelta(seconds=11 if step > 0 else 9)
+
+
+@pytest.mark.parametrize("step", [3600.0, -3600.0], ids=["ahead", "back"])
+def test_it_comes_up_with_a_wall_clock_that_was_set_and_never_goes_back(step: float) -> None:
+    machine = Machine()
+    machine.after(step=step)
+    shown = [machine.after(passed=60) for _ in range(700)]
+    assert shown == sorted(shown)
+    assert shown[-1] == timedelta(seconds=700 * 60 + step)
+
+
+def test_a_nap_is_time_that_went_by() -> None:
+    assert Machine().after(passed=7200) == timedelta(hours=2)
+
+
+def test_a_clock_that_is_right_is_shown_as_it_is() -> None:
+    clock = SystemClock()
+    assert abs(clock.now().timestamp() - time.time()) < 1
+
+
 def test_monotonic_never_goes_back() -> None:
     clock = SystemClock()
     readings = [clock.monotonic() for _ in range(100)]
