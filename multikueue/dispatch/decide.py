@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.foreign import asked, excerpt
+from multikueue.api.foreign import asked, excerpt, moment
 from multikueue.api.meta import LONGEST_MESSAGE, Condition, find_condition, with_condition, without_condition
 from multikueue.api.workload import (
     ADMITTED,
@@ -59,6 +59,10 @@ LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 STUCK_AFTER = timedelta(seconds=5)
 """How long a copy must be inadmissible on its worker before the workload says so."""
+
+
+HELD_UP_AFTER = timedelta(minutes=1)
+"""How long a job may take to go, or its pods to end, before the workload says what it waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +219,41 @@ def _stay_lost(v: View) -> Decision:
 
 def _evicted(v: View) -> Decision:
     """Ask workers to stop what runs, and take back what does not."""
-    return _same(v, actions=_stops(v), after=_until_lost(v, v.group.remotes))
+    evicted = v.local.condition(EVICTED)
+    running = [r for r in v.group.remotes if r.reachable and r.running]
+    since = evicted.last_transition_time if evicted else None
+    return _held_up(v, running, since, _same(v, actions=_stops(v), after=_until_lost(v, v.group.remotes)))
+
+
+def _held_up(v: View, by: list[Remote], since: datetime | None, decision: Decision) -> Decision:
+    """What is left of an attempt holds up what comes next, for no job runs twice. Once that lasts it is said where, and by
+    what: a finalizer of somebody else's, or a node that is dead, only people can mend."""
+    begun = {r.cluster: min(_left_since(r) or since or v.now, v.now) for r in by if r.job is not None}
+    late = [r for r in by if r.cluster in begun and begun[r.cluster] + HELD_UP_AFTER <= v.now]
+    waits = (decision.again_after, *(at + HELD_UP_AFTER - v.now for at in begun.values()))
+    after = min((wait for wait in waits if wait is not None and wait > timedelta()), default=None)
+    decision = replace(decision, again_after=after)
+    if not late or v.state != "Pending":
+        return decision
+    text = f"Waiting for what is left of an earlier attempt: {', '.join(map(_left_there, late))}"
+    status = _with_check(v, "Pending", text)
+    told = () if status == v.local.status else (Event("Warning", "MultiKueue", text),)
+    return replace(decision, status=status, events=(*decision.events, *told))
+
+
+def _left_since(remote: Remote) -> datetime | None:
+    return moment(remote.job.metadata.deletion_timestamp) if remote.job is not None else None
+
+
+def _left_there(remote: Remote) -> str:
+    assert remote.job is not None
+    meta = remote.job.metadata
+    words = f'{type(remote.job).__name__} {remote.job.key} on worker cluster "{remote.cluster}"'
+    if meta.deletion_timestamp is None:
+        return f"{words} still has pods: see to their nodes, or delete them there"
+    if not meta.finalizers:
+        return f"{words} is being deleted: see to its pods and their nodes there"
+    return f"{words} is held by {excerpt(', '.join(meta.finalizers))}: see to who has to take it away there"
 
 
 def _stops(v: View) -> Iterator[Action]:
@@ -496,10 +534,12 @@ def _admitted(v: View) -> Decision:
         return replace(_same(v, actions=(*losers, *mends)), status=_won(v))
     if _takes_over(v, v.won):
         return _same(v, actions=(*losers, *mends, *_scaling(v.won)))
-    if v.won.job is not None:
-        return _same(v, actions=(*losers, *_job_removal(v.won, "left from an earlier attempt")))
-    if any(r.job is not None and r.reachable for r in v.group.remotes):
-        return _same(v, actions=(*losers, *mends))  # one left from an earlier attempt must be gone first (I1)
+    left = [r for r in v.group.remotes if r.job is not None and r.reachable]
+    if left:  # one left from an earlier attempt must be gone first (I1)
+        goes = _job_removal(v.won, "left from an earlier attempt") if v.won.job is not None else mends
+        reserved = v.local.condition(QUOTA_RESERVED)
+        since = reserved.last_transition_time if reserved else None
+        return _held_up(v, left, since, _same(v, actions=(*losers, *goes)))
     away = [r for r in v.group.remotes if _may_hold_unseen(v, r) or _holds_out_of_reach(v, r)]
     if away:
         return _same(v, actions=(*mends,), after=_until_lost(v, away))

@@ -889,3 +889,42 @@ def test_deletes_name_the_uid_they_are_meant_for() -> None:
 def test_a_suspect_worker_keeps_its_copy() -> None:
     suspect = away(worker("w1", copy()), reach=Reach.SUSPECT)
     assert told(decided(reserved().nominated("w1"), suspect)) == []
+
+
+# --- what is left of an earlier attempt --------------------------------------------------------------------------------
+
+OLD_JOB = remote_job("earlier").deleted(at=NOW)
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.mark.parametrize("holder", ["w1", "w2"])
+@pytest.mark.parametrize(
+    ("job_", "words"),
+    [
+        (OLD_JOB.finalizers("example.com/hold"), "is held by example.com/hold: see to who has to take it away there"),
+        (OLD_JOB, "is being deleted: see to its pods and their nodes there"),
+    ],
+    ids=["a foreign finalizer", "its pods"],
+)
+def test_a_job_that_does_not_go_holds_up_the_next_attempt_and_is_named(holder: str, job_: Any, words: str) -> None:
+    local = reserved().nominated("w1")
+    jobs = {name: job_ if name == holder else None for name in ("w1", "w2")}
+    remotes = worker("w1", admitted_copy(), jobs["w1"]), worker("w2", None, jobs["w2"])
+    early = decided(local, *remotes, now=NOW)
+    assert (check_of(early.status), early.events) == (("Pending", ""), ())
+    assert early.again_after == MINUTE
+    late = decided(local, *remotes, now=NOW + MINUTE)
+    text = f'Waiting for what is left of an earlier attempt: Job default/job on worker cluster "{holder}" {words}'
+    assert check_of(late.status) == ("Pending", text)
+    assert [(event.type, event.message) for event in late.events] == [("Warning", text)]
+    assert not [action for action in late.actions if isinstance(action, CreateJob)]
+    again = decided(local.check("mk", "Pending", message=text), *remotes, now=NOW + MINUTE)
+    assert (check_of(again.status), again.events) == (("Pending", text), ())
+
+
+def test_pods_that_do_not_end_keep_an_evicted_workload_and_are_named() -> None:
+    local = won().check("mk", "Pending").evicted(at=NOW)
+    runs = worker("w1", admitted_copy().evicted(), remote_job().running())
+    assert decided(local, runs, now=NOW).events == ()
+    (event,) = decided(local, runs, now=NOW + MINUTE).events
+    assert 'Job default/job on worker cluster "w1" still has pods' in event.message
