@@ -12,6 +12,10 @@ READY := $(VENV)/.ready
 SEEDS ?= 1000
 FROM ?= 0
 
+# What pip installs from is written from uv.lock, hashes and all.
+EXPORT := $(BIN)/uv export --quiet --locked --offline --no-emit-project
+REQUIREMENTS := $(EXPORT) --no-annotate --no-header
+
 # What pyproject.toml says to pytest, without leaving out tests/real.
 REAL := $(BIN)/pytest -o addopts="--strict-markers --strict-config --import-mode=importlib -ra" tests/real
 
@@ -27,7 +31,8 @@ help: ## Print this list
 	  /^[a-z-]+:.*## / { printf "  make %-12s  %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: check
-check: $(READY) ## Format, lint, types and the direction of imports; changes nothing
+check: $(READY) ## The lock, format, lint, types and the direction of imports; changes nothing
+	@$(BIN)/uv lock --check --offline --quiet
 	@$(BIN)/ruff format --check --output-format concise .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
@@ -105,20 +110,35 @@ test-kind: $(READY) ## The real tests that need no testbed, on the kind clusters
 
 ##@ House
 
+.PHONY: lock
+lock: $(READY) ## Write uv.lock and requirements/ anew after a change of pyproject.toml (ARGS=--upgrade for newer versions)
+	@$(BIN)/uv lock --quiet $(ARGS)
+	@$(REQUIREMENTS) --only-group build --output-file requirements/build.txt
+	@$(REQUIREMENTS) --no-dev --extra fast --output-file requirements/image.txt
+	@$(REQUIREMENTS) --all-extras --all-groups --output-file requirements/dev.txt
+
+.PHONY: sbom
+sbom: $(READY) ## A bill of materials (CycloneDX) of what the image has beside Python: dist/multikueue.cdx.json
+	@mkdir -p dist
+	@$(EXPORT) --no-dev --extra fast --format cyclonedx1.5 --output-file dist/multikueue.cdx.json
+
 .PHONY: clean
 clean: ## Remove the environment, the caches and what was built here
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis htmlcov .coverage
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# By uv in seconds, else by venv and pip (which knows dependency groups since 25.1). An explicit PYTHON holds for both.
-$(READY): pyproject.toml
+# From the lock, by uv in seconds or else by venv and pip: either way nothing that has another hash. An explicit PYTHON holds
+# for both.
+$(READY): pyproject.toml requirements/dev.txt
 	@echo "Installing into $(VENV)"
 	@if $(UV) --version >/dev/null 2>&1; then \
-	  $(UV) sync --quiet --all-extras $(if $(filter file,$(origin PYTHON)),,--python "$(PYTHON)"); \
+	  $(UV) venv --quiet --allow-existing $(if $(filter file,$(origin PYTHON)),,--python "$(PYTHON)") $(VENV) && \
+	  install="$(UV) pip install --quiet --python $(BIN)/python"; \
 	else \
 	  $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer, please: make PYTHON=...")' && \
 	  $(PYTHON) -m venv $(VENV) && \
-	  $(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1' && \
-	  $(BIN)/python -m pip install --quiet --editable '.[fast,sandbox]' --group dev; \
-	fi
+	  install="$(BIN)/python -m pip install --quiet"; \
+	fi && \
+	$$install --require-hashes --requirement requirements/dev.txt && \
+	$$install --no-deps --no-build-isolation --editable .
 	@touch $@

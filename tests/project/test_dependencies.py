@@ -38,7 +38,7 @@ def declared() -> dict[str, set[str]]:
         "At run time": named(project["project"]["dependencies"]),
         **{f"Extra `{extra}`": named(requirements) for extra, requirements in extras.items()},
         "For development": named(project["dependency-groups"]["dev"]),
-        "To build the package": named(project["build-system"]["requires"]),
+        "To build the package": named(project["dependency-groups"]["build"]),
         "Programs of the testbed": go_tools("testbed/go.mod") | go_tools("testbed/ocm/go.mod"),
     }
 
@@ -62,4 +62,8 @@ def test_what_was_left_out_is_no_dependency() -> None:
 
 
 def test_there_is_no_other_group_of_dependencies() -> None:
-    assert set(pyproject()["dependency-groups"]) == {"dev"}
+    assert set(pyproject()["dependency-groups"]) == {"build", "dev"}
+
+
+def test_what_builds_the_package_is_locked() -> None:
+    assert set(pyproject()["build-system"]["requires"]) <= set(pyproject()["dependency-groups"]["build"])

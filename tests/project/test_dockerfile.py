@@ -30,8 +30,7 @@ def said(stage: list[Instruction], word: str) -> list[str]:
 def test_what_builds_is_not_in_the_image() -> None:
     build, final = stages()
 
-    assert build[0][1].endswith("-slim AS build")
-    assert final[0][1].endswith("-slim")
+    assert build[0][1].endswith(" AS build")
     assert [copy.split()[0] for copy in said(final, "COPY")] == ["--from=build"]
     assert said(final, "RUN") == ["python -m pip uninstall --yes --quiet --root-user-action ignore pip"]
 
@@ -43,6 +42,24 @@ def test_both_stages_have_the_same_python_and_one_we_support() -> None:
     assert build[0][1].split()[0] == final[0][1]
     minimum = pyproject()["project"]["requires-python"].removeprefix(">=")
     assert tuple(map(int, version.split("."))) >= tuple(map(int, minimum.split(".")))
+
+
+def test_the_base_image_is_named_by_digest() -> None:
+    """A tag alone may be anything tomorrow."""
+    assert {stage[0][1].split()[0] for stage in stages()} == {"python:${PYTHON}-slim@${DIGEST}"}
+    assert re.search(r"^ARG DIGEST=sha256:[0-9a-f]{64}$", read("Dockerfile"), re.MULTILINE)
+
+
+def test_what_comes_from_outside_has_the_hash_that_is_written_down() -> None:
+    """Or is not from outside: what was built here is installed without looking anywhere else."""
+    installs = [run for run in said(stages()[0], "RUN") if "pip" in run and " install " in run]
+
+    assert len(installs) == 3
+    assert all("--require-hashes" in run or {"--no-index", "--no-deps"} <= set(run.split()) for run in installs)
+    assert {part for run in installs for part in run.split() if part.startswith("requirements/")} == {
+        "requirements/build.txt",
+        "requirements/image.txt",
+    }
 
 
 def test_it_runs_as_nobody_in_particular() -> None:
@@ -78,4 +95,4 @@ def test_the_context_has_what_is_copied_and_no_more() -> None:
     assert all((ROOT / part).exists() for part in copied)
     packages = set(pyproject()["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
     project = pyproject()["project"]
-    assert copied == {"pyproject.toml", project["readme"], *project["license-files"], *packages}
+    assert copied == {"pyproject.toml", "requirements", project["readme"], *project["license-files"], *packages}

@@ -59,7 +59,7 @@ def test_a_script_can_be_run_and_stops_at_the_first_error(path: str) -> None:
 
 
 def test_the_environment_is_made_anew_when_the_project_changes() -> None:
-    assert re.search(r"^\$\(READY\): pyproject\.toml$", read("Makefile"), re.MULTILINE)
+    assert re.search(r"^\$\(READY\): pyproject\.toml requirements/dev\.txt$", read("Makefile"), re.MULTILINE)
 
 
 def test_the_real_tests_keep_the_strictness_of_the_fast_ones() -> None:
