@@ -6,9 +6,8 @@ The workers mind roles here, those of `registration.plan`, and the manager is th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import anyio
 import pytest
@@ -26,25 +25,23 @@ from multikueue.controllers.registration.plan import (
     Registration,
     Right,
     copy_rights,
+    role_rules,
     worker_objects,
 )
 from multikueue.sandbox import objects
-from multikueue.sandbox.face.attributes import attributes
-from multikueue.sandbox.face.gate import Gate
-from multikueue.sandbox.face.rbac import MASTERS, Authorizer
-from multikueue.sandbox.wire import Request, Response, User, Watch
 from multikueue.sandbox.world import NAMESPACE, Layout, Share, Worker, World, token
 from multikueue.settings import CapacityFollow, Cluster, InForce, Integrations, Settings
 from multikueue.store.worker import CONFLICT_MEMORY
 from tests.jobs.kinds import body as body_of
 from tests.jobs.pods import body as pod_body
 from tests.jobs.test_stateful_set import body as stateful_set_body
+from tests.sandbox.rights import Asked, Verb, account, guard, verbs, without
 from tests.sandbox.stage import perform
 from tests.sandbox.test_job_kinds import adapter_of, definition, until
 
 LAYOUT = Layout(queues=(Share("main", 8),), workers=(Share("w1", 8), Share("w2", 8)))
 REGISTRATION = Registration(cluster="any", run_pods=True)
-ACCOUNT = User("system:serviceaccount:{}:{}".format(*REGISTRATION.account), ("system:authenticated",))
+ACCOUNT = account(*REGISTRATION.account)
 LONG = 3600.0
 JOBSET = adapter_of("jobset.x-k8s.io/jobset")
 JOB = ObjectKey(NAMESPACE, "job")
@@ -52,54 +49,14 @@ Object = dict[str, Any]
 Life = Callable[[World], Coroutine[Any, Any, None]]
 
 
-class Verb(NamedTuple):
-    """One verb of one right, as RBAC counts them."""
-
-    group: str
-    resource: str
-    verb: str
-
-
-@dataclass
-class Asked:
-    """What the manager asked of all workers: what was let through, and what was refused for want of a right."""
-
-    used: set[Verb] = field(default_factory=set)
-    refused: set[Verb] = field(default_factory=set)
-
-
-@dataclass
-class Guard:
-    """A worker's API server that minds roles, and counts what the manager's account asks."""
-
-    gate: Gate
-    asked: Asked
-
-    async def handle(self, request: Request) -> Response | Watch:
-        answer = await self.gate.handle(request)
-        about = attributes(request)
-        if request.user == ACCOUNT and about.resource and about.group != "authorization.k8s.io":
-            refused = isinstance(answer, Response) and answer.status == 403
-            (self.asked.refused if refused else self.asked.used).add(Verb(about.group, about.qualified, about.verb))
-        return answer
-
-
-def guarded(worker: Worker, asked: Asked, *, without: Verb | None) -> None:
-    """Register the manager there as `clusters register` does, but for one verb, and mind that from now on."""
-    cluster, host = worker.site.cluster, worker.runner.network.hosts[worker.name]
+def register(worker: Worker, asked: Asked, *, taken: Verb | None) -> None:
+    """As `clusters register` does, but for one verb; and mind that from now on."""
     for one in worker_objects(REGISTRATION):
-        rules = {"rules": [*_kept(one.body["rules"], without)]} if one.kind is CLUSTER_ROLES else {}
+        rules = {"rules": [*without(one.body["rules"], taken)]} if one.kind is CLUSTER_ROLES else {}
         worker.site.create(one.kind, one.manifest | rules)
-    host.api = Guard(Gate(cluster.api, Authorizer(cluster.storage, enforced=True)), asked)
-    programs = {f"Bearer {each.name}": User(each.name, (MASTERS,)) for each in (worker.kueue, worker.runner)}
-    host.users = programs | {f"Bearer {token(worker.name)}": ACCOUNT}
-
-
-def _kept(rules: list[Object], without: Verb | None) -> Iterator[Object]:
-    for rule in rules:
-        for resource in rule["resources"]:
-            left = [verb for verb in rule["verbs"] if Verb(rule["apiGroups"][0], resource, verb) != without]
-            yield {**rule, "resources": [resource], "verbs": left}
+    host = worker.runner.network.hosts[worker.name]
+    others = (worker.kueue, worker.runner)
+    guard(host, worker.site.cluster, token(worker.name), ACCOUNT, asked, others=others)
 
 
 def settings() -> Settings:
@@ -112,7 +69,7 @@ def settings() -> Settings:
     )
 
 
-def asked_in(life: Life, *, without: Verb | None = None) -> Asked:
+def asked_in(life: Life, *, taken: Verb | None = None) -> Asked:
     """What a manager asks of the workers in such a life; without a verb, until it is refused something."""
     asked = Asked()
 
@@ -120,9 +77,9 @@ def asked_in(life: Life, *, without: Verb | None = None) -> Asked:
         for site in world.sites:
             site.cluster.install([definition(kind) for kind in (STATEFUL_SETS, JOBSET.kind)])
         for worker in world.workers.values():
-            guarded(worker, asked, without=without)
+            register(worker, asked, taken=taken)
         await world.add_manager("manager-0", InForce(settings())).begin(tasks).wait()
-        if without is None:
+        if taken is None:
             await life(world)
         else:
             tasks.start_soon(life, world)
@@ -233,22 +190,18 @@ LIVES: dict[Life, tuple[Right, ...]] = {
 """And the rights that each of them shows to be used."""
 
 
-def verbs(rights: Iterable[Right]) -> set[Verb]:
-    return {Verb(right.group, right.resource, verb) for right in rights for verb in right.verbs}
-
-
 @pytest.mark.parametrize("life", LIVES, ids=lambda life: life.__name__)
 def test_what_is_granted_is_used_and_nothing_else_is_asked_for(life: Life) -> None:
     asked = asked_in(life)
 
     assert asked.refused == set()
-    assert asked.used >= verbs(LIVES[life])
+    assert asked.used >= verbs(role_rules(LIVES[life]))
 
 
 @pytest.mark.parametrize(
     ("life", "verb"),
-    [(life, verb) for life, rights in LIVES.items() for verb in sorted(verbs(rights))],
+    [(life, verb) for life, rights in LIVES.items() for verb in sorted(verbs(role_rules(rights)))],
     ids=lambda value: " ".join(value[1:]) if isinstance(value, Verb) else "",
 )
 def test_without_any_one_of_them_something_is_refused(life: Life, verb: Verb) -> None:
-    assert asked_in(life, without=verb).refused == {verb}
+    assert asked_in(life, taken=verb).refused == {verb}
