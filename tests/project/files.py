@@ -12,7 +12,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 KIND_CONFIGS = ROOT / "kind-configs"
-DOCS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
+DOCS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 CLUSTERS = ["manager", "worker-1", "worker-2", "worker-3"]
 
 _FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)

@@ -11,10 +11,11 @@ from pydantic import BaseModel
 
 from multikueue.api import kinds
 from multikueue.settings import ENV_PREFIX, LEVEL, Settings, load
-from tests.project.files import DOCS, blocks, code, read
+from tests.project.files import DOCS, ROOT, blocks, code, read
 
 LINK = re.compile(r"\]\(([^)#:\s]*)(?:#([\w-]+))?\)")
 VARIABLE = re.compile(rf"\b{ENV_PREFIX}[A-Z][A-Z_]*\b")
+TEST = re.compile(r"tests/[\w/]+\.py")
 NO_SETTINGS = {"MULTIKUEUE_TEST_CONTEXTS", "MULTIKUEUE_CONFIG"}
 
 
@@ -39,6 +40,13 @@ def test_each_link_leads_somewhere(path: Path) -> None:
         found = (path.parent / target).resolve() if target else path
         assert found.exists(), f"{path.name}: {target}"
         assert not anchor or anchor in anchors(found), f"{path.name}: {target}#{anchor}"
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
+def test_each_test_that_is_said_to_show_something_exists(path: Path) -> None:
+    named = {text for text in code(path.read_text()) if TEST.fullmatch(text)}
+
+    assert sorted(text for text in named if not (ROOT / text).is_file()) == []
 
 
 @pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
