@@ -90,6 +90,10 @@ test-real: testbed ## The tests on real API servers and Kueue workers
 demo-real: testbed ## A manager and three real Kueue workers on this machine, with jobs
 	@$(BIN)/python -m testbed demo
 
+.PHONY: hostile
+hostile: testbed ## Hostile objects and answers beside innocent jobs, and what became of each (ARGS="..." for options)
+	@$(BIN)/python -m testbed hostile $(ARGS)
+
 .PHONY: bench
 bench: testbed ## Measure ours beside Kueue's own manager
 	@$(BIN)/python -m benchmarks $(ARGS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from functools import partial
 from pathlib import Path
 from typing import Annotated, TypeGuard
 
@@ -11,6 +12,7 @@ import typer
 
 from testbed import demo, programs
 from testbed.bed import Testbed
+from testbed.hostile import play as hostile
 from testbed.kubeconfig import dump
 from testbed.process import ProgramError
 
@@ -29,6 +31,18 @@ def install() -> None:
 def show(jobs: Annotated[int, typer.Option(min=1, help="How many jobs; each worker has room for one.")] = 3) -> None:
     """A manager and three Kueue workers, some jobs, and the story of each. Ends by itself and leaves nothing."""
     anyio.run(demo.run, jobs, demo.teller())
+
+
+@app.command("hostile")
+def play_hostile(
+    only: Annotated[str, typer.Option(help="Play only what has this in its line.")] = "",
+    sandbox: Annotated[bool, typer.Option(help="On simulated clusters: needs nothing but Python.")] = False,
+    output: Annotated[str, typer.Option("--output", "-o", help="text or json")] = "text",
+) -> None:
+    """Hostile things of tenants, workers, admins and the network, each beside an innocent job; exit code 1 if any of them
+    harmed it, or the manager."""
+    if not anyio.run(partial(hostile.run, only, sandbox=sandbox, output=output, tell=partial(print, flush=True))):
+        raise SystemExit(1)
 
 
 @app.command()

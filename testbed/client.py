@@ -246,13 +246,13 @@ class Client:
         method: str,
         path: str,
         *,
-        body: Object | None = None,
+        body: Object | bytes | None = None,
         query: Mapping[str, str] | None = None,
         content_type: str = "application/json",
     ) -> bytes:
         """One request as it is; an answer of 400 or more raises `ApiError`."""
         assert self._session is not None, "open the client with `async with`"
-        data = None if body is None else json.dumps(body).encode()
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         headers = {"Content-Type": content_type} if data is not None else {}
         async with self._session.request(method, path, data=data, headers=headers, params=query or {}) as response:
             content = await response.read()

@@ -14,6 +14,9 @@ __all__ = ["canonical", "canonical_map"]
 _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|([A-Za-z]{0,2}))").fullmatch
 _DECIMAL = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
 _BINARY = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_LONGEST, _LONGEST_EXPONENT = 24, len("e+18")
+"""Characters of a quantity that is written anew. What is longer is no amount of anything, and stays as it is."""
+
 _SMALLEST = Decimal(1).scaleb(-9)
 
 
@@ -28,6 +31,8 @@ def canonical(text: str) -> str:
     if match is None:
         return text
     number, exponent, suffix = Decimal(match[1]), match[2], match[3] or ""
+    if len(text) > _LONGEST or len(exponent or "") > _LONGEST_EXPONENT:
+        return text
     if exponent is not None:
         return _scaled(number.scaleb(int(exponent[1:])), lambda power: f"e{power}" if power else "")
     if suffix in _BINARY:

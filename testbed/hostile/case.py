@@ -1,0 +1,30 @@
+"""One hostile thing: who does it, what it is, and how it is played."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from testbed.hostile.stage import Stage
+
+__all__ = ["Account", "Case", "Harm", "Play"]
+
+Account = Callable[[], Awaitable[str]]
+"""Tells what became of it. Raises Harm when somebody else was hurt."""
+
+Play = Callable[[Stage], Awaitable[Account | str]]
+"""Does it, and leaves it there: `stage.undo` and the end of the turn take it away. It may raise ApiError: then the API
+server refused it. Answers what became of it, or how to find out later."""
+
+
+class Harm(Exception):
+    """Somebody else was hurt, as the message says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`who` is a tenant, a worker, an admin or the network."""
+
+    who: str
+    what: str
+    play: Play

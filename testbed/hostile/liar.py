@@ -1,0 +1,114 @@
+"""An HTTPS server before a worker's API server that passes everything on, until it is told to lie."""
+
+from __future__ import annotations
+
+import json
+import logging
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Self
+
+import aiohttp
+from aiohttp import web
+
+from testbed.objects import Object
+from testbed.plane import ControlPlane
+from testbed.ports import free_port
+
+__all__ = ["Change", "Liar", "Lie"]
+
+Lie = Callable[["Liar", web.Request], Awaitable[web.StreamResponse | None]]
+"""Answers a request in its own way, or with None as the worker does."""
+
+Change = Callable[[Object], None]
+"""Changes an object in place, on its way to whom asked for it."""
+
+HOP = ("Host", "Accept-Encoding", "Connection", "Transfer-Encoding", "Content-Length")
+LARGEST = 2**24
+QUIET = logging.getLogger("testbed.liar")
+QUIET.setLevel(logging.CRITICAL)  # that connections are cut off is what it is for
+
+
+class Liar:
+    """Belongs to the event loop that made it."""
+
+    def __init__(self, plane: ControlPlane, upstream: aiohttp.ClientSession) -> None:
+        self.port = free_port()
+        self.url = f"https://127.0.0.1:{self.port}"
+        self.told = 0
+        """How many requests were answered with a lie since it began to lie."""
+        self._plane = plane
+        self._upstream = upstream
+        self._lie: Lie | None = None
+        self._connections: set[object] = set()
+
+    @classmethod
+    @asynccontextmanager
+    async def before(cls, plane: ControlPlane, folder: Path) -> AsyncIterator[Self]:
+        trust = ssl.create_default_context(cadata=plane.ca.decode())
+        patience = aiohttp.ClientTimeout(total=None)
+        async with aiohttp.ClientSession(
+            plane.url, connector=aiohttp.TCPConnector(ssl=trust, limit=0), timeout=patience, read_bufsize=LARGEST
+        ) as upstream:
+            liar = cls(plane, upstream)
+            tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            tls.load_cert_chain(*plane.identity.authority.issue("liar", "127.0.0.1").write(folder / "liar"))
+            runner = web.ServerRunner(web.Server(liar._answer, logger=QUIET), shutdown_timeout=0.1)  # type: ignore[arg-type]
+            await runner.setup()
+            await web.TCPSite(runner, "127.0.0.1", liar.port, ssl_context=tls).start()
+            try:
+                yield liar
+            finally:
+                await runner.cleanup()
+
+    def tell(self, lie: Lie | None) -> None:
+        """From now on that; what is under way is cut off, so that everybody asks anew."""
+        self._lie, self.told = lie, 0
+        for transport in list(self._connections):
+            transport.abort()  # type: ignore[attr-defined]
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        transport = request.transport
+        self._connections.add(transport)
+        try:
+            if self._lie is not None and (answer := await self._lie(self, request)) is not None:
+                self.told += 1
+                return answer
+            return await self.pass_on(request)
+        finally:
+            self._connections.discard(transport)
+
+    async def pass_on(self, request: web.Request, change: Change | None = None) -> web.StreamResponse:
+        """What the worker answers; perhaps with each object of a list or a watch changed."""
+        headers = {key: value for key, value in request.headers.items() if key.title() not in HOP}
+        body = await request.read()
+        async with self._upstream.request(
+            request.method, request.rel_url, data=body or None, headers=headers, allow_redirects=False
+        ) as answer:
+            kind = {"Content-Type": answer.headers.get("Content-Type", "application/json")}
+            if "watch" not in request.query:
+                content = await answer.read()
+                if change is not None and answer.status == 200:
+                    content = _changed_list(content, change)
+                return web.Response(status=answer.status, body=content, headers=kind)
+            response = web.StreamResponse(status=answer.status, headers=kind)
+            await response.prepare(request)
+            async for line in answer.content:
+                await response.write(_changed_event(line, change) if change is not None else line)
+            return response
+
+
+def _changed_list(content: bytes, change: Change) -> bytes:
+    body = json.loads(content)
+    for item in body.get("items", ()):
+        change(item)
+    return json.dumps(body).encode()
+
+
+def _changed_event(line: bytes, change: Change) -> bytes:
+    event = json.loads(line)
+    if event["type"] in ("ADDED", "MODIFIED"):
+        change(event["object"])
+    return json.dumps(event).encode() + b"\n"

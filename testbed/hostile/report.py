@@ -1,0 +1,98 @@
+"""What became of each hostile thing and of the innocent beside it, and whether that is as it must be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+__all__ = ["LONGEST_TURN", "Row", "Totals", "as_json", "line"]
+
+TWICE = 2.0
+FLOOR_SECONDS = 1.0
+"""A control that took less counts as this: below it, machines differ from themselves."""
+
+LONGEST_TURN = 0.25
+MOST_MEMORY = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One turn. `control` and `innocent` are seconds until a job ran, without and with the hostile thing beside it; None
+    where it did not come to its end. `harm` says what became of somebody else, or of the manager, and `most` what of the
+    process was never as large before."""
+
+    who: str
+    what: str
+    became: str
+    control: float | None
+    innocent: float | None
+    harm: Sequence[str] = ()
+    most: Sequence[str] = ()
+
+    @property
+    def faults(self) -> list[str]:
+        """What must not be."""
+        found = list(self.harm)
+        if self.innocent is None:
+            found.append("the innocent job did not run, or did not end")
+        elif self.control is not None and self.innocent > TWICE * max(self.control, FLOOR_SECONDS):
+            found.append(f"the innocent job was late: {self.innocent:.1f} s, {self.control:.1f} s without")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Of the process, before anything hostile was played and at the end: peak memory, and the longest turn of its event
+    loop in seconds (None where the process does not measure it)."""
+
+    memory_before: float
+    memory: float
+    turn_before: float | None
+    turn: float | None
+
+    @property
+    def faults(self) -> list[str]:
+        found = []
+        if self.memory > MOST_MEMORY * self.memory_before:
+            found.append(f"memory grew to {self.memory / self.memory_before:.2f} of before")
+        if self.turn is not None and self.turn > self.longest:
+            found.append(f"a turn of the event loop took {_ms(self.turn)}")
+        return found
+
+    @property
+    def longest(self) -> float:
+        """How long a turn may take: 250 ms, or twice what one took before on a machine that is slower than that."""
+        return max(LONGEST_TURN, TWICE * (self.turn_before or 0.0))
+
+    def lines(self) -> list[str]:
+        ratio = f"{self.memory / self.memory_before:.2f} of before; at most {MOST_MEMORY}"
+        turn = "not measured"
+        if self.turn is not None:
+            turn = f"{_ms(self.turn)} ({_ms(self.turn_before or 0.0)} before; at most {_ms(self.longest)})"
+        return [f"peak memory: {self.memory:.0f} MiB ({ratio})", f"longest turn of the event loop: {turn}"]
+
+
+def line(row: Row) -> str:
+    """The row as text, with its faults below."""
+    head = f"{row.who:8}{row.what:58.58}{_seconds(row.control)} {_seconds(row.innocent)}  {row.became:.160}"
+    notes = [*row.most, *(f"FAILED  {fault}" for fault in row.faults)]
+    return "\n".join([head, *(f"{'':8}{note}" for note in notes)])
+
+
+def as_json(rows: Sequence[Row], totals: Totals) -> str:
+    return json.dumps(
+        {
+            "rows": [asdict(row) | {"faults": row.faults} for row in rows],
+            "totals": asdict(totals) | {"faults": totals.faults},
+        },
+        indent=2,
+    )
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms"
+
+
+def _seconds(value: float | None) -> str:
+    return "     -" if value is None else f"{value:4.1f} s"

@@ -1,0 +1,375 @@
+"""What a worker may answer: its API server (a liar before it), and what stands in its objects."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import anyio
+import anyio.to_thread
+from aiohttp import web
+
+from testbed import objects
+from testbed.client import ApiError
+from testbed.hostile.case import Account, Case, Play
+from testbed.hostile.liar import Change, Liar, Lie
+from testbed.hostile.stage import HOSTILE, QUEUE, Stage
+from testbed.objects import CLUSTER_QUEUE, JOB, WORKLOAD, Object
+
+__all__ = ["CASES"]
+
+JSON = "application/json"
+DIGITS = "9" * 5000
+FAR = "9999-12-31T23:59:59Z"
+LONG = "m" * 32_768
+ORIGIN = {"kueue.x-k8s.io/multikueue-origin": "multikueue"}
+MANY = 300
+FOREVER = 10**9
+FOLLOW = "multikueue.dev/follow-capacity"
+EXPIRED = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Expired", "code": 410, "message": "x"}
+
+
+# What becomes of a question
+
+
+def told(lie: Lie, *, dwell: float = 3.0, anew: bool = False) -> Play:
+    """Let the liar say that for a while, perhaps from the first word on. A worker that is out of reach is that worker's
+    loss."""
+
+    async def play(stage: Stage) -> Account:
+        stage.undo.push_async_callback(stage.introduce_liar)
+        stage.undo.callback(stage.liar.tell, None)
+        stage.liar.tell(lie)
+        if anew:
+            await stage.introduce_liar()
+        await anyio.sleep(dwell)
+
+        async def account() -> str:
+            times = f"told {stage.liar.told} times; " if stage.liar.told else ""
+            return times + await stage.cluster_says()
+
+        return account
+
+    return play
+
+
+def answered(status: int, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Lie:
+    """Everything gets this answer."""
+
+    async def lie(_: Liar, __: web.Request) -> web.StreamResponse:
+        return web.Response(status=status, body=body, headers={"Content-Type": JSON, **(headers or {})})
+
+    return lie
+
+
+def listed(lie: Lie, *plurals: str) -> Lie:
+    """Lists (of these kinds) get this answer; watches are told to list anew."""
+
+    async def choose(liar: Liar, request: web.Request) -> web.StreamResponse | None:
+        if request.method != "GET" or request.path.rpartition("/")[2] not in (plurals or ("workloads", "jobs")):
+            return None
+        if "watch" in request.query:
+            return web.json_response(EXPIRED, status=410)
+        return await lie(liar, request)
+
+    return choose
+
+
+def watched(*chunks: bytes, again: bool = False) -> Lie:
+    """Lists are true; each watch gets these bytes, perhaps over and over, and then silence."""
+
+    async def lie(_: Liar, request: web.Request) -> web.StreamResponse | None:
+        if "watch" not in request.query:
+            return None
+        response = web.StreamResponse(headers={"Content-Type": JSON})
+        await response.prepare(request)
+        while _is_heard(request):
+            for chunk in chunks:
+                await response.write(chunk)
+            await anyio.sleep(0 if again else FOREVER)
+        return response
+
+    return lie
+
+
+def items(*bodies: object, **metadata: str) -> Lie:
+    """A list with these items."""
+    content = {"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1", **metadata}, "items": bodies}
+    return listed(answered(200, json.dumps(content).encode()))
+
+
+async def endless(_: Liar, __: web.Request) -> web.StreamResponse:
+    """One page, and then always one more."""
+    return web.json_response({"kind": "List", "metadata": {"resourceVersion": "1", "continue": "more"}, "items": []})
+
+
+async def bombed(stage: Stage) -> Account | str:
+    await anyio.to_thread.run_sync(_bomb)  # it takes its time, which is not to count
+    return await told(listed(bomb))(stage)
+
+
+async def bomb(_: Liar, __: web.Request) -> web.StreamResponse:
+    return web.Response(body=_bomb(), headers={"Content-Type": JSON, "Content-Encoding": "gzip"})
+
+
+@cache
+def _bomb() -> bytes:
+    """200 MiB of blanks in 200 KiB."""
+    return gzip.compress(b'{"items": [' + b" " * 200 * 2**20 + b"]}")
+
+
+async def half(_: Liar, request: web.Request) -> web.StreamResponse:
+    """A body that ends before it is over."""
+    response = web.StreamResponse(headers={"Content-Type": JSON, "Content-Length": "1000"})
+    await response.prepare(request)
+    await response.write(b'{"items": [')
+    assert request.transport is not None
+    request.transport.abort()
+    return response
+
+
+async def hang(_: Liar, __: web.Request) -> web.StreamResponse:
+    await anyio.sleep_forever()
+    return web.Response()
+
+
+async def trickle(_: Liar, request: web.Request) -> web.StreamResponse:
+    """A byte now and then: no silence is long enough to be one."""
+    response = web.StreamResponse(headers={"Content-Type": JSON})
+    await response.prepare(request)
+    while _is_heard(request):
+        await response.write(b" ")
+        await anyio.sleep(0.5)
+    return response
+
+
+def _is_heard(request: web.Request) -> bool:
+    """Whether whoever asked is still there."""
+    return request.transport is not None and not request.transport.is_closing()
+
+
+def status(reason: str, code: int, *, message: str = "", **details: object) -> bytes:
+    return json.dumps(
+        {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "status": "Failure",
+            "reason": reason,
+            "code": code,
+            "message": message,
+            "details": details,
+        }
+    ).encode()
+
+
+def changed(plural: str, change: Change) -> Lie:
+    """True answers, but for one thing in each object of a kind."""
+
+    async def lie(liar: Liar, request: web.Request) -> web.StreamResponse | None:
+        if request.method != "GET" or not request.path.endswith(f"/{plural}"):
+            return None
+        return await liar.pass_on(request, change)
+
+    return lie
+
+
+def shown(plural: str, change: Change) -> Play:
+    """All objects of a kind are shown with that change, from the beginning on."""
+    return told(changed(plural, change), dwell=1.0, anew=True)
+
+
+def followed(amount: str) -> Play:
+    """The quota of a queue that follows what its workers have, and one of them says that."""
+    play = shown("clusterqueues", quota(amount))
+
+    async def follow(stage: Stage) -> Account | str:
+        before = (await stage.manager.get(CLUSTER_QUEUE, HOSTILE))["spec"]["resourceGroups"]
+        none = {"metadata": {"annotations": {FOLLOW: None}}, "spec": {"resourceGroups": before}}
+        stage.undo.push_async_callback(stage.manager.patch, CLUSTER_QUEUE, HOSTILE, none)
+        await stage.manager.patch(CLUSTER_QUEUE, HOSTILE, {"metadata": {"annotations": {FOLLOW: "true"}}})
+        return await play(stage)
+
+    return follow
+
+
+def conditions(*types: str, message: str = "", at: str = "2026-01-01T00:00:00Z", state: str = "False") -> Change:
+    """These conditions on each copy."""
+
+    def change(body: Object) -> None:
+        body.setdefault("status", {})["conditions"] = [
+            {"type": type_, "status": state, "reason": "Inadmissible", "message": message, "lastTransitionTime": at}
+            for type_ in types
+        ]
+
+    return change
+
+
+def checks(**check: str) -> Change:
+    entry = {"name": "x", "state": "Retry", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z", **check}
+
+    def change(body: Object) -> None:
+        body.setdefault("status", {})["admissionChecks"] = [entry]
+
+    return change
+
+
+def requests(amount: str) -> Change:
+    def change(body: Object) -> None:
+        for pods in body["spec"]["podSets"]:
+            for container in pods["template"]["spec"]["containers"]:
+                container.setdefault("resources", {})["requests"] = {"cpu": amount}
+
+    return change
+
+
+def quota(amount: str) -> Change:
+    def change(body: Object) -> None:
+        for group in body["spec"].get("resourceGroups", ()):
+            for flavor in group["flavors"]:
+                for resource in flavor["resources"]:
+                    resource["nominalQuota"] = amount
+
+    return change
+
+
+def versions(version: str) -> Change:
+    def change(body: Object) -> None:
+        body["metadata"]["resourceVersion"] = version
+
+    return change
+
+
+def nested(body: Object) -> None:
+    """Managed fields as deep as an API server may keep them, but no deeper than Python's own JSON writes."""
+    deep: Object = {}
+    for _ in range(900):
+        deep = {"f:a": deep}
+    body["metadata"]["managedFields"] = [{"manager": "m", "fieldsV1": {"f:b": {"f:c": deep}}}]
+
+
+def copy(number: int) -> Object:
+    """A Workload with our origin that nobody made."""
+    return {
+        "apiVersion": WORKLOAD.api_version,
+        "kind": WORKLOAD.kind,
+        "metadata": {
+            "name": f"stray-{number}",
+            "namespace": "nowhere",
+            "uid": str(number),
+            "resourceVersion": str(number + 1),
+            "labels": ORIGIN,
+        },
+        "spec": {"queueName": QUEUE, "podSets": []},
+    }
+
+
+# What stands in a worker's objects, written to its API server
+
+
+async def many_of_ours(stage: Stage) -> Account:
+    names = [f"stray-{number}" for number in range(MANY)]
+    await stage.at_once(stage.lying.create(objects.job(name, HOSTILE, queue=None, labels=ORIGIN)) for name in names)
+    await anyio.sleep(6)  # longer than the interval of the sweep
+
+    async def account() -> str:
+        return f"{len(await stage.lying.list(JOB, HOSTILE))} of {MANY} are left there"
+
+    return account
+
+
+def written_on_a_copy(body: Object) -> Play:
+    """A job of the tenant, whose copy on the liar's worker gets this status straight from its admin."""
+
+    async def play(stage: Stage) -> Account:
+        for client in stage.clients.values():
+            if client is not stage.manager:
+                await client.patch(CLUSTER_QUEUE, HOSTILE, {"spec": {"stopPolicy": "Hold"}})
+                stage.undo.push_async_callback(client.patch, CLUSTER_QUEUE, HOSTILE, {"spec": {"stopPolicy": "None"}})
+        await stage.manager.create(objects.job("copied", HOSTILE, suspend=False))
+        name = await stage.copied("copied")
+        for _ in range(20):  # Kueue writes there too
+            try:
+                await stage.lying.patch_status(WORKLOAD, name, body, HOSTILE)
+                break
+            except ApiError as error:
+                if error.reason != "Conflict":
+                    raise
+        for client in stage.honest.values():
+            await client.patch(CLUSTER_QUEUE, HOSTILE, {"spec": {"stopPolicy": "None"}})
+        return lambda: stage.became("copied")
+
+    return play
+
+
+def _condition(**more: str) -> Object:
+    basis = {"type": "QuotaReserved", "status": "False", "reason": "Inadmissible", "message": "no"}
+    return {"conditions": [{**basis, "lastTransitionTime": "2026-01-01T00:00:00Z", **more}]}
+
+
+def _check(**more: str) -> Object:
+    basis = {"name": "x", "state": "Retry", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    return {"admissionChecks": [{**basis, **more}]}
+
+
+def _cases(*rows: tuple[str, Play]) -> Sequence[Case]:
+    return [Case("worker", what, play) for what, play in rows]
+
+
+TOO_MANY = status("TooManyRequests", 429)
+ADDED: dict[str, Any] = {"type": "ADDED", "object": copy(1)}
+
+CASES = _cases(
+    ("200 MiB of list in 200 KiB of gzip", bombed),
+    ("a list that has always one more page", told(listed(endless))),
+    ("an error of 20 MiB of text", told(answered(500, status("InternalError", 500, message="e" * 20 * 2**20)))),
+    ("an error that is no JSON", told(answered(503, b"<html>\xff\xfe" * 1000))),
+    ("Retry-After: 999999999", told(answered(429, TOO_MANY, {"Retry-After": "999999999"}))),
+    ("Retry-After of 5,000 digits", told(answered(429, TOO_MANY, {"Retry-After": DIGITS}))),
+    ("Retry-After: -1", told(answered(429, TOO_MANY, {"Retry-After": "-1"}))),
+    ("retryAfterSeconds: 1e300", told(answered(429, status("TooManyRequests", 429, retryAfterSeconds=1e300)))),
+    ("a redirect to somewhere else", told(answered(302, b"", {"Location": "file:///etc/passwd"}))),
+    ("nothing, with status 204", told(answered(204))),
+    ("success, and no JSON", told(answered(200, b"\xff\xfe\x00"))),
+    ("success, and a JSON list", told(answered(200, b"[]"))),
+    ("gzip that is none", told(answered(200, b"{}", {"Content-Encoding": "gzip"}))),
+    ("a header of 1 MiB", told(answered(200, b"{}", {"X-Odd": "x" * 2**20}))),
+    ("JSON 100,000 levels deep", told(listed(answered(200, b'{"items":' * 100_000 + b"1" + b"}" * 100_000)))),
+    ("half of a body", told(listed(half))),
+    ("no answer at all", told(hang)),
+    ("a blank every half second", told(listed(trickle))),
+    ("items that are null, numbers and text", told(items(None, 1, "x", [], {}))),
+    ("a list without items", told(listed(answered(200, b'{"metadata":{"resourceVersion":"1"}}')))),
+    ("20,000 Workloads with our origin", told(items(*(copy(number) for number in range(20_000))), dwell=6)),
+    ("a list at a version of 5,000 digits", told(items(resourceVersion=DIGITS))),
+    ("a list at a version of superscript digits", told(items(resourceVersion="²³"))),
+    ("watch lines that are garbage", told(watched(b"\x00\xff{]\n" * 1000))),
+    ("watch lines without an end", told(watched(b"x" * 2**20, again=True))),
+    (
+        "watch lines of types that do not exist",
+        told(watched(b'{"type":"ODD","object":{}}\n{"type":7}\n[]\nnull\n' * 100)),
+    ),
+    ("a watch that always expired", told(watched(json.dumps({"type": "ERROR", "object": EXPIRED}).encode() + b"\n"))),
+    ("a watch that repeats itself without pause", told(watched(json.dumps(ADDED).encode() + b"\n", again=True))),
+    ("objects at versions of 5,000 digits", shown("workloads", versions(DIGITS))),
+    ("copies that are nested 900 levels deep", shown("workloads", nested)),
+    ("copies that ask for 1e1000000", shown("workloads", requests("1e1000000"))),
+    ("copies that ask for 5,000 digits", shown("workloads", requests(DIGITS))),
+    ("quotas of 1e1000000", followed("1e1000000")),
+    ("quotas of 5,000 digits", followed(DIGITS)),
+    ("conditions of 1 MiB of text", shown("workloads", conditions("QuotaReserved", message="m" * 2**20))),
+    ("conditions of the year 9999", shown("workloads", conditions("QuotaReserved", at=FAR))),
+    ("conditions of no time", shown("workloads", conditions("QuotaReserved", "Evicted", at="yesterday"))),
+    ("copies that are finished before they began", shown("workloads", conditions("Finished", state="True"))),
+    ("checks in a state that does not exist", shown("workloads", checks(state="Odd", message=LONG))),
+    ("300 Jobs with our origin", many_of_ours),
+    ("a copy with a message of 32,768 characters", written_on_a_copy(_condition(message=LONG))),
+    ("a copy with a time in the year 9999", written_on_a_copy(_condition(lastTransitionTime=FAR))),
+    ("a copy with a check of 32,768 characters", written_on_a_copy(_check(message=LONG))),
+    (
+        "a copy evicted in the year 9999",
+        written_on_a_copy(_condition(type="Evicted", status="True", lastTransitionTime=FAR)),
+    ),
+)

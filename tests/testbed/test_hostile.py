@@ -1,0 +1,114 @@
+"""What `make hostile` plays, how it lies, and how it judges."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from testbed import objects
+from testbed.client import ApiError, Client
+from testbed.hostile.liar import Liar
+from testbed.hostile.play import CASES
+from testbed.hostile.report import Row, Totals, as_json, line
+from testbed.hostile.workers import answered, changed, conditions, endless, items, listed
+from testbed.objects import NAMESPACE
+from testbed.sandbox import SandboxBed
+
+
+def row(**more: Any) -> Row:
+    basis: dict[str, Any] = {"who": "tenant", "what": "odd", "became": "refused", "control": 1.0, "innocent": 1.0}
+    return Row(**basis | more)
+
+
+def totals(**more: Any) -> Totals:
+    basis: dict[str, Any] = {"memory_before": 100.0, "memory": 100.0, "turn_before": 0.01, "turn": 0.01}
+    return Totals(**basis | more)
+
+
+def test_there_are_many_and_no_two_alike() -> None:
+    told = [f"{case.who} {case.what}" for case in CASES]
+    assert len(told) == len(set(told)) >= 60
+    assert {case.who for case in CASES} == {"tenant", "worker", "admin", "network"}
+
+
+@pytest.mark.parametrize(
+    ("judged", "fault"),
+    [
+        pytest.param(row(), "", id="one that changes nothing passes"),
+        pytest.param(row(control=2.0, innocent=3.9), "", id="less than twice the control is in time"),
+        pytest.param(row(control=2.0, innocent=4.1), "late", id="more than that is late"),
+        pytest.param(row(control=0.1, innocent=1.9), "", id="tiny times are not compared"),
+        pytest.param(row(innocent=None), "did not run", id="an innocent job that never ran fails"),
+        pytest.param(row(control=None), "", id="without a control it is enough to run"),
+        pytest.param(row(harm=["the manager ended"]), "the manager ended", id="harm to others fails"),
+        pytest.param(totals(), "", id="the same memory passes"),
+        pytest.param(totals(memory=149.0), "", id="less than half of it more passes"),
+        pytest.param(totals(memory=151.0), "memory grew to 1.51", id="more than that fails"),
+        pytest.param(totals(turn=0.24), "", id="a turn below 250 ms passes"),
+        pytest.param(totals(turn=0.26), "260 ms", id="a longer one fails"),
+        pytest.param(totals(turn_before=0.2, turn=0.39), "", id="a slow machine is compared with itself"),
+        pytest.param(totals(turn_before=0.2, turn=0.41), "410 ms", id="and may be twice as slow"),
+        pytest.param(totals(turn=None), "", id="turns that nobody measures are not judged"),
+    ],
+)
+def test_judgement(judged: Row | Totals, fault: str) -> None:
+    assert len(judged.faults) == bool(fault)
+    assert fault in "".join(judged.faults)
+
+
+def test_a_row_is_told_with_its_faults_below() -> None:
+    told = line(row(harm=["the manager ended"], innocent=None)).splitlines()
+    assert told[0].startswith("tenant  odd")
+    assert [text.split("FAILED  ")[1] for text in told[1:]] == [
+        "the manager ended",
+        "the innocent job did not run, or did not end",
+    ]
+
+
+def test_as_json_each_row_has_its_faults() -> None:
+    assert '"faults": [\n        "the manager ended"\n      ]' in as_json([row(harm=["the manager ended"])], totals())
+
+
+@pytest.fixture(name="liar", scope="module")
+async def _liar(anyio_backend: str) -> AsyncIterator[tuple[Liar, SandboxBed]]:
+    async with (
+        SandboxBed.start(workers=1) as bed,
+        Liar.before(bed.workers[0], bed.folder) as liar,
+    ):
+        yield liar, bed
+
+
+@pytest.fixture(name="client")
+async def _client(liar: tuple[Liar, SandboxBed]) -> AsyncIterator[Client]:
+    """Somebody who asks the liar."""
+    async with liar[1].workers[0].client(server=liar[0].url) as client:
+        yield client
+    liar[0].tell(None)
+
+
+@pytest.mark.anyio
+async def test_until_it_is_told_to_lie_it_passes_everything_on(liar: tuple[Liar, SandboxBed], client: Client) -> None:
+    made = await client.create(objects.namespace("one"))
+    assert (await client.get(NAMESPACE, "one"))["metadata"]["uid"] == made["metadata"]["uid"]
+    async with client.changes(NAMESPACE) as changes:
+        await client.create(objects.namespace("two"))
+        assert (await anext(changes))[1]["metadata"]["name"] == "two"
+    assert liar[0].told == 0
+
+
+@pytest.mark.anyio
+async def test_lies(liar: tuple[Liar, SandboxBed], client: Client) -> None:
+    await client.list(NAMESPACE)
+    liar[0].tell(listed(endless, "namespaces"))
+    assert await client.list(NAMESPACE) == []
+    liar[0].tell(changed("namespaces", conditions("Odd", message="m")))
+    found = await client.list(NAMESPACE)
+    assert {body["status"]["conditions"][0]["type"] for body in found} == {"Odd"}
+    liar[0].tell(answered(429, b"{}"))
+    with pytest.raises(ApiError, match="429"):
+        await client.list(NAMESPACE)
+    assert liar[0].told == 1
+    liar[0].tell(items("no object"))
+    assert await client.list(NAMESPACE)
