@@ -20,6 +20,7 @@ from multikueue.api.pod import GROUP_COUNT_ANNOTATION, GROUP_LABEL, POD_FINALIZE
 from multikueue.api.workload import ELASTIC_ANNOTATION, ORIGIN_LABEL
 from multikueue.controllers.registration.plan import (
     CLUSTER_ROLES,
+    IDENTITY,
     QUEUE_RIGHTS,
     RUN_PODS,
     Registration,
@@ -182,7 +183,7 @@ def key_of(body: Object) -> ObjectKey:
 # --- what is asked ---------------------------------------------------------------------------------------------------
 
 LIVES: dict[Life, tuple[Right, ...]] = {
-    elastic_job: (*QUEUE_RIGHTS, *copy_rights([("batch", "jobs")])),
+    elastic_job: (IDENTITY, *QUEUE_RIGHTS, *copy_rights([("batch", "jobs")])),
     job_set: copy_rights([(JOBSET.kind.group, JOBSET.kind.plural)]),
     stateful_set: copy_rights([("apps", "statefulsets")]),
     pod_group: RUN_PODS,
