@@ -34,6 +34,8 @@ def simulate_faults(
 ) -> None:
     """Look for faults of the manager: simulate crashes, broken networks, lost workers, meddling users, by the thousand.
 
+    One of eight lives has hostile tenants, hostile workers or clumsy administrators too.
+
     Each seed is a life of its own, the same each time: a manager cluster, workers, jobs, and whatever goes wrong. After
     each write the laws are checked that must hold whatever happens; in the end all must have healed. It needs no cluster,
     no network and no files.

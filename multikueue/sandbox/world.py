@@ -33,6 +33,7 @@ from multikueue.manager import Surroundings, manage
 from multikueue.runtime import Clock, Mandate
 from multikueue.sandbox import definitions, objects
 from multikueue.sandbox.cluster import Cluster
+from multikueue.sandbox.model.storage import key_of
 from multikueue.sandbox.network.transport import Network, Observer, on_the_spot
 from multikueue.sandbox.time import process
 from multikueue.sandbox.wire import Object, Refused, Request, Response, User, Watch
@@ -127,7 +128,7 @@ class Site:
 
     def stored(self, kind: Kind[Any], key: ObjectKey) -> Object | None:
         """As it is stored: quicker than to ask for it."""
-        version = self.cluster.storage.get(f"{kind.plural}.{kind.group}", f"{key.namespace}/{key.name}")
+        version = self.cluster.storage.get(f"{kind.plural}.{kind.group}", key_of(key.namespace, key.name))
         return version.object if version is not None else None
 
     def patch(self, kind: Kind[Any], key: ObjectKey, body: Object, *, subresource: str = "") -> Object:
@@ -138,9 +139,9 @@ class Site:
     def delete(self, kind: Kind[Any], key: ObjectKey) -> Object:
         return self.call("DELETE", kind.path(key), query={"propagationPolicy": "Background"})
 
-    def all(self, kind: Kind[Any]) -> list[Object]:
-        """As they are stored, in the order of their keys."""
-        found = self.cluster.storage.select(f"{kind.plural}.{kind.group}")
+    def all(self, kind: Kind[Any], namespace: str = "") -> list[Object]:
+        """As they are stored (in a namespace), in the order of their keys."""
+        found = self.cluster.storage.select(f"{kind.plural}.{kind.group}", namespace)
         return [version.object for version in found]
 
 

@@ -12,15 +12,23 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil, inf
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+from multikueue.api import quantity
+from multikueue.api.quantity import NANO
 from multikueue.api.workload import NOMINATED
-from multikueue.controllers import workloads
+from multikueue.controllers import identities, workloads
 from multikueue.dispatch import decide, phases
 from multikueue.dispatch.actions import CreateJob
 from multikueue.dispatch.group import Group, Remote
+from multikueue.errors import InvalidObject
 from multikueue.jobs import decide as jobs_decide
+from multikueue.jobs.actions import CreateWorkload, JobDecision
+from multikueue.kube import errors, reflector
+from multikueue.kube.client import Client, Page
 from multikueue.quota import engine
 from multikueue.runtime import DONE
 from multikueue.sandbox.simulation.campaign import alike
@@ -31,7 +39,7 @@ from multikueue.store import worker
 Plant = Callable[[], Iterator[None]]
 
 
-FAR = 200
+FAR = 400
 """Seeds that a hunt goes through at most."""
 
 
@@ -266,6 +274,100 @@ def quota_is_never_given_back() -> Iterator[None]:
 def quota_is_free_as_soon_as_a_workload_is_evicted() -> Iterator[None]:
     """Though its job may still run."""
     with replaced(workloads, "is_holding", lambda _real: lambda _group, _now: False):
+        yield
+
+
+# --- what outsiders may write and say ------------------------------------------------------------------------------------
+
+
+def _exactly(text: str) -> int:
+    """A quantity as large or as fine as it says."""
+    match = quantity._GRAMMAR(text)
+    if match is None:
+        raise InvalidObject("quantity", "value", "a number", text)
+    sign, digits, exponent, suffix = match.groups()
+    scale = Fraction(10) ** int(exponent[1:]) * NANO if exponent else Fraction(quantity._NANOS[suffix or ""])
+    nanos = ceil(Fraction(digits) * scale)
+    return -nanos if sign == "-" else nanos
+
+
+@bug(caught_by=13, within=14)
+def a_long_quantity_is_read_as_it_stands() -> Iterator[None]:
+    with replaced(quantity, "_nanos", lambda _real: _exactly):
+        yield
+
+
+@bug(caught_by=4, within=5)
+def an_exponent_is_taken_at_its_word() -> Iterator[None]:
+    with replaced(quantity, "_remembered", lambda _real: _exactly), replaced(quantity, "capped", lambda _real: int):
+        yield
+
+
+@bug(caught_by=183, within=184)
+def what_is_nested_deeply_ends_who_reads_it() -> Iterator[None]:
+    def make(real: Any) -> Any:
+        return tuple(error for error in real if error is not RecursionError)
+
+    with replaced(reflector, "UNREADABLE", make):
+        yield
+
+
+@bug(caught_by=86, within=87)
+def a_cluster_may_have_two_names() -> Iterator[None]:
+    with (
+        replaced(identities.Identity, "_judge", lambda _real: lambda self, uid: None),
+        replaced(decide, "_uids", lambda _real: lambda remote: ()),
+    ):
+        yield
+
+
+@bug(caught_by=148, within=149)
+def a_name_may_lead_elsewhere_after_a_start() -> Iterator[None]:
+    with replaced(identities.Identity, "_judge", lambda _real: lambda self, uid: None):
+        yield
+
+
+@bug(caught_by=27, within=28)
+def pages_are_read_for_ever() -> Iterator[None]:
+    def make(_real: Any) -> Any:
+        async def pages(self: Client, kind: Any, namespace: str, label_selector: str, size: int) -> Any:
+            items: list[Any] = []
+            cont = ""
+            while True:
+                query = {"labelSelector": label_selector, "continue": cont, "limit": str(size or "")}
+                listing, _ = await self._one_page(kind, namespace, query)
+                items += listing.items
+                cont = listing.cont
+                if not cont:
+                    return Page(tuple(items), listing.resource_version, {})
+
+        return pages
+
+    with replaced(Client, "_pages", make):
+        yield
+
+
+@bug(caught_by=166, within=167)
+def a_name_that_is_taken_is_waited_for() -> Iterator[None]:
+    def make(_real: Any) -> Any:
+        return lambda case, body: JobDecision(actions=(CreateWorkload(body),))
+
+    with replaced(jobs_decide, "_creation", make):
+        yield
+
+
+@bug(caught_by=341, within=342)
+def a_server_may_ask_for_any_patience() -> Iterator[None]:
+    with replaced(errors, "LONGEST_AFTER", lambda _real: inf):
+        yield
+
+
+@bug(caught_by=41, within=42)
+def a_job_is_removed_when_its_check_is() -> Iterator[None]:
+    def make(real: Any) -> Any:
+        return lambda group: real(group) if group.check_state is not None else ""
+
+    with replaced(phases, "recorded_winner", make):
         yield
 
 

@@ -61,6 +61,8 @@ class Deeds:
     restored: dict[str, float] = field(default_factory=dict)
     woken: float = -math.inf
     foreign: dict[tuple[str, str, str], Object] = field(default_factory=dict)
+    second_names: list[str] = field(default_factory=list)
+    """MultiKueueClusters that the MultiKueueConfig names beside those of the plan."""
     _links: dict[tuple[str, str], State] = field(default_factory=dict)
     _dark: list[str] = field(default_factory=list)
     _outside: list[str] = field(default_factory=list)
@@ -102,6 +104,14 @@ class Deeds:
     def do(self, event: Event) -> Undo | None:
         """Let it happen. Raises Refused if it cannot."""
         raise NotImplementedError(event)
+
+    def token(self, worker: str) -> str:
+        """What a worker takes from managers now, or will again."""
+        return self._tokens.get(worker, token(worker))
+
+    def trouble(self, host: str) -> Undo:
+        """From now on nobody is asked to know what is in a cluster, until that is undone."""
+        return partial(self._past, self._trouble(EVERYBODY, host, deaf=False))
 
     # Links.
 
@@ -239,7 +249,7 @@ class Deeds:
         self.world.accept(event.worker)
 
         def undo() -> None:
-            old = self._tokens.get(event.worker, token(event.worker))
+            old = self.token(event.worker)
             new = f"{old}+" if event.rotated else old
             self._tokens[event.worker] = new
             self.world.accept(event.worker, new)
@@ -272,7 +282,7 @@ class Deeds:
     @do.register
     def _lose_local_queue(self, event: plans.LoseLocalQueue) -> Undo:
         site = self.world.workers[event.worker].site
-        queues = site.all(kinds.LOCAL_QUEUES)
+        queues = site.all(kinds.LOCAL_QUEUES, NAMESPACE)
         for queue in queues:
             site.delete(kinds.LOCAL_QUEUES, seen.key(queue))
 
@@ -288,16 +298,17 @@ class Deeds:
         if len({*self._outside, event.worker}) == len(self.plan.workers):
             return None
         self._outside.append(event.worker)
-        self._configure()
+        self.configure()
 
         def undo() -> None:
             self._outside.remove(event.worker)
-            self._configure()
+            self.configure()
 
         return undo
 
-    def _configure(self) -> None:
-        clusters = [name for name in self.plan.workers if name not in self._outside]
+    def configure(self) -> None:
+        """Have the MultiKueueConfig name those that it should name now."""
+        clusters = [name for name in self.plan.workers if name not in self._outside] + self.second_names
         self.world.manager.patch(
             kinds.MULTIKUEUE_CONFIGS, ObjectKey("", objects.CONFIG), {"spec": {"clusters": clusters}}
         )
@@ -321,7 +332,7 @@ class Deeds:
 
         def undo() -> None:
             self._past(trouble)
-            self.world.trust(event.worker, self._tokens.get(event.worker, token(event.worker)))
+            self.world.trust(event.worker, self.token(event.worker))
 
         return undo
 
@@ -422,7 +433,7 @@ class Deeds:
 
     def _workload(self, job: str) -> Object | None:
         """The local workload of a job: the newest, should there be several."""
-        found = [w for w in self.world.manager.all(kinds.WORKLOADS) if seen.owner(w) == job]
+        found = [w for w in self.world.manager.all(kinds.WORKLOADS, NAMESPACE) if seen.owner(w) == job]
         return max(found, key=lambda w: int(w["metadata"]["resourceVersion"]), default=None)
 
     def _copy(self, worker: str, job: str) -> Object | None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from multikueue.sandbox.network.link import State, Weather
 from multikueue.sandbox.simulation import plan as plans
+from multikueue.sandbox.simulation.adversaries import beset
 from multikueue.sandbox.simulation.plan import Event, JobPlan, Plan, Replica, Timing
 from multikueue.sandbox.world import MANAGER, NAMESPACE, PLACEMENT, Layout, Share
 
@@ -34,7 +35,7 @@ JOBS_WITHIN = 30.0
 
 def drawn(seed: int) -> Plan:
     """The plan of a seed: always the same."""
-    return _Draft(seed).plan()
+    return beset(_Draft(seed).plan())
 
 
 @dataclass(frozen=True, slots=True)

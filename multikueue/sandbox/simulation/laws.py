@@ -7,7 +7,7 @@ news that could not come), the exception is found in the troubles of the world, 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from multikueue.api import kinds, quantity
@@ -24,14 +24,18 @@ from multikueue.sandbox.model.storage import ADDED, DELETED, Change
 from multikueue.sandbox.objects import CHECK
 from multikueue.sandbox.simulation import seen
 from multikueue.sandbox.simulation.deeds import Deeds
+from multikueue.sandbox.simulation.misdeeds import ROGUE
 from multikueue.sandbox.simulation.plan import Plan
 from multikueue.sandbox.wire import Object, Request
 from multikueue.sandbox.world import MANAGER, NAMESPACE, World
 
-__all__ = ["Breach", "Laws", "Write"]
+__all__ = ["Breach", "Laws", "Write", "held_up"]
 
 RELEARNING = 30.0
 """Seconds that a manager may take to see what a restored worker has."""
+
+SLACK = 10.0
+"""Seconds that luck may make of a difference between two lives."""
 
 LEASES = f"{kinds.LEASES.plural}.{kinds.LEASES.group}"
 JOBS, WORKLOADS = f"{kinds.JOBS.plural}.{kinds.JOBS.group}", f"{kinds.WORKLOADS.plural}.{kinds.WORKLOADS.group}"
@@ -103,6 +107,8 @@ class Laws:
     _leader: tuple[str, float] = "", 0.0
     _job_of: dict[str, str] = field(default_factory=dict)
     _running: dict[tuple[str, str], float] = field(default_factory=dict)
+    _over: dict[str, float] = field(default_factory=dict)
+    _winners: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     _ends: defaultdict[str, list[_End]] = field(default_factory=lambda: defaultdict(list))
 
     def broken(self, law: str, at: float, text: str) -> None:
@@ -112,12 +118,19 @@ class Laws:
     def judge(self, write: Write) -> None:
         """Every change comes by here, in its order."""
         change, host = write.change, write.host
-        if host == MANAGER:
+        if write.new["metadata"].get("namespace") == ROGUE:
+            if write.by and host != MANAGER:
+                self._is_of_ours(write)
+        elif host == MANAGER:
             if change.storage == WORKLOADS:
                 self._local_workload(write)
             elif change.storage == LEASES:
                 self._lease(write)
-            return
+        else:
+            self._remote(write)
+
+    def _remote(self, write: Write) -> None:
+        change = write.change
         if write.by:
             self._by_a_manager(write)
         if change.storage == JOBS:
@@ -132,6 +145,15 @@ class Laws:
         if holder and holder != mine and now - since > self._news:
             text = f"{request.method} {request.path} of {mine} arrives at {host} {now - since:.1f} s after {holder} took over"
             self.broken("leads", now, text)
+
+    def ends(self) -> dict[str, float]:
+        """When each job had ended that nobody meddled with, and no liar had won: its workload was Finished then."""
+        liars = {act.liar for act in self.plan.adversaries if act.liar}
+        return {
+            name: at
+            for name, at in self._over.items()
+            if name not in self.deeds.disturbed and not self._winners[name] & liars
+        }
 
     def _lease(self, write: Write) -> None:
         holder = (write.new.get("spec") or {}).get("holderIdentity") or ""
@@ -192,7 +214,7 @@ class Laws:
         """A workload that is deactivated counts no more, though its job may still be on its way to its end: as in Kueue.
         So it has to go, even if it is activated again at once. Pods that are over do not count either."""
         used: Counter[str] = Counter()
-        for workload in self.world.manager.all(kinds.WORKLOADS):
+        for workload in self.world.manager.all(kinds.WORKLOADS, NAMESPACE):
             if seen.is_true(workload, QUOTA_RESERVED) and not self._gives_up(workload, write.at):
                 admission = workload["status"].get("admission") or {}
                 over = {pods["name"]: pods["count"] for pods in workload["status"].get("reclaimablePods") or ()}
@@ -201,9 +223,11 @@ class Laws:
                     left = count - min(count, over.get(assigned["name"], 0))
                     used[admission["clusterQueue"]] += _milli(usage) * left // count
         for queue in self.world.manager.all(kinds.CLUSTER_QUEUES):
-            quota = _milli(queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"])
             name = queue["metadata"]["name"]
-            if used[name] > quota and not self._changed_of_late(queue):
+            if self._changed_of_late(queue):
+                continue
+            quota = _milli(queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"])
+            if used[name] > quota:
                 self.broken("quota", write.at, f"{name} has {quota} milli-CPU, and {used[name]} of them are given out")
 
     def _gives_up(self, workload: Object, now: float) -> bool:
@@ -225,6 +249,7 @@ class Laws:
         if check.get("state") != "Ready" or before.get("state") == "Ready":
             return
         winner, known = write.new["status"].get("clusterName"), self._attempts[attempt]
+        self._winners[seen.owner(write.new)].add(winner or "")
         if not winner:
             self.broken("I3", write.at, f"{_name(write)} is Ready and nobody has won it")
         elif winner not in known.admitted:
@@ -249,6 +274,7 @@ class Laws:
         if job is None or job["metadata"]["uid"] != seen.owner_uid(write.new):
             return
         name = job["metadata"]["name"]
+        self._over[name] = write.at
         if not seen.result(job):
             if name not in self.deeds.disturbed:
                 self.broken("I8", write.at, f"{_name(write)} is Finished before the status of job {name} is final")
@@ -262,12 +288,36 @@ class Laws:
     # --- what managers do on workers --------------------------------------------------------------------------------
 
     def _by_a_manager(self, write: Write) -> None:
+        if not self._is_of_ours(write):
+            return
+        if write.change.type == ADDED:
+            self._made(write)
+        elif write.change.storage == JOBS and (write.change.type == DELETED or seen.is_leaving(write.new)):
+            self._ended(write)
+
+    def _is_of_ours(self, write: Write) -> bool:
+        """Whether a manager wrote what is a manager's: otherwise that is a breach."""
         if write.change.storage not in (JOBS, WORKLOADS):
             self.broken("I6", write.at, f"{write.by} wrote {write.change.storage} on {write.host}")
         elif not seen.is_ours(write.old or write.new) or not seen.is_ours(write.new):
             self.broken("I6", write.at, f"{write.by} changed {_name(write)} on {write.host}, which is not its own")
-        elif write.change.type == ADDED:
-            self._made(write)
+        else:
+            return True
+        return False
+
+    def _ended(self, write: Write) -> None:
+        """What runs where it was won stays there, as long as its workload is neither evicted nor over."""
+        old = write.old
+        if old is None or not seen.is_running(old) or seen.is_leaving(old):
+            return
+        local = self.world.manager.stored(kinds.WORKLOADS, seen.workload_key(old))
+        if local is None or seen.is_leaving(local) or not seen.is_active(local) or _mark(local) != seen.attempt(old):
+            return
+        is_over = seen.is_true(local, EVICTED) or seen.is_true(local, FINISHED)
+        if not is_over and (local.get("status") or {}).get("clusterName") == write.host:
+            self.broken(
+                "stays", write.at, f"{_name(write)} is deleted by {write.by} on {write.host}, where it runs and was won"
+            )
 
     def _made(self, write: Write) -> None:
         attempt = self._attempts.get(seen.attempt(write.new))
@@ -370,6 +420,18 @@ class Laws:
         since = self._away_since(worker, now)
         skew = max(abs(replica.skew) for replica in self.plan.replicas)
         return since is not None and now - since >= self.plan.timing.lost - 2.0 - 2 * skew
+
+
+def held_up(plan: Plan, ends: Mapping[str, float], without: Mapping[str, float]) -> Breach | None:
+    """The job that adversaries made wait for much longer than it would have without them, if there is one."""
+    for job in plan.jobs:
+        if job.name in ends and job.name in without:
+            took, would = ends[job.name] - job.at, without[job.name] - job.at
+            if took > 2 * would + SLACK:
+                return Breach(
+                    "beside", ends[job.name], f"{job.name} took {took:.1f} s, and {would:.1f} s without adversaries"
+                )
+    return None
 
 
 def _name(write: Write) -> str:

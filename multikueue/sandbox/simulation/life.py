@@ -12,9 +12,12 @@ from datetime import timedelta
 
 import anyio
 
+from multikueue.runtime.failures import describe, is_expected
 from multikueue.sandbox.network.transport import without_certificates
+from multikueue.sandbox.simulation.adversaries import control
 from multikueue.sandbox.simulation.deeds import Deeds
-from multikueue.sandbox.simulation.laws import Breach, Laws
+from multikueue.sandbox.simulation.laws import Breach, Laws, held_up
+from multikueue.sandbox.simulation.misdeeds import Misdeeds
 from multikueue.sandbox.simulation.plan import Plan, Replica
 from multikueue.sandbox.simulation.stage import Stage
 from multikueue.sandbox.simulation.states import States
@@ -59,12 +62,22 @@ class Outcome:
     writes: int = 0
     settled: float = 0.0
     """When all had settled, in seconds of the world."""
+    ends: dict[str, float] = field(default_factory=dict)
+    """When each job that nobody meddled with had ended, in seconds of the world."""
     phases: Changes = field(default_factory=Changes)
     tale: Tale = field(default_factory=Tale)
 
 
 def live(plan: Plan, *, tell: bool = False) -> Outcome:
-    """One life. With `tell`, its tale is kept."""
+    """One life. With `tell`, its tale is kept. One with adversaries and nothing else is compared with one without them."""
+    outcome = _lived(plan, tell=tell)
+    without = control(plan)
+    if without is not None and outcome.breach is None:
+        outcome.breach = held_up(plan, outcome.ends, _lived(without, tell=False).ends)
+    return outcome
+
+
+def _lived(plan: Plan, *, tell: bool) -> Outcome:
     outcome = Outcome(plan.seed, tale=Tale(is_told=tell))
     random.seed(plan.seed)
     with _without_collector(), without_certificates(), phases_watched(outcome.phases):
@@ -89,29 +102,38 @@ async def _live(plan: Plan, outcome: Outcome) -> None:
         async with anyio.create_task_group() as tasks:
             await world.start(tasks)
             deeds = Deeds(world, plan, tasks)
-            stage = Stage(world, plan, deeds, outcome.tale)
+            misdeeds = Misdeeds(world, deeds, lambda law, text: laws.broken(law, anyio.current_time(), text))
+            if plan.adversaries:
+                misdeeds.furnish()
+            stage = Stage(world, plan, deeds, misdeeds, outcome.tale)
             laws = Laws(world, plan, deeds, on_breach=over.set)
             witness = Witness(world, stage, laws, outcome.tale)
             witness.attend()
-            _hire(world, plan, stage, witness)
+            _hire(world, plan, stage, witness, laws)
             stage.begin()
             with anyio.CancelScope() as rest:
                 tasks.start_soon(_cut_short, over, rest)
-                await _course(plan, stage, States(world, plan, deeds, laws.broken), witness)
+                await _course(plan, stage, States(world, plan, deeds, misdeeds, laws.broken), witness)
             outcome.settled = anyio.current_time()
             outcome.breach = laws.breaches[0] if laws.breaches else None
+            outcome.ends = laws.ends()
             outcome.digest, outcome.writes = witness.digest.hexdigest(), witness.writes
             stage.thaw()
             tasks.cancel_scope.cancel()
 
 
-def _hire(world: World, plan: Plan, stage: Stage, witness: Witness) -> None:
+def _hire(world: World, plan: Plan, stage: Stage, witness: Witness, laws: Laws) -> None:
     """The managers, and the weather between them and the clusters."""
+
+    def ended(name: str) -> None:
+        error = world.managers[name].error
+        if error is not None and not is_expected(error):
+            laws.broken("ends", anyio.current_time(), f"{name} ends by itself: {describe(error)[:200]}")
+        stage.ended(name)
+
     for replica in plan.replicas:
         clock = VirtualClock(skew=timedelta(seconds=replica.skew))
-        world.add_manager(
-            replica.name, InForce(settings_of(plan, replica)), clock=clock, observer=witness, ended=stage.ended
-        )
+        world.add_manager(replica.name, InForce(settings_of(plan, replica)), clock=clock, observer=witness, ended=ended)
     for source in world.managers:
         for site in world.sites:
             world.network.link(source, site.name).weather = plan.weather

@@ -15,6 +15,7 @@ from multikueue.sandbox.network.link import CALM, State, Weather
 from multikueue.sandbox.world import Layout
 
 __all__ = [
+    "Adversity",
     "Break",
     "Compact",
     "Crash",
@@ -86,6 +87,20 @@ class Event:
     def tell(self) -> str:
         """In words, without time and duration."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adversity(Event):
+    """Something that an adversary does (`adversaries` has them)."""
+
+    @property
+    def liar(self) -> str:
+        """The worker that cannot be believed because of it: what it has won is its own affair. Empty if there is none."""
+        return ""
+
+    def control(self) -> tuple[Event, ...] | None:
+        """What may cost others as much as this; None if nobody can tell what this may cost them."""
+        return ()
 
 
 # --- managers ----------------------------------------------------------------------------------------------------------
@@ -420,11 +435,12 @@ class Plan:
     """On a normal day: only its latency counts."""
     jobs: tuple[JobPlan, ...] = ()
     events: tuple[Event, ...] = ()
+    adversaries: tuple[Adversity, ...] = ()
 
     @property
     def ends(self) -> float:
         """When the last event is over and the last job submitted."""
-        over = [event.at + event.lasts for event in self.events]
+        over = [event.at + event.lasts for event in (*self.events, *self.adversaries)]
         return max([*over, *(job.at for job in self.jobs)], default=0.0)
 
     @property

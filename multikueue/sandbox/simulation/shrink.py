@@ -44,6 +44,8 @@ class _Budget:
 
 def _smaller(plan: Plan) -> Iterator[Plan]:
     """The plans that are one step smaller, the biggest steps first."""
+    for adversaries in _with_less(plan.adversaries):
+        yield replace(plan, adversaries=adversaries)
     for events in _with_less(plan.events):
         yield replace(plan, events=events)
     for jobs in _with_less(plan.jobs):

@@ -8,8 +8,10 @@ from functools import partial, singledispatchmethod
 
 from multikueue.sandbox.network.transport import is_write
 from multikueue.sandbox.simulation import plan as plans
+from multikueue.sandbox.simulation.adversaries import MixUp
 from multikueue.sandbox.simulation.deeds import Deeds, Undo, attempted
-from multikueue.sandbox.simulation.plan import Event, JobPlan, Plan
+from multikueue.sandbox.simulation.misdeeds import Misdeeds
+from multikueue.sandbox.simulation.plan import Adversity, Event, JobPlan, Plan
 from multikueue.sandbox.time import the_loop
 from multikueue.sandbox.wire import Request
 from multikueue.sandbox.world import ManagerProcess, World
@@ -38,6 +40,7 @@ class Stage:
     world: World
     plan: Plan
     deeds: Deeds
+    misdeeds: Misdeeds
     tell: Tell
     _armed: list[_Armed] = field(default_factory=list)
     _undo: dict[int, tuple[Event, Undo]] = field(default_factory=dict)
@@ -52,7 +55,7 @@ class Stage:
             self._revive(replica.name)
         for job in self.plan.jobs:
             self._at(job.at, partial(self._submit, job))
-        for event in self.plan.events:
+        for event in (*self.plan.events, *self.plan.adversaries):
             self._schedule(event)
 
     def heal(self) -> None:
@@ -132,6 +135,16 @@ class Stage:
     @singledispatchmethod
     def _do(self, event: Event) -> Undo | None:
         return self.deeds.do(event)
+
+    @_do.register
+    def _misdeed(self, event: Adversity) -> Undo | None:
+        return self.misdeeds.do(event)
+
+    @_do.register
+    def _mix_up(self, event: MixUp) -> Undo | None:
+        for replica in self.plan.replicas:
+            self._kill(replica.name, event.down)
+        return self.misdeeds.do(event)
 
     @_do.register
     def _crash(self, event: plans.Crash) -> None:

@@ -16,6 +16,7 @@ from multikueue.sandbox.objects import CHECK
 from multikueue.sandbox.simulation import plan as plans
 from multikueue.sandbox.simulation import seen
 from multikueue.sandbox.simulation.deeds import Deeds
+from multikueue.sandbox.simulation.misdeeds import ROGUE, Misdeeds
 from multikueue.sandbox.simulation.plan import Plan
 from multikueue.sandbox.time import EPOCH, the_loop
 from multikueue.sandbox.wire import Object
@@ -40,6 +41,7 @@ class States:
     world: World
     plan: Plan
     deeds: Deeds
+    misdeeds: Misdeeds
     broken: Broken
     _acting_since: float | None = None
     _ready_since: dict[str, float] = field(default_factory=dict)
@@ -52,7 +54,7 @@ class States:
         loop = the_loop()
         acting = any(each.acts and not loop.is_stopped(each.name) for each in self._dispatchers())
         self._acting_since = (self._acting_since if self._acting_since is not None else now) if acting else None
-        workloads = self.world.manager.all(kinds.WORKLOADS)
+        workloads = self.world.manager.all(kinds.WORKLOADS, NAMESPACE)
         self._remember_ready(workloads, now)
         if self._is_calm(MANAGER, now):
             for workload in workloads:
@@ -162,15 +164,15 @@ class States:
 
     def unsettled(self, now: float) -> str:
         """What is not as it must be in the end; empty if all is well."""
-        for job in self.world.manager.all(kinds.JOBS):
+        for job in self.world.manager.all(kinds.JOBS, NAMESPACE):
             if not seen.result(job) and not self._given_up(job):
                 return f"job {job['metadata']['name']} has not ended"
-        for workload in self.world.manager.all(kinds.WORKLOADS):
+        for workload in self.world.manager.all(kinds.WORKLOADS, NAMESPACE):
             if not seen.is_true(workload, FINISHED):
                 return f"workload {workload['metadata']['name']} is not Finished"
         for worker in self.world.workers.values():
             for kind in (kinds.JOBS, kinds.WORKLOADS):
-                left = [body for body in worker.site.all(kind) if seen.is_ours(body)]
+                left = [body for body in worker.site.all(kind, NAMESPACE) if seen.is_ours(body)]
                 if left:
                     return f"{worker.name} still has {kind.kind} {left[0]['metadata']['name']} of ours"
         for cluster in self.world.manager.all(kinds.MULTIKUEUE_CLUSTERS):
@@ -182,12 +184,14 @@ class States:
 
     def _given_up(self, job: Object) -> bool:
         """Whether the Kueue beside us will do no more for it: that is its own affair, and its own faults."""
-        workloads = [w for w in self.world.manager.all(kinds.WORKLOADS) if seen.owner_uid(w) == job["metadata"]["uid"]]
+        workloads = [
+            w for w in self.world.manager.all(kinds.WORKLOADS, NAMESPACE) if seen.owner_uid(w) == job["metadata"]["uid"]
+        ]
         return self.plan.layout.core and bool(workloads) and all(seen.is_true(w, FINISHED) for w in workloads)
 
     def at_the_end(self, now: float) -> None:
         """Once all has settled."""
-        present = {job["metadata"]["name"] for job in self.world.manager.all(kinds.JOBS)}
+        present = {job["metadata"]["name"] for job in self.world.manager.all(kinds.JOBS, NAMESPACE)}
         lost = {job.name for job in self.plan.jobs} - present - self.deeds.deleted
         if lost:
             self.broken("lost", now, f"nothing is there of {', '.join(sorted(lost))}")
@@ -196,6 +200,20 @@ class States:
             found = self.world.site(worker).find(kind, ObjectKey(NAMESPACE, name))
             if found is None or found["metadata"]["uid"] != body["metadata"]["uid"]:
                 self.broken("I6", now, f"the {kind.kind} {name} of a user of {worker} is gone")
+        self._all_told(now)
+
+    def _all_told(self, now: float) -> None:
+        """What can never be dispatched is told so: by an event about it or its workload, or by a condition of that."""
+        about = {event["involvedObject"]["uid"] for event in self.world.manager.all(kinds.EVENTS, ROGUE)}
+        for kind, key in self.misdeeds.told:
+            body = self.world.manager.stored(kind, key)
+            if body is None:
+                continue
+            uid = body["metadata"]["uid"]
+            workloads = [w for w in self.world.manager.all(kinds.WORKLOADS, ROGUE) if seen.owner_uid(w) == uid]
+            said = any(c.get("message") for w in workloads for c in (w.get("status") or {}).get("conditions") or ())
+            if not said and not about & {uid, *(w["metadata"]["uid"] for w in workloads)}:
+                self.broken("told", now, f"nobody says what is wrong with {kind.kind} {key.name}")
 
 
 def _attempt(workload: Object) -> str:

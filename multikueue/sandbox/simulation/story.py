@@ -52,7 +52,9 @@ def _replica(replica: Replica) -> str:
 
 
 def _planned(plan: Plan) -> Iterator[str]:
-    told = [(job.at, job.tell()) for job in plan.jobs] + [(event.at, _tell(event)) for event in plan.events]
+    told = [(job.at, job.tell()) for job in plan.jobs] + [
+        (event.at, _tell(event)) for event in (*plan.events, *plan.adversaries)
+    ]
     yield from (f"{at:10.3f}  {text}" for at, text in sorted(told, key=lambda each: each[0]))
 
 

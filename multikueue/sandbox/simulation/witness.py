@@ -25,6 +25,9 @@ from multikueue.sandbox.world import World
 
 __all__ = ["Changes", "Tale", "Witness", "phases_watched"]
 
+NO_CRASH = frozenset({"object.unreadable"})
+"""What is logged as an error and is none of the manager's."""
+
 LEASES = "leases.coordination.k8s.io"
 
 Changes = Counter[tuple[str, str]]
@@ -125,7 +128,7 @@ def logs_heard(tale: Tale, on_crash: Callable[[str], None]) -> Iterator[None]:
     def take(_logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
         facts = ", ".join(f"{key}={value}" for key, value in event.items() if key not in ("event", "exc_info"))
         text = f"{event['event']} ({facts})" if facts else str(event["event"])
-        if method in ("error", "critical", "exception"):
+        if method in ("error", "critical", "exception") and event["event"] not in NO_CRASH:
             error = event.get("exc_info")
             on_crash(f"{text}: {error!r}")
         tale(f"log: {text}")

@@ -35,6 +35,8 @@ from multikueue.sandbox.model.quantities import canonical, canonical_map
         ("2E", "2E"),
         ("nonsense", "nonsense"),
         ("5Zi", "5Zi"),
+        ("1e20000", "1e20000"),
+        ("9" * 5000, "9" * 5000),
     ],
 )
 def test_amounts(given_: str, written: str) -> None:

@@ -16,6 +16,7 @@ from multikueue.sandbox import objects
 from multikueue.sandbox.model.storage import Change, Version
 from multikueue.sandbox.simulation.deeds import Deeds
 from multikueue.sandbox.simulation.laws import Laws, Write
+from multikueue.sandbox.simulation.misdeeds import ROGUE
 from multikueue.sandbox.simulation.plan import JobPlan, Plan, Timing
 from multikueue.sandbox.time import VirtualClock, run
 from multikueue.sandbox.wire import Object, Request
@@ -468,3 +469,50 @@ def test_clocks_that_differ_are_allowed_for() -> None:
         judge.deeds.troubles.begin("*", "worker1", 6.0)
         judge.job("worker2", at=17.0)
     assert judge.broken == []
+
+
+def running() -> Object:
+    body = remote(active=1)
+    body["metadata"]["labels"]["kueue.x-k8s.io/prebuilt-workload-name"] = "wl"
+    return body
+
+
+@pytest.mark.parametrize(
+    ("local", "by", "broken"),
+    [
+        (won(), "manager-0", ["stays"]),
+        (won(), "", []),
+        (won("worker2"), "manager-0", []),
+        (reserved(condition("Evicted"), clusterName="worker1"), "manager-0", []),
+        (reserved(condition("Finished", reason="Succeeded"), clusterName="worker1"), "manager-0", []),
+        (won() | {"spec": {"active": False}}, "manager-0", []),
+    ],
+    ids=[
+        "by a manager where it was won",
+        "by somebody else",
+        "by a manager where another one won",
+        "of an evicted workload",
+        "of a finished workload",
+        "of a workload that is switched off",
+    ],
+)
+def test_what_runs_is_not_removed(local: Object, by: str, broken: list[str]) -> None:
+    with court() as to:
+        dispatched(to)
+        to.job("worker1", running())
+        to.laws.breaches.clear()
+        to.write(MANAGER, kinds.WORKLOADS, local, at=6.0)
+        to.laws.breaches.clear()
+        to.write("worker1", kinds.JOBS, running(), at=7.0, by=by, type_="DELETED")
+        assert to.broken == broken
+
+
+def test_what_becomes_of_a_hostile_tenants_own_is_not_judged_but_nobody_elses_is_touched_for_it() -> None:
+    with court() as to:
+        mine, theirs = remote(), remote(ours=False)
+        for body in (mine, theirs):
+            body["metadata"]["namespace"] = ROGUE
+        to.job("worker1", mine)
+        assert to.broken == []
+        to.job("worker1", theirs)
+        assert to.broken == ["I6"]

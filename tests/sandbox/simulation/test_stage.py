@@ -12,6 +12,7 @@ from multikueue.sandbox.network.link import State
 from multikueue.sandbox.network.transport import without_certificates
 from multikueue.sandbox.simulation.deeds import Deeds
 from multikueue.sandbox.simulation.life import settings_of
+from multikueue.sandbox.simulation.misdeeds import Misdeeds
 from multikueue.sandbox.simulation.plan import Break, Crash, Cut, DeleteJob, Event, Freeze, JobPlan, Plan, Stop
 from multikueue.sandbox.simulation.stage import Stage
 from multikueue.sandbox.time import VirtualClock, run
@@ -52,7 +53,10 @@ def played(
                 world = World(plan.layout, clock=VirtualClock(), seed=1)
                 world.furnish()
                 deeds = Deeds(world, plan, tasks)
-                stage = Stage(world, plan, deeds, lambda text: told.append((round(anyio.current_time(), 1), text)))
+                misdeeds = Misdeeds(world, deeds, broken=lambda _law, _text: None)
+                stage = Stage(
+                    world, plan, deeds, misdeeds, lambda text: told.append((round(anyio.current_time(), 1), text))
+                )
                 world.add_manager("manager-0", InForce(settings_of(plan, plan.replicas[0])), ended=stage.ended)
                 stage.begin()
                 await test(Play(world, stage, told))

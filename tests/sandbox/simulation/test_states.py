@@ -16,6 +16,7 @@ from multikueue.sandbox import objects
 from multikueue.sandbox.network.transport import without_certificates
 from multikueue.sandbox.simulation.deeds import Deeds
 from multikueue.sandbox.simulation.life import settings_of
+from multikueue.sandbox.simulation.misdeeds import Misdeeds
 from multikueue.sandbox.simulation.plan import JobPlan, Plan, Timing
 from multikueue.sandbox.simulation.states import States
 from multikueue.sandbox.time import VirtualClock, run
@@ -38,7 +39,8 @@ class Watch:
         self.broken: list[str] = []
         self.world = World(plan.layout, clock=VirtualClock(), seed=1)
         self.deeds = Deeds(self.world, plan, tasks)
-        self.states = States(self.world, plan, self.deeds, lambda law, _at, _text: self.broken.append(law))
+        misdeeds = Misdeeds(self.world, self.deeds, lambda law, _text: self.broken.append(law))
+        self.states = States(self.world, plan, self.deeds, misdeeds, lambda law, _at, _text: self.broken.append(law))
         self.tasks = tasks
         self.manager = self.world.add_manager("manager-0", InForce(settings_of(plan, plan.replicas[0])))
 

@@ -1,0 +1,98 @@
+"""What adversaries do: each does something, no law is broken by it, and the laws see what it may lead to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from multikueue.controllers.standby import look_at_all
+from multikueue.errors import ClusterUnreachable
+from multikueue.sandbox.simulation import adversaries as acts
+from multikueue.sandbox.simulation.adversaries import OddJob, Slander, Squat
+from multikueue.sandbox.simulation.laws import held_up
+from multikueue.sandbox.simulation.life import live
+from multikueue.sandbox.simulation.plan import Adversity, JobPlan, Plan
+
+JOBS = tuple(JobPlan(name=f"job{number}", at=5.0 * number, seconds=15.0) for number in range(3))
+
+ACTS: list[Adversity] = [
+    OddJob(at=3.0, name="odd", what="digits"),
+    OddJob(at=3.0, name="odd", what="deep-plain"),
+    OddJob(at=3.0, name="odd", what="owners"),
+    acts.HandMade(at=3.0, name="odd", what="ready"),
+    Squat(at=3.0, name="odd"),
+    acts.Flood(at=3.0, lasts=3.0, name="odd"),
+    Slander(at=3.0, lasts=60.0, worker="worker1", what="digits"),
+    acts.OddAnswers(at=8.0, lasts=5.0, worker="worker1", what="endless"),
+    acts.Impose(at=3.0, lasts=30.0, worker="worker1", count=30),
+    acts.SecondName(at=8.0, lasts=30.0, worker="worker2", configured=True),
+    acts.DropCheck(at=8.0, lasts=30.0, queue="main"),
+    acts.MixUp(at=8.0, lasts=30.0, worker="worker2", other="worker1", down=2.0),
+    acts.Mislay(at=8.0, lasts=30.0, what="ClusterQueue"),
+    acts.Mangle(at=8.0, lasts=30.0, what="quota"),
+]
+
+
+@pytest.mark.parametrize("act", ACTS, ids=lambda act: act.tell())
+def test_an_act_is_done_and_breaks_no_law(act: Adversity) -> None:
+    outcome = live(Plan(seed=5, jobs=JOBS, adversaries=(act,)), tell=True)
+    assert outcome.breach is None
+    assert any(act.tell() in text for _, text in outcome.tale.lines)
+    assert live(Plan(seed=5, jobs=JOBS, adversaries=())).digest != outcome.digest
+
+
+def test_every_kind_of_act_is_tried_here() -> None:
+    kinds = {kind for name in acts.__all__ if isinstance(kind := getattr(acts, name), type)}
+    assert {kind for kind in kinds if issubclass(kind, Adversity)} == {type(act) for act in ACTS}
+
+
+def test_a_manager_that_ends_by_itself_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_args: object) -> None:
+        raise ValueError("odd")
+
+    monkeypatch.setattr("multikueue.manager.look_at_all", fail)
+    breach = live(Plan(seed=1, jobs=JOBS)).breach
+    assert breach is not None
+    assert (breach.law, "ValueError: odd" in breach.text) == ("ends", True)
+
+
+def test_a_manager_that_ends_for_a_reason_that_it_knows_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = [ClusterUnreachable("", "gone")]
+
+    def fail(*args: Any) -> None:
+        if left:
+            raise left.pop()
+        look_at_all(*args)
+
+    monkeypatch.setattr("multikueue.manager.look_at_all", fail)
+    assert live(Plan(seed=1, jobs=JOBS)).breach is None
+    assert not left
+
+
+PLAN = Plan(seed=1, jobs=(JobPlan(name="a", at=10.0), JobPlan(name="b")))
+
+
+@pytest.mark.parametrize(
+    ("ends", "without", "job"),
+    [
+        ({"a": 15.0}, {"a": 15.0}, ""),
+        ({"a": 29.9}, {"a": 15.0}, ""),
+        ({"a": 30.1}, {"a": 15.0}, "a"),
+        ({"a": 99.0}, {}, ""),
+        ({}, {"a": 15.0}, ""),
+        ({"a": 15.0, "b": 99.0}, {"a": 15.0, "b": 5.0}, "b"),
+    ],
+    ids=[
+        "as long",
+        "twice as long and luck",
+        "longer than that",
+        "not to be compared, for it was meddled with there",
+        "not to be compared, for it was meddled with here",
+        "one of several",
+    ],
+)
+def test_a_job_that_adversaries_hold_up_is_noticed(ends: dict[str, float], without: dict[str, float], job: str) -> None:
+    breach = held_up(PLAN, ends, without)
+    assert (breach is not None) == bool(job)
+    assert breach is None or breach.text.startswith(f"{job} took")
