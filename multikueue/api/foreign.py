@@ -1,8 +1,7 @@
-"""What somebody else says, judged where we first look at it: text that is cut, times that can be, questions that an odd
-object does not answer.
+"""What somebody else says, judged where we first look at it.
 
-A worker's API server may send anything of the right shape. Whatever that is, it must cost that worker no more than its
-turn, so nothing here raises.
+Text is cut, times are ones that can be, and an odd object does not answer each question. A worker's API server may send
+anything of the right shape. Whatever that is, it must cost that worker no more than its turn, so nothing here raises.
 """
 
 from __future__ import annotations

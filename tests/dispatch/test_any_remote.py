@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multikueue.api.foreign import excerpt, heard, moment
 from multikueue.api.job import Job
 from multikueue.api.meta import Condition, decoder, encode
 from multikueue.api.workload import Workload, WorkloadStatus
@@ -40,7 +39,6 @@ ODD_TIMES = (
     "0001-01-01T00:00:00Z",
     "9999-12-31T23:59:59-23:59",
     "0001-01-01T00:00:00+23:59",
-    "2026-01-01T12:00:00",
     "2036-01-01T12:00:00Z",
     "2026-01-01T12:00:00Z",
 )
@@ -167,18 +165,3 @@ def test_an_eviction_with_a_long_message_reaches_the_worker() -> None:
     (action,) = decide(seen, NOW).actions
     patch = decoder(WorkloadStatus)(encode(action.body["status"]))  # type: ignore[attr-defined]
     assert [len(c.message) for c in patch.conditions if c.type == "DeactivationTarget"] == [32768]
-
-
-@pytest.mark.parametrize(
-    ("text", "stays"),
-    [("2026-01-01T12:00:00Z", True), ("2036-01-01T12:00:00Z", True), *((t, False) for t in ODD_TIMES[:5])],
-)
-def test_a_time(text: str, stays: bool) -> None:
-    time = datetime.fromisoformat(text)
-    assert moment(time) == (time if stays else None)
-
-
-def test_what_is_sound_stays_the_very_same() -> None:
-    condition = Condition(type="A", status="True", message="m", last_transition_time=NOW)
-    assert heard(condition) is condition
-    assert excerpt("m" * 1000) == "m" * 1000

@@ -13,7 +13,9 @@ import typer
 from multikueue.cli import app
 from tests.project.files import DOCS, KIND_CONFIGS, code, read, rows, section
 
-CALL = re.compile(r"""(?:^|(?<=[\s;&|("]))(?:\S*/)?multikueue"? ((?:[a-z][\w-]* ?)+)([^;&|#\n]*)""", re.MULTILINE)
+CALL = re.compile(
+    r"""(?:^|(?<=[\s;&|("]))(?:(?!clusterrole/)\S*/)?multikueue"? ((?:[a-z][\w-]* ?)+)([^;&|#\n]*)""", re.MULTILINE
+)
 
 
 def commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, set[str]]]:

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import msgspec
+import pytest
+
+from multikueue.api.foreign import asked, excerpt, heard, moment
+from multikueue.api.meta import LONGEST_MESSAGE, Condition, decoder
+from multikueue.api.workload import WorkloadSpec
+from multikueue.testing import NOW
+
+IMPOSSIBLE = (
+    "9999-12-31T23:59:59Z",
+    "0001-01-01T00:00:00Z",
+    "9999-12-31T23:59:59-23:59",
+    "0001-01-01T00:00:00+23:59",
+    "2026-01-01T12:00:00",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "stays"),
+    [("2026-01-01T12:00:00Z", True), ("2036-01-01T12:00:00Z", True), *((text, False) for text in IMPOSSIBLE)],
+)
+def test_a_time(text: str, stays: bool) -> None:
+    time = datetime.fromisoformat(text)
+    assert moment(time) == (time if stays else None)
+
+
+def test_what_is_sound_stays_the_very_same() -> None:
+    condition = Condition(type="A", status="True", message="m", last_transition_time=NOW)
+    assert heard(condition) is condition
+    assert excerpt("m" * 1000) == "m" * 1000
+
+
+def test_what_is_not_is_cut_and_loses_its_time() -> None:
+    late = NOW.replace(year=9999) + timedelta(hours=1)
+    odd = Condition(type="A", status="True", reason="r" * 2000, message="m" * 50_000, last_transition_time=late)
+
+    found = heard(odd)
+
+    assert found is not None
+    assert (len(found.reason), len(found.message), found.last_transition_time) == (1024, LONGEST_MESSAGE, None)
+    assert len(excerpt(odd.message)) == 1000
+
+
+def test_a_question_about_an_odd_object_has_the_other_answer() -> None:
+    odd = msgspec.Raw(b'{"podSets": 5}')
+    assert asked(lambda: decoder(WorkloadSpec)(odd).queue_name, "none") == "none"
+    assert asked(lambda: 1, 2) == 1
