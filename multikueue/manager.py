@@ -31,7 +31,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.controllers.admission import Admission
 from multikueue.controllers.annotated import AnnotatedKinds
 from multikueue.controllers.default_queues import DefaultQueues
-from multikueue.controllers.events import Recorder, tell_state, tell_unreadable
+from multikueue.controllers.events import Recorder, tell_state
 from multikueue.controllers.figures import Figures
 from multikueue.controllers.leadership import Alone, Elected, Leadership, candidate
 from multikueue.controllers.observer import Observer
@@ -177,6 +177,7 @@ class Manager:
     clock: Clock = field(default_factory=SystemClock)
     transport: Transport = open_session
     kinds: AnnotatedKinds = field(default_factory=AnnotatedKinds)
+    recorder: Recorder = field(default_factory=lambda: Recorder(SystemClock().now))
     readiness: Readiness = field(init=False)
 
     @property
@@ -252,7 +253,7 @@ class Manager:
             store=store,
             manager=self.client,
             queues=queues,
-            recorder=Recorder(self.clock.now, self.metrics),
+            recorder=self.recorder,
             strategies=Strategies(
                 store=store,
                 settings=self.in_force,
@@ -464,6 +465,7 @@ async def manage(
     settings = in_force.settings
     timeout = settings.dispatch.call_timeout.total_seconds()
     metrics = Metrics(local_queues=settings.metrics.enable_local_queues, told=KUEUES_METRICS[settings.roles])
+    recorder = Recorder(surroundings.clock.now, metrics)
     async with (
         _leadership(settings, credentials, surroundings) as leadership,
         Client.connect(
@@ -473,7 +475,7 @@ async def manage(
             user_agent=_user_agent(leadership),
             may_write=leadership.mandate.valid,
             on_call=metrics.called,
-            on_garbage=tell_unreadable,
+            on_garbage=recorder.unreadable,
             transport=surroundings.transport,
         ) as client,
     ):
@@ -492,6 +494,7 @@ async def manage(
                     clock=surroundings.clock,
                     transport=surroundings.transport,
                     kinds=kinds,
+                    recorder=recorder,
                 )
                 await life.run()
             tasks.cancel_scope.cancel()

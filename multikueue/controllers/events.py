@@ -14,9 +14,10 @@ import anyio
 import structlog
 
 from multikueue.api.kinds import EVENTS, Kind
-from multikueue.api.meta import Object, ObjectKey, render_time
+from multikueue.api.meta import Object, render_time
 from multikueue.errors import MultiKueueError
 from multikueue.kube.client import Client
+from multikueue.kube.decode import Stub
 from multikueue.telemetry.metrics import Metrics
 
 log = structlog.get_logger()
@@ -33,6 +34,7 @@ LONGEST = 1024
 """Characters of what an event says; the API takes no more."""
 
 _Topic = tuple[str, str]
+_Waiting = tuple[datetime, str, dict[str, Any]]
 
 
 def tell_state(plural: str) -> Callable[[bool, str], None]:
@@ -44,30 +46,38 @@ def tell_state(plural: str) -> Callable[[bool, str], None]:
     return on_state
 
 
-def tell_unreadable(cluster: str, kind: Kind[Any], key: ObjectKey | None, why: str) -> None:
+def tell_unreadable(cluster: str, kind: Kind[Any], about: Object | Stub, why: str) -> None:
     """An object cannot be read or taken in: it stays as it was last read, and nothing is decided about it."""
-    log.error("object.unreadable", cluster=cluster or "manager", kind=kind.kind, object=str(key), error=why)
+    log.error("object.unreadable", cluster=cluster or "manager", kind=kind.kind, object=str(about.key), error=why)
 
 
 @dataclass(slots=True)
 class Recorder:
-    """Collects events; `run` sends them. Overflow drops the oldest: an event is a courtesy, not a record."""
+    """Collects events; `run` sends them, while this process leads. Overflow drops the oldest, and what waited for longer
+    than `SILENCE` is no news: an event is a courtesy, not a record."""
 
     now: Callable[[], datetime]
     metrics: Metrics = field(default_factory=Metrics)
-    _waiting: deque[tuple[str, dict[str, Any]]] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    _waiting: deque[_Waiting] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     _said: OrderedDict[_Topic, dict[str, datetime]] = field(default_factory=OrderedDict)
     _news: anyio.Event = field(default_factory=anyio.Event)
 
-    def emit(self, kind: Kind[Any], about: Object, *, type_: str, reason: str, message: str) -> None:
+    def unreadable(self, cluster: str, kind: Kind[Any], about: Object | Stub, why: str) -> None:
+        """`tell_unreadable` of the manager cluster: the object says so itself, too, where it can be told which it is."""
+        tell_unreadable(cluster, kind, about, why)
+        if about.key is not None:
+            self.emit(kind, about, type_="Warning", reason="Unreadable", message=why)
+
+    def emit(self, kind: Kind[Any], about: Object | Stub, *, type_: str, reason: str, message: str) -> None:
         """Say something about an object; `type_` is Normal or Warning."""
         now, message = self.now(), message[:LONGEST]
         if not self._is_news((about.metadata.uid, reason), message, now):
             self._count(reason, "suppressed")
             return
         if len(self._waiting) == REMEMBERED:
-            self._count(self._waiting[0][1]["reason"], "lost")
-        self._waiting.append(_event(kind, about, now, type_=type_, reason=reason, message=message))
+            self._count(self._waiting[0][2]["reason"], "lost")
+        namespace, body = _event(kind, about, now, type_=type_, reason=reason, message=message)
+        self._waiting.append((now, namespace, body))
         self._news.set()
 
     def _is_news(self, topic: _Topic, message: str, now: datetime) -> bool:
@@ -87,11 +97,14 @@ class Recorder:
     async def run(self, client: Client) -> None:
         """Sends what was said, in order, for ever."""
         while True:
+            while self._waiting:
+                said, namespace, body = self._waiting.popleft()
+                if self.now() < said + SILENCE:
+                    await self._send(client, namespace, body)
+                else:
+                    self._count(body["reason"], "lost")
             await self._news.wait()
             self._news = anyio.Event()
-            while self._waiting:
-                namespace, body = self._waiting.popleft()
-                await self._send(client, namespace, body)
 
     async def _send(self, client: Client, namespace: str, body: dict[str, Any]) -> None:
         try:
@@ -104,7 +117,7 @@ class Recorder:
 
 
 def _event(
-    kind: Kind[Any], about: Object, now: datetime, *, type_: str, reason: str, message: str
+    kind: Kind[Any], about: Object | Stub, now: datetime, *, type_: str, reason: str, message: str
 ) -> tuple[str, dict[str, Any]]:
     namespace = about.metadata.namespace or "default"
     name = f"{about.metadata.name[:230]}.{random.getrandbits(64):016x}"

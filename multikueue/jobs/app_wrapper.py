@@ -16,6 +16,7 @@ from multikueue.jobs import paths
 from multikueue.jobs.completed import completed
 from multikueue.jobs.pods import number, pod_set
 from multikueue.jobs.templates import part
+from multikueue.jobs.workloads import positive
 from multikueue.jobs.wrapped import KNOWN
 
 __all__ = ["Components"]
@@ -66,13 +67,13 @@ def _declared(own: Tree, template: Tree) -> Tree | None:
     if not isinstance(found, dict):
         return None
     annotations = {str(key).removeprefix(_TOPOLOGY): value for key, value in part(own, "annotations").items()}
-    group, size = annotations.get("sub-group-index-label"), str(annotations.get("sub-group-count", ""))
+    group, size = annotations.get("sub-group-index-label"), positive(str(annotations.get("sub-group-count", "")))
     return pod_set(
         "",
         count=number(own.get("replicas")),
         template=found,
         index=annotations.get("pod-index-label", ""),
-        groups=(group, int(size)) if group and size.isdecimal() else None,
+        groups=(group, size) if group and size else None,
     )
 
 

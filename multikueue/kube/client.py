@@ -32,7 +32,7 @@ from multikueue.errors import (
     Unauthorized,
 )
 from multikueue.kube.credentials import Credentials
-from multikueue.kube.decode import Listing, list_of, object_of
+from multikueue.kube.decode import Listing, Stub, list_of, object_of
 from multikueue.kube.errors import error_from_answer, words
 from multikueue.kube.identity import Identity, Proof
 from multikueue.kube.retry import is_repeatable, wait_before_retry
@@ -103,8 +103,8 @@ class Call(msgspec.Struct, frozen=True, gc=False):
 
 
 OnCall = Callable[[Call], None]
-OnGarbage = Callable[[str, Kind[Any], ObjectKey | None, str], None]
-"""Told of each object that cannot be read or taken in: cluster, kind, key if readable, what is wrong."""
+OnGarbage = Callable[[str, Kind[Any], Object | Stub, str], None]
+"""Told of each object that cannot be read or taken in: cluster, kind, as much of it as could be read, what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,10 +400,10 @@ class Client:
             self._open_streams.discard(stream)
             stream.close()
 
-    def report_garbage(self, kind: Kind[Any], key: ObjectKey | None, why: str) -> None:
+    def report_garbage(self, kind: Kind[Any], about: Object | Stub, why: str) -> None:
         """Tell `on_garbage` of an object that cannot be read or taken in."""
         if self._on_garbage is not None:
-            self._on_garbage(self.cluster, kind, key, why)
+            self._on_garbage(self.cluster, kind, about, why)
 
     async def _patch(
         self,
@@ -449,11 +449,11 @@ class Client:
             objects += len(listing.items) + len(listing.garbage)
             self._check_collection(kind, objects, length)
             items += listing.items
-            for key, error in listing.garbage:
+            for stub, error in listing.garbage:
                 why = why_unreadable(error)
-                self.report_garbage(kind, key, why)
-                if key is not None:
-                    garbage[key] = why
+                self.report_garbage(kind, stub, why)
+                if stub.key is not None:
+                    garbage[stub.key] = why
             if not listing.cont:
                 return Page(tuple(items), listing.resource_version, garbage)
             if listing.cont == cont:

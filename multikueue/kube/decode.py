@@ -27,6 +27,7 @@ __all__ = [
     "Event",
     "Listing",
     "Stub",
+    "StubMeta",
     "change_of",
     "event_of",
     "list_of",
@@ -60,6 +61,7 @@ class Change(Protocol[T_co]):
 class StubMeta(msgspec.Struct, gc=False):
     name: str = ""
     namespace: str = ""
+    uid: str = ""
     resource_version: str = msgspec.field(name="resourceVersion", default="")
 
 
@@ -94,7 +96,7 @@ class Listing(Generic[T]):
     """One answer to a list request. `garbage` holds each item that is not of its kind's shape, with the reason."""
 
     items: list[T]
-    garbage: list[tuple[ObjectKey | None, Exception]]
+    garbage: list[tuple[Stub, Exception]]
     resource_version: str
     cont: str
 
@@ -164,7 +166,7 @@ def event_of(line: bytes) -> Event:
 
 
 def stub_of(data: bytes | msgspec.Raw) -> Stub:
-    """The key and version of anything; empty where they cannot be read."""
+    """Which object it is, and its version, of anything; empty where they cannot be read."""
     try:
         return _shallow(_decode_stub, data)
     except UNREADABLE:
@@ -254,12 +256,12 @@ def _page_type(kind: type[Object]) -> Any:
 def _item_by_item(data: bytes, one: Callable[[msgspec.Raw], T]) -> Listing[T]:
     page = _shallow(_decode_raw_page, data)
     items: list[T] = []
-    garbage: list[tuple[ObjectKey | None, Exception]] = []
+    garbage: list[tuple[Stub, Exception]] = []
     for raw in page.items or ():
         try:
             items.append(one(whole(raw)))
         except UNREADABLE as error:
-            garbage.append((stub_of(raw).key, error))
+            garbage.append((stub_of(raw), error))
     return Listing(items, garbage, page.metadata.resource_version, page.metadata.cont)
 
 

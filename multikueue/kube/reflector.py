@@ -30,7 +30,7 @@ from multikueue.errors import (
     ServerError,
 )
 from multikueue.kube.client import Client, Stream
-from multikueue.kube.decode import UNREADABLE, Event, change_of, event_of, object_of, stub_of, whole
+from multikueue.kube.decode import UNREADABLE, Event, Stub, StubMeta, change_of, event_of, object_of, stub_of, whole
 from multikueue.kube.errors import error_from_status
 
 __all__ = ["OnState", "Reflector", "Sink"]
@@ -170,7 +170,7 @@ class Reflector(Generic[T]):
         self._sink.unreadable.update(page.undecodable)
         self._sink.replace(tuple(found.values()), version_of(version))
         for key, why in self._sink.unreadable.items() - page.undecodable.items():
-            self._client.report_garbage(self._kind, key, why)
+            self._client.report_garbage(self._kind, found.get(key) or Stub(StubMeta(key.name, key.namespace)), why)
         self._known, self._version, self._taken = found, version, 0
         self.synced.set()
 
@@ -274,7 +274,7 @@ class Reflector(Generic[T]):
             self._known.pop(item.key, None)
             self._sink.remove(item)
         if self._sink.unreadable and (why := self._sink.unreadable.get(item.key, before)) != before:
-            self._client.report_garbage(self._kind, item.key, why)
+            self._client.report_garbage(self._kind, item, why)
         return item.metadata.resource_version
 
     def _take_odd(self, line: bytes) -> str:
@@ -301,7 +301,7 @@ class Reflector(Generic[T]):
         stub, why = stub_of(event.object), why_unreadable(error)
         before = self._sink.unreadable.pop(stub.key, "") if stub.key is not None else ""
         if why != before:
-            self._client.report_garbage(self._kind, stub.key, why)
+            self._client.report_garbage(self._kind, stub, why)
         if event.type != "DELETED" and stub.key is not None:
             self._sink.unreadable[stub.key] = why
         elif stub.key in self._known:

@@ -68,6 +68,15 @@ def test_the_author_says_what_numbers_them() -> None:
     assert found["count"] == 1
 
 
+@pytest.mark.parametrize("size", ["", "two", "-1", "9" * 5000, str(2**31)])
+def test_a_size_that_is_none_makes_no_groups(size: str) -> None:
+    prefix = "workload.codeflare.dev.appwrapper/tas-"
+    annotations = {f"{prefix}sub-group-index-label": "g", f"{prefix}sub-group-count": size}
+    own = {"path": "template.spec.jobs[1].template", "annotations": annotations}
+    (found,) = pod_sets(SWEEP | {"podSets": [own]})
+    assert "subGroupCount" not in found.get("topologyRequest", {})
+
+
 def test_a_template_goes_without_what_decides_nothing_and_with_the_usual_defaults() -> None:
     container = {"name": "c", "image": "c:1", "env": [{"name": "A"}], "ports": [{"containerPort": 1}]}
     spec = {"containers": [container], "volumes": [{"name": "v"}], "schedulerName": "own", "nodeSelector": {"a": "b"}}

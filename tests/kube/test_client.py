@@ -14,7 +14,7 @@ import trustme
 from aiohttp import web
 
 from multikueue.api.kinds import CLUSTER_QUEUES, JOBS, Kind
-from multikueue.api.meta import ObjectKey
+from multikueue.api.meta import Object, ObjectKey
 from multikueue.errors import (
     AlreadyExists,
     ApiError,
@@ -31,6 +31,7 @@ from multikueue.errors import (
 )
 from multikueue.kube.client import Call, Client
 from multikueue.kube.credentials import Credentials
+from multikueue.kube.decode import Stub
 from multikueue.kube.tokens import FixedToken, Grant
 from tests.kube.server import (
     Answer,
@@ -197,8 +198,8 @@ async def test_items_may_be_null() -> None:
 async def test_an_object_out_of_shape_is_reported_and_left_out() -> None:
     told: list[tuple[str, str, ObjectKey | None]] = []
 
-    def on_garbage(cluster: str, kind: Kind[Any], key: ObjectKey | None, _why: str) -> None:
-        told.append((cluster, kind.kind, key))
+    def on_garbage(cluster: str, kind: Kind[Any], about: Object | Stub, _why: str) -> None:
+        told.append((cluster, kind.kind, about.key))
 
     bad = job("b", metadata={"labels": 1})
     async with client_of(lists(job("a"), bad), on_garbage=on_garbage) as (client, _):

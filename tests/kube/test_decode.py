@@ -74,14 +74,14 @@ def test_an_empty_list_in_any_spelling(body: bytes) -> None:
 def test_one_object_out_of_shape_does_not_spoil_the_list() -> None:
     listing = list_of(JOBS)(page(job("a"), job("b", metadata={"labels": 5}), job("c"), "what?"))
     assert [item.key.name for item in listing.items] == ["a", "c"]
-    assert [key for key, _ in listing.garbage] == [ObjectKey("ns", "b"), None]
+    assert [stub.key for stub, _ in listing.garbage] == [ObjectKey("ns", "b"), None]
 
 
 def test_text_that_is_no_unicode_spoils_only_its_object() -> None:
     body = page(job("a"), job("b", metadata={"annotations": {"x": "BAD"}})).replace(b"BAD", b"\xff")
     listing = list_of(JOBS)(body)
     assert [item.key.name for item in listing.items] == ["a"]
-    assert [key for key, _ in listing.garbage] == [ObjectKey("ns", "b")]
+    assert [stub.key for stub, _ in listing.garbage] == [ObjectKey("ns", "b")]
 
 
 def test_null_where_a_list_is_expected_is_absent() -> None:
@@ -138,6 +138,11 @@ def test_a_stub_of_anything_is_empty_at_worst(data: bytes) -> None:
     assert stub_of(data).key is None
 
 
+def test_a_stub_says_which_object_it_is() -> None:
+    stub = stub_of(json.dumps(job("b", metadata={"labels": 5})).encode())
+    assert (stub.key, stub.metadata.uid) == (ObjectKey("ns", "b"), "uid-b")
+
+
 @pytest.mark.parametrize(
     "kind", [kind for kind in vars(kinds).values() if isinstance(kind, Kind)], ids=lambda kind: kind.kind
 )
@@ -171,7 +176,7 @@ def test_a_line_with_an_object_too_deep_still_names_it(levels: int) -> None:
 def test_an_object_too_deep_costs_a_list_that_object(levels: int) -> None:
     around = (json.dumps(job("a")).encode(), deep_job("b", levels=levels), json.dumps(job("c")).encode())
     listing = list_of(JOBS)(list_of_jobs(*around))
-    named = [item.key.name for item in listing.items] + [key.name for key, _ in listing.garbage if key is not None]
+    named = [item.key.name for item in listing.items] + [stub.metadata.name for stub, _ in listing.garbage]
     assert sorted(named) == ["a", "b", "c"]
     assert listing.resource_version == "9"
     assert [item.key.name for item in listing.items if item.key.name != "b"] == ["a", "c"]

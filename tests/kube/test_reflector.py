@@ -109,7 +109,9 @@ async def running(
     run.sink.refusing = refusing
     given = {"jitter": lambda: 0.5, "sleep": run.pause} | options
     async with (
-        client_of(*answers, call_timeout=call_timeout, on_garbage=lambda _c, _k, key, _e: run.garbage.append(key)) as (
+        client_of(
+            *answers, call_timeout=call_timeout, on_garbage=lambda _c, _k, about, _e: run.garbage.append(about.key)
+        ) as (
             client,
             run.script,
         ),
