@@ -126,6 +126,7 @@ class _Request:
     body: bytes = b""
     content_type: str = JSON
     most: int | None = LARGEST_OBJECT
+    packing: str = "gzip"
 
     def __str__(self) -> str:
         return f"{self.verb} {self.target.partition('?')[0]}"
@@ -389,7 +390,8 @@ class Client:
         The body of the block is entered only with a successful answer; otherwise it raises like every call.
         """
         plural, _ = _resource_in(path)
-        request = _Request(verb="watch", method="GET", target=f"{path}?{urlencode(params)}", plural=plural)
+        target = f"{path}?{urlencode(params)}"
+        request = _Request(verb="watch", method="GET", target=target, plural=plural, packing="identity")
         stream = Stream(self.cluster)
         self._open_streams.add(stream)
         try:
@@ -586,6 +588,7 @@ class Client:
             headers={
                 **route.headers,
                 **proof.headers,
+                "Accept-Encoding": request.packing,
                 **({"Content-Type": request.content_type} if request.body else {}),
             },
             ssl=proof.tls,

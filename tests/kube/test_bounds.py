@@ -7,10 +7,12 @@ import base64
 import gzip
 import json
 import traceback
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from aiohttp import web
 from hypothesis import given, settings
@@ -40,13 +42,13 @@ def limits_of(script: Script) -> list[str | None]:
 class Blocks:
     """An answer without an end, which counts how much of it was taken."""
 
-    def __init__(self) -> None:
-        self.taken = 0
-        self.status, self.headers, self.content = 200, dict[str, str](), self
+    def __init__(self, block: bytes = b"x" * 1000, headers: Mapping[str, str] | None = None) -> None:
+        self.taken, self.block = 0, block
+        self.status, self.headers, self.content = 200, headers or {}, self
 
     async def readany(self) -> bytes:
         self.taken += 1
-        return b"x" * 1000
+        return self.block
 
     async def readline(self) -> bytes:
         raise AssertionError
@@ -62,6 +64,70 @@ async def test_no_more_of_a_body_is_read_than_is_needed_to_know_that_it_is_too_l
     answer = Blocks()
     assert len(await beginning(answer, 9_500)) == 10_000
     assert answer.taken == 10
+
+
+@pytest.mark.anyio
+async def test_no_more_is_unpacked_than_is_needed_and_others_have_their_turn_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unpacked, turns, unpacker = [0], 0, zlib.decompressobj
+
+    class Counting:
+        def __init__(self, wbits: int) -> None:
+            self._real = unpacker(wbits)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._real, name)
+
+        def decompress(self, data: bytes, most: int) -> bytes:
+            piece = self._real.decompress(data, most)
+            unpacked.append(len(piece))
+            return piece
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await anyio.lowlevel.checkpoint()
+
+    monkeypatch.setattr("multikueue.kube.session.zlib.decompressobj", Counting)
+    answer = Blocks(gzip.compress(b" " * 40 * MIB), {"Content-Encoding": "gzip"})
+    async with anyio.create_task_group() as group:
+        group.start_soon(others)
+        assert len(await beginning(answer, 9 * MIB)) <= 10 * MIB
+        group.cancel_scope.cancel()
+    assert answer.taken == 1
+    assert sum(unpacked) <= 10 * MIB
+    assert max(unpacked) <= MIB
+    assert turns >= 9
+
+
+@pytest.mark.anyio
+async def test_a_packed_answer_arrives_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever its size is to that of the pieces."""
+    monkeypatch.setattr("multikueue.kube.session._PIECE", 64)
+    monkeypatch.setattr("multikueue.kube.session._PACKED_PIECE", 7)
+    for size in (0, 1, 63, 64, 65, 128, 5000):
+        body = json.dumps("<é" * size).encode()
+        async with client_of(packed(body)) as (client, script):
+            assert await client.request("GET", "/version") == body
+        assert script.requests[0].headers["Accept-Encoding"] == "gzip"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("body", "packing", "said"),
+    [
+        pytest.param(b"{}", "gzip", "the answer is no gzip", id="none"),
+        pytest.param(gzip.compress(b"{}" * 99)[:-3], "gzip", "the answer's gzip has no end", id="cut off"),
+        pytest.param(gzip.compress(b"{}") + b"x" * 99, "gzip", "goes on behind its gzip", id="more behind it"),
+        pytest.param(b"{}", "br", "packed as br, which nobody asked for", id="another packing"),
+    ],
+)
+async def test_an_answer_that_cannot_be_unpacked_is_none(body: bytes, packing: str, said: str) -> None:
+    async with client_of(says(body, headers={"Content-Encoding": packing})) as (client, _):
+        with pytest.raises(ClusterUnreachable, match=said):
+            await client.request("POST", "/version")
 
 
 @pytest.mark.anyio
