@@ -32,7 +32,7 @@ from multikueue.errors import (
     Unauthorized,
 )
 from multikueue.kube.credentials import Credentials
-from multikueue.kube.decode import Listing, Stub, list_of, object_of
+from multikueue.kube.decode import Listing, Stub, cut_list_of, list_of, object_of, without_depths
 from multikueue.kube.errors import error_from_answer, words
 from multikueue.kube.identity import Identity, Proof
 from multikueue.kube.retry import is_repeatable, wait_before_retry
@@ -471,7 +471,11 @@ class Client:
         most = LARGEST_PAGE if self.cluster or query["limit"] else None
         request = _Request(verb="list", method="GET", target=target, plural=kind.plural, most=most)
         answer = await self._send(request)
-        return self._decoded(list_of(kind), answer, request), len(answer)
+        try:
+            listing = self._decoded(list_of(kind), answer, request)
+        except _TooDeep:
+            listing = self._decoded(cut_list_of(kind), await without_depths(answer), request)
+        return listing, len(answer)
 
     def _check_collection(self, kind: Kind[Any], objects: int, length: int) -> None:
         if self.is_too_much(objects, length):
@@ -491,7 +495,7 @@ class Client:
             raise InvalidObject(where, field.strip("`") or "$", expected.removeprefix("Expected ")) from error
         except RecursionError as error:
             where = f"answer to {request} of cluster {self.cluster or 'manager'}"
-            raise InvalidObject(where, "$", "an object that is not nested too deeply") from error
+            raise _TooDeep(where, "$", "an object that is not nested too deeply") from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ClusterUnreachable(self.cluster, f"{request}: the answer is no JSON: {data[:100]!r}") from error
 
@@ -630,6 +634,10 @@ async def _other_proof(route: _Route, refused: Proof, error: Unauthorized) -> Pr
         message = f"{error.message}; and there are no new credentials: {route.identity.trouble}"
         raise Unauthorized(error.status, error.reason, message) from error
     raise error
+
+
+class _TooDeep(InvalidObject):
+    """Levels upon levels, which a list can do without."""
 
 
 class _Account:

@@ -8,11 +8,12 @@ Which fields these are is found out once per type.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Generic, Protocol, TypeVar
 
+import anyio.lowlevel
 import msgspec
 from msgspec import inspect
 from msgspec.structs import force_setattr
@@ -29,16 +30,17 @@ __all__ = [
     "Stub",
     "StubMeta",
     "change_of",
+    "cut_list_of",
     "event_of",
     "list_of",
     "object_of",
     "stub_of",
     "whole",
+    "without_depths",
 ]
 
 T = TypeVar("T", bound=Object)
 T_co = TypeVar("T_co", bound=Object, covariant=True)
-_Read = TypeVar("_Read")
 
 
 class Event(msgspec.Struct, gc=False):
@@ -128,29 +130,36 @@ _CUT = b'"(nested too deeply)"'
 """In place of what is too deep. Whoever writes these words himself is left out where somebody else nested too deeply."""
 
 
-def _shallow(decode: Callable[[bytes], _Read], data: bytes | msgspec.Raw) -> _Read:
-    """Decode; if that goes too deep, decode what is left without the depths."""
-    try:
-        return decode(bytes(data))
-    except RecursionError:
-        return decode(_without_depths(bytes(data)))
+_STEPS = 10_000
+"""Brackets between two turns of the event loop."""
 
 
-def _without_depths(data: bytes) -> bytes:
-    """The same JSON, cut where it is too deep."""
-    kept, depth, start = [], 0, 0
+async def without_depths(data: bytes) -> bytes:
+    """The same JSON, cut where it is too deep. That takes a second for some 10 MB of brackets: others have turns meanwhile."""
+    kept: list[bytes] = []
+    for count, part in enumerate(_kept(data)):
+        if part:
+            kept.append(part)
+        if count % _STEPS == 0:
+            await anyio.lowlevel.checkpoint()
+    return b"".join(kept)
+
+
+def _kept(data: bytes) -> Iterator[bytes]:
+    """What stays of it, by and by: something for each bracket that is looked at, even if it is nothing."""
+    depth = start = 0
     for found in _BRACKET.finditer(data):
-        bracket = found[1]
+        bracket, part = found[1], b""
         if bracket in (b"{", b"["):
             depth += 1
             if depth == _DEEPEST:
-                kept.append(data[start : found.start(1)])
+                part = data[start : found.start(1)]
         elif bracket:
             if depth == _DEEPEST:
-                kept.append(_CUT)
-                start = found.end()
+                part, start = _CUT, found.end()
             depth -= 1
-    return b"".join((*kept, data[start:]))
+        yield part
+    yield data[start:]
 
 
 def whole(data: msgspec.Raw) -> msgspec.Raw:
@@ -161,14 +170,14 @@ def whole(data: msgspec.Raw) -> msgspec.Raw:
 
 
 def event_of(line: bytes) -> Event:
-    """A line of a watch; its object may not be `whole`. Raises msgspec.DecodeError if the line is no event at all."""
-    return _shallow(_decode_event, line)
+    """A line of a watch. Raises msgspec.DecodeError if the line is no event at all, RecursionError if it goes too deep."""
+    return _decode_event(line)
 
 
 def stub_of(data: bytes | msgspec.Raw) -> Stub:
     """Which object it is, and its version, of anything; empty where they cannot be read."""
     try:
-        return _shallow(_decode_stub, data)
+        return _decode_stub(data)
     except UNREADABLE:
         return Stub()
 
@@ -224,7 +233,8 @@ def _change_in_two_passes(one: Callable[[msgspec.Raw], T]) -> Callable[[bytes], 
 
 @cache
 def list_of(kind: Kind[T]) -> Callable[[bytes], Listing[T]]:
-    """The decoder of one page of a list of `kind`. It raises msgspec.DecodeError if the page itself is no list.
+    """The decoder of one page of a list of `kind`. It raises msgspec.DecodeError if the page itself is no list, and
+    RecursionError if it goes too deep: then `cut_list_of` is for what `without_depths` leaves.
 
     The page is decoded in one go; item by item only if that failed, since then one of them is odd or broken.
     """
@@ -247,6 +257,11 @@ def list_of(kind: Kind[T]) -> Callable[[bytes], Listing[T]]:
     return decode_page
 
 
+def cut_list_of(kind: Kind[T]) -> Callable[[bytes], Listing[T]]:
+    """The same for a page whose depths were cut off: what is not `whole` any more is garbage."""
+    return lambda data: _item_by_item(data, object_of(kind.type))
+
+
 def _page_type(kind: type[Object]) -> Any:
     items: Any = list[kind] | None  # type: ignore[valid-type]
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = [("metadata", _ListMeta), ("items", items, None)]
@@ -254,7 +269,7 @@ def _page_type(kind: type[Object]) -> Any:
 
 
 def _item_by_item(data: bytes, one: Callable[[msgspec.Raw], T]) -> Listing[T]:
-    page = _shallow(_decode_raw_page, data)
+    page = _decode_raw_page(data)
     items: list[T] = []
     garbage: list[tuple[Stub, Exception]] = []
     for raw in page.items or ():

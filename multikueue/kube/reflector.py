@@ -30,7 +30,18 @@ from multikueue.errors import (
     ServerError,
 )
 from multikueue.kube.client import Client, Stream
-from multikueue.kube.decode import UNREADABLE, Event, Stub, StubMeta, change_of, event_of, object_of, stub_of, whole
+from multikueue.kube.decode import (
+    UNREADABLE,
+    Event,
+    Stub,
+    StubMeta,
+    change_of,
+    event_of,
+    object_of,
+    stub_of,
+    whole,
+    without_depths,
+)
 from multikueue.kube.errors import error_from_status
 
 __all__ = ["OnState", "Reflector", "Sink"]
@@ -240,7 +251,10 @@ class Reflector(Generic[T]):
         count = 0
         try:
             while line := await stream.line():
-                self._take(line)
+                try:
+                    self._take(line)
+                except RecursionError:
+                    self._took(self._take_odd(await without_depths(line)))
                 self._taken += len(line)
                 if self._client.is_too_much(len(self._known), self._taken):
                     self._version = ""  # a list says how much there really is
@@ -259,6 +273,9 @@ class Reflector(Generic[T]):
         else:
             odd = change.type == "ERROR"
             version = self._take_odd(line) if odd else self._take_object(change.type, change.object)
+        self._took(version)
+
+    def _took(self, version: str) -> None:
         self._version = version or self._version
         if not self._received:
             self._received, self._fruitless = True, 0
@@ -278,9 +295,11 @@ class Reflector(Generic[T]):
         return item.metadata.resource_version
 
     def _take_odd(self, line: bytes) -> str:
-        """A line that is no plain change of an object of our shape: find out what it is."""
+        """A line that is no plain change of an object of our shape: find out what it is. RecursionError: it goes too deep."""
         try:
             event = event_of(line)
+        except RecursionError:
+            raise
         except UNREADABLE:
             if not line.endswith(b"\n"):
                 raise _Broken("the stream was cut off in the middle of a line") from None

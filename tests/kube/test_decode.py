@@ -5,6 +5,8 @@ import json
 import sys
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import msgspec
 import pytest
 from hypothesis import given
@@ -15,7 +17,17 @@ from multikueue.api.job import Job, job_type
 from multikueue.api.kinds import JOBS, WORKLOADS, Kind
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.workload import Workload
-from multikueue.kube.decode import UNREADABLE, _without_depths, change_of, event_of, list_of, object_of, stub_of, whole
+from multikueue.kube.decode import (
+    UNREADABLE,
+    change_of,
+    cut_list_of,
+    event_of,
+    list_of,
+    object_of,
+    stub_of,
+    whole,
+    without_depths,
+)
 from tests.kube.server import deep_job, job, line_of, list_of_jobs
 
 PAGE: dict[str, Any] = {"metadata": {"resourceVersion": "9", "continue": "more"}}
@@ -165,7 +177,10 @@ DEPTHS = [990, 1500, 9998, 100_000]
 
 @pytest.mark.parametrize("levels", DEPTHS[1:])
 def test_a_line_with_an_object_too_deep_still_names_it(levels: int) -> None:
-    event = event_of(line_of("MODIFIED", deep_job("b", levels=levels)))
+    line = line_of("MODIFIED", deep_job("b", levels=levels))
+    with pytest.raises(RecursionError):
+        event_of(line)
+    event = event_of(anyio.run(without_depths, line))
     assert event.type == "MODIFIED"
     assert stub_of(event.object).key == ObjectKey("ns", "b")
     with pytest.raises(RecursionError):
@@ -175,7 +190,7 @@ def test_a_line_with_an_object_too_deep_still_names_it(levels: int) -> None:
 @pytest.mark.parametrize("levels", DEPTHS)
 def test_an_object_too_deep_costs_a_list_that_object(levels: int) -> None:
     around = (json.dumps(job("a")).encode(), deep_job("b", levels=levels), json.dumps(job("c")).encode())
-    listing = list_of(JOBS)(list_of_jobs(*around))
+    listing = cut_list_of(JOBS)(anyio.run(without_depths, list_of_jobs(*around)))
     named = [item.key.name for item in listing.items] + [stub.metadata.name for stub, _ in listing.garbage]
     assert sorted(named) == ["a", "b", "c"]
     assert listing.resource_version == "9"
@@ -192,7 +207,7 @@ def test_an_object_too_deep_costs_a_list_that_object(levels: int) -> None:
 def test_what_is_beside_the_depths_stays_as_it_is(tree: Any) -> None:
     text = json.dumps(tree).encode()
     deep_text = b"[" * 1500 + b"]" * 1500
-    parts = _without_depths(b'{"a":%s,"b":%s,"c":%s}' % (text, deep_text, text))
+    parts = anyio.run(without_depths, b'{"a":%s,"b":%s,"c":%s}' % (text, deep_text, text))
     assert msgspec.json.decode(parts, type=dict[str, msgspec.Raw]).keys() == {"a", "b", "c"}
     assert b'"a":%s,' % text in parts
     assert parts.endswith(b'"c":%s}' % text)
@@ -201,4 +216,21 @@ def test_what_is_beside_the_depths_stays_as_it_is(tree: Any) -> None:
 def test_what_is_no_json_and_deep_is_unreadable() -> None:
     for line in (b"[" * 5000, b'{"type":"ADDED","object":' + b"[" * 5000, b'{"a":' * 5000 + b'"'):
         with pytest.raises(UNREADABLE):
-            event_of(line)
+            event_of(anyio.run(without_depths, line))
+
+
+@pytest.mark.anyio
+async def test_others_have_their_turn_while_depths_are_cut_off() -> None:
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(others)
+        await without_depths(list_of_jobs(*(deep_job(f"{n}", levels=9998) for n in range(10))))
+        group.cancel_scope.cancel()
+    assert turns >= 9
