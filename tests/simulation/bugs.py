@@ -163,7 +163,7 @@ def the_workload_finishes_before_its_job() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=29, within=60)
+@bug(caught_by=238, within=240)
 def an_eviction_by_the_worker_is_ignored() -> Iterator[None]:
     def make(_real: Any) -> Any:
         return lambda v: decide._same(v)

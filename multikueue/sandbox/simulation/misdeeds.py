@@ -40,6 +40,7 @@ from multikueue.sandbox.time import the_loop
 from multikueue.sandbox.wire import Object, Request, Response, Watch
 from multikueue.sandbox.world import NAMESPACE, Site, World
 from multikueue.store.placements import PLACEMENT_ANNOTATION
+from multikueue.store.store import CLUSTER_UID_ANNOTATION
 
 __all__ = ["ROGUE", "Misdeeds"]
 
@@ -238,8 +239,12 @@ class Misdeeds:
 
     @do.register
     def _mix_up(self, event: acts.MixUp) -> Undo:
-        """To be called while no manager runs."""
-        away = self.deeds.trouble(event.worker)
+        """To be called while no manager runs.
+
+        As long as the other name is not recorded, nobody can tell which of the two is wrong: either may be refused.
+        """
+        uncertain = [event.worker] if self._is_recorded(event.other) else [event.worker, event.other]
+        away = [self.deeds.trouble(worker) for worker in uncertain]
 
         def lead(cluster: str, worker: str) -> None:
             secret = objects.kubeconfig_secret(
@@ -251,9 +256,15 @@ class Misdeeds:
 
         def undo() -> None:
             lead(event.worker, event.worker)
-            away()
+            for end in away:
+                end()
 
         return undo
+
+    def _is_recorded(self, worker: str) -> bool:
+        """Whether managers have written down which cluster the name stands for."""
+        cluster = self.world.manager.stored(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", worker)) or {}
+        return CLUSTER_UID_ANNOTATION in ((cluster.get("metadata") or {}).get("annotations") or {})
 
     @do.register
     def _mislay(self, event: acts.Mislay) -> Undo | None:
