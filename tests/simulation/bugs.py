@@ -248,7 +248,7 @@ def a_job_out_of_reach_does_not_hold_back_the_next() -> Iterator[None]:
 # --- quota ---------------------------------------------------------------------------------------------------------------
 
 
-@bug(caught_by=12, within=26)
+@bug(caught_by=54, within=60)
 def quota_is_given_back_twice() -> Iterator[None]:
     def make(real: Any) -> Any:
         def release(self: Any, key: Any, now: Any) -> None:
