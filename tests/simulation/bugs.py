@@ -39,7 +39,7 @@ from multikueue.store import worker
 Plant = Callable[[], Iterator[None]]
 
 
-FAR = 400
+FAR = 600
 """Seeds that a hunt goes through at most."""
 
 
@@ -117,7 +117,7 @@ def the_winner_is_not_sticky() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=157, within=180)
+@bug(caught_by=538, within=540)
 def the_attempt_is_ignored() -> Iterator[None]:
     """A copy of an earlier attempt counts as one of this."""
 
