@@ -130,6 +130,9 @@ class _Changes(Generic[T]):
         self.newest = 0
         self._tell, self._known = tell, dict[ObjectKey, T]()
 
+    def get(self, key: ObjectKey, /) -> T | None:
+        return self._known.get(key)
+
     def expect_list(self) -> None:
         """Nothing else tells us anything."""
 

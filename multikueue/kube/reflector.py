@@ -47,7 +47,6 @@ from multikueue.kube.errors import error_from_status
 __all__ = ["OnState", "Reflector", "Sink"]
 
 T = TypeVar("T", bound=Object)
-T_contra = TypeVar("T_contra", bound=Object, contravariant=True)
 
 OnState = Callable[[bool, str], None]
 
@@ -66,7 +65,7 @@ _DOUBTS = 3
 """Watches in a row that brought nothing, after which the version they started from is doubted."""
 
 
-class Sink(Protocol[T_contra]):
+class Sink(Protocol[T]):
     """What takes in a collection. All synchronous: each call is one atomic change.
 
     `unreadable` holds what is there and cannot be read or taken in, and why: it is missing from the collection, and not
@@ -80,16 +79,19 @@ class Sink(Protocol[T_contra]):
     @property
     def newest(self) -> int: ...
 
+    def get(self, key: ObjectKey, /) -> T | None:
+        """The object as it was last taken in, from whomever: the answer to a write of ours, or the connection before."""
+
     def expect_list(self) -> None:
         """A list is asked for: what others tell the sink from now on may be newer than what the list says."""
 
-    def replace(self, items: Sequence[T_contra], version: int, /) -> None:
+    def replace(self, items: Sequence[T], version: int, /) -> None:
         """The whole collection as of the resource version: what is missing is gone. The sink finds the differences."""
 
-    def upsert(self, item: T_contra, /) -> None:
+    def upsert(self, item: T, /) -> None:
         """Added or changed."""
 
-    def remove(self, item: T_contra, /) -> None:
+    def remove(self, item: T, /) -> None:
         """Gone; the object is as it was last."""
 
 
@@ -175,7 +177,7 @@ class Reflector(Generic[T]):
         )
         found = {item.key: item for item in page.items}
         # What exists but cannot be read stays as it was last read: it is not gone.
-        found |= {key: self._known[key] for key in page.undecodable if key in self._known}
+        found |= {key: kept for key in page.undecodable if (kept := self._sink.get(key)) is not None}
         version = page.resource_version
         self._sink.unreadable.clear()
         self._sink.unreadable.update(page.undecodable)
@@ -323,8 +325,9 @@ class Reflector(Generic[T]):
             self._client.report_garbage(self._kind, stub, why)
         if event.type != "DELETED" and stub.key is not None:
             self._sink.unreadable[stub.key] = why
-        elif stub.key in self._known:
-            self._sink.remove(self._known.pop(stub.key))
+        elif stub.key is not None and (gone := self._sink.get(stub.key)) is not None:
+            self._known.pop(stub.key, None)
+            self._sink.remove(gone)
         return stub.metadata.resource_version
 
     def _stands(self) -> None:

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from multikueue.api.job import Job
 from multikueue.api.kinds import JOBS
-from multikueue.api.meta import ObjectKey
+from multikueue.api.meta import ObjectKey, decoder, encode
 from multikueue.kube.reflector import Reflector
 from tests.kube.server import (
     Answer,
@@ -48,12 +48,17 @@ class Seen:
         self.told: list[str] = []
         self.expected = 0
         self.refusing = ""
+        self.kept: dict[ObjectKey, Job] = {}
+
+    def get(self, key: ObjectKey, /) -> Job | None:
+        return self.kept.get(key)
 
     def expect_list(self) -> None:
         self.expected += 1
 
     def replace(self, items: Sequence[Job], version: int, /) -> None:
         self.versions = {item.key.name: item.version for item in items}
+        self.kept = {item.key: item for item in items}
         self.unreadable |= {item.key: "refused" for item in items if item.key.name == self.refusing}
         self.told.append(f"replace {version}")
 
@@ -61,10 +66,11 @@ class Seen:
         if item.key.name == self.refusing:
             self.unreadable[item.key] = "refused"
         self.versions[item.key.name] = item.version
+        self.kept[item.key] = item
         self.told.append(f"upsert {item.key.name}")
 
     def remove(self, item: Job, /) -> None:
-        del self.versions[item.key.name]
+        del self.versions[item.key.name], self.kept[item.key]
         self.told.append(f"remove {item.key.name}")
 
 
@@ -485,6 +491,15 @@ async def test_a_relist_keeps_what_exists_but_cannot_be_read() -> None:
         await run.until(lambda: len(run.asked) == 4)
     assert run.sink.versions == {"b": 2}
     assert run.garbage == [ObjectKey("ns", "b")]
+
+
+async def test_what_the_sink_has_from_elsewhere_is_not_gone_because_it_cannot_be_read() -> None:
+    """From the connection before, say: to take the copy of a running job for gone would start it a second time."""
+    gone = streams(event("DELETED", BAD_B), bookmark(14), then="silence")
+    async with running(lists(BAD_B), gone) as run:
+        run.sink.kept[ObjectKey("ns", "b")] = decoder(Job)(encode(job("b", version=11)))
+        await run.until(lambda: len(run.sink.told) == 2)
+    assert run.sink.told == ["replace 10", "remove b"]
 
 
 async def test_an_object_that_nobody_can_name_is_passed_over() -> None:
