@@ -87,6 +87,8 @@ class Groups(Cache[PodGroup]):
             self.upsert(_group(key, members, version, known, copies=self._copies))
         elif known is not None:
             self.remove(known)
+        else:
+            self.unreadable.pop(key, None)
 
 
 def _group(key: ObjectKey, members: tuple[Pod, ...], version: int, known: PodGroup | None, *, copies: bool) -> PodGroup:

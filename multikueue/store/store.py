@@ -580,11 +580,12 @@ class Store:
     def _job_changed(self, adapter: Adapter, old: AnyJob | None, new: AnyJob | None) -> None:
         touched = new or old
         assert touched is not None
+        traits = self._job_traits(adapter, new) if new is not None else None  # may raise, and then nothing has changed
         if not isinstance(touched, PodGroup):  # of a group that was told when a member changed
             self.touched.job(JobKey(adapter.kind.name, touched.metadata.namespace, touched.metadata.name))
         if is_whole(adapter) and (old is None or new is None or _standing(adapter, old) != _standing(adapter, new)):
             self._touch_jobs_below(touched.metadata.uid)
-        if old is None or new is None or self._job_traits(adapter, old) != self._job_traits(adapter, new):
+        if old is None or new is None or self._job_traits(adapter, old) != traits:
             for workload in self.owned(touched):
                 self.touched.workload(workload.key)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from multikueue.api.foreign import asked
 from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.meta import ObjectKey
 from multikueue.api.pod import GROUP_LABEL, POD_FINALIZER, Pod, PodGroup
@@ -160,8 +161,9 @@ def _traits(copy: Workload) -> tuple[object, ...]:
 
 
 def _job_traits(adapter: Adapter, job: AnyJob) -> tuple[object, ...]:
-    meta = job.metadata
-    return adapter.is_active(job), meta.deletion_timestamp is None, _is_kept(job), meta.uid, meta.annotations
+    """The worker's words may be odd; what comes after them must be seen all the same."""
+    meta, runs = job.metadata, asked(lambda: adapter.is_active(job), otherwise=None)
+    return runs, meta.deletion_timestamp is None, _is_kept(job), meta.uid, meta.annotations
 
 
 def _is_kept(job: AnyJob) -> bool:

@@ -145,3 +145,19 @@ def test_it_is_of_an_attempt_if_all_its_members_are() -> None:
     assert known(groups).metadata.annotations[ATTEMPT_ANNOTATION] == "1"
     pods.upsert(member("b", annotations={ATTEMPT_ANNOTATION: "2"}))
     assert known(groups).metadata.annotations[ATTEMPT_ANNOTATION] == ""
+
+
+def test_a_group_that_was_set_aside_and_goes_is_set_aside_no_more() -> None:
+    def picky(_old: PodGroup | None, new: PodGroup | None) -> None:
+        if new is not None:
+            raise ValueError("odd")
+
+    pods: Cache[Pod] = Cache(indexes={"group": group_key})
+    groups = Groups(pods, picky)
+    pods.upsert(member("a"))
+    assert groups.get(KEY) is None
+    assert groups.unreadable.keys() == {KEY}
+
+    pods.remove(member("a"))
+    assert groups.get(KEY) is None
+    assert groups.unreadable == {}

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import msgspec
+
+from multikueue.api.job import Job, JobKey
+from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey
 from multikueue.store.worker import Asked, Conflict, WorkerView
 from multikueue.testing import NOW, job, workload
@@ -85,3 +89,23 @@ def test_a_name_given_to_another_cluster_forgets_the_one_before() -> None:
     assert worker.conflicts == {}
     worker.workloads.upsert(workload("other").version(1).build())
     assert worker.held() == {ObjectKey("default", "other")}
+
+
+def test_a_job_that_speaks_nonsense_is_seen_when_it_makes_sense_again() -> None:
+    told: list[ObjectKey] = []
+    worker = WorkerView("w1", lambda key, *_: told.append(key), lambda _: None)
+    sound = job("job").prebuilt("wl").build()
+    odd = msgspec.structs.replace(_at(sound, 1), status=msgspec.Raw(b'{"active": "many"}'))
+    for each in (odd, _at(sound, 2), _at(sound, 3)):
+        worker.jobs.upsert(each)
+
+    found = worker.job_of(KEY)
+    assert found is not None
+    assert found.version == 3
+    assert not worker.hides(KEY, JobKey(JOBS.name, "default", "job"))
+    assert told == [KEY, KEY], "it came, and it changed"
+
+
+def _at(seen: Job, version: int) -> Job:
+    metadata = msgspec.structs.replace(seen.metadata, resource_version=str(version))
+    return msgspec.structs.replace(seen, metadata=metadata)
