@@ -55,11 +55,10 @@ class PlacementWatch:
 
     async def contact(self) -> None:
         """Returns after a first look, whatever it showed; at once if no strategy asks for it so far."""
-        if not await self.world.strategies.any_reads(READ_PLACEMENTS):
-            return
-        self._needed.set()
         with anyio.move_on_after(PATIENCE):
-            await self._looked.wait()
+            if await self.world.strategies.any_reads(READ_PLACEMENTS):
+                self._needed.set()
+                await self._looked.wait()
 
     def _reflector(self, kind: Kind[Any], cache: Cache[Any]) -> Reflector[Any]:
         return Reflector(self.world.manager, kind, cache, on_state=self._states(kind.plural))

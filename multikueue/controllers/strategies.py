@@ -11,6 +11,7 @@ again before its time, which doubles with each one in a row.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from copy import deepcopy
@@ -31,7 +32,7 @@ from multikueue.dispatch.consult import Answer, Chosen, Question, again_at, cons
 from multikueue.dispatch.group import Group
 from multikueue.dispatch.question import question
 from multikueue.errors import ConfigurationError, StrategyError
-from multikueue.runtime import Aside, Backoff, Overdue
+from multikueue.runtime import Aside, Backoff, Crowded, Overdue
 from multikueue.settings import InForce, Loaded
 from multikueue.store.placements import PLACEMENT_ANNOTATION
 from multikueue.store.store import Store
@@ -210,9 +211,19 @@ class Strategies:
             loading.done.set()
             for each in loading.waiting:
                 self.wake(each)
+            if isinstance(outcome, Overdue | Crowded):
+                asyncio.get_running_loop().call_later(LOADING.total_seconds(), self._try_again, key)
 
         self._loaders.setdefault(name, Aside(LOADING)).run(lambda: _loaded(name, options), heard)
         return loading
+
+    def _try_again(self, key: tuple[str, str]) -> None:
+        """What took too long to import may be quick by now: whoever names it asks anew."""
+        self.known.pop(key, None)
+        for check in self.store.checks:
+            self.store.touched.check(check.metadata.name)
+        for workload in self.store.workloads:
+            self.wake(workload.key)
 
     def _learn(self, key: tuple[str, str], found: Chosen | str) -> Chosen | str:
         if len(self.known) >= _KNOWN:

@@ -106,6 +106,27 @@ async def test_a_strange_strategy_is_imported_and_built_aside(tmp_path: Path, mo
     assert not world.errors
 
 
+async def test_one_that_took_too_long_to_import_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, gate = threading.Event(), threading.Event()
+    monkeypatch.setattr(sys, "gates", (begun, gate), raising=False)
+    monkeypatch.setattr("multikueue.controllers.strategies.LOADING", timedelta(seconds=0.2))
+    monkeypatch.syspath_prepend(str(distribution(tmp_path, "late_one", SLOW, late="Slow")))
+    world = table()
+    await world.settle()
+    annotate(world, strategy="late")
+    world.submit()
+    await settle(world)
+    assert active(world)[0] == "False"
+    gate.set()
+    with anyio.fail_after(10):
+        while not world.copies():
+            await anyio.sleep(0.05)
+            await world.settle()
+
+    sys.modules.pop("late_one")
+    assert (world.copies(), active(world)[0]) == (["w1", "w2", "w3"], "True")
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _strangers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A distribution of somebody else's with one good strategy and three bad ones."""
