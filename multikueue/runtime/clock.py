@@ -38,12 +38,16 @@ SLEW = 0.1
 """How much faster or slower than time itself `now` goes, at most, to come up with a wall clock that was set."""
 
 
+LEAP = 86_400.0
+"""Seconds by which a wall clock may be off. One that is set by more was never right, and is believed at once."""
+
+
 class SystemClock:
     """The machine's clock, without its steps: how far apart two answers of `now` are tells how much time went by.
 
     A wall clock that is set by an hour must not make a worker lost at once, nor a wait longer by that hour. So `now` is the
     wall clock at the start and what has passed since, naps included; a step is made up for little by little, as what
-    others write is by their own clocks.
+    others write is by their own clocks. But a machine that did not know the day when it started learns it at once.
     """
 
     def __init__(self, wall: Callable[[], float] = time.time, passed: Callable[[], float] = boot_time) -> None:
@@ -55,7 +59,8 @@ class SystemClock:
         looked = self._passed()
         most = SLEW * (looked - self._looked)
         gap = self._wall() - looked - self._offset
-        self._looked, self._offset = looked, self._offset + max(-most, min(gap, most))
+        made_up = gap if abs(gap) > LEAP else max(-most, min(gap, most))
+        self._looked, self._offset = looked, self._offset + made_up
         return datetime.fromtimestamp(looked + self._offset, UTC)
 
     def monotonic(self) -> float:

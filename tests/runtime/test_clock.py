@@ -47,6 +47,11 @@ def test_it_comes_up_with_a_wall_clock_that_was_set_and_never_goes_back(step: fl
     assert shown[-1] == timedelta(seconds=700 * 60 + step)
 
 
+@pytest.mark.parametrize("days", [-3, 20_000], ids=["back", "ahead"])
+def test_a_clock_that_was_days_off_is_right_at_once(days: int) -> None:
+    assert Machine().after(step=days * 86_400.0, passed=10) == timedelta(days=days, seconds=10)
+
+
 def test_a_nap_is_time_that_went_by() -> None:
     assert Machine().after(passed=7200) == timedelta(hours=2)
 
