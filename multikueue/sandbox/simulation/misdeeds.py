@@ -238,13 +238,15 @@ class Misdeeds:
         return lambda: become(before)
 
     @do.register
-    def _mix_up(self, event: acts.MixUp) -> Undo:
+    def _mix_up(self, event: acts.MixUp) -> Undo | None:
         """To be called while no manager runs.
 
-        As long as the other name is not recorded, nobody can tell which of the two is wrong: either may be refused.
+        Not as long as a manager has yet to write down which clusters the two names stand for: until then the admin may call
+        them what he likes.
         """
-        uncertain = [event.worker] if self._is_recorded(event.other) else [event.worker, event.other]
-        away = [self.deeds.trouble(worker) for worker in uncertain]
+        if not (self._is_recorded(event.worker) and self._is_recorded(event.other)):
+            return None
+        away = self.deeds.trouble(event.worker)
 
         def lead(cluster: str, worker: str) -> None:
             secret = objects.kubeconfig_secret(
@@ -256,8 +258,7 @@ class Misdeeds:
 
         def undo() -> None:
             lead(event.worker, event.worker)
-            for end in away:
-                end()
+            away()
 
         return undo
 
