@@ -1,6 +1,7 @@
 """CRDs from the Go module cache, by group name, and their installation.
 
-None is copied into the repository: they are always those of the versions in `go.mod`.
+None is copied into the repository: they are always those of the release of Kueue that the testbed is built for, or of
+another one that is asked for.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import anyio
 import yaml
 
 from testbed.client import ApiError, Client, Kind, eventually
-from testbed.programs import module_folder
+from testbed.programs import Release, module_folder
 
 __all__ = ["GROUPS", "definitions", "install"]
 
@@ -45,10 +46,10 @@ GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 
 @cache
-def definitions(group: str) -> list[dict[str, Any]]:
+def definitions(group: str, release: Release | None = None) -> list[dict[str, Any]]:
     """The CRDs of one group, read once; not to be changed."""
     module, patterns = GROUPS[group]
-    folder = module_folder(module)
+    folder = module_folder(module, release)
     files = [file for pattern in patterns for file in sorted(folder.glob(pattern))]
     assert files, f"no CRDs of {group} in {folder}"
     return [_read(file) for file in files]
@@ -76,9 +77,9 @@ def _without_descriptions(value: Any) -> Any:
     }
 
 
-async def install(client: Client, groups: Iterable[str]) -> None:
+async def install(client: Client, groups: Iterable[str], release: Release | None = None) -> None:
     """Create the CRDs of the groups and wait until each is served."""
-    wanted = [definition for group in groups for definition in definitions(group)]
+    wanted = [definition for group in groups for definition in definitions(group, release)]
     few = anyio.CapacityLimiter(AT_ONCE)
     async with anyio.create_task_group() as tasks:
         for definition in wanted:

@@ -25,7 +25,7 @@ from testbed.kubeconfig import dump
 from testbed.plane import ControlPlane
 from testbed.ports import free_port
 from testbed.process import Process
-from testbed.programs import module_folder
+from testbed.programs import Release, find_one, module_folder
 
 __all__ = ["BATCH_JOB", "NAMESPACE", "QUICK_CLIENT", "Kueue", "shipped_configuration"]
 
@@ -46,9 +46,9 @@ RESOURCE_FLAVOR = Kind("kueue.x-k8s.io/v1beta2", "ResourceFlavor")
 WEBHOOK_CONFIGURATIONS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 
-def shipped_configuration() -> Object:
+def shipped_configuration(release: Release | None = None) -> Object:
     """Kueue's own default configuration: `clientConnection` 50/100, Job and Workload concurrency 5, all frameworks."""
-    configuration: Object = yaml.safe_load(_component("manager/controller_manager_config.yaml"))
+    configuration: Object = yaml.safe_load(_component("manager/controller_manager_config.yaml", release))
     return configuration
 
 
@@ -56,7 +56,8 @@ class Kueue:
     """One Kueue process and what it needs in its control plane.
 
     `configuration` is laid over the shipped one, key by key. `frameworks` replaces the shipped list of integrations
-    (None keeps it). `binary` is another Kueue to run; its CRDs must be those in the plane.
+    (None keeps it). `release` is another one than that of the testbed; its CRDs must be those in the plane. `binary` is
+    another program to run in its place.
     """
 
     def __init__(
@@ -66,18 +67,20 @@ class Kueue:
         configuration: Mapping[str, Any] | None = None,
         frameworks: Sequence[str] | None = BATCH_JOB,
         feature_gates: Mapping[str, bool] | None = None,
+        release: Release | None = None,
         binary: Path | None = None,
     ) -> None:
         self.plane = plane
+        self.release = release or Release.chosen()
         self.folder = plane.folder / "kueue"
         self.webhook_port = free_port()
         self.health_port = free_port()
         self.metrics_port = free_port()
-        self.configuration = _merged(shipped_configuration(), configuration or {}, self._local(frameworks))
+        self.configuration = _merged(shipped_configuration(self.release), configuration or {}, self._local(frameworks))
         self.process = Process(
             f"kueue of {plane.name}",
             [
-                str(binary or plane.programs.kueue),
+                str(binary or find_one("kueue", self.release)),
                 f"--config={self.folder / 'config.yaml'}",
                 f"--feature-gates={_gates({'VisibilityOnDemand': False, **(feature_gates or {})})}",
             ],
@@ -178,7 +181,7 @@ class Kueue:
 
     def _webhooks(self) -> list[Object]:
         """Kueue's own webhook configurations, for its own kinds and the chosen frameworks, by URL."""
-        manifests = yaml.safe_load_all(_component("webhook/manifests.yaml"))
+        manifests = yaml.safe_load_all(_component("webhook/manifests.yaml", self.release))
         return [self._by_url(manifest) for manifest in manifests]
 
     def _by_url(self, manifest: Object) -> Object:
@@ -235,8 +238,8 @@ def _is_wanted(hook: Object, frameworks: Sequence[str]) -> bool:
     return not kinds.isdisjoint(rule["resources"])
 
 
-def _component(path: str) -> str:
-    return (module_folder("sigs.k8s.io/kueue") / "config/components" / path).read_text()
+def _component(path: str, release: Release | None) -> str:
+    return (module_folder("sigs.k8s.io/kueue", release) / "config/components" / path).read_text()
 
 
 def _gates(gates: Mapping[str, bool]) -> str:

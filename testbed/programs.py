@@ -1,6 +1,7 @@
 """The programs of the testbed: built once by `make testbed`, found in a few milliseconds ever after.
 
-They are Go tool dependencies of two small modules (`go.mod` here and in `ocm/`). Their place is a folder in the
+They are Go tool dependencies of small modules: one for each release of Kueue with the Kubernetes that goes with it
+(`modules/kueue-*`), and one for OCM. The variable KUEUE chooses the release. The place of its programs is a folder in the
 user's cache whose name depends on these files and on how we link, so that all clones of one version share one build.
 A program appears there by a rename, when it is complete: an interrupted build goes on where it stopped.
 """
@@ -11,17 +12,29 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["NotInstalledError", "Programs", "find", "install", "module_folder"]
+__all__ = [
+    "DEFAULT_KUEUE",
+    "NotInstalledError",
+    "Programs",
+    "Release",
+    "find",
+    "find_one",
+    "install",
+    "module_folder",
+    "releases",
+]
 
-HERE = Path(__file__).parent
-KUBERNETES_VERSION = "v1.35.4"
+MODULE_FILES = Path(__file__).parent / "modules"
+OCM = MODULE_FILES / "ocm"
+DEFAULT_KUEUE = "0.16.2"
 
 Say = Callable[[str], None]
 
@@ -48,8 +61,8 @@ class _Build:
 
     program: str
     package: str
-    folder: Path = HERE
-    flags: tuple[str, ...] = ()
+    folder: Path
+    flags: tuple[str, ...]
 
     @property
     def binary(self) -> str:
@@ -57,88 +70,148 @@ class _Build:
         return [part for part in self.package.split("/") if part != "v3"][-1]
 
 
-def _version_flags() -> str:
-    # Without a version from the linker kube-apiserver calls itself v0.0.0, which Kueue refuses.
-    major, minor, _ = KUBERNETES_VERSION.removeprefix("v").split(".")
-    values = {"gitVersion": KUBERNETES_VERSION, "gitMajor": major, "gitMinor": minor}
-    return " ".join(f"-X k8s.io/component-base/version.{name}={value}" for name, value in values.items())
-
-
 COMMON_FLAGS = ("-trimpath",)
-KUBERNETES_FLAGS = (f"-ldflags=-s -w {_version_flags()}",)
 PLAIN_FLAGS = ("-ldflags=-s -w",)
 
-BUILDS = (
-    _Build("etcd", "go.etcd.io/etcd/server/v3", flags=PLAIN_FLAGS),
-    _Build("kubectl", "k8s.io/kubernetes/cmd/kubectl", flags=KUBERNETES_FLAGS),
-    _Build("kueue", "sigs.k8s.io/kueue/cmd/kueue", flags=PLAIN_FLAGS),
-    _Build("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", flags=KUBERNETES_FLAGS),
-    _Build("kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager", flags=KUBERNETES_FLAGS),
-    _Build("placement", "open-cluster-management.io/ocm/cmd/placement", folder=HERE / "ocm", flags=PLAIN_FLAGS),
-)
-
 # Modules whose files we read: CRDs, and Kueue's own configuration and webhooks.
-MODULES: Mapping[str, Path] = {
-    "sigs.k8s.io/kueue": HERE,
-    "sigs.k8s.io/jobset": HERE,
-    "sigs.k8s.io/lws": HERE,
-    "sigs.k8s.io/cluster-inventory-api": HERE,
-    "github.com/kubeflow/mpi-operator": HERE,
-    "github.com/kubeflow/training-operator": HERE,
-    "github.com/kubeflow/trainer/v2": HERE,
-    "github.com/project-codeflare/appwrapper": HERE,
-    "github.com/ray-project/kuberay/ray-operator": HERE,
-    "open-cluster-management.io/api": HERE / "ocm",
-}
+MODULES = (
+    "sigs.k8s.io/kueue",
+    "sigs.k8s.io/jobset",
+    "sigs.k8s.io/lws",
+    "sigs.k8s.io/cluster-inventory-api",
+    "github.com/kubeflow/mpi-operator",
+    "github.com/kubeflow/training-operator",
+    "github.com/kubeflow/trainer/v2",
+    "github.com/project-codeflare/appwrapper",
+    "github.com/ray-project/kuberay/ray-operator",
+)
+OCM_MODULES = ("open-cluster-management.io/api",)
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A release of Kueue, such as `0.16.2`, and all that is built with it."""
+
+    kueue: str
+
+    @classmethod
+    def chosen(cls) -> Release:
+        """The one that the variable KUEUE names, else the default. Raises NotInstalledError that names those there are."""
+        version = os.environ.get("KUEUE") or DEFAULT_KUEUE
+        if version not in releases():
+            raise NotInstalledError(f"KUEUE={version}: expected one of {', '.join(releases())}")
+        return cls(version)
+
+    @property
+    def folder(self) -> Path:
+        return MODULE_FILES / f"kueue-{self.kueue}"
+
+    @property
+    def kubernetes(self) -> str:
+        """Its version, such as `v1.35.4`."""
+        found = re.search(r"k8s\.io/kubernetes (v\S+)", (self.folder / "go.mod").read_text())
+        assert found is not None
+        return found[1]
+
+    def builds(self) -> tuple[_Build, ...]:
+        kubernetes = (f"-ldflags=-s -w {self._version_flags()}",)
+        here = self.folder
+        return (
+            _Build("etcd", "go.etcd.io/etcd/server/v3", here, PLAIN_FLAGS),
+            _Build("kubectl", "k8s.io/kubernetes/cmd/kubectl", here, kubernetes),
+            _Build("kueue", "sigs.k8s.io/kueue/cmd/kueue", here, PLAIN_FLAGS),
+            _Build("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", here, kubernetes),
+            _Build("kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager", here, kubernetes),
+            _Build("placement", "open-cluster-management.io/ocm/cmd/placement", OCM, PLAIN_FLAGS),
+        )
+
+    def modules(self) -> dict[str, Path]:
+        return dict.fromkeys(MODULES, self.folder) | dict.fromkeys(OCM_MODULES, OCM)
+
+    def _version_flags(self) -> str:
+        # Without a version from the linker kube-apiserver calls itself v0.0.0, which Kueue refuses.
+        major, minor, _ = self.kubernetes.removeprefix("v").split(".")
+        values = {"gitVersion": self.kubernetes, "gitMajor": major, "gitMinor": minor}
+        return " ".join(f"-X k8s.io/component-base/version.{name}={value}" for name, value in values.items())
+
+    def installation(self) -> Path:
+        """Where its programs are, or will be."""
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        return cache / "multikueue-testbed" / self._key()
+
+    def _key(self) -> str:
+        digest = hashlib.sha256()
+        for folder in (self.folder, OCM):
+            for name in ("go.mod", "go.sum"):
+                digest.update((folder / name).read_bytes())
+        digest.update(repr([COMMON_FLAGS, tuple((build.program, build.flags) for build in self.builds())]).encode())
+        return digest.hexdigest()[:16]
+
+
+def releases() -> tuple[str, ...]:
+    """Those there are, oldest first."""
+    names = (folder.name.removeprefix("kueue-") for folder in MODULE_FILES.glob("kueue-*"))
+    return tuple(sorted(names, key=lambda version: tuple(map(int, version.split(".")))))
+
 
 # What KUBEBUILDER_ASSETS may hold, as for controller-runtime's envtest.
 ASSETS = frozenset({"etcd", "kube-apiserver", "kube-controller-manager", "kubectl"})
 
 
-def find() -> Programs:
-    """Find the installed programs without running anything."""
-    return Programs(**{build.program.replace("-", "_"): _find(build.program) for build in BUILDS})
+def find(release: Release | None = None) -> Programs:
+    """Find the installed programs, of the chosen release unless one is named, without running anything."""
+    release = release or Release.chosen()
+    found = {build.program.replace("-", "_"): find_one(build.program, release) for build in release.builds()}
+    return Programs(**found)
 
 
-def _find(program: str) -> Path:
-    for folder in _places(program):
+def find_one(program: str, release: Release) -> Path:
+    """One program of a release. Raises NotInstalledError, as `find`."""
+    for folder in _places(release, program):
         if (folder / program).is_file():
             return folder / program
-    raise NotInstalledError(f"{program} is not in {_installation()}: run `make testbed`")
+    raise NotInstalledError(f"{program} is not in {release.installation()}: run `{_command(release)}`")
 
 
-def _places(program: str) -> Iterator[Path]:
+def _command(release: Release) -> str:
+    return "make testbed" + ("" if release.kueue == DEFAULT_KUEUE else f" KUEUE={release.kueue}")
+
+
+def _places(release: Release, program: str) -> Iterator[Path]:
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     if assets and program in ASSETS:
         yield Path(assets)
-    yield _installation()
+    yield release.installation()
 
 
-def module_folder(module: str) -> Path:
-    """The folder of a Go module in the module cache, as noted by the installation."""
-    note = _installation() / "modules.json"
+def module_folder(module: str, release: Release | None = None) -> Path:
+    """The folder of a Go module in the module cache, as noted by the installation of the release."""
+    release = release or Release.chosen()
+    note = release.installation() / "modules.json"
     if not note.is_file():
-        raise NotInstalledError(f"there is no {note}: run `make testbed`")
+        raise NotInstalledError(f"there is no {note}: run `{_command(release)}`")
     folder = Path(json.loads(note.read_bytes())[module])
     if not folder.is_dir():
-        raise NotInstalledError(f"{folder} went away (a cleaned Go module cache?): run `make testbed`")
+        raise NotInstalledError(f"{folder} went away (a cleaned Go module cache?): run `{_command(release)}`")
     return folder
 
 
 def install(say: Say = print) -> Path:
-    """Build what is missing, one program after the other, and return their folder. Doing it again does nothing."""
-    target = _installation()
+    """Build what is missing of the chosen release, one program after the other, and return their folder. Doing it again
+    does nothing."""
+    release = Release.chosen()
+    target = release.installation()
     target.mkdir(parents=True, exist_ok=True)
     with _alone(target, say):
-        _forget_other_go(target)
-        _build_missing(target, say)
-        _note_modules(target)
-    say(f"the programs are in {target}")
+        _forget_other_go(release, target)
+        _build_missing(release, target, say)
+        _note_modules(release, target)
+    say(f"the programs of Kueue {release.kueue} and Kubernetes {release.kubernetes} are in {target}")
     return target
 
 
-def _build_missing(target: Path, say: Say) -> None:
-    missing = [build for build in BUILDS if not _is_here(build.program)]
+def _build_missing(release: Release, target: Path, say: Say) -> None:
+    missing = [build for build in release.builds() if not _is_here(release, build.program)]
     for number, build in enumerate(missing, start=1):
         say(f"building {build.program}, {number} of {len(missing)} (Kubernetes itself takes minutes)")
         began = time.monotonic()
@@ -146,8 +219,8 @@ def _build_missing(target: Path, say: Say) -> None:
         say(f"built {build.program} in {time.monotonic() - began:.0f} s")
 
 
-def _is_here(program: str) -> bool:
-    return any((folder / program).is_file() for folder in _places(program))
+def _is_here(release: Release, program: str) -> bool:
+    return any((folder / program).is_file() for folder in _places(release, program))
 
 
 def _build(build: _Build, target: Path) -> None:
@@ -157,17 +230,17 @@ def _build(build: _Build, target: Path) -> None:
     (workplace / build.binary).rename(target / build.program)
 
 
-def _note_modules(target: Path) -> None:
+def _note_modules(release: Release, target: Path) -> None:
     note = target / "modules.json"
     if _is_current(note):
         return
-    folders = {module: _download(module, folder) for module, folder in MODULES.items()}
+    folders = {module: _download(module, folder) for module, folder in release.modules().items()}
     _write_whole(note, json.dumps(folders, indent=1))
 
 
 def _is_current(note: Path) -> bool:
     noted: dict[str, str] = json.loads(note.read_bytes()) if note.is_file() else {}
-    return noted.keys() == MODULES.keys() and all(Path(folder).is_dir() for folder in noted.values())
+    return noted.keys() == {*MODULES, *OCM_MODULES} and all(Path(folder).is_dir() for folder in noted.values())
 
 
 def _download(module: str, folder: Path) -> str:
@@ -175,11 +248,11 @@ def _download(module: str, folder: Path) -> str:
     return _go("list", "-m", "-f", "{{.Dir}}", module, folder=folder)
 
 
-def _forget_other_go(target: Path) -> None:
+def _forget_other_go(release: Release, target: Path) -> None:
     """Programs of another Go version are built again."""
-    note, version = target / "go-version", _go("env", "GOVERSION", folder=HERE)
+    note, version = target / "go-version", _go("env", "GOVERSION", folder=release.folder)
     if note.is_file() and note.read_text() != version:
-        for build in BUILDS:
+        for build in release.builds():
             (target / build.program).unlink(missing_ok=True)
     _write_whole(note, version)
 
@@ -194,22 +267,6 @@ def _go(*arguments: str, folder: Path, **env: str) -> str:
     except subprocess.CalledProcessError as error:
         raise NotInstalledError(f"`go {' '.join(arguments)}` in {folder} failed with code {error.returncode}") from None
     return result.stdout.strip()
-
-
-def _installation() -> Path:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "multikueue-testbed" / _key()
-
-
-def _key() -> str:
-    digest = hashlib.sha256()
-    for name in ("go.mod", "go.sum", "ocm/go.mod", "ocm/go.sum"):
-        digest.update((HERE / name).read_bytes())
-    digest.update(repr([COMMON_FLAGS, BUILDS_FLAGS]).encode())
-    return digest.hexdigest()[:16]
-
-
-BUILDS_FLAGS = tuple((build.program, build.flags) for build in BUILDS)
 
 
 @contextmanager

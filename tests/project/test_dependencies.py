@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.project.files import pyproject, read, rows, section
+from tests.project.files import ROOT, pyproject, read, rows, section
 
 DOCUMENT = "docs/dependencies.md"
 
@@ -30,6 +30,9 @@ def go_tools(path: str) -> set[str]:
     return set(block[1].split()) if block else set(re.findall(r"^tool (\S+)$", text, re.MULTILINE))
 
 
+GO_MODULES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "testbed" / "modules").glob("*/go.mod"))
+
+
 def declared() -> dict[str, set[str]]:
     """Section of the document to what the project declares there."""
     project: dict[str, Any] = pyproject()
@@ -39,7 +42,7 @@ def declared() -> dict[str, set[str]]:
         **{f"Extra `{extra}`": named(requirements) for extra, requirements in extras.items()},
         "For development": named(project["dependency-groups"]["dev"]),
         "To build the package": named(project["dependency-groups"]["build"]),
-        "Programs of the testbed": go_tools("testbed/go.mod") | go_tools("testbed/ocm/go.mod"),
+        "Programs of the testbed": set().union(*(go_tools(path) for path in GO_MODULES)),
     }
 
 

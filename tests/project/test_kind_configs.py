@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from multikueue.api import kinds
+from testbed.programs import DEFAULT_KUEUE
 from tests.project.files import CLUSTERS, KIND_CONFIGS, blocks, objects, read
 
 KUEUE_VERSION = "v0.16.2"
@@ -52,7 +53,7 @@ def test_kueue_has_one_version_everywhere(folder: str) -> None:
 
     assert kustomization["resources"]
     assert all(f"/{KUEUE_VERSION}/" in resource for resource in kustomization["resources"])
-    assert f"sigs.k8s.io/kueue {KUEUE_VERSION}" in read("testbed/go.mod")
+    assert f"v{DEFAULT_KUEUE}" == KUEUE_VERSION
 
 
 def test_the_manager_gets_the_crds_of_all_kinds_we_read() -> None:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from testbed import programs
-from testbed.programs import BUILDS, NotInstalledError
+from testbed.programs import DEFAULT_KUEUE, NotInstalledError, Release, releases
+
+BUILDS = Release(DEFAULT_KUEUE).builds()
 
 
 @pytest.fixture(name="cache", autouse=True)
 def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    monkeypatch.delenv("KUEUE", raising=False)
     return tmp_path
 
 
@@ -92,9 +96,42 @@ def test_without_go_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         programs.install(lambda line: None)
 
 
-def test_kube_apiserver_is_linked_with_its_version() -> None:
-    flags = next(build.flags for build in BUILDS if build.program == "kube-apiserver")
-    assert "-X k8s.io/component-base/version.gitVersion=v1.35.4" in flags[0]
+@pytest.mark.parametrize(("kueue", "kubernetes"), [("0.16.2", "v1.35.4"), ("0.18.2", "v1.36.1"), ("0.19.0", "v1.36.3")])
+def test_kube_apiserver_is_linked_with_its_version(kueue: str, kubernetes: str) -> None:
+    builds = Release(kueue).builds()
+    flags = next(build.flags for build in builds if build.program == "kube-apiserver")
+    assert f"-X k8s.io/component-base/version.gitVersion={kubernetes}" in flags[0]
+
+
+@pytest.mark.parametrize("kueue", releases())
+def test_a_release_is_built_from_a_module_of_its_own(kueue: str) -> None:
+    release = Release(kueue)
+    text = (release.folder / "go.mod").read_text()
+
+    assert f"sigs.k8s.io/kueue v{kueue}\n" in text
+    staging = set(re.findall(r"k8s\.io/(?:api|apimachinery|apiserver|client-go|kubectl|kubelet) (v\S+)", text))
+    assert staging == {release.kubernetes.replace("v1.", "v0.", 1)}
+
+
+def test_each_release_has_a_place_of_its_own() -> None:
+    assert len({Release(kueue).installation() for kueue in releases()}) == len(releases())
+
+
+def test_the_variable_chooses_the_release(go: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = programs.install(lambda line: None)
+    monkeypatch.setenv("KUEUE", "0.19.0")
+    with pytest.raises(NotInstalledError, match=r"make testbed KUEUE=0\.19\.0"):
+        programs.find()
+
+    assert programs.install(lambda line: None) != folder
+    assert programs.find().kueue.parent == Release("0.19.0").installation()
+    assert programs.find(Release(DEFAULT_KUEUE)).kueue.parent == folder
+
+
+def test_a_release_there_is_none_of_is_named_with_those_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUEUE", "0.17.1")
+    with pytest.raises(NotInstalledError, match=r"KUEUE=0\.17\.1: expected one of 0\.16\.2, 0\.18\.2, 0\.19\.0"):
+        programs.find()
 
 
 def test_a_module_that_went_away_says_what_to_run(go: Path) -> None:
