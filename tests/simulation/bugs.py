@@ -117,7 +117,7 @@ def the_winner_is_not_sticky() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=538, within=540)
+@bug(caught_by=1395, within=1400)
 def the_attempt_is_ignored() -> Iterator[None]:
     """A copy of an earlier attempt counts as one of this."""
 
