@@ -20,8 +20,8 @@ REMEMBERED = 4096
 """How many objects that are gone are remembered: many more than may be told of late."""
 
 
-def _ignore(_old: object, _new: object) -> None:
-    return None
+def ignore(*_news: object) -> None:
+    """Nobody to tell."""
 
 
 class Cache(Generic[T]):
@@ -38,7 +38,7 @@ class Cache(Generic[T]):
     `newest` is the highest version that anybody told since the last list.
     """
 
-    def __init__(self, on_change: Listener[T] = _ignore, *, indexes: Mapping[str, Indexer[T]] | None = None) -> None:
+    def __init__(self, on_change: Listener[T] = ignore, *, indexes: Mapping[str, Indexer[T]] | None = None) -> None:
         self.unreadable: dict[ObjectKey, str] = {}
         self.newest = 0
         self._objects: dict[ObjectKey, T] = {}

@@ -10,17 +10,9 @@ from itertools import count
 from multikueue.api.meta import ObjectKey, ObjectMeta
 from multikueue.api.pod import GROUP_LABEL, POD_FINALIZER, Pod, PodGroup
 from multikueue.api.workload import ATTEMPT_ANNOTATION
-from multikueue.store.cache import Cache, Indexer, Listener
+from multikueue.store.cache import Cache, Indexer, Listener, ignore
 
 __all__ = ["Groups", "group_key"]
-
-
-def _ignore(_old: object, _new: object) -> None:
-    return None
-
-
-def _nobody(_key: ObjectKey) -> None:
-    """Nobody to tell."""
 
 
 def group_key(pod: Pod) -> Iterable[ObjectKey]:
@@ -41,9 +33,9 @@ class Groups(Cache[PodGroup]):
     def __init__(
         self,
         pods: Cache[Pod],
-        on_change: Listener[PodGroup] = _ignore,
+        on_change: Listener[PodGroup] = ignore,
         *,
-        stale: Callable[[ObjectKey], None] = _nobody,
+        stale: Callable[[ObjectKey], None] = ignore,
         copies: bool = False,
         indexes: Mapping[str, Indexer[PodGroup]] | None = None,
     ) -> None:

@@ -14,17 +14,13 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.pod import Pod
 from multikueue.jobs.adapter import Adapter
 from multikueue.jobs.table import Adapters
-from multikueue.store.cache import Cache, Indexer, Listener
+from multikueue.store.cache import Cache, Indexer, Listener, ignore
 from multikueue.store.groups import Groups, group_key
 
 __all__ = ["JobCaches"]
 
 Changed = Callable[[Adapter, AnyJob | None, AnyJob | None], None]
 Opened = Callable[[Kind[Any], Cache[Any]], None]
-
-
-def _nobody(_key: JobKey) -> None:
-    """Nobody to tell."""
 
 
 class JobCaches:
@@ -39,7 +35,7 @@ class JobCaches:
         adapters: Adapters,
         on_change: Changed,
         *,
-        touch: Callable[[JobKey], None] = _nobody,
+        touch: Callable[[JobKey], None] = ignore,
         indexes: Mapping[str, Indexer[AnyJob]] | None = None,
         copies: bool = False,
     ) -> None:
