@@ -24,7 +24,6 @@ from multikueue.api.workload import (
     ADMITTED,
     EVICTED,
     FAILED,
-    FAILED_ON,
     FINISHED,
     OUT_OF_SYNC,
     QUOTA_RESERVED,
@@ -51,7 +50,7 @@ from multikueue.jobs.actions import (
 from multikueue.jobs.adapter import MANAGED, Adapter, stays
 from multikueue.jobs.batch_job import BATCH_JOB
 from multikueue.jobs.batch_size import pods_count
-from multikueue.jobs.nesting import MOST_HOPS, Nested
+from multikueue.jobs.nesting import MOST_HOPS, Nested, is_whole
 from multikueue.jobs.priority import Priority
 from multikueue.jobs.workloads import (
     UNDISPATCHABLE_ANNOTATION,
@@ -77,12 +76,6 @@ _STRANDED = (
     "Nobody runs the job: it is managed by MultiKueue, and its ClusterQueue has no MultiKueue check. "
     f"Give the queue one, or recreate the job without `managedBy: {MANAGED}`"
 )
-
-
-def _was_dispatched(workload: Workload) -> bool:
-    """Whether it was nominated, lost its worker, or was told before that nobody runs it any more."""
-    told = workload.metadata.annotations.get(UNDISPATCHABLE_ANNOTATION) == _STRANDED
-    return bool(workload.status.nominated_cluster_names) or workload.condition(FAILED_ON) is not None or told
 
 
 def _never(_name: str) -> bool:
@@ -220,14 +213,11 @@ class _Case:
         )
 
     def is_stranded(self) -> bool:
-        """Whether nobody would run the job any more: it was dispatched, its own controller leaves it to us, and its queue to
-        nobody. What runs on a worker already stays there; what was never dispatched waits as it would with Kueue."""
-        workloads = self.view.workloads
-        if not self.view.undispatched or any(w.status.cluster_name for w in workloads):
+        """Whether nobody would run the job: its own controller leaves it to us, and its queue to nobody. What runs on a
+        worker already stays there; what only the gates of its Pods hold runs here."""
+        if not self.view.undispatched or any(w.status.cluster_name for w in self.view.workloads):
             return False
-        if not any(_was_dispatched(w) for w in workloads):
-            return False
-        return self.adapter.resumes and self.adapter.unmanaged_reason(self.view.job) is None
+        return is_whole(self.adapter) and self.adapter.unmanaged_reason(self.view.job) is None
 
     def final_status(self) -> tuple[Action, ...]:
         """Brings the result home: whatever else is going on, it comes first (invariant I8)."""

@@ -154,6 +154,17 @@ async def test_what_no_worker_has_admitted_yet_waits_without_quota_until_the_che
     assert world.runs_on() == ["w2"]
 
 
+async def test_a_job_submitted_meanwhile_waits_for_the_check_too() -> None:
+    world = table()
+    checks(world)
+    world.submit()
+    await world.settle()
+    assert not is_true(world, "QuotaReserved")
+    checks(world, CHECK)
+    await world.settle()
+    assert len(world.copies()) == 3
+
+
 async def beside() -> tuple[Table, Core]:
     world = table(roles=BESIDE_KUEUE, manager=SharedCluster)
     core = Core(world)

@@ -597,7 +597,7 @@ async def _same_order(theirs: Client, ours: Client) -> None:
         await priorities(client)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(submit_in_turn, theirs, namespace)
-        tasks.start_soon(submit_in_turn, ours, namespace, objects.MULTIKUEUE_CONTROLLER)
+        tasks.start_soon(submit_in_turn, ours, namespace)
     shown = order(await all_pending(ours, pending_in(namespace)))
     assert shown == [name async for name in _let_in(theirs, namespace)] == IN_ORDER
     for name in PRIORITIES:
