@@ -319,7 +319,7 @@ class Observer:
             return "deleted"
         if local.has(FINISHED):
             return "finished"
-        winner = local.status.cluster_name or self.store.choices.get(key, ("", ""))[1]
+        winner = local.status.cluster_name or self.store.choice(key, attempt_of(local))
         return "lost" if winner and winner != cluster else "withdrawn"
 
     def _remote_job_changed(self, worker: WorkerView, old: AnyJob | None, new: AnyJob | None) -> None:

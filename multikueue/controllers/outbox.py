@@ -1,14 +1,15 @@
 """One worker's outbox: brings what is on that worker to where the decision wants it (the bulkhead of design 5.6).
 
-Each worker has a queue of keys and tasks of its own. A key is decided anew when its turn comes, so an outbox that was
-held up never acts on old news; a worker that hangs holds nothing but its own outbox.
+Each worker has a queue of keys and tasks of its own. What is left to do is told from the newest plan and what is seen on the
+worker when the turn of a key comes, so an outbox that was held up never acts on old news; a worker that hangs holds nothing
+but its own outbox.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import singledispatchmethod
@@ -34,8 +35,9 @@ from multikueue.dispatch.actions import (
     PatchJob,
     PatchWorkload,
 )
-from multikueue.dispatch.decide import decide
+from multikueue.dispatch.effects import effects
 from multikueue.dispatch.group import Reach
+from multikueue.dispatch.plan import Plan
 from multikueue.errors import (
     AlreadyExists,
     ApiError,
@@ -55,8 +57,8 @@ from multikueue.store.worker import Conflict as Taken
 
 T = TypeVar("T", bound=Object)
 
-AT_ONCE = Result(again_after=timedelta())
-"""Decide anew."""
+AGAIN = Result(again_after=timedelta())
+"""Look at the plan anew: another one was made meanwhile."""
 
 SILENCE = timedelta(seconds=1)
 """How long calls may be under way without an answer to any before their worker counts as silent. Most take milliseconds."""
@@ -90,27 +92,40 @@ class Outbox:
     _patience: asyncio.TimerHandle | None = None
 
     async def reconcile(self, key: ObjectKey) -> Result:
-        """Perform what the decision wants on this worker now; nothing while it is out of reach."""
+        """Do what the plan still wants here; nothing while the worker is out of reach, or the plan is overtaken."""
         if self.worker.reach is not Reach.CONNECTED:
             return DONE
-        local = self.world.store.workloads.get(key)
-        actions = decide(self.world.group(key, local), self.world.now()).on(self.worker.name)
+        plan = self.world.store.plan(key)
+        if plan is None:
+            return DONE
         if self.worker.silent:
             self._held.add(key)
             return DONE
         try:
-            for number, action in enumerate(actions):
-                if number and isinstance(action, CreateJob):
-                    return AT_ONCE  # what came before took its time: such a step rests on what is seen right now
-                log.debug("remote.action", action=type(action).__name__, cluster=self.worker.name, why=action.why)
-                with self._waiting():
-                    await self._perform(action, key)
+            await self._perform_all(key, plan, (a for a in self._left(key, plan) if not isinstance(a, CreateJob)))
+            # Such a step rests on what is seen right now, and what came before it took its time.
+            await self._perform_all(key, plan, (a for a in self._left(key, plan) if isinstance(a, CreateJob)))
         except (ClusterUnreachable, Unauthorized):
             self._doubt()
             raise
-        made = any(isinstance(action, CreateWorkload) for action in actions)
-        moved_on = self.world.store.workloads.get(key) is not local
-        return AT_ONCE if made and moved_on else DONE  # who decided meanwhile did not know of the copy
+        return DONE if self.world.store.plan(key) is plan else AGAIN
+
+    def _left(self, key: ObjectKey, plan: Plan) -> tuple[Action, ...]:
+        """Nothing, too, once another plan is in force."""
+        store = self.world.store
+        return effects(plan, store.seen(key, self.worker.name), self.world.now()) if store.plan(key) is plan else ()
+
+    async def _perform_all(self, key: ObjectKey, plan: Plan, actions: Iterable[Action]) -> None:
+        for action in actions:
+            if isinstance(action, CreateJob) and self._may_run_beside(key, plan):
+                return
+            log.debug("remote.action", action=type(action).__name__, cluster=self.worker.name, why=action.why)
+            with self._waiting():
+                await self._perform(action, key)
+
+    def _may_run_beside(self, key: ObjectKey, plan: Plan) -> bool:
+        """Whether another worker has the job, or may have it, by now: that is news, and the next plan heeds it (I1)."""
+        return any(name not in plan.lost for name in self.world.store.may_run_beside(key, self.worker.name))
 
     def hold(self) -> None:
         """Make no calls until `trust`."""
@@ -301,8 +316,7 @@ class Outbox:
 
     def _inherited(self, key: ObjectKey) -> AnyJob | None:
         """The job of an elastic workload that is still marked as that of the slice before it."""
-        remote = self.world.group(key, self.world.store.workloads.get(key)).remote(self.worker.name)
-        return remote.job if remote is not None else None
+        return self.world.store.seen(key, self.worker.name).job
 
     @_perform.register
     async def _patch_job(self, action: PatchJob, _key: ObjectKey) -> None:

@@ -89,6 +89,8 @@ class Strategies:
     failed: Callable[[str], None] = _nobody
     known: dict[tuple[str, str], Chosen | str] = field(default_factory=dict)
     """By name and options as text: a strategy that was loaded, or why it cannot be."""
+    _answers: dict[ObjectKey, tuple[str, Answer]] = field(default_factory=dict)
+    """The attempt of a workload, and the last answer in it, as long as it waits for a worker."""
     _asides: dict[str, Aside[Nomination]] = field(default_factory=dict)
     _thinking: dict[ObjectKey, Chosen] = field(default_factory=dict)
     _loaders: dict[str, Aside[Chosen | str]] = field(default_factory=dict)
@@ -96,9 +98,11 @@ class Strategies:
 
     def consulted(self, group: Group) -> Group:
         """The group with its strategy's answer, if it is in need of one."""
+        group = self._before(group)
         asked = question(group, self.now())
         if asked is None:
-            return group if group.answer is None else replace(group, answer=None)
+            self.forget(group.key)
+            return replace(group, answer=None) if group.answer is not None else group
         assert group.local is not None
         try:
             by = self._choice(group.local, self.store.checks.get(ObjectKey("", group.check)))
@@ -107,7 +111,7 @@ class Strategies:
             return group
         except ConfigurationError as error:
             self._thinking.pop(group.key, None)
-            return replace(group, answer=Answer(question=asked, problem=plain(str(error))))
+            return self._answered(group, Answer(question=asked, problem=plain(str(error))))
         if PLACEMENTS in by.reads:
             asked = self._with_placement(asked, group.local, by)
         return self._ask(group, asked, by)
@@ -255,7 +259,20 @@ class Strategies:
             outcome = consult(by.strategy, asked.workload, asked.fleet)
         except StrategyError as error:
             outcome = error
-        return replace(group, answer=self._judged(asked, by, outcome, last))
+        return self._answered(group, self._judged(asked, by, outcome, last))
+
+    def _before(self, group: Group) -> Group:
+        """The group with the last answer of its strategy in this attempt."""
+        attempt, answer = self._answers.get(group.key, ("", None))
+        return replace(group, answer=answer) if answer is not None and attempt == group.attempt else group
+
+    def _answered(self, group: Group, answer: Answer) -> Group:
+        self._answers[group.key] = group.attempt, answer
+        return replace(group, answer=answer)
+
+    def forget(self, key: ObjectKey) -> None:
+        """Nobody is to be nominated for that workload."""
+        self._answers.pop(key, None)
 
     def _ask_aside(self, group: Group, asked: Question, by: Chosen) -> None:
         """One question at a time about a workload. Strangers get a copy: what they do to it is done to nobody else.
@@ -271,8 +288,8 @@ class Strategies:
             if self._thinking.get(key) is not by:
                 return
             del self._thinking[key]
-            _, last = self.store.answers.get(key, ("", None))
-            self.store.answers[key] = attempt, self._judged(asked, by, outcome, last)
+            _, last = self._answers.get(key, ("", None))
+            self._answers[key] = attempt, self._judged(asked, by, outcome, last)
             self.wake(key)
 
         self._thinking[key] = by

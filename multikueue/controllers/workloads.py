@@ -20,7 +20,8 @@ from multikueue.api.workload import ReclaimablePod, Workload, WorkloadStatus, qu
 from multikueue.controllers import statuses
 from multikueue.controllers.jobs import release
 from multikueue.controllers.world import World
-from multikueue.dispatch.decide import Decision, Event, decide, is_holding, nominate
+from multikueue.dispatch.decide import Decision, Event, decide, is_holding, nominate, plan
+from multikueue.dispatch.effects import effects
 from multikueue.dispatch.group import Group
 from multikueue.dispatch.phases import Phase, choose
 from multikueue.errors import Forbidden, Invalid, NotFound
@@ -49,13 +50,13 @@ class Workloads:
         step = self._step(local, group)
         if step.status is not local.status:
             group = self.world.group(key, msgspec.structs.replace(local, status=step.status))
-        decision = _decided(self.world, group)
+        group, decision = _decided(self.world, group)
         status = decision.status or step.status
         if not local.has("Finished"):
             status = lifecycle.synchronise_admitted(status, local.metadata.generation, self.world.now())
-        await self._write(local, status, deactivate=step.deactivate)
+        written = await self._write(local, status, deactivate=step.deactivate)
         _tell(self.world, local, (*step.events, *self._misread(local), *decision.events))
-        _send(self.world, key, decision)
+        _keep(self.world, group, decision, written)
         await self._release(local)
         await self._follow_class(local)
         return Result(again_after=_sooner(step.again_after, decision.again_after))
@@ -132,7 +133,7 @@ class Workloads:
         recovery = settings.timeout if settings.recovery_timeout is None else settings.recovery_timeout
         return Patience(timeout=settings.timeout, recovery_timeout=recovery or None, limit=settings.backoff_limit_count)
 
-    async def _write(self, local: Workload, status: WorkloadStatus, *, deactivate: bool) -> None:
+    async def _write(self, local: Workload, status: WorkloadStatus, *, deactivate: bool) -> Workload:
         store = self.world.store
         try:
             local = await statuses.merge(self.world, local, status)
@@ -141,7 +142,9 @@ class Workloads:
             raise
         if deactivate:
             body = {"metadata": {"resourceVersion": local.metadata.resource_version}, "spec": {"active": False}}
-            store.workloads.upsert(await self.world.manager.merge_patch(WORKLOADS, local.key, body))
+            local = await self.world.manager.merge_patch(WORKLOADS, local.key, body)
+            store.workloads.upsert(local)
+        return local
 
     async def _release(self, local: Workload) -> None:
         """Let a deleted workload go once nothing of it is left on any worker we can reach. While its job is there, and not
@@ -183,10 +186,10 @@ class Dispatches:
         local = self.world.store.workloads.get(key)
         if local is None:
             return _gone(self.world, key)
-        decision = _decided(self.world, self.world.group(key, local))
-        await statuses.apply(self.world, local, decision.status or local.status)
+        group, decision = _decided(self.world, self.world.group(key, local))
+        written = await statuses.apply(self.world, local, decision.status or local.status)
         _tell(self.world, local, decision.events)
-        _send(self.world, key, decision)
+        _keep(self.world, group, decision, written)
         return Result(again_after=decision.again_after)
 
 
@@ -199,11 +202,10 @@ class Nominations:
     async def reconcile(self, key: ObjectKey) -> Result:
         local = self.world.store.workloads.get(key)
         if local is None:
-            self.world.store.forget(key)
+            _forget(self.world, key)
             return DONE
         group = replace(self.world.group(key, local), problem="")  # whether the job can be dispatched is Kueue's to say
         group = self.world.strategies.consulted(group)
-        self.world.store.chose(group)
         decision = _with_hint(self.world, group, nominate(group, self.world.now()))
         await statuses.apply(self.world, local, decision.status or local.status)
         _tell(self.world, local, decision.events)
@@ -212,11 +214,17 @@ class Nominations:
 
 def _gone(world: World, key: ObjectKey) -> Result:
     """The workload is no more: neither shall anything of it be on a worker."""
-    decision = decide(world.group(key, None), world.now())
+    group = world.group(key, None)
+    decision = decide(group, world.now())
     if decision.phase is Phase.GONE:
-        world.store.forget(key)
-    _send(world, key, decision)
+        _forget(world, key)
+    _keep(world, group, decision, None)
     return Result(again_after=decision.again_after)
+
+
+def _forget(world: World, key: ObjectKey) -> None:
+    world.store.forget(key)
+    world.strategies.forget(key)
 
 
 def _winners_job(local: Workload, group: Group) -> AnyJob | None:
@@ -225,11 +233,11 @@ def _winners_job(local: Workload, group: Group) -> AnyJob | None:
     return winner.job if winner is not None and winner.job is not None and group.is_current(winner.job) else None
 
 
-def _decided(world: World, group: Group) -> Decision:
-    """The decision, with the strategy asked, the winner chosen, and both remembered: here and nowhere else."""
+def _decided(world: World, group: Group) -> tuple[Group, Decision]:
+    """The decision, with the strategy asked and the winner chosen: here and nowhere else."""
     group = world.strategies.consulted(choose(group))
-    world.store.chose(group)
-    return _with_hint(world, group, decide(group, world.now()))
+    decision = decide(group, world.now())
+    return group, _with_hint(world, group, decision)
 
 
 def _with_hint(world: World, group: Group, decision: Decision) -> Decision:
@@ -246,11 +254,14 @@ def _tell(world: World, local: Workload, events: Iterable[lifecycle.Event | Even
             world.recorder.emit(WORKLOADS, local, type_=event.type, reason=event.reason, message=event.message)
 
 
-def _send(world: World, key: ObjectKey, decision: Decision) -> None:
-    for cluster in {action.cluster for action in decision.actions}:
-        outbox = world.queues.outboxes.get(cluster)
-        if outbox is not None:
-            outbox.add(key)
+def _keep(world: World, group: Group, decision: Decision, written: Workload | None) -> None:
+    """The decision becomes the plan, now that it is written; the outboxes that have something to do hear of it."""
+    made = plan(group, decision, written, world.now())
+    world.store.planned(group.key, made)
+    for remote in group.remotes:
+        outbox = world.queues.outboxes.get(remote.cluster)
+        if outbox is not None and effects(made, remote, made.at):
+            outbox.add(group.key)
 
 
 def _sooner(*delays: timedelta | None) -> timedelta | None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import msgspec
 
-from multikueue.api.foreign import asked, excerpt, moment
+from multikueue.api.foreign import excerpt, moment
 from multikueue.api.meta import LONGEST_MESSAGE, Condition, find_condition, with_condition, without_condition
 from multikueue.api.workload import (
     ADMITTED,
@@ -29,23 +28,21 @@ from multikueue.api.workload import (
     WorkloadStatus,
     without_nomination,
 )
-from multikueue.dispatch import remote as remotes
-from multikueue.dispatch.actions import (
-    Action,
-    CreateJob,
-    CreateWorkload,
-    Deactivate,
-    DeleteJob,
-    DeleteWorkload,
-    FindJob,
-    PatchJob,
-    PatchWorkload,
-)
 from multikueue.dispatch.consult import Answer
 from multikueue.dispatch.group import MAX_NOMINATED, Group, Remote
 from multikueue.dispatch.phases import Phase, View, named_clusters, phase_of, view
+from multikueue.dispatch.plan import (
+    Absent,
+    Copied,
+    Desired,
+    Found,
+    InStep,
+    Plan,
+    Running,
+    Scaled,
+    Stopped,
+)
 from multikueue.dispatch.question import failure_note, failures, unfit, usable
-from multikueue.dispatch.slices import scale_down_patch
 from multikueue.strategy import Nomination
 
 ASKED_AGAIN = timedelta(seconds=1)
@@ -76,17 +73,14 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What shall be: the local status (None if the workload is gone), remote actions in order, and when to look again."""
+    """What shall be: the local status (None if the workload is gone), then what is desired on the workers, in order, once
+    that status is written; and when to look again."""
 
     phase: Phase
     status: WorkloadStatus | None
-    actions: tuple[Action, ...] = ()
+    desired: tuple[Desired, ...] = ()
     again_after: timedelta | None = None
     events: tuple[Event, ...] = ()
-
-    def on(self, cluster: str) -> tuple[Action, ...]:
-        """The actions for one worker."""
-        return tuple(action for action in self.actions if action.cluster == cluster)
 
 
 def decide(group: Group, now: datetime) -> Decision:
@@ -96,6 +90,22 @@ def decide(group: Group, now: datetime) -> Decision:
     decision = replace(HANDLERS[phase](seen), phase=phase)
     doubts = phase is not Phase.HIDDEN and any(remote.maybe_job for remote in group.remotes)
     return _with_questions(decision, group, now) if doubts else decision
+
+
+def plan(group: Group, decision: Decision, local: Workload | None, now: datetime) -> Plan:
+    """What is kept of the decision, once its status is written: `local` is the workload with it."""
+    recorded = local is None or bool(local.status.cluster_name and not group.slice.stays)
+    return Plan(
+        local=local,
+        attempt=group.attempt,
+        at=now,
+        desired=decision.desired,
+        choice="" if recorded else group.choice,
+        ready=view(group, now).ready,
+        slice=group.slice,
+        origin=group.origin,
+        lost=frozenset(r.cluster for r in group.remotes if r.lost(now, group.lost_after)),
+    )
 
 
 def nominate(group: Group, now: datetime) -> Decision:
@@ -115,7 +125,7 @@ def nominate(group: Group, now: datetime) -> Decision:
         nominated_cluster_names=wanted.nominated_cluster_names,
         conditions=_with_nominated(seen.local.status.conditions, wanted.conditions),
     )
-    return replace(decision, phase=phase, status=status, actions=())
+    return replace(decision, phase=phase, status=status, desired=())
 
 
 def _gives_back(group: Group) -> bool:
@@ -133,19 +143,17 @@ def _with_nominated(conditions: tuple[Condition, ...], wanted: tuple[Condition, 
 
 def _with_questions(decision: Decision, group: Group, now: datetime) -> Decision:
     """A job that was asked for is looked for once that tells what became of it, unless it is asked for anew."""
-    asked_anew = {action.cluster for action in decision.actions if isinstance(action, CreateJob)}
+    asked_anew = {each.cluster for each in decision.desired if isinstance(each, Running)}
     doubtful = [
         r for r in group.remotes if r.maybe_job and r.reachable and r.job is None and r.cluster not in asked_anew
     ]
     later = {r.cluster: r.maybe_until - now for r in doubtful if r.maybe_until is not None and r.maybe_until > now}
     questions = tuple(
-        FindJob(cluster=r.cluster, why="it was asked for, and no answer came")
-        for r in doubtful
-        if r.cluster not in later
+        Found(cluster=r.cluster, why="it was asked for, and no answer came") for r in doubtful if r.cluster not in later
     )
     waits = (decision.again_after, *later.values())
     after = min((wait for wait in waits if wait is not None), default=None)
-    return replace(decision, actions=(*decision.actions, *questions), again_after=after)
+    return replace(decision, desired=(*decision.desired, *questions), again_after=after)
 
 
 def is_holding(group: Group, now: datetime) -> bool:
@@ -168,14 +176,14 @@ def _holds(group: Group, remote: Remote) -> bool:
 # Handlers, one per phase.
 
 
-def _same(v: View, *, actions: Iterator[Action] | tuple[Action, ...] = (), after: timedelta | None = None) -> Decision:
+def _same(v: View, *, desired: Iterable[Desired] = (), after: timedelta | None = None) -> Decision:
     status = v.group.local.status if v.group.local else None
-    return Decision(phase=Phase.ADMITTED, status=status, actions=tuple(actions), again_after=after)
+    return Decision(phase=Phase.ADMITTED, status=status, desired=tuple(desired), again_after=after)
 
 
 def _remove_all(v: View) -> Decision:
     """But for what a later slice of the job goes on with."""
-    return _same(v, actions=_removals(v.group.slice.heir, v.group.remotes))
+    return _same(v, desired=_removals(v.group.slice.heir, v.group.remotes))
 
 
 def _finished(v: View) -> Decision:
@@ -198,7 +206,7 @@ def _waiting(v: View) -> Decision:
     had it."""
     keeps = v.group.slice.elastic and not v.local.has(EVICTED) and not v.local.has(ADMITTED)
     inherited = tuple(r.cluster for r in v.group.remotes if r.inherited) if keeps else ()
-    return _same(v, actions=_removals(inherited, v.group.remotes))
+    return _same(v, desired=_removals(inherited, v.group.remotes))
 
 
 def _staying(v: View) -> Decision:
@@ -209,8 +217,8 @@ def _staying(v: View) -> Decision:
     if not remote.reachable:
         return _same(v, after=_until_lost(v, (remote,)))
     stuck, after = _stuck(v, (stays,))
-    actions = (*_removals((stays,), v.group.remotes), *_copies(v, (stays,)))
-    return replace(_same(v, actions=actions, after=after), status=_with_check(v, "Pending", stuck))
+    desired = (*_removals((stays,), v.group.remotes), *_copies(v, (stays,)))
+    return replace(_same(v, desired=desired, after=after), status=_with_check(v, "Pending", stuck))
 
 
 def _stay_lost(v: View) -> Decision:
@@ -222,7 +230,7 @@ def _evicted(v: View) -> Decision:
     evicted = v.local.condition(EVICTED)
     running = [r for r in v.group.remotes if r.reachable and r.running]
     since = evicted.last_transition_time if evicted else None
-    return _held_up(v, running, since, _same(v, actions=_stops(v), after=_until_lost(v, v.group.remotes)))
+    return _held_up(v, running, since, _same(v, desired=_stops(v), after=_until_lost(v, v.group.remotes)))
 
 
 def _held_up(v: View, by: list[Remote], since: datetime | None, decision: Decision) -> Decision:
@@ -256,15 +264,10 @@ def _left_there(remote: Remote) -> str:
     return f"{words} is held by {excerpt(', '.join(meta.finalizers))}: see to who has to take it away there"
 
 
-def _stops(v: View) -> Iterator[Action]:
+def _stops(v: View) -> Iterator[Desired]:
     for remote in v.group.remotes:
-        if not remote.reachable or (remote.workload is None and not remote.inherited):
-            continue
-        if remote.workload is None or remote.inherited or remote.job is None or not v.group.is_current(remote.workload):
-            yield from _removal(remote, "evicted on the manager")
-        elif remote.running and not remote.has(DEACTIVATION_TARGET) and not remote.has(EVICTED):
-            body = remotes.deactivation_patch(v.local, remote.workload, v.now)
-            yield Deactivate(cluster=remote.cluster, why="evicted on the manager", body=body)
+        if remote.reachable and (remote.workload is not None or remote.inherited):
+            yield Stopped(cluster=remote.cluster, why="evicted on the manager")
 
 
 def _undispatchable(v: View) -> Decision:
@@ -304,11 +307,10 @@ def _nominated(v: View, answer: Answer, nomination: Nomination) -> Decision:
     there = tuple(r.cluster for r in v.group.remotes if r.cluster in wanted and r.configured)
     stuck, stuck_after = _stuck(v, there)
     status = _with_check(v, "Pending", stuck if there else _why_nobody(v, nomination), status)
-    persisted = v.local.status.nominated_cluster_names == recorded
-    actions = (*_removals(there, v.group.remotes), *(_copies(v, there) if persisted else ()))
+    desired = (*_removals(there, v.group.remotes), *_copies(v, there))
     waits = (_until(v, answer), stuck_after, _until_unfit_is_over(v))
     after = min((t for t in waits if t is not None), default=None)
-    return replace(_same(v, actions=actions, after=after), status=status)
+    return replace(_same(v, desired=desired, after=after), status=status)
 
 
 def _until(v: View, answer: Answer) -> timedelta | None:
@@ -404,37 +406,8 @@ def _kept(v: View, nomination: Nomination) -> tuple[str, ...]:
     return tuple(n for n in v.local.status.nominated_cluster_names if n in away and n not in nomination.clusters)
 
 
-def _copies(v: View, wanted: tuple[str, ...]) -> Iterator[Action]:
-    """Missing copies, and copies that got out of step."""
-    for remote in v.group.remotes:
-        if remote.cluster not in wanted or not remote.reachable:
-            continue
-        if remote.workload is None and (remote.job is None or _takes_over(v, remote)) and not remote.conflict:
-            body = remotes.copy_body(v.local, origin=v.group.origin, attempt=v.group.attempt)
-            yield CreateWorkload(cluster=remote.cluster, why="nominated", body=body)
-        elif not v.group.is_current(remote.workload):
-            yield from _removal(remote, "left from an earlier attempt")
-        else:
-            yield from _mends(v, remote)
-
-
-def _mends(v: View, remote: Remote, *, winner: bool = False) -> Iterator[Action]:
-    assert remote.workload is not None
-    fields = remotes.drift(v.local, remote.workload)
-    if not fields:
-        return
-    if remotes.is_priority_only(fields, v.local):
-        body = remotes.priority_patch(v.local, remote.workload)
-        yield PatchWorkload(cluster=remote.cluster, why="the priority changed", body=body)
-    elif v.group.slice.elastic and "podSets" in fields and (scaled := _scaled_down(v, remote.workload)):
-        yield PatchWorkload(cluster=remote.cluster, why="scaled down", body=scaled)
-    elif not winner or not v.ready:
-        yield from _removal(remote, f"out of step in {', '.join(sorted(fields))}")
-
-
-def _scaled_down(v: View, copy: Workload) -> dict[str, Any] | None:
-    """None, too, where nobody can tell what the copy is like."""
-    return asked(lambda: scale_down_patch(v.local, copy), otherwise=None)
+def _copies(v: View, wanted: tuple[str, ...]) -> Iterator[Desired]:
+    return (Copied(cluster=r.cluster, why="nominated") for r in v.group.remotes if r.cluster in wanted and r.reachable)
 
 
 def _winner_lost(v: View) -> Decision:
@@ -442,7 +415,7 @@ def _winner_lost(v: View) -> Decision:
 
 
 def _winner_unreachable(v: View) -> Decision:
-    return _same(v, actions=_removals((v.won.cluster,), v.group.remotes), after=_until_lost(v, (v.won,)))
+    return _same(v, desired=_removals((v.won.cluster,), v.group.remotes), after=_until_lost(v, (v.won,)))
 
 
 def _winner_gone(v: View) -> Decision:
@@ -522,33 +495,33 @@ def _with_failure(v: View) -> tuple[Condition, ...]:
 
 
 def _admitted(v: View) -> Decision:
-    losers = _removals((v.won.cluster,), v.group.remotes)
-    mends = _mends(v, v.won, winner=True) if v.won.workload else iter(())
+    losers = tuple(_removals((v.won.cluster,), v.group.remotes))
+    in_step = (InStep(cluster=v.won.cluster, why="it runs there"),) if v.won.workload else ()
     if v.won.incomplete and v.group.is_current(v.won.job):
-        return _same(v, actions=(*losers, *mends, *_completion(v)), after=_until_fit(v, v.won))
+        return _same(v, desired=(*losers, *in_step, *_completion(v)), after=_until_fit(v, v.won))
     if v.ready:
         # Beside Kueue the note goes in a write of its own, after the win: we may have died in between.
         settled = _won(v) if v.state == "Pending" else without_nomination(v.local.status)
-        return replace(_same(v, actions=(*losers, *mends, *_scaling(v.won))), status=settled)
+        return replace(_same(v, desired=(*losers, *in_step, _scaled(v))), status=settled)
     if v.group.is_current(v.won.job):
-        return replace(_same(v, actions=(*losers, *mends)), status=_won(v))
+        return replace(_same(v, desired=(*losers, *in_step)), status=_won(v))
     if _takes_over(v, v.won):
-        return _same(v, actions=(*losers, *mends, *_scaling(v.won)))
+        return _same(v, desired=(*losers, *in_step, _scaled(v)))
     left = [r for r in v.group.remotes if r.job is not None and r.reachable]
     if left:  # one left from an earlier attempt must be gone first (I1)
-        goes = _job_removal(v.won, "left from an earlier attempt") if v.won.job is not None else mends
+        goes = _job_removal(v.won, "left from an earlier attempt") if v.won.job is not None else in_step
         reserved = v.local.condition(QUOTA_RESERVED)
         since = reserved.last_transition_time if reserved else None
-        return _held_up(v, left, since, _same(v, actions=(*losers, *goes)))
+        return _held_up(v, left, since, _same(v, desired=(*losers, *goes)))
     away = [r for r in v.group.remotes if _may_hold_unseen(v, r) or _holds_out_of_reach(v, r)]
     if away:
-        return _same(v, actions=(*mends,), after=_until_lost(v, away))
+        return _same(v, desired=in_step, after=_until_lost(v, away))
     if not v.group.job_may_be_copied and v.group.slice.stays:
         return _winner_gone(v)  # the job that it was to go on with; the one at home is stopped for a new attempt alone
     if not v.group.job_may_be_copied:
-        return _same(v, actions=(*losers, *mends))  # the news of the workload came first, or Kueue is not done yet
-    create = CreateJob(cluster=v.won.cluster, why="first to admit", attempt=v.group.attempt)
-    return _same(v, actions=(*losers, *mends, create))
+        return _same(v, desired=(*losers, *in_step))  # the news of the workload came first, or Kueue is not done yet
+    run = Running(cluster=v.won.cluster, why="first to admit")
+    return _same(v, desired=(*losers, *in_step, run))
 
 
 def _takes_over(v: View, remote: Remote) -> bool:
@@ -556,16 +529,15 @@ def _takes_over(v: View, remote: Remote) -> bool:
     return remote.inherited and remote.cluster == v.group.slice.stays
 
 
-def _scaling(remote: Remote) -> Iterator[Action]:
+def _scaled(v: View) -> Desired:
     """The job after its copy: that says how many pods it may have."""
-    if remote.job is not None and remote.job_patch is not None:
-        yield PatchJob(cluster=remote.cluster, why="the elastic job was scaled", job=remote.job, body=remote.job_patch)
+    return Scaled(cluster=v.won.cluster, why="the elastic job was scaled")
 
 
-def _completion(v: View) -> Iterator[Action]:
+def _completion(v: View) -> Iterator[Desired]:
     """A job of several objects is made whole. Where that was refused it may go elsewhere, unless it runs already."""
     if not v.won.conflict:
-        yield CreateJob(cluster=v.won.cluster, why="a part of it is missing", attempt=v.group.attempt)
+        yield Running(cluster=v.won.cluster, why="a part of it is missing")
     elif not v.ready:
         yield from _job_removal(v.won, "it cannot be whole there")
 
@@ -593,16 +565,16 @@ def _completing(v: View) -> Decision:
     """Record the winner if a crash prevented it; finish once the local job's status is final (I8)."""
     losers = _removals((v.won.cluster,), v.group.remotes)
     if not v.ready:
-        return replace(_same(v, actions=losers), status=_won(v))
+        return replace(_same(v, desired=losers), status=_won(v))
     # Not if it was asked for and nothing is heard of it yet: news of the copy may come before those of its job.
     job_is_gone = not v.group.is_current(v.won.job) and v.won.maybe_job != v.group.attempt
     if not v.group.job_finished and not job_is_gone:
         given_up_at = _given_up_at(v)
         if given_up_at is None or v.now < given_up_at:
-            return _same(v, actions=losers, after=None if given_up_at is None else given_up_at - v.now)
+            return _same(v, desired=losers, after=None if given_up_at is None else given_up_at - v.now)
         if v.won.read_at is None or v.won.read_at < given_up_at:
-            look = FindJob(cluster=v.won.cluster, why="it is held, and its workload is finished")
-            return _same(v, actions=(*losers, look))
+            look = Found(cluster=v.won.cluster, why="it is held, and its workload is finished")
+            return _same(v, desired=(*losers, look))
     remote = v.won.condition(FINISHED)
     assert remote is not None
     finished = Condition(
@@ -613,7 +585,7 @@ def _completing(v: View) -> Decision:
         observed_generation=v.local.metadata.generation,
     )
     conditions = with_condition(v.local.status.conditions, finished, v.now)
-    return replace(_same(v, actions=losers), status=msgspec.structs.replace(v.local.status, conditions=conditions))
+    return replace(_same(v, desired=losers), status=msgspec.structs.replace(v.local.status, conditions=conditions))
 
 
 def _given_up_at(v: View) -> datetime | None:
@@ -667,28 +639,26 @@ def _with_check(v: View, state: str, message: str, status: WorkloadStatus | None
     return msgspec.structs.replace(status, admission_checks=tuple(changed(c) for c in status.admission_checks))
 
 
-def _removals(keep: tuple[str, ...], remotes_: tuple[Remote, ...]) -> Iterator[Action]:
+def _removals(keep: tuple[str, ...], remotes: tuple[Remote, ...]) -> Iterator[Desired]:
     """What is kept on one of them stays, even if another name leads there, too: a UID is found on one cluster only."""
-    kept = {uid for remote in remotes_ if remote.cluster in keep for uid in _uids(remote)}
-    for remote in remotes_:
-        if remote.cluster not in keep and remote.reachable and kept.isdisjoint(_uids(remote)):
-            yield from _removal(remote, "not wanted there")
+    kept = _kept_uids(keep, remotes)
+    for remote in remotes:
+        uids = _uids(remote)
+        if remote.cluster not in keep and remote.reachable and uids and kept.isdisjoint(uids):
+            yield Absent(cluster=remote.cluster, why="not wanted there", uids=uids)
 
 
-def _uids(remote: Remote) -> Iterator[str]:
-    return (item.metadata.uid for item in (remote.workload, remote.job) if item is not None)
+def _kept_uids(keep: tuple[str, ...], remotes: tuple[Remote, ...]) -> frozenset[str]:
+    return frozenset(uid for remote in remotes if remote.cluster in keep for uid in _uids(remote))
 
 
-def _removal(remote: Remote, why: str) -> Iterator[Action]:
-    """The job first, so that its controller makes nothing anew once the workload is gone (contract 3.1)."""
-    yield from _job_removal(remote, why)
-    if remote.workload is not None and remote.workload.metadata.deletion_timestamp is None:
-        yield DeleteWorkload(cluster=remote.cluster, why=why, uid=remote.workload.metadata.uid)
+def _uids(remote: Remote) -> frozenset[str]:
+    return frozenset(item.metadata.uid for item in (remote.workload, remote.job) if item is not None)
 
 
-def _job_removal(remote: Remote, why: str) -> Iterator[Action]:
-    if remote.job is not None and remote.job.metadata.deletion_timestamp is None:
-        yield DeleteJob(cluster=remote.cluster, why=why, uid=remote.job.metadata.uid)
+def _job_removal(remote: Remote, why: str) -> Iterator[Desired]:
+    if remote.job is not None:
+        yield Absent(cluster=remote.cluster, why=why, uids=frozenset({remote.job.metadata.uid}))
 
 
 def _until_lost(v: View, remotes_: tuple[Remote, ...] | list[Remote]) -> timedelta | None:

@@ -25,7 +25,7 @@ from multikueue.api.workload import (
 from multikueue.dispatch.consult import Answer
 from multikueue.dispatch.slices import NO_SLICE, Slice
 
-__all__ = ["CONTROLLER_NAME", "MAX_NOMINATED", "Group", "Reach", "Remote", "attempt_of", "is_lost"]
+__all__ = ["CONTROLLER_NAME", "MAX_NOMINATED", "Group", "Reach", "Remote", "attempt_of", "is_lost", "is_of_attempt"]
 
 MAX_NOMINATED = 20
 """What status.nominatedClusterNames may hold. A longer nomination is kept in full by asking the strategy again."""
@@ -152,6 +152,21 @@ def attempt_of(local: Workload) -> str:
     return f"{_mark(reserved.last_transition_time)}/{local.metadata.uid}"
 
 
+def is_of_attempt(item: Object | None, local: Workload, attempt: str) -> bool:
+    """Whether a remote object belongs to that attempt of a workload.
+
+    One without a mark was made by a manager that knows none: it counts if it is not older than the reservation.
+    """
+    if item is None or not attempt or item.metadata.deletion_timestamp is not None:
+        return False
+    mark = item.metadata.annotations.get(ATTEMPT_ANNOTATION)
+    if mark is not None:
+        return mark == attempt
+    reserved = local.condition(QUOTA_RESERVED)
+    created, since = moment(item.metadata.creation_timestamp), reserved.last_transition_time if reserved else None
+    return created is not None and since is not None and created >= since
+
+
 def _check_state(local: Workload, name: str) -> AdmissionCheckState | None:
     return next((c for c in local.status.admission_checks if c.name == name), None)
 
@@ -199,18 +214,8 @@ class Group:
         return all(c.state == "Ready" for c in checks if c.name != self.check)
 
     def is_current(self, item: Object | None) -> bool:
-        """Whether a remote object belongs to the present attempt.
-
-        One without a mark was made by a manager that knows none: it counts if it is not older than the reservation.
-        """
-        if item is None or not self.attempt or item.metadata.deletion_timestamp is not None:
-            return False
-        mark = item.metadata.annotations.get(ATTEMPT_ANNOTATION)
-        if mark is not None:
-            return mark == self.attempt
-        reserved = self.local.condition(QUOTA_RESERVED) if self.local else None
-        created, since = moment(item.metadata.creation_timestamp), reserved.last_transition_time if reserved else None
-        return created is not None and since is not None and created >= since
+        """Whether a remote object belongs to the present attempt."""
+        return self.local is not None and is_of_attempt(item, self.local, self.attempt)
 
     def remote(self, cluster: str) -> Remote | None:
         return next((r for r in self.remotes if r.cluster == cluster), None)

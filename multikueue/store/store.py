@@ -35,8 +35,8 @@ from multikueue.api.workload import (
     queue_of,
     workload_spec,
 )
-from multikueue.dispatch.consult import Answer
 from multikueue.dispatch.group import Group, Reach, Remote, attempt_of
+from multikueue.dispatch.plan import Plan
 from multikueue.dispatch.question import may_be_on
 from multikueue.dispatch.slices import NO_SLICE
 from multikueue.jobs.adapter import Adapter, stays
@@ -136,10 +136,7 @@ class Store:
         self.placements = Placements(lambda key: self.touched.workload(key), now)
         self.observers: list[Observer] = []
         self.workers: dict[str, WorkerView] = {}
-        self.choices: dict[ObjectKey, tuple[str, str]] = {}
-        """The attempt of a workload and the worker chosen in it, until it is recorded in the object."""
-        self.answers: dict[ObjectKey, tuple[str, Answer]] = {}
-        """The attempt of a workload and the last answer of its strategy in it, as long as it has no winner."""
+        self._plans: dict[ObjectKey, Plan] = {}
         self.jobs = JobCaches(
             adapters, self._job_changed, touch=lambda key: self.touched.job(key), indexes={CONTROLLER: controllers}
         )
@@ -178,7 +175,12 @@ class Store:
         """The view of a worker, made on first use."""
         if name not in self.workers:
             worker = WorkerView(
-                name, self._remote_changed, self._remote_job_changed, adapters=self.adapters, since=self.now()
+                name,
+                self._remote_changed,
+                self._remote_job_changed,
+                expects=self._is_expected,
+                adapters=self.adapters,
+                since=self.now(),
             )
             for kind in self.jobs.kinds:
                 worker.jobs.open(kind)
@@ -335,8 +337,7 @@ class Store:
             problem=self._problem(local, job) if local else "",
             job_may_be_copied=job is not None and self._may_be_copied(job, key.name),
             job_finished=local is not None and job is not None and self._is_over(local, job, remotes),
-            choice=_of_attempt(self.choices.get(key), local) or "",
-            answer=_of_attempt(self.answers.get(key), local),
+            choice=self.choice(key, attempt_of(local)) if local else "",
             slice=self.slices.of(key, local, job_runs=over and self._runs(job))
             if self.slices is not None
             else NO_SLICE,
@@ -369,38 +370,54 @@ class Store:
         winner = next((r for r in remotes if r.cluster == local.status.cluster_name), None)
         return winner is not None and winner.job is not None and adapter.status_to_copy(job, winner.job) is None
 
-    def chose(self, group: Group) -> None:
-        """Remember the choice made for a workload and its strategy's answer; forget them where there is none."""
-        if group.answer is not None:
-            self.answers[group.key] = (group.attempt, group.answer)
+    def plan(self, key: ObjectKey) -> Plan | None:
+        """The newest plan of a workload; None if there is none, or the workload has changed since it was made."""
+        plan = self._plans.get(key)
+        return plan if plan is not None and plan.is_of(self.workloads.get(key)) else None
+
+    def planned(self, key: ObjectKey, plan: Plan | None) -> None:
+        """From now on that is the plan; none is as good as one that wants nothing."""
+        if plan is not None and (plan.desired or plan.choice):
+            self._plans[key] = plan
         else:
-            self.answers.pop(group.key, None)
-        recorded = group.local is None or bool(group.local.status.cluster_name and not group.slice.stays)
-        if group.choice and not recorded:
-            self.choices[group.key] = (group.attempt, group.choice)
-        else:
-            self.choices.pop(group.key, None)
+            self._plans.pop(key, None)
+
+    def choice(self, key: ObjectKey, attempt: str) -> str:
+        """The worker chosen in that attempt of a workload, until it is recorded in the object; empty if none is."""
+        plan = self._plans.get(key)
+        return plan.choice if plan is not None and attempt and plan.attempt == attempt else ""
 
     def forget(self, key: ObjectKey) -> None:
         """The workload is gone."""
-        self.choices.pop(key, None)
-        self.answers.pop(key, None)
         for worker in self.workers.values():
             worker.conflicts.pop(key, None)
             worker.read.pop(key, None)
 
+    def seen(self, key: ObjectKey, name: str) -> Remote:
+        """What is to be seen of a workload on one worker."""
+        local = self.workloads.get(key)
+        return self._seen(key, local, name, configured=True)
+
+    def may_run_beside(self, key: ObjectKey, name: str) -> Iterator[str]:
+        """The other workers that hold the job of a workload, or may."""
+        held = (n for n, worker in self.workers.items() if worker.job_of(key) is not None or key in worker.asked)
+        return (each for each in held if each != name)
+
     def _remotes(self, key: ObjectKey, local: Workload | None, configured: tuple[str, ...]) -> Iterable[Remote]:
         recorded = (local.status.cluster_name,) if local and local.status.cluster_name else ()
         holding = (name for name, worker in self.workers.items() if worker.holds(key))
-        job = self.owner(local) if local else None
-        unseen = local is not None and self._is_unseen(local, job)
         ends = self._slices_before(local)
         heirlooms = (name for name, worker in self.workers.items() if any(map(worker.job_of, ends))) if ends else ()
         for name in dict.fromkeys((*configured, *recorded, *holding, *heirlooms)):
-            remote = self._remote(key, name, job, configured=name in configured)
-            if local is not None and self.slices is not None and is_elastic(local):
-                remote = self._elastic(remote, local, ends)
-            yield _unreadable(remote) if unseen or self.worker(name).hides(key, job) else remote
+            yield self._seen(key, local, name, configured=name in configured)
+
+    def _seen(self, key: ObjectKey, local: Workload | None, name: str, *, configured: bool) -> Remote:
+        job = self.owner(local) if local else None
+        remote = self._remote(key, name, job, configured=configured)
+        if local is not None and self.slices is not None and is_elastic(local):
+            remote = self._elastic(remote, local, self._slices_before(local))
+        unseen = local is not None and self._is_unseen(local, job)
+        return _unreadable(remote) if unseen or self.worker(name).hides(key, job) else remote
 
     def _is_unseen(self, local: Workload, job: JobKey | None) -> bool:
         """Whether it is of a kind that is to be in use, and whose jobs nobody shows us for now, here or on the workers."""
@@ -609,6 +626,10 @@ class Store:
                 return
         self.touched.workload(key)
 
+    def _is_expected(self, copy: Workload, worker: str) -> bool:
+        plan = self.plan(copy.key)
+        return plan is not None and plan.expects(copy, worker)
+
     def _remote_job_changed(self, key: JobKey) -> None:
         self.touched.job(key)
         local = self.jobs.get(key) if self._minds_pods else None
@@ -780,11 +801,6 @@ class Store:
                 self.touched.job(owner)
             else:
                 self.touched.workload(workload.key)
-
-
-def _of_attempt(found: tuple[str, T] | None, local: Workload | None) -> T | None:
-    """What was remembered, if it was in the present attempt."""
-    return found[1] if found and local is not None and found[0] and found[0] == attempt_of(local) else None
 
 
 def _placed_for(adapter: Adapter, job: AnyJob) -> str:

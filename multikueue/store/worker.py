@@ -51,21 +51,27 @@ def prebuilt_key(job: AnyJob) -> Iterable[ObjectKey]:
     return (ObjectKey(job.metadata.namespace, name),) if name else ()
 
 
+def _nothing(_copy: Workload, _worker: str) -> bool:
+    return False
+
+
 @dataclass(slots=True)
 class WorkerView:
     """Owner of the state: the worker's connection task (caches, reach) and its outbox (silent, asked, creating, conflicts).
 
     `known` turns True once all its objects were seen, and stays. `asked` holds, per workload, the job we asked for without
     having learned the outcome; `read` when the job of a workload was last asked about; `creating` the copies being made,
-    whose coming is no news. The caches survive a lost connection: they are the last known state. `leaving` says, in words,
-    why its name is about to be given to another cluster, so that it gets nothing new. `silent` turns True when it did not
-    answer the last time it was asked, and ends with its next sign of life. `in_vain` is until when it was asked, or looked
-    for, in vain. `lacking` says of the kinds of jobs that it does not have, or does not let us see, why that is.
+    which may be there before they are seen. The caches survive a lost connection: they are the last known state. `leaving`
+    says, in words, why its name is about to be given to another cluster, so that it gets nothing new. `silent` turns True
+    when it did not answer the last time it was asked, and ends with its next sign of life. `in_vain` is until when it was
+    asked, or looked for, in vain. `lacking` says of the kinds of jobs that it does not have, or does not let us see, why that
+    is. `expects` tells whether a copy that comes is what was asked for, and says nothing yet: that is no news.
     """
 
     name: str
     touch_workload: Callable[[ObjectKey, str, bool], None]
     touch_job: Callable[[JobKey], None]
+    expects: Callable[[Workload, str], bool] = _nothing
     adapters: Adapters = BATCH_ONLY
     reach: Reach = Reach.SUSPECT
     since: datetime | None = None
@@ -127,7 +133,7 @@ class WorkerView:
     def _workload_changed(self, old: Workload | None, new: Workload | None) -> None:
         touched = new or old
         assert touched is not None
-        if old is None and touched.key in self.creating and not touched.status.conditions:
+        if old is None and self.expects(touched, self.name):
             return
         if old is None or new is None or _traits(old) != _traits(new):
             self.touch_workload(touched.key, self.name, _is_leaving(new))

@@ -500,11 +500,11 @@ async def test_failures_are_retried_with_a_wait_that_doubles() -> None:
     await settle(world)
     waits = []
     for _ in range(4):
-        _, answer = world.store.answers[world.key()]
+        _, answer = world.world.strategies._answers[world.key()]
         assert answer.again_at is not None
         waits.append((answer.failures, (answer.again_at - world.time).total_seconds()))
         await pass_time(world, (answer.again_at - world.time) / 2)
-        assert world.store.answers[world.key()][1] is answer  # not asked before its time
+        assert world.world.strategies._answers[world.key()][1] is answer  # not asked before its time
         await pass_time(world, answer.again_at - world.time)
     assert waits == [(1, 1), (2, 2), (3, 3), (4, 3)]
 
@@ -539,7 +539,7 @@ async def test_what_a_strategy_says_after_another_one_was_chosen_is_not_heard() 
             await anyio.sleep(0.01)
     await world.settle()
     assert check_message(world, "blocked") == ""
-    assert world.store.answers[world.key("blocked")][1].problem == ""
+    assert world.world.strategies._answers[world.key("blocked")][1].problem == ""
 
 
 async def test_a_workload_that_goes_while_its_strategy_thinks_leaves_nothing_behind() -> None:
@@ -550,7 +550,7 @@ async def test_a_workload_that_goes_while_its_strategy_thinks_leaves_nothing_beh
     world.manager.drop(kinds.JOBS, ObjectKey(NAMESPACE, "blocked"))
     await world.manager.delete(kinds.WORKLOADS, key)
     await settle(world)
-    assert world.store.answers == {}
+    assert world.world.strategies._answers == {}
 
 
 @pytest.mark.parametrize(

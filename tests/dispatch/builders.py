@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+import msgspec
+
 from multikueue.api.job import Job
 from multikueue.api.workload import Workload
+from multikueue.dispatch.actions import Action
 from multikueue.dispatch.consult import Answer, Chosen, again_at, consult
-from multikueue.dispatch.decide import Decision, decide
+from multikueue.dispatch.decide import Decision, decide, plan
+from multikueue.dispatch.effects import effects
 from multikueue.dispatch.group import Group, Reach, Remote, attempt_of
 from multikueue.dispatch.phases import choose
 from multikueue.dispatch.question import question
@@ -84,8 +88,25 @@ def group(local: WorkloadBuilder | None, *remotes: Remote, **more: Any) -> Group
     return Group(key=pending().build().key, local=built, remotes=remotes, **settings)
 
 
-def decided(local: WorkloadBuilder | None, *remotes: Remote, now: datetime = NOW, **more: Any) -> Decision:
-    return decide(consulted(choose(group(local, *remotes, **more)), now), now)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided(Decision):
+    """A decision with what the outboxes do then, all of them at once."""
+
+    actions: tuple[Action, ...]
+
+
+def decided(local: WorkloadBuilder | None, *remotes: Remote, now: datetime = NOW, **more: Any) -> Decided:
+    return carried_out(consulted(choose(group(local, *remotes, **more)), now), now)
+
+
+def carried_out(seen: Group, now: datetime) -> Decided:
+    decision = decide(seen, now)
+    written = seen.local
+    if written is not None and decision.status is not None:
+        written = msgspec.structs.replace(written, status=decision.status)
+    made = plan(seen, decision, written, now)
+    actions = tuple(action for remote in seen.remotes for action in effects(made, remote, now))
+    return Decided(**{each.name: getattr(decision, each.name) for each in fields(decision)}, actions=actions)
 
 
 EVERYWHERE = Chosen("everywhere", Everywhere())
@@ -106,6 +127,6 @@ def consulted(seen: Group, now: datetime = NOW, *, by: Chosen = EVERYWHERE) -> G
     )
 
 
-def told(decision: Decision) -> list[str]:
+def told(decision: Decided) -> list[str]:
     """The actions in short: `CreateWorkload w1`."""
     return [f"{type(action).__name__} {action.cluster}" for action in decision.actions]

@@ -23,6 +23,7 @@ from multikueue.testing import NOW
 from tests.dispatch.builders import (
     ATTEMPT,
     admitted_copy,
+    carried_out,
     consulted,
     copy,
     decided,
@@ -162,6 +163,6 @@ def test_an_eviction_with_a_long_message_reaches_the_worker() -> None:
     long = tuple(msgspec.structs.replace(c, message="x" * 32768) for c in evicted.status.conditions)
     local = msgspec.structs.replace(evicted, status=msgspec.structs.replace(evicted.status, conditions=long))
     seen = replace(group(won().evicted(), worker("w1", admitted_copy(), remote_job().running())), local=local)
-    (action,) = decide(seen, NOW).actions
+    (action,) = carried_out(seen, NOW).actions
     patch = decoder(WorkloadStatus)(encode(action.body["status"]))  # type: ignore[attr-defined]
     assert [len(c.message) for c in patch.conditions if c.type == "DeactivationTarget"] == [32768]

@@ -25,8 +25,10 @@ from tests.dispatch.builders import (
     ATTEMPT,
     EARLIER,
     RESERVED,
+    Decided,
     admitted_copy,
     away,
+    carried_out,
     consulted,
     copy,
     decided,
@@ -139,11 +141,11 @@ def test_without_quota_nothing_stays_recorded() -> None:
 # Nomination.
 
 
-def test_nominations_are_written_before_copies_are_made() -> None:
+def test_who_is_nominated_gets_a_copy_by_the_plan_that_rests_on_it() -> None:
     first = decided(reserved(), *BOTH)
     assert first.status is not None
     assert first.status.nominated_cluster_names == ("w1", "w2")
-    assert told(first) == []
+    assert told(first) == ["CreateWorkload w1", "CreateWorkload w2"]
     second = decided(reserved().nominated("w1", "w2"), *BOTH)
     assert told(second) == ["CreateWorkload w1", "CreateWorkload w2"]
     assert second.status == reserved().nominated("w1", "w2").build().status
@@ -249,9 +251,9 @@ class Says:
 
 def saying(
     local: WorkloadBuilder, *remotes: Remote, now: datetime = NOW, name: str = "one-by-one", **said: Any
-) -> Decision:
+) -> Decided:
     said["clusters"] = tuple(said.get("clusters", ()))
-    return decide(consulted(group(local, *remotes), now, by=Chosen(name, Says(Nomination(**said)))), now)
+    return carried_out(consulted(group(local, *remotes), now, by=Chosen(name, Says(Nomination(**said)))), now)
 
 
 def note(decision: Decision, type_: str = NOMINATED) -> Condition | None:
@@ -388,7 +390,7 @@ def test_where_an_attempt_ended_is_noted_in_the_write_that_ends_it() -> None:
 
 
 def test_without_an_answer_everything_stays_as_it_is() -> None:
-    decision = decide(group(reserved().nominated("w1"), worker("w1"), worker("w2", copy())), NOW)
+    decision = carried_out(group(reserved().nominated("w1"), worker("w1"), worker("w2", copy())), NOW)
     assert (decision.phase, decision.actions) == (Phase.NOMINATING, ())
     assert decision.status == reserved().nominated("w1").build().status
 
@@ -398,7 +400,7 @@ def test_an_answer_about_another_fleet_is_not_acted_on() -> None:
     local = reserved().nominated("w1", "w2")
     before = consulted(group(local, worker("w1", copy()), away(worker("w2", copy()))))
     back = replace(group(local, worker("w1", copy()), worker("w2", copy())), answer=before.answer)
-    assert told(decide(back, NOW)) == []
+    assert told(carried_out(back, NOW)) == []
 
 
 def test_a_failure_says_so_and_takes_nothing_back() -> None:
@@ -414,7 +416,7 @@ def test_a_choice_that_is_refused_says_so_and_waits() -> None:
     asked = consulted(group(reserved(), *BOTH))
     assert asked.answer is not None
     refused = replace(asked, answer=Answer(question=asked.answer.question, problem="not allowed"))
-    decision = decide(refused, NOW)
+    decision = carried_out(refused, NOW)
     assert check_of(decision.status) == ("Pending", "not allowed")
     assert [event.reason for event in decision.events] == ["StrategyRefused"]
     assert (told(decision), decision.again_after) == ([], None)
@@ -434,7 +436,7 @@ def test_rounds_go_on_beyond_what_the_status_holds() -> None:
         for _ in range(2):  # the second look makes the copies
             remotes = [worker(name, copy() if name in holding else None) for name in names]
             seen = consulted(replace(group(local, *remotes), answer=answer), now, by=by)
-            decision, answer = decide(seen, now), seen.answer
+            decision, answer = carried_out(seen, now), seen.answer
             assert decision.status is not None
             local = replace(local, value=_with(local.build(), decision.status))
         holding |= {action.cluster for action in decision.actions if isinstance(action, CreateWorkload)}
@@ -461,7 +463,7 @@ def test_no_job_is_made_of_one_that_kueue_has_not_stopped_wholly() -> None:
 
 def test_a_tie_goes_by_the_order_of_the_configuration() -> None:
     w1, w2 = worker("w1", admitted_copy()), worker("w2", admitted_copy())
-    assert told(decided(reserved().nominated("w2", "w1"), w2, w1)) == ["DeleteWorkload w1", "CreateJob w2"]
+    assert told(decided(reserved().nominated("w2", "w1"), w2, w1)) == ["CreateJob w2", "DeleteWorkload w1"]
 
 
 def test_the_win_is_one_write_once_the_job_exists() -> None:
@@ -477,7 +479,7 @@ def test_late_news_of_an_earlier_admission_does_not_turn_the_choice_around() -> 
     local = reserved().nominated("w1", "w2")
     assert told(decided(local, w1, w2, choice="w2")) == ["DeleteWorkload w1", "CreateJob w2"]
     evicted = worker("w2", copy().evicted())
-    assert told(decided(local, w1, evicted, choice="w2")) == ["DeleteWorkload w2", "CreateJob w1"]
+    assert told(decided(local, w1, evicted, choice="w2")) == ["CreateJob w1", "DeleteWorkload w2"]
 
 
 def test_a_worker_that_gave_no_answer_is_not_waited_for() -> None:
@@ -486,7 +488,7 @@ def test_a_worker_that_gave_no_answer_is_not_waited_for() -> None:
     local = reserved().nominated("w1", "w2")
     assert told(decided(local, silent, w2, choice="w1")) == ["DeleteWorkload w1", "CreateJob w2"]
     assert told(decided(local, silent, worker("w2"), choice="w1")) == ["CreateWorkload w2"]
-    assert told(decide(group(local, silent, w2, choice="w1"), NOW)) == [], "nor is it asked before that is chosen"
+    assert told(carried_out(group(local, silent, w2, choice="w1"), NOW)) == [], "nor is it asked before that is chosen"
 
 
 @pytest.mark.parametrize(
@@ -501,8 +503,8 @@ def test_a_silent_worker_keeps_what_it_has(local: WorkloadBuilder) -> None:
     assert "CreateJob w2" not in told(decided(local, asked, worker("w2", admitted_copy())))
 
 
-def test_an_outbox_does_not_choose() -> None:
-    decision = decide(group(reserved().nominated("w1"), worker("w1", admitted_copy())), NOW)
+def test_the_decision_does_not_choose() -> None:
+    decision = carried_out(group(reserved().nominated("w1"), worker("w1", admitted_copy())), NOW)
     assert (decision.phase, told(decision)) == (Phase.NOMINATING, [])
 
 
@@ -513,7 +515,7 @@ def test_a_worker_that_only_reserved_has_not_won() -> None:
 def test_a_foreign_object_makes_the_next_worker_win() -> None:
     taken = replace(worker("w1", admitted_copy()), conflict="Job default/job is there and not ours")
     decision = decided(reserved().nominated("w1", "w2"), taken, worker("w2"))
-    assert told(decision) == ["DeleteWorkload w1"]
+    assert told(decision) == ["DeleteWorkload w1", "CreateWorkload w2"]
     assert decision.status is not None
     assert decision.status.nominated_cluster_names == ("w2",)
 

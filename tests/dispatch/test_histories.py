@@ -25,7 +25,8 @@ from multikueue.dispatch.actions import (
     FindJob,
 )
 from multikueue.dispatch.consult import Answer, Chosen
-from multikueue.dispatch.decide import decide, is_holding
+from multikueue.dispatch.decide import decide, is_holding, plan
+from multikueue.dispatch.effects import effects
 from multikueue.dispatch.group import Group, Reach, Remote
 from multikueue.dispatch.phases import Phase, choose
 from multikueue.strategy import Fleet, Nomination, Strategy
@@ -121,8 +122,10 @@ class World:
         self.phase = decision.phase
         if self.local is not None and decision.status is not None:
             self.local = msgspec.structs.replace(self.local, status=decision.status)
-        for action in decide(self.group(), self.now).actions:
-            self.perform(action)
+        made = plan(group, decision, self.local, self.now)
+        for remote in self.group().remotes:
+            for action in effects(made, remote, self.now):
+                self.perform(action)
 
     def perform(self, action: Action) -> None:
         side = self.sides[action.cluster]

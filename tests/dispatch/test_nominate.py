@@ -39,7 +39,7 @@ def test_who_is_nominated_is_all_that_changes() -> None:
     assert decision.status is not None
     assert decision.status.nominated_cluster_names == ("w1", "w2")
     assert but_for_names(decision) == local.build().status
-    assert decision.actions == ()
+    assert decision.desired == ()
 
 
 def but_for_names(decision: Decision) -> WorkloadStatus:
@@ -78,7 +78,7 @@ def test_why_goes_into_a_condition_of_our_own_and_leaves_with_the_nomination() -
 def test_everything_else_is_kueues(local: WorkloadBuilder | None, remotes: tuple[Remote, ...]) -> None:
     decision = nominated(local, *remotes)
     assert decision.status == (local.build().status if local else None)
-    assert decision.actions == ()
+    assert decision.desired == ()
     assert decision.events == ()
 
 

@@ -20,8 +20,8 @@ from unittest.mock import patch
 from multikueue.api import quantity
 from multikueue.api.quantity import NANO
 from multikueue.api.workload import NOMINATED
-from multikueue.controllers import identities, workloads
-from multikueue.dispatch import decide, phases
+from multikueue.controllers import identities, outbox, workloads
+from multikueue.dispatch import decide, effects, group, phases, plan
 from multikueue.dispatch.actions import CreateJob
 from multikueue.dispatch.group import Group, Remote
 from multikueue.errors import InvalidObject
@@ -122,9 +122,30 @@ def the_attempt_is_ignored() -> Iterator[None]:
     """A copy of an earlier attempt counts as one of this."""
 
     def make(_real: Any) -> Any:
-        return lambda self, item: item is not None and item.metadata.deletion_timestamp is None
+        return lambda item, _local, _attempt: item is not None and item.metadata.deletion_timestamp is None
 
-    with replaced(Group, "is_current", make):
+    with replaced(group, "is_of_attempt", make), replaced(plan, "is_of_attempt", make):
+        yield
+
+
+@bug(caught_by=0, within=1)
+def an_overtaken_plan_is_carried_out() -> Iterator[None]:
+    with replaced(plan.Plan, "is_of", lambda _real: lambda self, local: True):
+        yield
+
+
+@bug(caught_by=0, within=1)
+def a_job_is_started_without_a_look_at_its_copy() -> Iterator[None]:
+    """The plan is carried out as it was made, whatever the worker says by now."""
+
+    def make(_real: Any) -> Any:
+        def running(desired: plan.Running, made: plan.Plan, remote: Remote, _now: Any) -> Any:
+            if remote.job is None:
+                yield CreateJob(cluster=remote.cluster, why=desired.why, attempt=made.attempt)
+
+        return running
+
+    with _registered(plan.Running, make):
         yield
 
 
@@ -144,7 +165,7 @@ def the_check_is_ready_before_the_job_is_there() -> Iterator[None]:
     def make(real: Any) -> Any:
         def admitted(v: phases.View) -> Any:
             decision = real(v)
-            if not v.ready and any(isinstance(action, CreateJob) for action in decision.actions):
+            if not v.ready and any(isinstance(each, plan.Running) for each in decision.desired):
                 return replace(decision, status=decide._won(v))
             return decision
 
@@ -191,6 +212,16 @@ def a_lost_worker_is_waited_for_for_ever() -> Iterator[None]:
 def copies_of_finished_workloads_stay() -> Iterator[None]:
     with patch.dict(decide.HANDLERS, {phases.Phase.FINISHED: decide._same}):
         yield
+
+
+@contextmanager
+def _registered(kind: Any, make: Callable[[Any], Any]) -> Iterator[None]:
+    real = effects._effects.dispatch(kind)
+    effects._effects.register(kind, make(real))
+    try:
+        yield
+    finally:
+        effects._effects.register(kind, real)
 
 
 @contextmanager
@@ -241,7 +272,10 @@ def results_are_not_brought_home() -> Iterator[None]:
 
 @bug(caught_by=100, within=120)
 def a_job_out_of_reach_does_not_hold_back_the_next() -> Iterator[None]:
-    with replaced(decide, "_holds_out_of_reach", lambda _real: lambda _v, _remote: False):
+    with (
+        replaced(decide, "_holds_out_of_reach", lambda _real: lambda _v, _remote: False),
+        replaced(outbox.Outbox, "_may_run_beside", lambda _real: lambda *_: False),
+    ):
         yield
 
 
@@ -316,7 +350,7 @@ def what_is_nested_deeply_ends_who_reads_it() -> Iterator[None]:
 def a_cluster_may_have_two_names() -> Iterator[None]:
     with (
         replaced(identities.Identity, "_judge", lambda _real: lambda self, uid: None),
-        replaced(decide, "_uids", lambda _real: lambda remote: ()),
+        replaced(decide, "_kept_uids", lambda _real: lambda _keep, _remotes: frozenset()),
     ):
         yield
 

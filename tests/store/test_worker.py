@@ -45,21 +45,12 @@ def test_a_conflict_is_forgotten_in_time() -> None:
     assert worker.conflicts == {}
 
 
-def test_a_copy_we_are_making_is_no_news_until_something_happens_to_it() -> None:
+def test_a_copy_that_is_expected_is_no_news_until_something_happens_to_it() -> None:
     told: list[ObjectKey] = []
-    worker = WorkerView("w1", lambda key, *_: told.append(key), lambda _: None)
-    worker.creating.add(KEY)
+    worker = WorkerView("w1", lambda key, *_: told.append(key), lambda _: None, expects=lambda *_: True)
     worker.workloads.upsert(workload("wl").version(1).build())
     assert told == []
     worker.workloads.upsert(workload("wl").reserved().admitted().version(2).build())
-    assert told == [KEY]
-
-
-def test_a_copy_found_in_the_place_of_the_one_we_make_is_news() -> None:
-    told: list[ObjectKey] = []
-    worker = WorkerView("w1", lambda key, *_: told.append(key), lambda _: None)
-    worker.creating.add(KEY)
-    worker.workloads.upsert(workload("wl").reserved().admitted().build())
     assert told == [KEY]
 
 

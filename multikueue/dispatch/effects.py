@@ -1,0 +1,124 @@
+"""What an outbox does: its part of a plan beside what is on its worker, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from functools import singledispatch
+from typing import Any
+
+from multikueue.api.foreign import asked
+from multikueue.api.workload import DEACTIVATION_TARGET, EVICTED, FINISHED, Workload
+from multikueue.dispatch import remote as remotes
+from multikueue.dispatch.actions import (
+    Action,
+    CreateJob,
+    CreateWorkload,
+    Deactivate,
+    DeleteJob,
+    DeleteWorkload,
+    FindJob,
+    PatchJob,
+    PatchWorkload,
+)
+from multikueue.dispatch.group import Remote
+from multikueue.dispatch.plan import Absent, Copied, Desired, Found, InStep, Plan, Running, Scaled, Stopped
+from multikueue.dispatch.slices import scale_down_patch
+
+__all__ = ["effects"]
+
+
+def effects(plan: Plan, remote: Remote, now: datetime) -> tuple[Action, ...]:
+    """What is left to do there, in order. Done, and seen to be done, nothing is."""
+    if not remote.reachable:
+        return ()
+    return tuple(action for desired in plan.on(remote.cluster) for action in _effects(desired, plan, remote, now))
+
+
+@singledispatch
+def _effects(desired: Desired, _plan: Plan, _remote: Remote, _now: datetime) -> Iterator[Action]:
+    raise NotImplementedError(desired)
+
+
+@_effects.register
+def _absent(desired: Absent, _plan: Plan, remote: Remote, _now: datetime) -> Iterator[Action]:
+    return (action for action in _removal(remote, desired.why) if action.uid in desired.uids)
+
+
+@_effects.register
+def _copied(desired: Copied, plan: Plan, remote: Remote, _now: datetime) -> Iterator[Action]:
+    """Missing copies, and copies that got out of step."""
+    assert plan.local is not None
+    takes_over = remote.inherited and remote.cluster == plan.slice.stays
+    if remote.workload is None and (remote.job is None or takes_over) and not remote.conflict:
+        body = remotes.copy_body(plan.local, origin=plan.origin, attempt=plan.attempt)
+        yield CreateWorkload(cluster=remote.cluster, why=desired.why, body=body)
+    elif remote.workload is None or not plan.is_current(remote.workload):
+        yield from _removal(remote, "left from an earlier attempt")
+    else:
+        yield from _mends(plan, plan.local, remote, remote.workload)
+
+
+@_effects.register
+def _stopped(desired: Stopped, plan: Plan, remote: Remote, now: datetime) -> Iterator[Action]:
+    assert plan.local is not None
+    if remote.workload is None or remote.inherited or remote.job is None or not plan.is_current(remote.workload):
+        yield from _removal(remote, desired.why)
+    elif remote.running and not remote.has(DEACTIVATION_TARGET) and not remote.has(EVICTED):
+        body = remotes.deactivation_patch(plan.local, remote.workload, now)
+        yield Deactivate(cluster=remote.cluster, why=desired.why, body=body)
+
+
+@_effects.register
+def _in_step(_desired: InStep, plan: Plan, remote: Remote, _now: datetime) -> Iterator[Action]:
+    assert plan.local is not None
+    if remote.workload is not None:
+        yield from _mends(plan, plan.local, remote, remote.workload, runs=plan.ready)
+
+
+@_effects.register
+def _running(desired: Running, plan: Plan, remote: Remote, _now: datetime) -> Iterator[Action]:
+    """The irreversible step: only beside a copy that may have it, and never beside a job of an earlier attempt."""
+    admitted = plan.is_current(remote.workload) and not remote.has(EVICTED) and not remote.has(FINISHED)
+    missing = remote.job is None or (remote.incomplete and plan.is_current(remote.job))
+    if admitted and missing:
+        yield CreateJob(cluster=remote.cluster, why=desired.why, attempt=plan.attempt)
+
+
+@_effects.register
+def _scaled(desired: Scaled, _plan: Plan, remote: Remote, _now: datetime) -> Iterator[Action]:
+    if remote.job is not None and remote.job_patch is not None:
+        yield PatchJob(cluster=remote.cluster, why=desired.why, job=remote.job, body=remote.job_patch)
+
+
+@_effects.register
+def _found(desired: Found, plan: Plan, remote: Remote, _now: datetime) -> Iterator[Action]:
+    """Once for each plan, unless there is news by now."""
+    if (remote.maybe_job or remote.job is not None) and (remote.read_at is None or remote.read_at < plan.at):
+        yield FindJob(cluster=remote.cluster, why=desired.why)
+
+
+def _mends(plan: Plan, local: Workload, remote: Remote, copy: Workload, *, runs: bool = False) -> Iterator[Action]:
+    fields = remotes.drift(local, copy)
+    if not fields:
+        return
+    if remotes.is_priority_only(fields, local):
+        body = remotes.priority_patch(local, copy)
+        yield PatchWorkload(cluster=remote.cluster, why="the priority changed", body=body)
+    elif plan.slice.elastic and "podSets" in fields and (scaled := _scaled_down(local, copy)):
+        yield PatchWorkload(cluster=remote.cluster, why="scaled down", body=scaled)
+    elif not runs:
+        yield from _removal(remote, f"out of step in {', '.join(sorted(fields))}")
+
+
+def _scaled_down(local: Workload, copy: Workload) -> dict[str, Any] | None:
+    """None, too, where nobody can tell what the copy is like."""
+    return asked(lambda: scale_down_patch(local, copy), otherwise=None)
+
+
+def _removal(remote: Remote, why: str) -> Iterator[DeleteJob | DeleteWorkload]:
+    """The job first, so that its controller makes nothing anew once the workload is gone (contract 3.1)."""
+    if remote.job is not None and remote.job.metadata.deletion_timestamp is None:
+        yield DeleteJob(cluster=remote.cluster, why=why, uid=remote.job.metadata.uid)
+    if remote.workload is not None and remote.workload.metadata.deletion_timestamp is None:
+        yield DeleteWorkload(cluster=remote.cluster, why=why, uid=remote.workload.metadata.uid)

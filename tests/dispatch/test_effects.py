@@ -1,0 +1,91 @@
+"""What is left to do on one worker: a part of the plan beside what is there. Whole decisions are in test_decide."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from multikueue.api.workload import Workload
+from multikueue.dispatch.effects import effects
+from multikueue.dispatch.group import Remote
+from multikueue.dispatch.plan import Absent, Copied, Desired, Found, InStep, Plan, Running, Stopped
+from multikueue.testing import NOW
+from tests.dispatch.builders import (
+    ATTEMPT,
+    EARLIER,
+    admitted_copy,
+    away,
+    copy,
+    remote_job,
+    reserved,
+    won,
+    worker,
+)
+
+COPIED = Copied(cluster="w1", why="nominated")
+RUNNING = Running(cluster="w1", why="first to admit")
+STOPPED = Stopped(cluster="w1", why="evicted")
+IN_STEP = InStep(cluster="w1", why="it runs there")
+FOUND = Found(cluster="w1", why="no answer came")
+
+
+def uids(remote: Remote) -> frozenset[str]:
+    return frozenset(item.metadata.uid for item in (remote.workload, remote.job) if item is not None)
+
+
+def absent(remote: Remote) -> Absent:
+    return Absent(cluster="w1", why="not wanted there", uids=uids(remote))
+
+
+def left(desired: Desired, remote: Remote, *, local: Workload | None = None, ready: bool = False) -> list[str]:
+    plan = Plan(local=local or reserved().build(), attempt=ATTEMPT, at=NOW, desired=(desired,), ready=ready)
+    return [type(action).__name__ for action in effects(plan, remote, NOW)]
+
+
+BOTH = worker("w1", admitted_copy(), remote_job())
+OTHERS = worker("w1", copy().uid("new"), remote_job().uid("new-job"))
+STALE = worker("w1", copy(EARLIER), remote_job(EARLIER))
+OUT_OF_STEP = worker("w1", copy().request(cpu=7))
+
+TABLE = {
+    "what was seen goes, the job first": (absent(BOTH), BOTH, ["DeleteJob", "DeleteWorkload"]),
+    "what came after the plan stays": (absent(BOTH), OTHERS, []),
+    "what is going goes": (absent(BOTH), worker("w1", admitted_copy().deleted(), remote_job().deleted()), []),
+    "a missing copy is made": (COPIED, worker("w1"), ["CreateWorkload"]),
+    "a copy that is there is enough": (COPIED, worker("w1", copy()), []),
+    "none is made where somebody else's object is": (COPIED, worker("w1", conflict="taken"), []),
+    "none is made beside a job": (COPIED, worker("w1", None, remote_job(EARLIER)), ["DeleteJob"]),
+    "what is left of an earlier attempt goes": (COPIED, STALE, ["DeleteJob", "DeleteWorkload"]),
+    "a copy out of step goes": (COPIED, OUT_OF_STEP, ["DeleteWorkload"]),
+    "a job is made for a copy that may have it": (RUNNING, worker("w1", admitted_copy()), ["CreateJob"]),
+    "no job without a copy": (RUNNING, worker("w1"), []),
+    "no job for a copy of an earlier attempt": (RUNNING, worker("w1", admitted_copy(EARLIER)), []),
+    "no job for a copy that was evicted": (RUNNING, worker("w1", copy().evicted()), []),
+    "no job for a copy that is over": (RUNNING, worker("w1", admitted_copy().finished()), []),
+    "no job beside one that is there": (RUNNING, BOTH, []),
+    "no job beside one of an earlier attempt": (RUNNING, worker("w1", admitted_copy(), remote_job(EARLIER)), []),
+    "what misses a part is made whole": (RUNNING, replace(BOTH, incomplete=True), ["CreateJob"]),
+    "what runs is asked to stop": (STOPPED, worker("w1", admitted_copy(), remote_job().running()), ["Deactivate"]),
+    "what does not run goes": (STOPPED, worker("w1", copy()), ["DeleteWorkload"]),
+    "a job is looked for as long as there is no word": (FOUND, worker("w1", maybe_job=ATTEMPT), ["FindJob"]),
+    "it is looked for once": (FOUND, worker("w1", maybe_job=ATTEMPT, read_at=NOW), []),
+    "nothing is looked for once there is word": (FOUND, worker("w1"), []),
+    "out of reach nothing is done": (absent(BOTH), away(BOTH), []),
+}
+
+
+@pytest.mark.parametrize(("desired", "remote", "actions"), TABLE.values(), ids=TABLE.keys())
+def test_what_is_left_to_do(desired: Desired, remote: Remote, actions: list[str]) -> None:
+    assert left(desired, remote) == actions
+
+
+@pytest.mark.parametrize("ready", [True, False], ids=["it has won", "nobody has won yet"])
+def test_a_copy_out_of_step_goes_only_as_long_as_nobody_has_won(ready: bool) -> None:
+    drifted = worker("w1", admitted_copy().request(cpu=7))
+    assert left(IN_STEP, drifted, local=won().build(), ready=ready) == ([] if ready else ["DeleteWorkload"])
+    assert left(IN_STEP, worker("w1"), local=won().build()) == []
+
+
+def test_nothing_is_done_where_nothing_is_desired() -> None:
+    assert left(absent(BOTH), replace(BOTH, cluster="w2")) == []
