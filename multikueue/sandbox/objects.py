@@ -13,9 +13,11 @@ from multikueue.api.kinds import Kind
 from multikueue.api.multikueue import CONTROLLER_NAME
 from multikueue.api.ocm import GROUP_INDEX_LABEL, PLACEMENT_LABEL
 from multikueue.api.workload import QUEUE_LABEL
+from multikueue.controllers.registration.ownership import MOST_CLUSTERS
 from multikueue.controllers.strategies import OPTIONS_ANNOTATION, STRATEGY_ANNOTATION
 from multikueue.sandbox.wire import Object
 from multikueue.sandbox.workers.jobs import FAIL_ANNOTATION, RUN_SECONDS_ANNOTATION
+from multikueue.store.store import CLUSTERS_ANNOTATION
 
 __all__ = [
     "CHECK",
@@ -74,7 +76,11 @@ def strategy_annotations(strategy: str, options: Mapping[str, object]) -> dict[s
 
 
 def multikueue_config(name: str = CONFIG, *, clusters: Sequence[str]) -> Object:
-    return _object(kinds.MULTIKUEUE_CONFIGS, name, spec={"clusters": list(clusters)})
+    """As many clusters as its spec may hold, and the others in the annotation that we read."""
+    body = _object(kinds.MULTIKUEUE_CONFIGS, name, spec={"clusters": list(clusters[:MOST_CLUSTERS])})
+    if len(clusters) > MOST_CLUSTERS:
+        body["metadata"]["annotations"] = {CLUSTERS_ANNOTATION: ",".join(clusters[MOST_CLUSTERS:])}
+    return body
 
 
 def placement(name: str, namespace: str) -> Object:

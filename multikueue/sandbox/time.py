@@ -20,7 +20,7 @@ import anyio.lowlevel
 import anyio.to_thread
 from anyio._backends._asyncio import CancelScope
 
-__all__ = ["EPOCH", "NothingLeft", "VirtualClock", "VirtualLoop", "process", "run", "the_loop"]
+__all__ = ["EPOCH", "NothingLeft", "VirtualClock", "VirtualLoop", "process", "process_now", "run", "the_loop"]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -44,6 +44,11 @@ def process(name: str) -> Iterator[None]:
         yield
     finally:
         _process.reset(token)
+
+
+def process_now() -> str:
+    """The process that what runs now belongs to; empty if to none."""
+    return _process.get()
 
 
 class VirtualLoop(asyncio.BaseEventLoop):

@@ -1,0 +1,1 @@
+"""What one job, and one event, costs the manager: counted, for counts are the same on any machine."""

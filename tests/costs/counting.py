@@ -1,0 +1,125 @@
+"""Counts how often named functions of the product are called by one process of a world, without a change of theirs."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial, wraps
+from importlib import import_module
+from typing import Any
+from unittest.mock import patch
+
+from multikueue.api import meta
+from multikueue.api.workload import WorkloadSpec
+from multikueue.sandbox.network.transport import Line, is_write
+from multikueue.sandbox.time import process_now
+from multikueue.sandbox.wire import Request, Response, Watch
+from multikueue.sandbox.world import MANAGER
+
+__all__ = ["COUNTED", "DECODES", "FUNCTIONS", "Calls", "Counts", "counted", "functions_counted"]
+
+Counts = Counter[str]
+
+COUNTED: Mapping[str, Sequence[str]] = {
+    "groups": ("multikueue.dispatch.group:Group.__init__",),
+    "remotes": ("multikueue.dispatch.group:Remote.__init__",),
+    "decisions": ("multikueue.dispatch.decide:decide",),
+    "workers shown to strategies": ("multikueue.strategy:Worker.__init__",),
+    "consultations": ("multikueue.dispatch.consult:consult",),
+    "workload reconciles": ("multikueue.controllers.workloads:Workloads.reconcile",),
+    "job reconciles": ("multikueue.controllers.jobs:Jobs.reconcile",),
+    "outbox turns": ("multikueue.controllers.outbox:Outbox.reconcile",),
+    "touches": tuple(
+        f"multikueue.manager:Touch.{name}"
+        for name in ("workload", "job", "queue", "cohort", "check", "flavor", "cluster", "admission")
+    ),
+}
+"""What is counted: each call of one of these functions, here and nowhere else."""
+
+DECODES = "spec decodes"
+"""How often the spec of a Workload is decoded, whoever asks for it."""
+
+FUNCTIONS = "functions called"
+"""All of them, whatever they are named."""
+
+
+@contextmanager
+def counted(process: str, counts: Counts) -> Iterator[None]:
+    """In this block `counts` grow by what that process does."""
+    with ExitStack() as stack:
+        for label, names in COUNTED.items():
+            for name in names:
+                stack.enter_context(_calls_of(name, partial(_count, process, counts, label)))
+        decode = meta.decoder(WorkloadSpec)
+        watched = _watched(decode, partial(_count, process, counts, DECODES))
+        stack.enter_context(patch.dict(meta._DECODERS, {WorkloadSpec: watched}))
+        yield
+
+
+@contextmanager
+def functions_counted(process: str, counts: Counts) -> Iterator[None]:
+    """In this block count each function in Python that the process calls. Takes a multiple of the time."""
+
+    def profile(_frame: object, what: str, _arg: object) -> None:
+        if what == "call" and process_now() == process:
+            counts[FUNCTIONS] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
+
+
+def _count(process: str, counts: Counts, label: str) -> None:
+    if process_now() == process:
+        counts[label] += 1
+
+
+@contextmanager
+def _calls_of(name: str, tell: Callable[[], None]) -> Iterator[None]:
+    """In this block each call of the function `module:qualified.name` is told, by whatever name it was imported."""
+    module, _, path = name.partition(":")
+    *way, last = path.split(".")
+    owner: Any = import_module(module)
+    for part in way:
+        owner = getattr(owner, part)
+    original = getattr(owner, last)
+    watched = _watched(original, tell)
+    with ExitStack() as stack:
+        for place in (owner,) if way else _importers(last, original):
+            stack.enter_context(patch.object(place, last, watched))
+        yield
+
+
+def _watched(function: Callable[..., Any], tell: Callable[[], None]) -> Callable[..., Any]:
+    @wraps(function)
+    def watched(*arguments: Any, **options: Any) -> Any:
+        tell()
+        return function(*arguments, **options)
+
+    return watched
+
+
+def _importers(name: str, function: object) -> list[Any]:
+    ours = [module for path, module in sys.modules.items() if path.partition(".")[0] == "multikueue"]
+    return [module for module in ours if vars(module).get(name) is function]
+
+
+class Calls:
+    """An observer of the manager's line: requests that arrived, by cluster and verb."""
+
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
+
+    def arriving(self, line: Line, host: str, request: Request) -> None:
+        """It is counted when there is an answer."""
+
+    def arrived(self, _line: Line, host: str, request: Request, answer: Response | Watch) -> None:
+        if not isinstance(answer, Watch):
+            where = "manager" if host == MANAGER else "worker"
+            self._counts[f"{where} {'writes' if is_write(request) else 'reads'}"] += 1
+            self._counts[f"{where} {request.method}"] += 1

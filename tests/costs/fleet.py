@@ -1,0 +1,168 @@
+"""The manager that ships, with so many simulated workers, on virtual time: what each job costs it, by strategy."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import anyio
+import structlog
+
+from multikueue.api import kinds
+from multikueue.api.meta import ObjectKey
+from multikueue.runtime import aside
+from multikueue.sandbox import objects
+from multikueue.sandbox.network.transport import without_certificates
+from multikueue.sandbox.time import VirtualClock, run
+from multikueue.sandbox.world import NAMESPACE, PLACEMENT, Layout, Share, World
+from multikueue.settings import Cluster, Dispatch, InForce, Settings
+from tests.costs.counting import FUNCTIONS, Calls, Counts, counted, functions_counted
+from tests.strategies.distributions import HEADER, LAST_ONLY, distribution
+
+__all__ = ["COPIES", "STRATEGIES", "Costs", "Strategy", "costs"]
+
+Costs = Mapping[str, float]
+"""By what is counted: how often on the average, for one job."""
+
+COPIES = 3
+"""How many workers a strategy takes that does not take all."""
+
+ROOM = 10_000
+"""CPUs of each queue: more than is ever asked for."""
+
+CALM = 10.0
+"""Seconds in which whatever a job leaves behind is put in order."""
+
+RARE = timedelta(days=1)
+"""Between two signs of life, so that none is counted for a job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """A strategy as an AdmissionCheck names it. It has a queue of its own, named like it."""
+
+    name: str
+    options: Mapping[str, object]
+    takes_all: bool = False
+
+    @property
+    def check(self) -> str:
+        return f"by-{self.name}"
+
+
+STRATEGIES: Sequence[Strategy] = (
+    Strategy("all-at-once", {}, takes_all=True),
+    Strategy("incremental", {"step": COPIES}),
+    Strategy("external", {"placement": f"{NAMESPACE}/{PLACEMENT}"}),
+    Strategy("users-own", {"count": COPIES}),
+)
+
+
+@cache
+def costs(workers: int, jobs: int, warm_ups: int = 1) -> Mapping[str, Costs]:
+    """By strategy: what each of so many jobs costs, one after the other."""
+    with _quick(), _users_own(), without_certificates():
+        return run(lambda: _costs(workers, jobs, warm_ups))
+
+
+async def _costs(workers: int, jobs: int, warm_ups: int) -> Mapping[str, Costs]:
+    counts: Counts = Counter()
+    world = World(_layout(workers), clock=VirtualClock(), seed=1)
+    _furnish(world)
+    found: dict[str, dict[str, float]] = {}
+    async with anyio.create_task_group() as tasks:
+        await world.start(tasks)
+        manager = world.add_manager("manager", InForce(_settings(world)), observer=Calls(counts))
+        with counted(manager.name, counts):
+            await manager.begin(tasks).wait()
+            await anyio.sleep(CALM)
+            for strategy in STRATEGIES:
+                await _jobs(world, strategy, warm_ups, "warm")
+                counts.clear()
+                await _jobs(world, strategy, jobs, "job")
+                found[strategy.name] = {label: count / jobs for label, count in counts.items()}
+                if not strategy.takes_all:
+                    with functions_counted(manager.name, counts):
+                        await _jobs(world, strategy, 1, "last")
+                    found[strategy.name][FUNCTIONS] = counts[FUNCTIONS]
+        tasks.cancel_scope.cancel()
+    return found
+
+
+async def _jobs(world: World, strategy: Strategy, number: int, word: str) -> None:
+    """Each runs to its end before the next one is submitted."""
+    for index in range(number):
+        name = f"{word}-{strategy.name}-{index}"
+        world.manager.create(kinds.JOBS, objects.job(name, NAMESPACE, queue=strategy.name))
+        await anyio.sleep(CALM)
+        job = world.manager.stored(kinds.JOBS, ObjectKey(NAMESPACE, name))
+        assert job is not None
+        assert "completionTime" in job["status"], f"{name} did not finish: {job['status']}"
+        left = [worker.name for worker in world.workers.values() if worker.site.all(kinds.WORKLOADS)]
+        assert not left, f"{name} is still on {left}"
+
+
+def _layout(workers: int) -> Layout:
+    names = [f"worker-{number}" for number in range(workers)]
+    return Layout(
+        queues=tuple(Share(strategy.name, ROOM) for strategy in STRATEGIES),
+        workers=tuple(Share(name, ROOM) for name in names),
+        placement=tuple(names[:COPIES]),
+    )
+
+
+def _furnish(world: World) -> None:
+    world.furnish()
+    for strategy in STRATEGIES:
+        annotations = objects.strategy_annotations(strategy.name, strategy.options)
+        world.manager.create(kinds.ADMISSION_CHECKS, objects.admission_check(strategy.check, annotations=annotations))
+        spec = {"admissionChecksStrategy": {"admissionChecks": [{"name": strategy.check}]}}
+        world.manager.patch(kinds.CLUSTER_QUEUES, ObjectKey("", strategy.name), {"spec": spec})
+
+
+def _settings(world: World) -> Settings:
+    dispatch = Dispatch(heartbeat_interval=RARE, gc_interval=timedelta())
+    return Settings(cluster=Cluster(namespace=world.layout.secrets), dispatch=dispatch)
+
+
+@contextmanager
+def _users_own() -> Iterator[None]:
+    """A strategy of somebody else's is installed. On virtual time it is asked on the spot, and not in a thread."""
+    with tempfile.TemporaryDirectory() as folder, patch.object(aside, "Thread", _OnTheSpot):
+        site = distribution(Path(folder), "costs_of_others", HEADER + LAST_ONLY, users_own="LastOnly")
+        with patch.object(sys, "path", [str(site), *sys.path]):
+            yield
+
+
+class _OnTheSpot:
+    """What would run in a thread of its own, run at once."""
+
+    def __init__(self, target: Callable[..., Any], args: tuple[Any, ...], **_options: object) -> None:
+        self._target, self._args = target, args
+
+    def start(self) -> None:
+        self._target(*self._args)
+
+
+@contextmanager
+def _quick() -> Iterator[None]:
+    """Without logs and without looks for garbage, which cost more than all the rest where there are many workers."""
+    configured = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        structlog.configure(**configured)
