@@ -10,7 +10,9 @@ import pytest
 
 from benchmarks.costs import EVENTS, MARKER, Cost, Event, as_text, cost, into_docs, measure, world
 
-SIZES = (100, 1000)
+SIZES, FEWER = (100, 10_000), (100, 1000)
+"""How many wait; and fewer, where the work grows with them."""
+
 SLACK = 1.25
 """Some calls are of trees and heaps, whose depth grows a little."""
 
@@ -20,7 +22,7 @@ CONCERNS_FEW = [event for event in EVENTS if not event.many]
 
 @cache
 def costs(event: Event) -> tuple[Cost, Cost]:
-    small, large = (_cost(event, size) for size in SIZES)
+    small, large = (_cost(event, size) for size in (FEWER if event.many else SIZES))
     return small, large
 
 

@@ -29,7 +29,7 @@ from multikueue.settings import Cluster, Dispatch, InForce, Settings
 from tests.costs.counting import FUNCTIONS, Calls, Counts, counted, functions_counted
 from tests.strategies.distributions import HEADER, LAST_ONLY, distribution
 
-__all__ = ["COPIES", "STRATEGIES", "Costs", "Strategy", "costs"]
+__all__ = ["COPIES", "STRATEGIES", "Costs", "Strategy", "costs", "quickly"]
 
 Costs = Mapping[str, float]
 """By what is counted: how often on the average, for one job."""
@@ -71,7 +71,7 @@ STRATEGIES: Sequence[Strategy] = (
 @cache
 def costs(workers: int, jobs: int, warm_ups: int = 1) -> Mapping[str, Costs]:
     """By strategy: what each of so many jobs costs, one after the other."""
-    with _quick(), _users_own(), without_certificates():
+    with quickly(), _users_own(), without_certificates():
         return run(lambda: _costs(workers, jobs, warm_ups))
 
 
@@ -155,7 +155,7 @@ class _OnTheSpot:
 
 
 @contextmanager
-def _quick() -> Iterator[None]:
+def quickly() -> Iterator[None]:
     """Without logs and without looks for garbage, which cost more than all the rest where there are many workers."""
     configured = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
