@@ -208,8 +208,21 @@ def without_nomination(status: WorkloadStatus) -> WorkloadStatus:
 
 
 def workload_spec(workload: Workload) -> WorkloadSpec:
-    """The typed view of the raw spec."""
-    return decoder(WorkloadSpec)(workload.spec)
+    """The typed view of the raw spec, decoded once for as long as it is in use."""
+    raw = workload.spec
+    known = _SPECS.get(id(raw))
+    if known is not None and known[0] is raw:
+        return known[1]
+    spec = decoder(WorkloadSpec)(raw)
+    if len(_SPECS) >= _SPECS_KEPT:
+        del _SPECS[next(iter(_SPECS))]
+    _SPECS[id(raw)] = raw, spec
+    return spec
+
+
+_SPECS_KEPT = 1024
+_SPECS: dict[int, tuple[msgspec.Raw, WorkloadSpec]] = {}
+"""By the identity of the raw text, which is kept beside it: another text never has that as long as it is here."""
 
 
 def queue_of(workload: Workload) -> ObjectKey:

@@ -330,6 +330,7 @@ class Connection:
     def _check(self) -> None:
         if self._trouble:
             self.worker.why = next(iter(self._trouble.values()))
+            self.world.store.fleet_changed()
             if self._decline is None and self._tasks is not None:
                 self._decline = anyio.CancelScope()
                 self._tasks.start_soon(self._degrade, self._decline)

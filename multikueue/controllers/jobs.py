@@ -17,7 +17,7 @@ from multikueue.api.workload import Workload
 from multikueue.controllers.finalizers import remove_finalizer
 from multikueue.controllers.world import World
 from multikueue.dispatch.decide import is_holding
-from multikueue.dispatch.group import Remote
+from multikueue.dispatch.group import Remote, attempt_of, is_of_attempt
 from multikueue.errors import AlreadyExists, Conflict, NotFound
 from multikueue.jobs.actions import (
     CreateWorkload,
@@ -101,12 +101,12 @@ class Jobs:
 
     def _remote(self, workloads: tuple[Workload, ...]) -> Remote | None:
         """The worker with the job of the present attempt: the recorded winner, or the one that holds it."""
+        store = self.world.store
         for workload in workloads:
-            if not self.world.store.held_jobs(workload.key):
-                continue
-            group = self.world.group(workload.key, workload)
-            holding = [r for r in group.remotes if group.is_current(r.job)]
-            recorded = [r for r in holding if r.cluster == workload.status.cluster_name]
+            attempt = attempt_of(workload)
+            seen = (store.seen(workload.key, name) for name in store.places(workload.key))
+            holding = [remote for remote in seen if is_of_attempt(remote.job, workload, attempt)]
+            recorded = [remote for remote in holding if remote.cluster == workload.status.cluster_name]
             if holding:
                 return (recorded or holding)[0]
         return None

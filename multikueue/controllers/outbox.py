@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import singledispatchmethod
@@ -102,26 +102,34 @@ class Outbox:
             self._held.add(key)
             return DONE
         try:
-            await self._perform_all(key, plan, (a for a in self._left(key, plan) if not isinstance(a, CreateJob)))
-            # Such a step rests on what is seen right now, and what came before it took its time.
-            await self._perform_all(key, plan, (a for a in self._left(key, plan) if isinstance(a, CreateJob)))
+            made = await self._carry_out(key, plan)
         except (ClusterUnreachable, Unauthorized):
             self._doubt()
             raise
-        return DONE if self.world.store.plan(key) is plan else AGAIN
+        overtaken = self.world.store.plan(key) is not plan
+        return AGAIN if made and overtaken else DONE  # who decided meanwhile did not know of the copy
+
+    async def _carry_out(self, key: ObjectKey, plan: Plan) -> bool:
+        """The job comes last, and on a look of its own, for what comes before takes its time. Answers whether a copy was
+        made."""
+        left = self._left(key, plan)
+        first = [action for action in left if not isinstance(action, CreateJob)]
+        for action in first:
+            await self._perform_one(action, key)
+        for action in self._left(key, plan) if first and plan.runs_on(self.worker.name) else left:
+            if isinstance(action, CreateJob) and not self._may_run_beside(key, plan):
+                await self._perform_one(action, key)
+        return any(isinstance(action, CreateWorkload) for action in first)
 
     def _left(self, key: ObjectKey, plan: Plan) -> tuple[Action, ...]:
         """Nothing, too, once another plan is in force."""
         store = self.world.store
         return effects(plan, store.seen(key, self.worker.name), self.world.now()) if store.plan(key) is plan else ()
 
-    async def _perform_all(self, key: ObjectKey, plan: Plan, actions: Iterable[Action]) -> None:
-        for action in actions:
-            if isinstance(action, CreateJob) and self._may_run_beside(key, plan):
-                return
-            log.debug("remote.action", action=type(action).__name__, cluster=self.worker.name, why=action.why)
-            with self._waiting():
-                await self._perform(action, key)
+    async def _perform_one(self, action: Action, key: ObjectKey) -> None:
+        log.debug("remote.action", action=type(action).__name__, cluster=self.worker.name, why=action.why)
+        with self._waiting():
+            await self._perform(action, key)
 
     def _may_run_beside(self, key: ObjectKey, plan: Plan) -> bool:
         """Whether another worker has the job, or may have it, by now: that is news, and the next plan heeds it (I1)."""
@@ -192,7 +200,7 @@ class Outbox:
             return
         before = self.worker.asked.get(key)
         until = self.world.now() + self.world.settings.dispatch.call_timeout + CARRIED_OUT
-        self.worker.asked[key] = Asked(action.attempt, until)
+        self.worker.ask(key, Asked(action.attempt, until))
         for part in missing(job, self.worker.job_of(key)):
             try:
                 await self._create_part(part, key, local, action.attempt)
@@ -231,7 +239,7 @@ class Outbox:
             if await self._find(job):
                 return
             if self.world.now() < before.until:
-                self.worker.asked[key] = before
+                self.worker.ask(key, before)
                 raise error
         self.worker.asked.pop(key, None)
         if isinstance(error, (ClusterUnreachable, Unauthorized)):
@@ -363,7 +371,7 @@ class Outbox:
 
     def _pass_over(self, key: ObjectKey, why: str, memory: timedelta) -> None:
         """For that time the workload goes to other workers."""
-        self.worker.conflicts[key] = Taken(excerpt(why), self.world.now() + memory)
+        self.worker.pass_over(key, Taken(excerpt(why), self.world.now() + memory))
         self.world.queues.workloads.add(key)
 
 

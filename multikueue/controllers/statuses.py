@@ -19,12 +19,17 @@ log = structlog.get_logger()
 
 
 async def merge(world: World, local: Workload, status: WorkloadStatus) -> Workload:
-    """The workload with that status, by a merge patch of what differs. Raises as `Client` does; Conflict: look again."""
+    """The workload with that status, by a merge patch of what differs. Its reconcile is not asked to look at it again.
+
+    Raises as `Client` does; Conflict: look again.
+    """
     patch = difference(local.status, status)
     if not patch:
         return local
     body = status_patch(local, patch)
-    return _written(world, await world.manager.merge_patch(WORKLOADS, local.key, body, subresource="status"), patch)
+    answer = await world.manager.merge_patch(WORKLOADS, local.key, body, subresource="status")
+    world.store.wrote(answer)
+    return _told(answer, patch)
 
 
 async def apply(world: World, local: Workload, status: WorkloadStatus) -> Workload:
@@ -42,11 +47,11 @@ async def apply(world: World, local: Workload, status: WorkloadStatus) -> Worklo
             answer = await world.manager.apply(
                 WORKLOADS, local.key, applied(local, part(status)), manager=manager, force=True, subresource="status"
             )
-            local = _written(world, answer, patch)
+            world.store.workloads.upsert(answer)
+            local = _told(answer, patch)
     return local
 
 
-def _written(world: World, answer: Workload, patch: dict[str, object]) -> Workload:
-    world.store.workloads.upsert(answer)
+def _told(answer: Workload, patch: dict[str, object]) -> Workload:
     log.debug("workload.written", workload=str(answer.key), fields=sorted(patch))
     return answer

@@ -248,7 +248,7 @@ class Strategies:
 
     def _ask(self, group: Group, asked: Question, by: Chosen) -> Group:
         last = group.answer
-        if last is not None and (last.problem or not by.ours) and last.stands(asked, by):
+        if last is not None and last.stands(asked, by):
             return group
         if not by.ours:
             self._ask_aside(group, asked, by)

@@ -23,7 +23,7 @@ from multikueue.controllers.world import World
 from multikueue.dispatch.decide import Decision, Event, decide, is_holding, nominate, plan
 from multikueue.dispatch.effects import effects
 from multikueue.dispatch.group import Group
-from multikueue.dispatch.phases import Phase, choose
+from multikueue.dispatch.phases import Phase, choose, phase_of, view
 from multikueue.errors import Forbidden, Invalid, NotFound
 from multikueue.jobs.pod_members import replaceable
 from multikueue.quota import lifecycle
@@ -31,6 +31,8 @@ from multikueue.quota.backoff import backoff
 from multikueue.quota.protection import INVALID_ANNOTATION, non_preemptible_problem
 from multikueue.quota.readiness import Patience
 from multikueue.runtime import DONE, Result
+
+AGAIN = Result(again_after=timedelta())
 
 ROUTINE = frozenset({"QuotaReserved", "Admitted", "Pending"})
 """Events that say what a condition says already: not sent, for each would cost every workload a write."""
@@ -59,7 +61,19 @@ class Workloads:
         _keep(self.world, group, decision, written)
         await self._release(local)
         await self._follow_class(local)
+        if written is not local:
+            step = self._step(written, group)
+            if self._moves_on(written, status, step, group, decision):
+                return AGAIN
         return Result(again_after=_sooner(step.again_after, decision.again_after))
+
+    def _moves_on(
+        self, written: Workload, status: WorkloadStatus, step: lifecycle.Step, group: Group, decision: Decision
+    ) -> bool:
+        """Whether what was written asks for another step, or is something else than was decided."""
+        if written.status != status or step.status is not written.status or step.deactivate:
+            return True
+        return phase_of(view(replace(group, local=written), self.world.now())) is not decision.phase
 
     def _step(self, local: Workload, group: Group) -> lifecycle.Step:
         store, now = self.world.store, self.world.now()
@@ -236,6 +250,8 @@ def _winners_job(local: Workload, group: Group) -> AnyJob | None:
 def _decided(world: World, group: Group) -> tuple[Group, Decision]:
     """The decision, with the strategy asked and the winner chosen: here and nowhere else."""
     group = world.strategies.consulted(choose(group))
+    if group.answer is not None and group.answer.nomination is not None:
+        group = world.store.widened(group, group.answer.nomination.clusters)
     decision = decide(group, world.now())
     return group, _with_hint(world, group, decision)
 

@@ -42,7 +42,7 @@ from multikueue.dispatch.plan import (
     Scaled,
     Stopped,
 )
-from multikueue.dispatch.question import failure_note, failures, unfit, usable
+from multikueue.dispatch.question import failure_note, failures, usable
 from multikueue.strategy import Nomination
 
 ASKED_AGAIN = timedelta(seconds=1)
@@ -191,7 +191,7 @@ def _finished(v: View) -> Decision:
     told all the same, as long as it is still nominated (Kueue's webhook lets nobody else win)."""
     is_untold = not v.ready and v.winner is not None and v.group.is_current(v.won.job)
     if is_untold and v.won.cluster in v.local.status.nominated_cluster_names:
-        return replace(_remove_all(v), status=_won(v))
+        return _recorded(v, _remove_all(v).desired)
     return _remove_all(v)
 
 
@@ -299,12 +299,13 @@ def _unanswered(v: View, answer: Answer) -> Decision:
 
 def _nominated(v: View, answer: Answer, nomination: Nomination) -> Decision:
     wanted = _in_order(v, nomination.clusters + _kept(v, nomination))
+    named = frozenset(wanted)
     recorded = wanted[:MAX_NOMINATED]
     conditions = _with_note(v, answer, wanted)
     status = msgspec.structs.replace(
         v.local.status, nominated_cluster_names=recorded, cluster_name=None, conditions=conditions
     )
-    there = tuple(r.cluster for r in v.group.remotes if r.cluster in wanted and r.configured)
+    there = tuple(r.cluster for r in v.group.remotes if r.cluster in named and r.configured)
     stuck, stuck_after = _stuck(v, there)
     status = _with_check(v, "Pending", stuck if there else _why_nobody(v, nomination), status)
     desired = (*_removals(there, v.group.remotes), *_copies(v, there))
@@ -383,7 +384,7 @@ def _inadmissible(remote: Remote) -> Condition | None:
 
 
 def _why_nobody(v: View, nomination: Nomination) -> str:
-    reasons = [f"{r.cluster}: {unfit(r)}" for r in v.group.remotes if r.configured and unfit(r)]
+    reasons = [f"{worker.name}: {worker.why}" for worker in v.group.shown if not worker.usable]
     return "No worker can be nominated: " + (
         nomination.reason or ", ".join(reasons) or "the MultiKueueConfig names no cluster"
     )
@@ -407,7 +408,8 @@ def _kept(v: View, nomination: Nomination) -> tuple[str, ...]:
 
 
 def _copies(v: View, wanted: tuple[str, ...]) -> Iterator[Desired]:
-    return (Copied(cluster=r.cluster, why="nominated") for r in v.group.remotes if r.cluster in wanted and r.reachable)
+    named = frozenset(wanted)
+    return (Copied(cluster=r.cluster, why="nominated") for r in v.group.remotes if r.cluster in named and r.reachable)
 
 
 def _winner_lost(v: View) -> Decision:
@@ -504,7 +506,7 @@ def _admitted(v: View) -> Decision:
         settled = _won(v) if v.state == "Pending" else without_nomination(v.local.status)
         return replace(_same(v, desired=(*losers, *in_step, _scaled(v))), status=settled)
     if v.group.is_current(v.won.job):
-        return replace(_same(v, desired=(*losers, *in_step)), status=_won(v))
+        return _recorded(v, (*losers, *in_step, _scaled(v)))
     if _takes_over(v, v.won):
         return _same(v, desired=(*losers, *in_step, _scaled(v)))
     left = [r for r in v.group.remotes if r.job is not None and r.reachable]
@@ -565,7 +567,7 @@ def _completing(v: View) -> Decision:
     """Record the winner if a crash prevented it; finish once the local job's status is final (I8)."""
     losers = _removals((v.won.cluster,), v.group.remotes)
     if not v.ready:
-        return replace(_same(v, desired=losers), status=_won(v))
+        return replace(_recorded(v, losers), again_after=timedelta())
     # Not if it was asked for and nothing is heard of it yet: news of the copy may come before those of its job.
     job_is_gone = not v.group.is_current(v.won.job) and v.won.maybe_job != v.group.attempt
     if not v.group.job_finished and not job_is_gone:
@@ -598,6 +600,12 @@ def _given_up_at(v: View) -> datetime | None:
     if finished is None or not v.won.reachable or not v.won.held:
         return None
     return min(finished.last_transition_time or LONG_AGO, v.now) + v.group.lost_after
+
+
+def _recorded(v: View, desired: Iterable[Desired]) -> Decision:
+    """The win, in a write of its own. What stands in its way goes in the one before."""
+    stale = v.local.status.cluster_name not in (None, v.won.cluster)
+    return replace(_same(v, desired=desired, after=timedelta() if stale else None), status=_won(v))
 
 
 def _won(v: View) -> WorkloadStatus:
@@ -641,15 +649,16 @@ def _with_check(v: View, state: str, message: str, status: WorkloadStatus | None
 
 def _removals(keep: tuple[str, ...], remotes: tuple[Remote, ...]) -> Iterator[Desired]:
     """What is kept on one of them stays, even if another name leads there, too: a UID is found on one cluster only."""
-    kept = _kept_uids(keep, remotes)
+    kept, names = _kept_uids(keep, remotes), frozenset(keep)
     for remote in remotes:
         uids = _uids(remote)
-        if remote.cluster not in keep and remote.reachable and uids and kept.isdisjoint(uids):
+        if remote.cluster not in names and remote.reachable and uids and kept.isdisjoint(uids):
             yield Absent(cluster=remote.cluster, why="not wanted there", uids=uids)
 
 
 def _kept_uids(keep: tuple[str, ...], remotes: tuple[Remote, ...]) -> frozenset[str]:
-    return frozenset(uid for remote in remotes if remote.cluster in keep for uid in _uids(remote))
+    names = frozenset(keep)
+    return frozenset(uid for remote in remotes if remote.cluster in names for uid in _uids(remote))
 
 
 def _uids(remote: Remote) -> frozenset[str]:

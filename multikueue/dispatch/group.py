@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum
 from functools import lru_cache
 from typing import Any
 
-from multikueue.api.foreign import asked, heard, moment
+from multikueue import strategy as contract
+from multikueue.api.foreign import asked, excerpt, heard, moment
 from multikueue.api.job import AnyJob, job_status
 from multikueue.api.meta import Condition, Object, ObjectKey, render_time
 from multikueue.api.multikueue import CONTROLLER_NAME
@@ -98,10 +99,6 @@ class Remote:
     conflict: str = ""
     conflict_until: datetime | None = None
     configured: bool = True
-    usable: bool = True
-    why: str = ""
-    labels: dict[str, str] = field(default_factory=dict)
-    annotations: dict[str, str] = field(default_factory=dict)
 
     @property
     def reachable(self) -> bool:
@@ -175,7 +172,9 @@ def _check_state(local: Workload, name: str) -> AdmissionCheckState | None:
 class Group:
     """Everything one decision looks at.
 
-    `remotes` are in the order of the MultiKueueConfig, then workers outside it that hold something of ours.
+    `remotes` are the workers that it concerns: nominated, recorded, where an attempt ended, and those that hold something of
+    ours; in the order of the MultiKueueConfig, then those outside it. `fleet` is that whole configuration as it is for
+    everybody; what keeps one worker from taking this workload is in its remote.
     `hidden`: the local workload is there, and cannot be read, so nothing can be said of it.
     `problem` is why the workload cannot be dispatched at all (no adapter, not managed by us), in Kueue's words.
     `job_may_be_copied` is False while the local job has not been seen, or not been stopped wholly after an earlier attempt.
@@ -189,6 +188,7 @@ class Group:
     hidden: bool = False
     check: str = ""
     remotes: tuple[Remote, ...] = ()
+    fleet: tuple[contract.Worker, ...] = ()
     problem: str = ""
     job_may_be_copied: bool = True
     job_finished: bool = False
@@ -216,6 +216,14 @@ class Group:
     def is_current(self, item: Object | None) -> bool:
         """Whether a remote object belongs to the present attempt."""
         return self.local is not None and is_of_attempt(item, self.local, self.attempt)
+
+    @property
+    def shown(self) -> tuple[contract.Worker, ...]:
+        """The fleet as it is for this workload."""
+        taken = {r.cluster: excerpt(r.conflict) for r in self.remotes if r.conflict}
+        if not taken:
+            return self.fleet
+        return tuple(replace(w, usable=False, why=taken[w.name]) if w.name in taken else w for w in self.fleet)
 
     def remote(self, cluster: str) -> Remote | None:
         return next((r for r in self.remotes if r.cluster == cluster), None)

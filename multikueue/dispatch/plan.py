@@ -6,7 +6,8 @@ is on that worker, and looks at no other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from multikueue.api.meta import Object
@@ -79,8 +80,21 @@ class Plan:
     origin: str = "multikueue"
     lost: frozenset[str] = frozenset()
 
-    def on(self, cluster: str) -> tuple[Desired, ...]:
-        return tuple(each for each in self.desired if each.cluster == cluster)
+    _on: dict[str, list[Desired]] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for each in self.desired:
+            self._on.setdefault(each.cluster, []).append(each)
+
+    def on(self, cluster: str) -> Sequence[Desired]:
+        return self._on.get(cluster, ())
+
+    def runs_on(self, cluster: str) -> bool:
+        return any(isinstance(each, Running) for each in self.on(cluster))
+
+    def gives_up(self, copy: Workload, cluster: str) -> bool:
+        """Whether that very copy is to go, whatever it says meanwhile."""
+        return any(isinstance(each, Absent) and copy.metadata.uid in each.uids for each in self.on(cluster))
 
     def is_of(self, local: Workload | None) -> bool:
         """Whether it was made for the workload as it is now."""
@@ -96,5 +110,5 @@ class Plan:
     def expects(self, copy: Workload, cluster: str) -> bool:
         """Whether a copy that comes there, and says nothing yet, is what it asked for."""
         mark = copy.metadata.annotations.get(ATTEMPT_ANNOTATION)
-        wanted = any(each.cluster == cluster and isinstance(each, Copied) for each in self.desired)
+        wanted = any(isinstance(each, Copied) for each in self.on(cluster))
         return wanted and mark == self.attempt and not copy.status.conditions

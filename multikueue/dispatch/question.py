@@ -7,14 +7,13 @@ from datetime import UTC, datetime
 
 from multikueue import strategy as contract
 from multikueue.api import quantity
-from multikueue.api.foreign import excerpt
-from multikueue.api.meta import decoder, render_time
-from multikueue.api.workload import FAILED_ON, NOMINATED, QUOTA_RESERVED, Workload, WorkloadSpec
+from multikueue.api.meta import render_time
+from multikueue.api.workload import FAILED_ON, NOMINATED, QUOTA_RESERVED, Workload, workload_spec
 from multikueue.dispatch.consult import Question
-from multikueue.dispatch.group import MAX_NOMINATED, Group, Remote
+from multikueue.dispatch.group import MAX_NOMINATED, Group
 from multikueue.dispatch.phases import Phase, phase_of, view
 
-__all__ = ["failure_note", "failures", "may_be_on", "nominated_before", "question", "unfit", "usable"]
+__all__ = ["failure_note", "failures", "may_be_on", "nominated_before", "question", "usable"]
 
 _MAX_FAILURES = 20
 _AT = " at "
@@ -27,7 +26,7 @@ def question(group: Group, now: datetime) -> Question | None:
         return None
     if phase_of(view(group, now)) is not Phase.NOMINATING:
         return None
-    return Question(_workload(group), _fleet(group, now))
+    return Question(_workload(group), contract.Fleet(workers=group.shown, now=now))
 
 
 def nominated_before(group: Group) -> tuple[str, ...]:
@@ -41,18 +40,9 @@ def nominated_before(group: Group) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*recorded, *answered, *holding)))
 
 
-def unfit(remote: Remote) -> str:
-    """Why a worker cannot be used for the workload now; empty if it can."""
-    if remote.conflict:
-        return excerpt(remote.conflict)
-    if not remote.reachable:
-        return f"not connected ({excerpt(remote.why)})" if remote.why else "not connected"
-    return "" if remote.usable else excerpt(remote.why)
-
-
 def usable(group: Group) -> tuple[str, ...]:
     """The workers that can be used for the workload now."""
-    return tuple(r.cluster for r in group.remotes if r.configured and not unfit(r))
+    return tuple(worker.name for worker in group.shown if worker.usable)
 
 
 def failures(text: str) -> dict[str, datetime]:
@@ -95,7 +85,7 @@ def failure_note(known: Mapping[str, datetime], cluster: str, now: datetime) -> 
 def _workload(group: Group) -> contract.Workload:
     local = group.local
     assert local is not None
-    spec = decoder(WorkloadSpec)(local.spec)
+    spec = workload_spec(local)
     admission = local.status.admission
     reserved, nominated, failed = (local.condition(type_) for type_ in (QUOTA_RESERVED, NOMINATED, FAILED_ON))
     clusters = nominated_before(group)
@@ -122,15 +112,3 @@ def _requests(local: Workload) -> dict[str, int]:
         for name, text in assignment.resource_usage.items():
             total[name] = total.get(name, 0) + quantity.amount(name, quantity.parse(text))
     return total
-
-
-def _fleet(group: Group, now: datetime) -> contract.Fleet:
-    workers = tuple(_worker(remote) for remote in group.remotes if remote.configured)
-    return contract.Fleet(workers=workers, now=now)
-
-
-def _worker(remote: Remote) -> contract.Worker:
-    why = unfit(remote)
-    return contract.Worker(
-        name=remote.cluster, usable=not why, why=why, labels=remote.labels, annotations=remote.annotations
-    )

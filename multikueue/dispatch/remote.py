@@ -10,7 +10,7 @@ import msgspec
 
 from multikueue.api.canonical import terse
 from multikueue.api.foreign import asked
-from multikueue.api.meta import LONGEST_MESSAGE, decoder, render_time
+from multikueue.api.meta import LONGEST_MESSAGE, render_time
 from multikueue.api.workload import (
     ATTEMPT_ANNOTATION,
     DEACTIVATION_TARGET,
@@ -19,7 +19,7 @@ from multikueue.api.workload import (
     JOB_UID_LABEL,
     ORIGIN_LABEL,
     Workload,
-    WorkloadSpec,
+    workload_spec,
 )
 
 _PRIORITY_FIELDS = ("priority", "priorityClassRef")
@@ -66,13 +66,13 @@ def _differ(ours: Any, theirs: Any) -> bool:
 
 def is_priority_only(fields: frozenset[str], local: Workload) -> bool:
     """Whether the drift can be mended in place: only the priority of a workload with a priority class of Kueue's."""
-    ref = decoder(WorkloadSpec)(local.spec).priority_class_ref
+    ref = workload_spec(local).priority_class_ref
     return bool(fields) and fields <= set(_PRIORITY_FIELDS) and ref is not None and ref.kind == "WorkloadPriorityClass"
 
 
 def priority_patch(local: Workload, remote: Workload) -> dict[str, Any]:
     """A merge patch that gives the copy the original's priority."""
-    spec = decoder(WorkloadSpec)(local.spec)
+    spec = workload_spec(local)
     return {
         "metadata": {"resourceVersion": remote.metadata.resource_version},
         "spec": {"priority": spec.priority, "priorityClassRef": spec.priority_class_ref},

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 from multikueue import strategy as contract
 from multikueue.api import kinds
 from multikueue.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass, Secret
+from multikueue.api.foreign import excerpt
 from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.kinds import POD_GROUPS, PODS, Kind
 from multikueue.api.meta import Object, ObjectKey
@@ -26,6 +27,7 @@ from multikueue.api.slices import is_elastic
 from multikueue.api.workload import (
     ADMITTED,
     EVICTED,
+    FAILED_ON,
     FINISHED,
     Finish,
     Workload,
@@ -35,9 +37,9 @@ from multikueue.api.workload import (
     queue_of,
     workload_spec,
 )
-from multikueue.dispatch.group import Group, Reach, Remote, attempt_of
+from multikueue.dispatch.group import MAX_NOMINATED, Group, Reach, Remote, attempt_of
 from multikueue.dispatch.plan import Plan
-from multikueue.dispatch.question import may_be_on
+from multikueue.dispatch.question import failures, may_be_on
 from multikueue.dispatch.slices import NO_SLICE
 from multikueue.jobs.adapter import Adapter, stays
 from multikueue.jobs.nesting import is_whole
@@ -54,7 +56,7 @@ from multikueue.store.nesting import CONTROLLER, Nesting, controllers
 from multikueue.store.placements import PLACEMENT_ANNOTATION, Placements, named
 from multikueue.store.runtimes import Runtimes
 from multikueue.store.slices import Slices, replaced
-from multikueue.store.worker import WorkerView
+from multikueue.store.worker import Places, WorkerView
 
 T = TypeVar("T")
 
@@ -111,6 +113,21 @@ class Observer(Protocol):
     def reach_changed(self, worker: WorkerView) -> None: ...
 
 
+class Fleet:
+    """The workers of a MultiKueueConfig as they are for everybody, and the place of each in its order."""
+
+    def __init__(self, workers: tuple[contract.Worker, ...]) -> None:
+        self.workers = workers
+        self.order = {worker.name: number for number, worker in enumerate(workers)}
+
+    def place(self, name: str) -> int:
+        """Those that it does not name come after all others."""
+        return self.order.get(name, len(self.order))
+
+
+NO_FLEET = Fleet(())
+
+
 class Store:
     """Owner: the manager. Caches are filled by the manager cluster's watches; `workers` by each worker's connection.
 
@@ -137,6 +154,9 @@ class Store:
         self.observers: list[Observer] = []
         self.workers: dict[str, WorkerView] = {}
         self._plans: dict[ObjectKey, Plan] = {}
+        self._places = Places()
+        self._writing: ObjectKey | None = None
+        self._fleets: dict[tuple[str, str], Fleet] = {}
         self.jobs = JobCaches(
             adapters, self._job_changed, touch=lambda key: self.touched.job(key), indexes={CONTROLLER: controllers}
         )
@@ -178,7 +198,8 @@ class Store:
                 name,
                 self._remote_changed,
                 self._remote_job_changed,
-                expects=self._is_expected,
+                settled=self._is_settled,
+                places=self._places,
                 adapters=self.adapters,
                 since=self.now(),
             )
@@ -199,6 +220,7 @@ class Store:
         if any(local.status.cluster_name == name and not local.has(FINISHED) for local in self.workloads):
             return False
         del self.workers[name]
+        self.fleet_changed()
         for observer in self.observers:
             observer.worker_forgotten(worker)
         return True
@@ -262,7 +284,11 @@ class Store:
 
     def held_jobs(self, key: ObjectKey) -> bool:
         """Whether any worker holds a job of ours for that workload."""
-        return any(worker.job_of(key) is not None for worker in self.workers.values())
+        return any(self.workers[name].job_of(key) is not None for name in self.places(key))
+
+    def places(self, key: ObjectKey) -> tuple[str, ...]:
+        """The workers that have something to do with a workload by themselves."""
+        return self._places.of(key, lambda name: name in self.workers and self.workers[name].concerns(key))
 
     def multikueue_check(self, workload: Workload) -> AdmissionCheck | None:
         """The first of the workload's checks that is ours (contract 3.1 E2)."""
@@ -326,7 +352,8 @@ class Store:
         """Everything the decision on one workload looks at. `local` may be ahead of the cache by what is to be written."""
         check = self.multikueue_check(local) if local else None
         job = self.local_job(local) if local else None
-        remotes = tuple(self._remotes(key, local, self.clusters_for(check)))
+        fleet = self._fleet(check, self.owner(local) if local else None)
+        remotes = tuple(self._seen(key, local, name, fleet) for name in self._concerned(key, local, fleet))
         over = local is not None and local.has(FINISHED)
         return Group(
             key=key,
@@ -334,6 +361,7 @@ class Store:
             hidden=key in self.workloads.unreadable,
             check=check.metadata.name if check else "",
             remotes=remotes,
+            fleet=fleet.workers,
             problem=self._problem(local, job) if local else "",
             job_may_be_copied=job is not None and self._may_be_copied(job, key.name),
             job_finished=local is not None and job is not None and self._is_over(local, job, remotes),
@@ -344,6 +372,58 @@ class Store:
             origin=origin,
             lost_after=lost_after,
         )
+
+    def widened(self, group: Group, clusters: Iterable[str]) -> Group:
+        """The group with those of its fleet too."""
+        known = {remote.cluster for remote in group.remotes}
+        fleet = self._fleet(
+            self.checks.get(ObjectKey("", group.check)), self.owner(group.local) if group.local else None
+        )
+        more = [name for name in clusters if name in fleet.order and name not in known]
+        if not more:
+            return group
+        found = (*group.remotes, *(self._seen(group.key, group.local, name, fleet) for name in more))
+        return replace(group, remotes=tuple(sorted(found, key=lambda remote: fleet.place(remote.cluster))))
+
+    def _fleet(self, check: AdmissionCheck | None, job: JobKey | None) -> Fleet:
+        """What a MultiKueueConfig names, for jobs of a kind: one value for all, until something of it changes."""
+        config = next(iter(_config_of(check)), "") if check else ""
+        kind = "" if job is None else PODS.name if job.kind == POD_GROUPS.name else job.kind
+        found = self._fleets.get((config, kind))
+        if found is None:
+            workers = tuple(self.shown(name, kind) for name in self.clusters_for(check))
+            found = self._fleets[config, kind] = Fleet(workers)
+        return found
+
+    def shown(self, name: str, kind: str) -> contract.Worker:
+        """A worker as it is for all jobs of a kind."""
+        worker, cluster = self.worker(name), self.clusters.get(ObjectKey("", name))
+        cordoned = cluster is not None and cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true"
+        why = "cordoned" if cordoned else worker.leaving or worker.lacking.get(kind, "")
+        if not why and worker.reach is not Reach.CONNECTED:
+            why = f"not connected ({excerpt(worker.why)})" if worker.why else "not connected"
+        return contract.Worker(
+            name=name,
+            usable=not why,
+            why=excerpt(why),
+            labels=cluster.metadata.labels if cluster else {},
+            annotations=cluster.metadata.annotations if cluster else {},
+        )
+
+    def fleet_changed(self) -> None:
+        """Something that is true of a worker for everybody is another now."""
+        self._fleets.clear()
+
+    def _concerned(self, key: ObjectKey, local: Workload | None, fleet: Fleet) -> tuple[str, ...]:
+        """The workers that a workload concerns, in the order of the fleet."""
+        ends = self._slices_before(local)
+        heirlooms = (n for end in ends for n in self.places(end) if self.workers[n].job_of(end) is not None)
+        named = _named_by(local) if local is not None else ()
+        all_may = local is not None and len(local.status.nominated_cluster_names) == MAX_NOMINATED
+        found = dict.fromkeys((*(fleet.order if all_may else ()), *named, *self.places(key), *heirlooms))
+        recorded = local.status.cluster_name if local is not None else None
+        known = [name for name in found if name == recorded or name in fleet.order or name in self.workers]
+        return tuple(sorted(known, key=fleet.place))
 
     def _may_be_copied(self, job: AnyJob, workload: str) -> bool:
         """Not before it was restored from a start by the same Workload; from another one it may never be: beside Kueue, a
@@ -395,25 +475,15 @@ class Store:
 
     def seen(self, key: ObjectKey, name: str) -> Remote:
         """What is to be seen of a workload on one worker."""
-        local = self.workloads.get(key)
-        return self._seen(key, local, name, configured=True)
+        return self._seen(key, self.workloads.get(key), name, NO_FLEET)
 
     def may_run_beside(self, key: ObjectKey, name: str) -> Iterator[str]:
         """The other workers that hold the job of a workload, or may."""
-        held = (n for n, worker in self.workers.items() if worker.job_of(key) is not None or key in worker.asked)
-        return (each for each in held if each != name)
+        return (n for n in self.places(key) if n != name and self.workers[n].may_run(key))
 
-    def _remotes(self, key: ObjectKey, local: Workload | None, configured: tuple[str, ...]) -> Iterable[Remote]:
-        recorded = (local.status.cluster_name,) if local and local.status.cluster_name else ()
-        holding = (name for name, worker in self.workers.items() if worker.holds(key))
-        ends = self._slices_before(local)
-        heirlooms = (name for name, worker in self.workers.items() if any(map(worker.job_of, ends))) if ends else ()
-        for name in dict.fromkeys((*configured, *recorded, *holding, *heirlooms)):
-            yield self._seen(key, local, name, configured=name in configured)
-
-    def _seen(self, key: ObjectKey, local: Workload | None, name: str, *, configured: bool) -> Remote:
+    def _seen(self, key: ObjectKey, local: Workload | None, name: str, fleet: Fleet) -> Remote:
         job = self.owner(local) if local else None
-        remote = self._remote(key, name, job, configured=configured)
+        remote = self._remote(key, name, job, configured=name in fleet.order)
         if local is not None and self.slices is not None and is_elastic(local):
             remote = self._elastic(remote, local, self._slices_before(local))
         unseen = local is not None and self._is_unseen(local, job)
@@ -427,10 +497,8 @@ class Store:
         return owner is not None and self.adapters.is_unclear(owner.api_version, owner.kind)
 
     def _remote(self, key: ObjectKey, name: str, job: JobKey | None, *, configured: bool) -> Remote:
-        worker, cluster = self.worker(name), self.clusters.get(ObjectKey("", name))
+        worker = self.worker(name)
         conflict, asked = worker.conflict(key, self.now()), worker.asked.get(key)
-        cordoned = cluster is not None and cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true"
-        lacking = worker.lacking.get(PODS.name if job.kind == POD_GROUPS.name else job.kind, "") if job else ""
         held = worker.job_of(key)
         local = self.jobs.get(job) if job and isinstance(held, PodGroup) else None
         return Remote(
@@ -451,10 +519,6 @@ class Store:
             conflict=conflict.text if conflict else "",
             conflict_until=conflict.until if conflict else None,
             configured=configured,
-            usable=not (cordoned or worker.leaving or lacking),
-            why="cordoned" if cordoned else worker.leaving or lacking or worker.why,
-            labels=cluster.metadata.labels if cluster else {},
-            annotations=cluster.metadata.annotations if cluster else {},
         )
 
     def _slices_before(self, local: Workload | None) -> tuple[ObjectKey, ...]:
@@ -514,8 +578,17 @@ class Store:
 
     # Changes. Each notes who must look again.
 
+    def wrote(self, workload: Workload) -> None:
+        """The answer to a write of the workload's own reconcile, which looks again by itself where there is need."""
+        self._writing = workload.key
+        try:
+            self.workloads.upsert(workload)
+        finally:
+            self._writing = None
+
     def reach_changed(self, name: str) -> None:
         """A worker came or went: everything that is dispatched to it, or may be, looks again."""
+        self.fleet_changed()
         self.touched.cluster(name)
         for observer in self.observers:
             observer.reach_changed(self.worker(name))
@@ -530,6 +603,7 @@ class Store:
         lacking.pop(kind.name, None)
         if why:
             lacking[kind.name] = why
+        self.fleet_changed()
         for key in self._dispatched_to(name):
             self.touched.workload(key)
 
@@ -560,7 +634,8 @@ class Store:
         assert touched is not None
         if new is None or new.status.cluster_name is not None:
             self.placements.forget(touched.key)
-        self.touched.workload(touched.key)
+        if touched.key != self._writing:
+            self.touched.workload(touched.key)
         if self.slices is not None:
             for key in self.slices.beside(touched):
                 self.touched.workload(key)
@@ -626,9 +701,16 @@ class Store:
                 return
         self.touched.workload(key)
 
-    def _is_expected(self, copy: Workload, worker: str) -> bool:
+    def _is_settled(self, old: Workload | None, copy: Workload, worker: str) -> bool:
+        """What a plan asked for is no news when it comes, as long as it says nothing; nor what becomes of a copy that is to
+        go, unless somebody waits for that."""
         plan = self.plan(copy.key)
-        return plan is not None and plan.expects(copy, worker)
+        if plan is None or plan.local is None:
+            return False
+        if old is None:
+            return plan.expects(copy, worker)
+        waits = plan.local.metadata.deletion_timestamp is not None or plan.local.has(EVICTED)
+        return not waits and plan.gives_up(copy, worker)
 
     def _remote_job_changed(self, key: JobKey) -> None:
         self.touched.job(key)
@@ -766,12 +848,14 @@ class Store:
             self.touched.workload(workload.key)
 
     def _config_changed(self, old: MultiKueueConfig | None, new: MultiKueueConfig | None) -> None:
+        self.fleet_changed()
         for check in self.checks.by("config", _name(new or old)):
             self.touched.check(check.metadata.name)
             self._touch_check_users(check.metadata.name)
 
     def _cluster_changed(self, old: MultiKueueCluster | None, new: MultiKueueCluster | None) -> None:
         name = _name(new or old)
+        self.fleet_changed()
         self.touched.cluster(name)
         for config in self.configs.by("cluster", name):
             for check in self.checks.by("config", config.metadata.name):
@@ -803,6 +887,15 @@ class Store:
                 self.touched.workload(workload.key)
 
 
+def _named_by(local: Workload) -> Iterator[str]:
+    """The workers that its status names: the winner, the nominated, and those where attempts ended."""
+    status, failed = local.status, local.condition(FAILED_ON)
+    if status.cluster_name:
+        yield status.cluster_name
+    yield from status.nominated_cluster_names
+    yield from failures(failed.message) if failed is not None else ()
+
+
 def _placed_for(adapter: Adapter, job: AnyJob) -> str:
     """The name of the Workload by which a job says where it ran on the manager cluster; empty if it does not."""
     return adapter.placing.placed_for(job) if adapter.placing is not None else ""
@@ -814,7 +907,7 @@ def _never(_job: AnyJob) -> bool:
 
 def _unreadable(remote: Remote) -> Remote:
     """What is there and cannot be read may run: it is neither counted as gone nor ever as lost."""
-    return replace(remote, reach=Reach.SUSPECT, since=None, why="it holds something that cannot be read")
+    return replace(remote, reach=Reach.SUSPECT, since=None)
 
 
 def _name(item: Object | None) -> str:

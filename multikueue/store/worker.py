@@ -51,8 +51,32 @@ def prebuilt_key(job: AnyJob) -> Iterable[ObjectKey]:
     return (ObjectKey(job.metadata.namespace, name),) if name else ()
 
 
-def _nothing(_copy: Workload, _worker: str) -> bool:
+def _nothing(*_news: object) -> bool:
     return False
+
+
+class Places:
+    """Which workers have, or may have, something to do with a workload: found without a look at all the others.
+
+    A worker is noted whenever something of the workload comes there, and taken off when a look finds nothing left.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[ObjectKey, dict[str, None]] = {}
+
+    def note(self, key: ObjectKey, worker: str) -> None:
+        self._of.setdefault(key, {})[worker] = None
+
+    def of(self, key: ObjectKey, concerns: Callable[[str], bool]) -> tuple[str, ...]:
+        """The workers noted for it that it still concerns."""
+        noted = self._of.get(key)
+        if noted is None:
+            return ()
+        for name in [name for name in noted if not concerns(name)]:
+            del noted[name]
+        if not noted:
+            del self._of[key]
+        return tuple(noted)
 
 
 @dataclass(slots=True)
@@ -65,13 +89,14 @@ class WorkerView:
     says, in words, why its name is about to be given to another cluster, so that it gets nothing new. `silent` turns True
     when it did not answer the last time it was asked, and ends with its next sign of life. `in_vain` is until when it was
     asked, or looked for, in vain. `lacking` says of the kinds of jobs that it does not have, or does not let us see, why that
-    is. `expects` tells whether a copy that comes is what was asked for, and says nothing yet: that is no news.
+    is. `settled` tells, of a copy before and after a change, whether that is no news. `places` notes what comes here.
     """
 
     name: str
     touch_workload: Callable[[ObjectKey, str, bool], None]
     touch_job: Callable[[JobKey], None]
-    expects: Callable[[Workload, str], bool] = _nothing
+    settled: Callable[[Workload | None, Workload, str], bool] = _nothing
+    places: Places = field(default_factory=Places)
     adapters: Adapters = BATCH_ONLY
     reach: Reach = Reach.SUSPECT
     since: datetime | None = None
@@ -98,6 +123,20 @@ class WorkerView:
         """Our job for the workload of that key."""
         return self.jobs.first("workload", key)
 
+    def ask(self, key: ObjectKey, asked_: Asked) -> None:
+        """The job of a workload is asked for."""
+        self.places.note(key, self.name)
+        self.asked[key] = asked_
+
+    def pass_over(self, key: ObjectKey, conflict: Conflict) -> None:
+        """For a while it cannot take that workload."""
+        self.places.note(key, self.name)
+        self.conflicts[key] = conflict
+
+    def concerns(self, key: ObjectKey) -> bool:
+        """Whether it holds, or hides, anything of the workload, or was passed over for it."""
+        return self.holds(key) or key in self.conflicts or key in self.workloads.unreadable
+
     def conflict(self, key: ObjectKey, now: datetime) -> Conflict | None:
         conflict = self.conflicts.get(key)
         if conflict is not None and now >= conflict.until:
@@ -112,6 +151,10 @@ class WorkerView:
     def holds(self, key: ObjectKey) -> bool:
         """Whether anything of the workload is, or may be, there."""
         return self.workloads.get(key) is not None or self.job_of(key) is not None or key in self.asked
+
+    def may_run(self, key: ObjectKey) -> bool:
+        """Whether the job of the workload is there, or may be."""
+        return self.job_of(key) is not None or key in self.asked
 
     def forget(self) -> None:
         """Another cluster has the name from now on: what was seen of the one before is nothing of its."""
@@ -133,7 +176,9 @@ class WorkerView:
     def _workload_changed(self, old: Workload | None, new: Workload | None) -> None:
         touched = new or old
         assert touched is not None
-        if old is None and self.expects(touched, self.name):
+        if new is not None:
+            self.places.note(new.key, self.name)
+        if self.settled(old, touched, self.name):
             return
         if old is None or new is None or _traits(old) != _traits(new):
             self.touch_workload(touched.key, self.name, _is_leaving(new))
@@ -144,6 +189,7 @@ class WorkerView:
         if not isinstance(touched, PodGroup):  # of a group that was told when a member changed
             self.touch_job(JobKey(adapter.kind.name, touched.metadata.namespace, touched.metadata.name))
         for key in prebuilt_key(touched):
+            self.places.note(key, self.name)
             self.asked.pop(key, None)
             if old is None or new is None or _job_traits(adapter, old) != _job_traits(adapter, new):
                 self.touch_workload(key, self.name, _is_leaving(new))

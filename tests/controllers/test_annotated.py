@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from multikueue.api.definition import Definition, DefinitionSpec, Names, Version
-from multikueue.api.meta import ObjectKey, ObjectMeta
+from multikueue.api.meta import ObjectMeta
 from multikueue.controllers.annotated import KIND_ANNOTATION, AnnotatedKinds, annotated_kinds
 from multikueue.controllers.events import Recorder
 from multikueue.jobs.table import Adapters
@@ -182,6 +182,6 @@ async def test_who_does_not_look_waits_for_nothing() -> None:
 )
 def test_of_a_workload_whose_kind_nobody_shows_nothing_is_taken_for_gone(known: Store) -> None:
     mine = owned("wl", gadget("g"))
-    (remote,) = known._remotes(ObjectKey("default", "wl"), mine, ("w1",))
-    assert not remote.reachable
+    known.workloads.upsert(mine)
+    assert not known.seen(mine.key, "w1").reachable
     assert known._problem(mine, None) == ""

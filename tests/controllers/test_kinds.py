@@ -17,6 +17,7 @@ from multikueue.api.meta import OwnerReference
 from multikueue.api.workload import Workload
 from multikueue.controllers.kinds import JobKinds
 from multikueue.controllers.world import World
+from multikueue.dispatch.group import Reach
 from multikueue.jobs.table import FRAMEWORKS, Adapters
 from multikueue.manager import Touch
 from multikueue.quota.engine import Engine
@@ -175,14 +176,12 @@ def test_a_worker_without_the_kind_is_not_usable_for_its_workloads_and_says_why(
     known = store()
     known.open_jobs(GADGETS)
     known.lacks("w1", GADGETS, "the server has no kind Gadget (example.com/v1)")
-    mine = owned("wl", gadget("g"))
-    batch = owned("wl", job("j").build())
-    remote = known._remote(mine.key, "w1", known.owner(mine), configured=True)
-    other = known._remote(batch.key, "w1", known.owner(batch), configured=True)
-    assert (remote.usable, remote.why) == (False, "the server has no kind Gadget (example.com/v1)")
-    assert other.usable
+    known.worker("w1").reach = Reach.CONNECTED
+    shown = known.shown("w1", GADGETS.name)
+    assert (shown.usable, shown.why) == (False, "the server has no kind Gadget (example.com/v1)")
+    assert known.shown("w1", JOBS.name).usable
     known.lacks("w1", GADGETS, "")
-    assert known._remote(mine.key, "w1", known.owner(mine), configured=True).usable
+    assert known.shown("w1", GADGETS.name).usable
 
 
 def test_a_job_and_its_namesake_of_another_kind_are_each_the_owner_of_their_own_workload() -> None:

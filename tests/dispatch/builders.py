@@ -19,6 +19,7 @@ from multikueue.dispatch.phases import choose
 from multikueue.dispatch.question import question
 from multikueue.errors import StrategyError
 from multikueue.strategy import Fleet, Nomination
+from multikueue.strategy import Worker as ShownWorker
 from multikueue.strategy import Workload as StrategyWorkload
 from multikueue.testing import NOW, job, workload
 from multikueue.testing.workloads import JobBuilder, WorkloadBuilder
@@ -85,7 +86,17 @@ def away(remote: Remote, *, since: datetime = NOW, reach: Reach = Reach.ISOLATED
 def group(local: WorkloadBuilder | None, *remotes: Remote, **more: Any) -> Group:
     settings: dict[str, Any] = {"check": CHECK, "lost_after": timedelta(minutes=15)} | more
     built = local.build() if local else None
+    settings.setdefault("fleet", tuple(shown(remote) for remote in remotes if remote.configured))
     return Group(key=pending().build().key, local=built, remotes=remotes, **settings)
+
+
+def shown(remote: Remote) -> ShownWorker:
+    """A worker as its remote tells: nothing keeps it from taking workloads but that it is away."""
+    return unusable(remote.cluster, "" if remote.reachable else "not connected")
+
+
+def unusable(name: str, why: str) -> ShownWorker:
+    return ShownWorker(name=name, usable=not why, why=why)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from multikueue.api.job import Job
 from multikueue.api.meta import Condition, decoder, encode
 from multikueue.api.workload import Workload, WorkloadStatus
-from multikueue.dispatch.decide import decide, is_holding
+from multikueue.dispatch.decide import is_holding
 from multikueue.dispatch.group import Group, Remote
 from multikueue.dispatch.phases import choose
 from multikueue.jobs.batch_job import BATCH_JOB
@@ -102,8 +102,6 @@ odd = st.builds(
     is_active=st.just(BATCH_JOB.is_active),
     is_held=st.just(is_held),
     conflict=st.sampled_from(("", "", "x" * 1_000_000)),
-    why=st.sampled_from(("", "x" * 1_000_000)),
-    usable=st.booleans(),
 )
 
 LOCALS = (reserved(), reserved().nominated("w1"), reserved().nominated("w1", "w2"), won(), won().evicted())
@@ -112,7 +110,7 @@ LOCALS = (reserved(), reserved().nominated("w1"), reserved().nominated("w1", "w2
 @given(remote=odd, local=st.sampled_from(LOCALS))
 def test_the_decision_is_made_and_can_be_written(remote: Remote, local: Any) -> None:
     seen = consulted(choose(group(local, remote, worker("w2"))))
-    decision = decide(seen, NOW)
+    decision = carried_out(seen, NOW)
     is_holding(seen, NOW)
     assert decision.status is not None
     assert faults(decision.status, seen) == []

@@ -37,6 +37,7 @@ from tests.dispatch.builders import (
     remote_job,
     reserved,
     told,
+    unusable,
     won,
     worker,
 )
@@ -182,8 +183,9 @@ def test_a_copy_without_a_mark_counts_if_it_is_not_older_than_the_reservation() 
 
 
 def test_a_worker_that_is_not_nominated_loses_its_copy() -> None:
-    cordoned = replace(worker("w1", copy()), usable=False, why="cordoned")
-    assert told(decided(reserved().nominated("w2"), cordoned, worker("w2", copy()))) == ["DeleteWorkload w1"]
+    fleet = unusable("w1", "cordoned"), unusable("w2", "")
+    remotes = worker("w1", copy()), worker("w2", copy())
+    assert told(decided(reserved().nominated("w2"), *remotes, fleet=fleet)) == ["DeleteWorkload w1"]
 
 
 @pytest.mark.parametrize("reach", [Reach.CONNECTED, Reach.ISOLATED], ids=["while it answers", "while it is away"])
@@ -202,8 +204,8 @@ def test_a_nominated_worker_that_goes_away_stays_nominated() -> None:
 
 
 def test_nobody_to_nominate_is_explained() -> None:
-    cordoned = replace(worker("w2"), usable=False, why="cordoned")
-    status = decided(reserved(), away(replace(worker("w1"), why="refused")), cordoned).status
+    fleet = unusable("w1", "not connected (refused)"), unusable("w2", "cordoned")
+    status = decided(reserved(), away(worker("w1")), worker("w2"), fleet=fleet).status
     assert check_of(status) == ("Pending", "No worker can be nominated: w1: not connected (refused), w2: cordoned")
 
 

@@ -33,7 +33,7 @@ from multikueue.strategy import Fleet, Nomination, Strategy
 from multikueue.strategy import Workload as StrategyWorkload
 from multikueue.testing import NOW
 from strategies.incremental import Incremental
-from tests.dispatch.builders import CHECK, EVERYWHERE, consulted, copy, pending, remote_job
+from tests.dispatch.builders import CHECK, EVERYWHERE, consulted, copy, pending, remote_job, shown
 
 LOST_AFTER, GIVEN_UP, CARRIED_OUT = timedelta(minutes=15), timedelta(seconds=10), timedelta(minutes=1)
 WORKERS = ("w1", "w2", "w3")
@@ -94,6 +94,7 @@ class World:
             local=self.local,
             check=CHECK,
             remotes=remotes,
+            fleet=tuple(map(shown, remotes)),
             job_finished=finished,
             lost_after=LOST_AFTER,
         )

@@ -14,7 +14,7 @@ from multikueue.dispatch.group import MAX_NOMINATED
 from multikueue.dispatch.question import failure_note, failures, nominated_before, question, usable
 from multikueue.strategy import Nomination
 from multikueue.testing import NOW
-from tests.dispatch.builders import EARLIER, EVERYWHERE, RESERVED, away, copy, group, reserved, won, worker
+from tests.dispatch.builders import EARLIER, EVERYWHERE, RESERVED, away, copy, group, reserved, unusable, won, worker
 
 AT = NOW - timedelta(minutes=3)
 
@@ -29,8 +29,8 @@ def test_there_is_a_question_only_where_somebody_is_to_be_nominated() -> None:
 def test_the_question_tells_the_workload_and_its_fleet() -> None:
     local = reserved().nominated("w1").condition("multikueue.dev/Nominated", reason="X", message="", at=AT)
     local = local.condition("multikueue.dev/FailedOn", message="w2 at 2026-01-01T11:00:00Z")
-    cordoned = replace(worker("w2"), usable=False, why="cordoned")
-    asked = question(group(local, worker("w1"), cordoned, away(replace(worker("w3"), configured=False))), NOW)
+    fleet = unusable("w1", ""), unusable("w2", "cordoned")
+    asked = question(group(local, worker("w1"), worker("w2"), fleet=fleet), NOW)
     assert asked is not None
     assert (asked.workload.queue, asked.workload.cluster_queue, asked.workload.reserved_at) == ("main", "cq", RESERVED)
     assert (asked.workload.nominated_clusters, asked.workload.nominated_at) == (("w1",), AT)
@@ -69,8 +69,7 @@ def test_usable_is_who_is_configured_and_fit() -> None:
         worker("w1"),
         away(worker("w2")),
         replace(worker("w3"), conflict="taken"),
-        replace(worker("w4"), usable=False, why="cordoned"),
-        replace(worker("w5"), configured=False),
+        replace(worker("w4"), configured=False),
     )
     assert usable(seen) == ("w1",)
 

@@ -21,8 +21,7 @@ from multikueue.api import quantity
 from multikueue.api.quantity import NANO
 from multikueue.api.workload import NOMINATED
 from multikueue.controllers import identities, outbox, workloads
-from multikueue.dispatch import decide, effects, group, phases, plan
-from multikueue.dispatch.actions import CreateJob
+from multikueue.dispatch import decide, group, phases, plan
 from multikueue.dispatch.group import Group, Remote
 from multikueue.errors import InvalidObject
 from multikueue.jobs import decide as jobs_decide
@@ -128,27 +127,6 @@ def the_attempt_is_ignored() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=0, within=1)
-def an_overtaken_plan_is_carried_out() -> Iterator[None]:
-    with replaced(plan.Plan, "is_of", lambda _real: lambda self, local: True):
-        yield
-
-
-@bug(caught_by=0, within=1)
-def a_job_is_started_without_a_look_at_its_copy() -> Iterator[None]:
-    """The plan is carried out as it was made, whatever the worker says by now."""
-
-    def make(_real: Any) -> Any:
-        def running(desired: plan.Running, made: plan.Plan, remote: Remote, _now: Any) -> Any:
-            if remote.job is None:
-                yield CreateJob(cluster=remote.cluster, why=desired.why, attempt=made.attempt)
-
-        return running
-
-    with _registered(plan.Running, make):
-        yield
-
-
 @bug(caught_by=18, within=38)
 def the_round_is_kept_in_memory() -> Iterator[None]:
     """The condition with the time of the newest nomination is not written."""
@@ -212,16 +190,6 @@ def a_lost_worker_is_waited_for_for_ever() -> Iterator[None]:
 def copies_of_finished_workloads_stay() -> Iterator[None]:
     with patch.dict(decide.HANDLERS, {phases.Phase.FINISHED: decide._same}):
         yield
-
-
-@contextmanager
-def _registered(kind: Any, make: Callable[[Any], Any]) -> Iterator[None]:
-    real = effects._effects.dispatch(kind)
-    effects._effects.register(kind, make(real))
-    try:
-        yield
-    finally:
-        effects._effects.register(kind, real)
 
 
 @contextmanager

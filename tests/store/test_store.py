@@ -95,6 +95,9 @@ def stored(*, minds_pods: bool = False) -> tuple[Store, Noted]:
     store.local_queues.upsert(local_queue("main", "cq").build())
     store.jobs.upsert(job("job").queue("main").suspended().managed_by().build())
     store.workloads.upsert(local().build())
+    for name in ("w1", "w2"):
+        store.worker(name).reach = Reach.CONNECTED
+        store.reach_changed(name)
     noted.keys.clear()
     return store, noted
 
@@ -109,8 +112,9 @@ def grouped(store: Store) -> Group:
 
 def test_a_group_has_the_workers_in_the_order_of_the_configuration() -> None:
     store, _ = stored()
+    store.workloads.upsert(local().nominated("w2", "w1").version(2).build())
     group = grouped(store)
-    assert [r.cluster for r in group.remotes] == ["w1", "w2"]
+    assert [r.cluster for r in group.remotes] == [w.name for w in group.fleet] == ["w1", "w2"]
     assert (group.check, group.problem, group.job_finished) == ("mk", "", False)
 
 
@@ -213,14 +217,15 @@ def _placement(version: str) -> Placement:
 def test_a_cordoned_worker_is_not_usable() -> None:
     store, _ = stored()
     store.clusters.upsert(multikueue_cluster("w1").annotations({CORDON_ANNOTATION: "true"}).version(9).build())
-    assert [r.usable for r in grouped(store).remotes] == [False, True]
+    assert [w.usable for w in grouped(store).fleet] == [False, True]
 
 
 def test_a_worker_whose_name_goes_to_another_cluster_is_not_usable_and_says_why() -> None:
     store, _ = stored()
     store.worker("w1").leaving = "another cluster has its name"
-    assert [r.usable for r in grouped(store).remotes] == [False, True]
-    assert grouped(store).remotes[0].why == "another cluster has its name"
+    store.reach_changed("w1")
+    assert [w.usable for w in grouped(store).fleet] == [False, True]
+    assert grouped(store).fleet[0].why == "another cluster has its name"
 
 
 def test_the_clusters_of_a_source_look_again_when_it_changes() -> None:
@@ -528,9 +533,9 @@ def test_a_group_on_a_worker_is_one_job_that_may_lack_members() -> None:
     jobs.upsert(copied(member("a")))
     held = known.worker("w1").job_of(made.key)
     assert isinstance(held, PodGroup)
-    assert known._remote(made.key, "w1", known.owner(made), configured=True).incomplete
+    assert known.seen(made.key, "w1").incomplete
     jobs.upsert(copied(member("b")))
-    assert not known._remote(made.key, "w1", known.owner(made), configured=True).incomplete
+    assert not known.seen(made.key, "w1").incomplete
     assert known.worker("w1").held() == {made.key}
 
 
@@ -539,7 +544,7 @@ def test_groups_are_of_no_api_and_lacking_where_pods_are() -> None:
     known.lacks("w1", PODS, "you may not")
 
     assert known.jobs.kinds == known.worker("w1").jobs.kinds == (JOBS, PODS)
-    assert known._remote(made.key, "w1", known.owner(made), configured=True).why == "you may not"
+    assert known.shown("w1", PODS.name).why == "you may not"
 
 
 def test_the_workload_of_a_stateful_set_is_its_own_and_that_of_the_group_of_its_pods() -> None:

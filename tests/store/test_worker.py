@@ -47,7 +47,7 @@ def test_a_conflict_is_forgotten_in_time() -> None:
 
 def test_a_copy_that_is_expected_is_no_news_until_something_happens_to_it() -> None:
     told: list[ObjectKey] = []
-    worker = WorkerView("w1", lambda key, *_: told.append(key), lambda _: None, expects=lambda *_: True)
+    worker = WorkerView("w1", lambda key, *_: told.append(key), lambda _: None, settled=lambda old, *_: old is None)
     worker.workloads.upsert(workload("wl").version(1).build())
     assert told == []
     worker.workloads.upsert(workload("wl").reserved().admitted().version(2).build())
