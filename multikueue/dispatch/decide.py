@@ -33,6 +33,7 @@ from multikueue.dispatch.group import MAX_NOMINATED, Group, Remote
 from multikueue.dispatch.phases import Phase, View, named_clusters, phase_of, view
 from multikueue.dispatch.plan import (
     Absent,
+    Alone,
     Copied,
     Desired,
     Found,
@@ -283,7 +284,7 @@ def _nominating(v: View) -> Decision:
         return _same(v)
     if answer.nomination is None:
         return _unanswered(v, answer)
-    if answer.question.fleet.names != usable(v.group):
+    if answer.question.fleet.workers is not v.group.shown.workers and answer.question.fleet.names != usable(v.group):
         return _same(v)
     if answer.nomination.give_back:
         return _retry(v, answer.nomination.reason or f"Strategy {_name(answer)} gives the quota back")
@@ -384,7 +385,7 @@ def _inadmissible(remote: Remote) -> Condition | None:
 
 
 def _why_nobody(v: View, nomination: Nomination) -> str:
-    reasons = [f"{worker.name}: {worker.why}" for worker in v.group.shown if not worker.usable]
+    reasons = [f"{worker.name}: {worker.why}" for worker in v.group.shown.workers if not worker.usable]
     return "No worker can be nominated: " + (
         nomination.reason or ", ".join(reasons) or "the MultiKueueConfig names no cluster"
     )
@@ -417,7 +418,7 @@ def _winner_lost(v: View) -> Decision:
 
 
 def _winner_unreachable(v: View) -> Decision:
-    return _same(v, desired=_removals((v.won.cluster,), v.group.remotes), after=_until_lost(v, (v.won,)))
+    return _same(v, desired=_losers(v), after=_until_lost(v, (v.won,)))
 
 
 def _winner_gone(v: View) -> Decision:
@@ -497,7 +498,7 @@ def _with_failure(v: View) -> tuple[Condition, ...]:
 
 
 def _admitted(v: View) -> Decision:
-    losers = tuple(_removals((v.won.cluster,), v.group.remotes))
+    losers = tuple(_losers(v))
     in_step = (InStep(cluster=v.won.cluster, why="it runs there"),) if v.won.workload else ()
     if v.won.incomplete and v.group.is_current(v.won.job):
         return _same(v, desired=(*losers, *in_step, *_completion(v)), after=_until_fit(v, v.won))
@@ -565,7 +566,7 @@ def _holds_out_of_reach(v: View, remote: Remote) -> bool:
 
 def _completing(v: View) -> Decision:
     """Record the winner if a crash prevented it; finish once the local job's status is final (I8)."""
-    losers = _removals((v.won.cluster,), v.group.remotes)
+    losers = tuple(_losers(v))
     if not v.ready:
         return replace(_recorded(v, losers), again_after=timedelta())
     # Not if it was asked for and nothing is heard of it yet: news of the copy may come before those of its job.
@@ -654,6 +655,12 @@ def _removals(keep: tuple[str, ...], remotes: tuple[Remote, ...]) -> Iterator[De
         uids = _uids(remote)
         if remote.cluster not in names and remote.reachable and uids and kept.isdisjoint(uids):
             yield Absent(cluster=remote.cluster, why="not wanted there", uids=uids)
+
+
+def _losers(v: View) -> Iterator[Desired]:
+    keep = (v.won.cluster,)
+    yield from _removals(keep, v.group.remotes)
+    yield Alone(cluster=v.won.cluster, why="somebody else won", kept=_kept_uids(keep, v.group.remotes))
 
 
 def _kept_uids(keep: tuple[str, ...], remotes: tuple[Remote, ...]) -> frozenset[str]:

@@ -32,6 +32,8 @@ def effects(plan: Plan, remote: Remote, now: datetime) -> tuple[Action, ...]:
     """What is left to do there, in order. Done, and seen to be done, nothing is."""
     if not remote.reachable:
         return ()
+    if remote.workload is not None and remote.job is None and plan.is_too_late(remote.workload, remote.cluster):
+        return tuple(_removal(remote, "somebody else won"))
     return tuple(action for desired in plan.on(remote.cluster) for action in _effects(desired, plan, remote, now))
 
 

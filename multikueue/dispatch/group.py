@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum
@@ -26,7 +26,18 @@ from multikueue.api.workload import (
 from multikueue.dispatch.consult import Answer
 from multikueue.dispatch.slices import NO_SLICE, Slice
 
-__all__ = ["CONTROLLER_NAME", "MAX_NOMINATED", "Group", "Reach", "Remote", "attempt_of", "is_lost", "is_of_attempt"]
+__all__ = [
+    "CONTROLLER_NAME",
+    "MAX_NOMINATED",
+    "NO_FLEET",
+    "Fleet",
+    "Group",
+    "Reach",
+    "Remote",
+    "attempt_of",
+    "is_lost",
+    "is_of_attempt",
+]
 
 MAX_NOMINATED = 20
 """What status.nominatedClusterNames may hold. A longer nomination is kept in full by asking the strategy again."""
@@ -168,6 +179,34 @@ def _check_state(local: Workload, name: str) -> AdmissionCheckState | None:
     return next((c for c in local.status.admission_checks if c.name == name), None)
 
 
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """The workers of a MultiKueueConfig, in its order, as they are for everybody: one value for all its workloads."""
+
+    workers: tuple[contract.Worker, ...] = ()
+    usable: tuple[str, ...] = field(init=False, compare=False)
+    """Their names."""
+    order: Mapping[str, int] = field(init=False, compare=False)
+    """The place of each."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "usable", tuple(worker.name for worker in self.workers if worker.usable))
+        object.__setattr__(self, "order", {worker.name: number for number, worker in enumerate(self.workers)})
+
+    def place(self, name: str) -> int:
+        """Those that it does not name come after all others."""
+        return self.order.get(name, len(self.order))
+
+    def but_for(self, taken: Mapping[str, str]) -> Fleet:
+        """As it is for a workload that some of them cannot take, each for the reason given."""
+        if not taken:
+            return self
+        return Fleet(tuple(replace(w, usable=False, why=taken[w.name]) if w.name in taken else w for w in self.workers))
+
+
+NO_FLEET = Fleet()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
     """Everything one decision looks at.
@@ -188,7 +227,7 @@ class Group:
     hidden: bool = False
     check: str = ""
     remotes: tuple[Remote, ...] = ()
-    fleet: tuple[contract.Worker, ...] = ()
+    fleet: Fleet = NO_FLEET
     problem: str = ""
     job_may_be_copied: bool = True
     job_finished: bool = False
@@ -218,12 +257,9 @@ class Group:
         return self.local is not None and is_of_attempt(item, self.local, self.attempt)
 
     @property
-    def shown(self) -> tuple[contract.Worker, ...]:
+    def shown(self) -> Fleet:
         """The fleet as it is for this workload."""
-        taken = {r.cluster: excerpt(r.conflict) for r in self.remotes if r.conflict}
-        if not taken:
-            return self.fleet
-        return tuple(replace(w, usable=False, why=taken[w.name]) if w.name in taken else w for w in self.fleet)
+        return self.fleet.but_for({r.cluster: excerpt(r.conflict) for r in self.remotes if r.conflict})
 
     def remote(self, cluster: str) -> Remote | None:
         return next((r for r in self.remotes if r.cluster == cluster), None)

@@ -32,6 +32,13 @@ class Absent(Desired):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Alone(Desired):
+    """No copy on any other worker, not even one that is still being made. What is `kept` is the same by another name."""
+
+    kept: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Copied(Desired):
     """A copy of this attempt, in step with the workload, and nothing of an earlier one."""
 
@@ -80,17 +87,28 @@ class Plan:
     origin: str = "multikueue"
     lost: frozenset[str] = frozenset()
 
+    alone: Alone | None = field(init=False, repr=False, compare=False, default=None)
     _on: dict[str, list[Desired]] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         for each in self.desired:
-            self._on.setdefault(each.cluster, []).append(each)
+            if isinstance(each, Alone):
+                object.__setattr__(self, "alone", each)
+            else:
+                self._on.setdefault(each.cluster, []).append(each)
 
     def on(self, cluster: str) -> Sequence[Desired]:
         return self._on.get(cluster, ())
 
     def runs_on(self, cluster: str) -> bool:
         return any(isinstance(each, Running) for each in self.on(cluster))
+
+    def is_too_late(self, copy: Workload, cluster: str) -> bool:
+        """Whether a copy that the plan knows nothing of is not to be there, as somebody else has won."""
+        alone = self.alone
+        if alone is None or cluster == alone.cluster or cluster in self._on:
+            return False
+        return copy.metadata.uid not in alone.kept
 
     def gives_up(self, copy: Workload, cluster: str) -> bool:
         """Whether that very copy is to go, whatever it says meanwhile."""

@@ -26,7 +26,7 @@ def question(group: Group, now: datetime) -> Question | None:
         return None
     if phase_of(view(group, now)) is not Phase.NOMINATING:
         return None
-    return Question(_workload(group), contract.Fleet(workers=group.shown, now=now))
+    return Question(_workload(group), contract.Fleet(workers=group.shown.workers, now=now))
 
 
 def nominated_before(group: Group) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ def nominated_before(group: Group) -> tuple[str, ...]:
 
 def usable(group: Group) -> tuple[str, ...]:
     """The workers that can be used for the workload now."""
-    return tuple(worker.name for worker in group.shown if worker.usable)
+    return group.shown.usable
 
 
 def failures(text: str) -> dict[str, datetime]:

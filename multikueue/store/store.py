@@ -37,7 +37,7 @@ from multikueue.api.workload import (
     queue_of,
     workload_spec,
 )
-from multikueue.dispatch.group import MAX_NOMINATED, Group, Reach, Remote, attempt_of
+from multikueue.dispatch.group import MAX_NOMINATED, NO_FLEET, Fleet, Group, Reach, Remote, attempt_of
 from multikueue.dispatch.plan import Plan
 from multikueue.dispatch.question import failures, may_be_on
 from multikueue.dispatch.slices import NO_SLICE
@@ -111,21 +111,6 @@ class Observer(Protocol):
     def worker_met(self, worker: WorkerView) -> None: ...
     def worker_forgotten(self, worker: WorkerView) -> None: ...
     def reach_changed(self, worker: WorkerView) -> None: ...
-
-
-class Fleet:
-    """The workers of a MultiKueueConfig as they are for everybody, and the place of each in its order."""
-
-    def __init__(self, workers: tuple[contract.Worker, ...]) -> None:
-        self.workers = workers
-        self.order = {worker.name: number for number, worker in enumerate(workers)}
-
-    def place(self, name: str) -> int:
-        """Those that it does not name come after all others."""
-        return self.order.get(name, len(self.order))
-
-
-NO_FLEET = Fleet(())
 
 
 class Store:
@@ -282,9 +267,9 @@ class Store:
             return job
         return job if job and owner and job.metadata.uid == owner.uid else None
 
-    def held_jobs(self, key: ObjectKey) -> bool:
-        """Whether any worker holds a job of ours for that workload."""
-        return any(self.workers[name].job_of(key) is not None for name in self.places(key))
+    def with_job(self, key: ObjectKey) -> Iterator[str]:
+        """The workers that hold a job of ours for that workload."""
+        return (name for name in self.places(key) if self.workers[name].job_of(key) is not None)
 
     def places(self, key: ObjectKey) -> tuple[str, ...]:
         """The workers that have something to do with a workload by themselves."""
@@ -361,7 +346,7 @@ class Store:
             hidden=key in self.workloads.unreadable,
             check=check.metadata.name if check else "",
             remotes=remotes,
-            fleet=fleet.workers,
+            fleet=fleet,
             problem=self._problem(local, job) if local else "",
             job_may_be_copied=job is not None and self._may_be_copied(job, key.name),
             job_finished=local is not None and job is not None and self._is_over(local, job, remotes),
@@ -708,7 +693,9 @@ class Store:
         if plan is None or plan.local is None:
             return False
         if old is None:
-            return plan.expects(copy, worker)
+            # Who makes a copy looks at the newest plan once it is made.
+            is_ours = copy.key in self.workers[worker].creating
+            return plan.expects(copy, worker) or (is_ours and plan.is_too_late(copy, worker))
         waits = plan.local.metadata.deletion_timestamp is not None or plan.local.has(EVICTED)
         return not waits and plan.gives_up(copy, worker)
 

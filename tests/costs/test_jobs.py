@@ -14,7 +14,7 @@ SIZES = {3: (3, 1), 30: (2, 1), 300: (1, 0)}
 """Workers, and how many jobs are counted, after how many that are not."""
 
 SLACK = 1.3
-"""What is drawn differs: how long calls take, and so which news come together."""
+"""What is drawn differs: how long calls take, and so which news come together. One more or less is no growth, either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,26 +37,24 @@ class Goal:
 
 
 GOALS: Sequence[Goal] = (
+    Goal("remotes", 1, 12, of_all=True),
+    Goal("remotes", 60, of_all=False),
+    Goal("decisions", 10, 0.1, of_all=True),
+    Goal("decisions", 14, of_all=False),
+    Goal("workload reconciles", 14),
+    Goal("groups", 30),
+    Goal("workers shown to strategies", 0, 1, of_all=True),
+    Goal("workers shown to strategies", 0, of_all=False),
     Goal("consultations", 2),
+    Goal(DECODES, 10),
     Goal("job reconciles", 16),
-    Goal("outbox turns", 6, 4),
-    Goal("touches", 40, 2),
+    Goal("outbox turns", 4, 4),
+    Goal("touches", 38, 1),
     Goal("manager writes", 13),
     Goal("manager reads", 0),
     Goal("worker writes", 2, 2),
     Goal("worker reads", 0),
 )
-
-ONE_PLAN: Sequence[Goal] = (
-    Goal("groups", 12, 1),
-    Goal("remotes", 0, 12, of_all=True),
-    Goal("remotes", 60, of_all=False),
-    Goal("workers shown to strategies", 0, 2),
-    Goal("decisions", 7, 1),
-    Goal("workload reconciles", 7, 1),
-    Goal(DECODES, 20, 3),
-)
-"""What is reached with one plan per workload."""
 
 
 def _costs(workers: int) -> dict[str, Costs]:
@@ -84,22 +82,18 @@ def test_a_job_costs_no_more_than_it_did(workers: int) -> None:
     assert _missed(workers, GOALS) == []
 
 
-@pytest.mark.parametrize("workers", SIZES)
-@pytest.mark.xfail(reason="one plan per workload", strict=True)
-def test_a_job_is_decided_for_its_copies_and_no_others(workers: int) -> None:
-    assert _missed(workers, ONE_PLAN) == []
-
-
 @pytest.mark.parametrize("strategy", [each for each in STRATEGIES if not each.takes_all], ids=lambda each: each.name)
-@pytest.mark.xfail(reason="one plan per workload", strict=True)
 def test_workers_that_get_no_copy_cost_a_job_nothing(strategy: Strategy) -> None:
     few, many = (_costs(workers)[strategy.name] for workers in (min(SIZES), max(SIZES)))
-    assert {what: (few[what], count) for what, count in many.items() if count > SLACK * few[what]} == {}
+    grown = {what: (few[what], count) for what, count in many.items() if count > SLACK * few[what] + 1}
+    if strategy.name == "users-own":
+        grown.pop(FUNCTIONS, None)  # a stranger's strategy gets a copy of the fleet
+    assert grown == {}
 
 
 def test_all_that_has_a_goal_is_counted() -> None:
     """A name that nothing is counted by would keep any goal."""
     found = _costs(min(SIZES))
-    never = {"manager reads", "worker reads"}
-    assert {goal.what for goal in (*GOALS, *ONE_PLAN)} - never <= set(found["all-at-once"])
+    never = {"manager reads", "worker reads", "workers shown to strategies"}
+    assert {goal.what for goal in GOALS} - never <= set(found["all-at-once"])
     assert all(found[each.name][FUNCTIONS] > 0 for each in STRATEGIES if not each.takes_all)

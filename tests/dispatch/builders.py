@@ -14,11 +14,12 @@ from multikueue.dispatch.actions import Action
 from multikueue.dispatch.consult import Answer, Chosen, again_at, consult
 from multikueue.dispatch.decide import Decision, decide, plan
 from multikueue.dispatch.effects import effects
-from multikueue.dispatch.group import Group, Reach, Remote, attempt_of
+from multikueue.dispatch.group import Fleet, Group, Reach, Remote, attempt_of
 from multikueue.dispatch.phases import choose
 from multikueue.dispatch.question import question
 from multikueue.errors import StrategyError
-from multikueue.strategy import Fleet, Nomination
+from multikueue.strategy import Fleet as ShownFleet
+from multikueue.strategy import Nomination
 from multikueue.strategy import Worker as ShownWorker
 from multikueue.strategy import Workload as StrategyWorkload
 from multikueue.testing import NOW, job, workload
@@ -32,7 +33,7 @@ CHECK = "mk"
 class Everywhere:
     """The strategy of these tests: every usable worker."""
 
-    def nominate(self, workload: StrategyWorkload, fleet: Fleet) -> Nomination:
+    def nominate(self, workload: StrategyWorkload, fleet: ShownFleet) -> Nomination:
         return Nomination(fleet.names)
 
 
@@ -86,7 +87,8 @@ def away(remote: Remote, *, since: datetime = NOW, reach: Reach = Reach.ISOLATED
 def group(local: WorkloadBuilder | None, *remotes: Remote, **more: Any) -> Group:
     settings: dict[str, Any] = {"check": CHECK, "lost_after": timedelta(minutes=15)} | more
     built = local.build() if local else None
-    settings.setdefault("fleet", tuple(shown(remote) for remote in remotes if remote.configured))
+    workers = settings.get("fleet") or tuple(shown(remote) for remote in remotes if remote.configured)
+    settings["fleet"] = Fleet(workers)
     return Group(key=pending().build().key, local=built, remotes=remotes, **settings)
 
 

@@ -27,6 +27,7 @@ from multikueue.dispatch.actions import (
 from multikueue.dispatch.consult import Answer, Chosen
 from multikueue.dispatch.decide import decide, is_holding, plan
 from multikueue.dispatch.effects import effects
+from multikueue.dispatch.group import Fleet as GroupFleet
 from multikueue.dispatch.group import Group, Reach, Remote
 from multikueue.dispatch.phases import Phase, choose
 from multikueue.strategy import Fleet, Nomination, Strategy
@@ -94,7 +95,7 @@ class World:
             local=self.local,
             check=CHECK,
             remotes=remotes,
-            fleet=tuple(map(shown, remotes)),
+            fleet=GroupFleet(tuple(map(shown, remotes))),
             job_finished=finished,
             lost_after=LOST_AFTER,
         )

@@ -114,7 +114,7 @@ def test_a_group_has_the_workers_in_the_order_of_the_configuration() -> None:
     store, _ = stored()
     store.workloads.upsert(local().nominated("w2", "w1").version(2).build())
     group = grouped(store)
-    assert [r.cluster for r in group.remotes] == [w.name for w in group.fleet] == ["w1", "w2"]
+    assert [r.cluster for r in group.remotes] == [w.name for w in group.fleet.workers] == ["w1", "w2"]
     assert (group.check, group.problem, group.job_finished) == ("mk", "", False)
 
 
@@ -217,15 +217,15 @@ def _placement(version: str) -> Placement:
 def test_a_cordoned_worker_is_not_usable() -> None:
     store, _ = stored()
     store.clusters.upsert(multikueue_cluster("w1").annotations({CORDON_ANNOTATION: "true"}).version(9).build())
-    assert [w.usable for w in grouped(store).fleet] == [False, True]
+    assert [w.usable for w in grouped(store).fleet.workers] == [False, True]
 
 
 def test_a_worker_whose_name_goes_to_another_cluster_is_not_usable_and_says_why() -> None:
     store, _ = stored()
     store.worker("w1").leaving = "another cluster has its name"
     store.reach_changed("w1")
-    assert [w.usable for w in grouped(store).fleet] == [False, True]
-    assert grouped(store).fleet[0].why == "another cluster has its name"
+    assert [w.usable for w in grouped(store).fleet.workers] == [False, True]
+    assert grouped(store).fleet.workers[0].why == "another cluster has its name"
 
 
 def test_the_clusters_of_a_source_look_again_when_it_changes() -> None:
