@@ -66,8 +66,9 @@ def bench(
     only: Annotated[Only | None, typer.Option(help="Measure one side alone.")] = None,
     hold: Annotated[bool, typer.Option("--hold", help="Let the jobs run until the whole burst is dispatched.")] = False,
     ceiling: Annotated[
-        bool, typer.Option("--ceiling", help="Also measure a script that decides nothing: what the testbed allows.")
-    ] = False,
+        bool | None,
+        typer.Option(help="Also measure a script that decides nothing.  [default: unless one side is measured alone]"),
+    ] = None,
     output: Annotated[Form, typer.Option("--output", "-o", help="How to print the figures.")] = Form.TABLE,
     save: Annotated[Path | None, typer.Option(help="Also write everything there, as JSON.")] = None,
     readme: Annotated[bool, typer.Option("--readme", help="Put the table into the README.")] = False,
@@ -84,7 +85,7 @@ def bench(
         Contestant("peer", Peer, Load(max(1, rested // 2), peer_jobs or jobs, hold)),
     ]
     chosen = [each for each in sides if only in (None, each.name)]
-    if ceiling:
+    if ceiling if ceiling is not None else only is None:
         chosen.append(Contestant("ceiling", Ceiling, Load(rested, jobs, hold)))
     report = anyio.run(_run, workers, chosen, backend_options={"use_uvloop": True})
     print(FORMS[output](report))

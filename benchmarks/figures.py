@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from benchmarks.calls import Calls
 from benchmarks.timeline import Distribution
 
-__all__ = ["Figures", "Row", "Target", "at_least", "at_most", "rows"]
+__all__ = ["Figures", "Ratio", "Row", "Target", "at_least", "at_most", "ratios", "rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,16 @@ class Row:
     values: Mapping[str, float | None]
     digits: int
     ratio: float | None
+    target: str
+    met: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """What ours is beside another side of the same run; None, like the verdict, where one of them was not measured."""
+
+    label: str
+    value: float | None
     target: str
     met: bool | None
 
@@ -146,3 +156,36 @@ def _row(figure: _Figure, sides: Mapping[str, Figures]) -> Row:
         target=target.says if target else "",
         met=target.met(ours, peer) if target and ours is not None else None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Ratio:
+    """`beside`: the other side; empty: the figure itself is judged."""
+
+    label: str
+    of: Callable[[Figures], float]
+    beside: str
+    target: Target
+
+
+RATIOS = (
+    _Ratio("CPU per job beside the script that decides nothing", lambda f: f.cpu_ms, "ceiling", at_most(1.5)),
+    _Ratio("CPU per job beside the peer", lambda f: f.cpu_ms, "peer", at_most(0.25)),
+    _Ratio(
+        "rate of dispatch beside the script that decides nothing", lambda f: f.dispatch_rate, "ceiling", at_least(0.95)
+    ),
+    _Ratio("CPU from the start until ready, s", lambda f: f.startup_cpu_ms / 1000, "", at_most(1.2)),
+)
+
+
+def ratios(sides: Mapping[str, Figures]) -> list[Ratio]:
+    """What tells of ours, and not of the machine: beside the other sides, which had the same one."""
+    return [_ratio(each, sides) for each in RATIOS]
+
+
+def _ratio(wanted: _Ratio, sides: Mapping[str, Figures]) -> Ratio:
+    ours, other = (wanted.of(sides[name]) if name in sides else None for name in ("ours", wanted.beside))
+    unit = other if wanted.beside else 1.0
+    value = ours / unit if ours is not None and unit else None
+    met = None if value is None else wanted.target.met(value, None)
+    return Ratio(wanted.label, value, wanted.target.says, met)

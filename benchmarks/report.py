@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from benchmarks.calls import Calls
-from benchmarks.figures import Figures, Row, rows
+from benchmarks.figures import Figures, Ratio, Row, ratios, rows
 
 __all__ = ["Report", "as_json", "as_markdown", "as_text", "into_readme"]
 
@@ -31,20 +31,26 @@ class Report:
         return rows(self.sides)
 
     @property
+    def ratios(self) -> list[Ratio]:
+        return ratios(self.sides)
+
+    @property
     def missed(self) -> list[str]:
-        return [row.label for row in self.rows if row.met is False]
+        judged: list[Row | Ratio] = [*self.rows, *self.ratios]
+        return [each.label for each in judged if each.met is False]
 
 
 def as_json(report: Report) -> str:
     """Everything that was measured."""
     tree: dict[str, Any] = msgspec.to_builtins(report)
     tree["rows"] = msgspec.to_builtins(report.rows)
+    tree["ratios"] = msgspec.to_builtins(report.ratios)
     return msgspec.json.format(msgspec.json.encode(tree), indent=2).decode()
 
 
 def as_text(report: Report) -> str:
-    """The table, then what explains it: steps, calls, and who used the CPU."""
-    parts = ["\n".join(_aligned(_cells(report)))]
+    """The table and the ratios, then what explains them: steps, calls, and who used the CPU."""
+    parts = ["\n".join(_aligned(cells)) for cells in (_cells(report), _ratio_cells(report))]
     for name, side in report.sides.items():
         parts += [
             f"{name}: {side.rested_jobs} jobs one at a time, ms from submission (p50, p95)\n" + _steps(side),
@@ -55,12 +61,16 @@ def as_text(report: Report) -> str:
 
 
 def as_markdown(report: Report) -> str:
-    """The table for the README, with the command and the machine that it is from."""
-    header, *lines = _cells(report)
-    marks = ["---", *["---:" for _ in header[1:]]]
-    table = "\n".join(f"| {' | '.join(cells)} |" for cells in (header, marks, *lines))
+    """The tables for the README, with the command and the machine that they are from."""
+    tables = "\n\n".join(_markdown_table(cells) for cells in (_cells(report), _ratio_cells(report)))
     where = ", ".join(report.machine.values())
-    return f"`{report.command}` on {where}:\n\n{table}"
+    return f"`{report.command}` on {where}:\n\n{tables}"
+
+
+def _markdown_table(table: Sequence[Sequence[str]]) -> str:
+    header, *lines = table
+    marks = ["---", *["---:" for _ in header[1:]]]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, marks, *lines))
 
 
 def into_readme(report: Report, readme: Path) -> None:
@@ -77,6 +87,15 @@ def _cells(report: Report) -> list[list[str]]:
     names = list(report.sides)
     header = ["figure", *names, "ratio", "target", ""]
     return [header, *([row.label, *_values(row, names), row.target, VERDICTS[row.met]] for row in report.rows)]
+
+
+def _ratio_cells(report: Report) -> list[list[str]]:
+    return [["ratio of one run", "value", "target", ""], *(_ratio_line(each) for each in report.ratios)]
+
+
+def _ratio_line(ratio: Ratio) -> list[str]:
+    value = "-" if ratio.value is None else f"{ratio.value:.2f}"
+    return [ratio.label, value, ratio.target, VERDICTS[ratio.met]]
 
 
 def _values(row: Row, names: Sequence[str]) -> list[str]:

@@ -44,3 +44,7 @@ def figures(**more: Any) -> Figures:
 
 def peer(**more: Any) -> Figures:
     return figures(**({"dispatch_rate": 1.2, "cpu_ms": 58.0, "peak_memory": 100.0} | more))
+
+
+def script(**more: Any) -> Figures:
+    return figures(**({"dispatch_rate": 12.5, "cpu_ms": 8.0} | more))

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.figures import Figures, Row, at_most, both, rows
+from benchmarks.figures import Figures, Row, at_most, both, ratios, rows
 from benchmarks.timeline import Distribution
-from tests.benchmarks.builders import calls, figures, peer
+from tests.benchmarks.builders import calls, figures, peer, script
 
 RATE = "dispatch of a burst, jobs/s"
 CPU = "CPU per job, ms"
@@ -72,3 +72,28 @@ def test_a_ratio_is_ours_to_the_peers() -> None:
 
 def test_two_limits_are_said_in_one() -> None:
     assert both(at_most(1), at_most(2)).says == "≤ 1, ≤ 2"
+
+
+def test_ratios_are_of_sides_of_the_same_run() -> None:
+    found = ratios({"ours": figures(), "peer": peer(cpu_ms=48.0), "ceiling": script()})
+    assert [each.value for each in found] == [1.5, 0.25, 0.96, 0.9]
+    assert all(each.met for each in found)
+
+
+@pytest.mark.parametrize(
+    ("label", "worse"),
+    [
+        ("CPU per job beside the script", {"ceiling": script(cpu_ms=7.9)}),
+        ("CPU per job beside the peer", {"peer": peer(cpu_ms=47.9)}),
+        ("rate of dispatch beside the script", {"ceiling": script(dispatch_rate=12.7)}),
+        ("CPU from the start until ready", {"ours": figures(startup_cpu_ms=1201.0)}),
+    ],
+)
+def test_a_ratio_that_is_missed_is_called_so(label: str, worse: dict[str, Figures]) -> None:
+    found = ratios({"ours": figures(), "peer": peer(), "ceiling": script()} | worse)
+    assert [each.label.startswith(label) for each in found if each.met is False] == [True]
+
+
+def test_without_the_other_side_there_is_no_ratio() -> None:
+    assert [each.met for each in ratios({"ours": figures()})] == [None, None, None, True]
+    assert {each.value for each in ratios({"peer": peer()})} == {None}

@@ -36,18 +36,28 @@ def test_columns_are_aligned() -> None:
     assert all(line[column - 2 : column] == "  " for line in table if len(line) > column)
 
 
-def test_markdown_says_command_and_machine_and_is_a_table() -> None:
-    text = as_markdown(REPORT)
-    assert text.startswith(
-        "`python -m benchmarks` on 2 cores:\n\n| figure | ours | peer | ratio | target |  |\n| --- |"
-    )
-    assert len({line.count("|") for line in text.splitlines() if line.startswith("|")}) == 1
+def test_below_the_table_are_the_ratios_of_the_run() -> None:
+    table = as_text(REPORT).split("\n\n")[1]
+    (line,) = lines_with(table, "beside the peer")
+    assert line.split()[-4:] == ["0.21", "≤", "0.25", "pass"]
+    (line,) = lines_with(table, "rate of dispatch")
+    assert line.split()[-3:] == ["-", "≥", "0.95"], "the script was not measured"
+
+
+def test_markdown_says_command_and_machine_and_is_tables() -> None:
+    where, *tables = as_markdown(REPORT).split("\n\n")
+    assert where == "`python -m benchmarks` on 2 cores:"
+    assert tables[0].startswith("| figure | ours | peer | ratio | target |  |\n| --- |")
+    assert tables[1].startswith("| ratio of one run | value | target |  |\n| --- |")
+    for table in tables:
+        assert len({line.count("|") for line in table.splitlines()}) == 1
 
 
 def test_json_has_what_was_measured_and_the_verdicts() -> None:
     tree = json.loads(as_json(REPORT))
     assert tree["sides"]["peer"]["cpu_ms"] == 58.0
     assert tree["rows"][0]["met"] is True
+    assert tree["ratios"][1]["met"] is True
 
 
 def test_missed_targets_are_listed() -> None:
