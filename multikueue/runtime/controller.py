@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Generic, TypeVar
 
 import anyio
-import anyio.lowlevel
 import structlog
 
 from multikueue.errors import ClusterUnreachable, Conflict, NotLeading, Throttled, Unauthorized
@@ -54,7 +54,7 @@ class _Controller(Generic[K]):
                 await self._attempt(key)
             finally:
                 self.queue.done(key)
-            await anyio.lowlevel.checkpoint()  # a reconcile that finds nothing to do may never have let others run
+            await asyncio.sleep(0)  # a reconcile that finds nothing to do may never have let others run
 
     async def _attempt(self, key: K) -> None:
         try:

@@ -62,21 +62,21 @@ class _Line(Generic[K]):
     def __init__(self, tenant: Callable[[K], Hashable]) -> None:
         self._tenant = tenant
         self._keys: OrderedDict[Hashable, OrderedDict[K, None]] = OrderedDict()
-        self._length = 0
+        self.length = 0
 
     def __len__(self) -> int:
-        return self._length
+        return self.length
 
     def push(self, key: K) -> None:
         self._keys.setdefault(self._tenant(key), OrderedDict())[key] = None
-        self._length += 1
+        self.length += 1
 
     def pop(self) -> K:
         tenant, keys = self._keys.popitem(last=False)
         key, _ = keys.popitem(last=False)
         if keys:
             self._keys[tenant] = keys
-        self._length -= 1
+        self.length -= 1
         return key
 
     def drop(self, key: K) -> None:
@@ -85,11 +85,11 @@ class _Line(Generic[K]):
         del keys[key]
         if not keys:
             del self._keys[tenant]
-        self._length -= 1
+        self.length -= 1
 
     def clear(self) -> None:
         self._keys.clear()
-        self._length = 0
+        self.length = 0
 
 
 def _all_alike(_key: object) -> Hashable:
@@ -219,10 +219,12 @@ class WorkQueue(Generic[K]):
             await asyncio.shield(self._idle)
 
     def _next(self) -> K:
-        waiting = [priority for priority in Priority if self._waiting[priority]]
-        chosen = next((each for each in waiting if self._passed_over[each] >= PATIENCE), waiting[0])
-        for each in waiting:
-            self._passed_over[each] += 1
+        waiting = [number for number, line in enumerate(self._waiting) if line.length]
+        chosen = waiting[0]
+        if len(waiting) > 1:
+            chosen = next((each for each in waiting if self._passed_over[each] >= PATIENCE), chosen)
+            for each in waiting:
+                self._passed_over[each] += 1
         self._passed_over[chosen] = 0
         return self._waiting[chosen].pop()
 
