@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -16,6 +16,7 @@ import typer
 from benchmarks import admission as one_cluster
 from benchmarks import costs as events
 from benchmarks import engine as engine_alone
+from benchmarks import start as starts
 from benchmarks.bench import Load, measure
 from benchmarks.faults import SCENARIOS, Pair, Scenario
 from benchmarks.faults import as_text as as_table_of_faults
@@ -28,6 +29,7 @@ from benchmarks.sides import Ceiling, Ours, Peer, Side
 from multikueue.sandbox.sharing.crowd import Crowd
 from multikueue.sandbox.sharing.play import POLICIES
 from testbed.bed import Testbed
+from testbed.sandbox import SandboxBed
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -171,6 +173,27 @@ def costs(
     print(events.as_text(found))
     if docs:
         events.into_docs(found, DOCS / "scale.md")
+
+
+@app.command()
+def start(
+    testbed: Annotated[
+        bool, typer.Option("--testbed", help="Start the manager over real clusters instead of simulated ones.")
+    ] = False,
+    workers: Annotated[int, typer.Option(min=0, help="Worker clusters of the manager; 0: commands alone.")] = 3,
+) -> None:
+    """Measure the CPU of each command's start, and of the manager's until it is ready."""
+    with starts.compiled() as env:
+        costs = starts.commands_alone(env, _say)
+        if workers:
+            costs.append(anyio.run(_run_start, Testbed if testbed else SandboxBed, workers, env))
+    print(starts.as_text(costs))
+
+
+async def _run_start(kind: type[Testbed], workers: int, env: Mapping[str, str]) -> starts.Cost:
+    _say("starting the clusters")
+    async with kind.start(workers=workers) as bed:
+        return await starts.manager_alone(bed, env, _say)
 
 
 async def _run_admission(jobs: int, queues: int) -> list[one_cluster.Rate]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -110,13 +111,13 @@ class Ours(Side):
 
     name = "ours"
 
-    def __init__(self, bed: Testbed, *, profile: Path | None = None) -> None:
+    def __init__(self, bed: Testbed, *, profile: Path | None = None, env: Mapping[str, str] | None = None) -> None:
         super().__init__(bed)
         self._kubeconfig = bed.folder / "ours.kubeconfig"
         words = ["run", "--kubeconfig", str(self._kubeconfig)]
         module = ["multikueue"] if profile is None else ["benchmarks.profiled", str(profile.absolute())]
         command = [sys.executable, "-m", *module, *words]
-        self._process = Process("multikueue", command, log=bed.folder / "multikueue.log")
+        self._process = Process("multikueue", command, log=bed.folder / "multikueue.log", env=env)
 
     @property
     def process(self) -> Process:
