@@ -11,11 +11,11 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Generic, Protocol, TypeVar
+from types import UnionType
+from typing import Annotated, Any, Generic, Protocol, TypeVar, Union, get_args, get_origin
 
 import anyio.lowlevel
 import msgspec
-from msgspec import inspect
 from msgspec.structs import force_setattr
 
 from multikueue.api.job import CustomJob
@@ -185,7 +185,7 @@ def stub_of(data: bytes | msgspec.Raw) -> Stub:
 @cache
 def object_of(kind: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
     """The decoder of `kind` whose values own their memory. Raises one of UNREADABLE."""
-    decode, own, carries = decoder(kind), _owner(inspect.type_info(kind)), issubclass(kind, CustomJob)
+    decode, own, carries = decoder(kind), _owner(kind), issubclass(kind, CustomJob)
     if own is None:
         return decode
 
@@ -210,7 +210,7 @@ def change_of(kind: type[T]) -> Callable[[bytes], Change[T]]:
         return _change_in_two_passes(object_of(kind))
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = [("type", str), ("object", kind)]
     decode = msgspec.json.Decoder(msgspec.defstruct(f"{kind.__name__}Change", fields, gc=False)).decode
-    own = _owner(inspect.type_info(kind))
+    own = _owner(kind)
 
     def decode_and_own(line: bytes) -> Change[T]:
         change: Any = decode(line)
@@ -239,7 +239,7 @@ def list_of(kind: Kind[T]) -> Callable[[bytes], Listing[T]]:
     The page is decoded in one go; item by item only if that failed, since then one of them is odd or broken.
     """
     strict = msgspec.json.Decoder(_page_type(kind.type)).decode
-    one, own = object_of(kind.type), _owner(inspect.type_info(kind.type))
+    one, own = object_of(kind.type), _owner(kind.type)
     if issubclass(kind.type, CustomJob):
         return lambda data: _item_by_item(data, one)
 
@@ -291,34 +291,38 @@ def _carry_others(job: Any, data: bytes | msgspec.Raw) -> None:
         force_setattr(job, "others", msgspec.Raw(encode(others)))
 
 
-# What follows turns the description of a type into a function that copies out its raw subtrees in place. Values are
-# frozen for everybody else; here they have just been made and nobody holds them yet.
+# What follows turns a type into a function that copies out its raw subtrees in place. Values are frozen for everybody
+# else; here they have just been made and nobody holds them yet.
 
 _Own = Callable[[Any], None]
 
 
-def _owner(info: inspect.Type) -> _Own | None:
+def _owner(kind: Any) -> _Own | None:
     """A function that makes a value of that type own its raw subtrees; None if it has none.
 
     Raises TypeError where a type keeps raw subtrees in a place this module does not look at.
     """
-    match info:
-        case inspect.StructType():
-            return _struct_owner(info)
-        case inspect.ListType() | inspect.VarTupleType():
-            return _each(_owner(info.item_type))
-        case inspect.UnionType():
-            return _unless_absent([own for option in info.types if (own := _owner(option)) is not None])
-        case inspect.DictType() if _owner(info.value_type) is not None:
-            raise TypeError("raw subtrees below the values of a dict are not foreseen")
-        case inspect.RawType():
-            raise TypeError("a raw subtree must be a field of a struct")
+    origin, args = get_origin(kind), get_args(kind)
+    if kind is msgspec.Raw:
+        raise TypeError("a raw subtree must be a field of a struct")
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return _struct_owner(kind)
+    if origin is Annotated:
+        return _owner(args[0])
+    if origin in (list, tuple):
+        return _each(_owner(args[0]))
+    if origin in (Union, UnionType):
+        return _unless_absent([own for option in args if (own := _owner(option)) is not None])
+    if origin is dict and _owner(args[1]) is not None:
+        raise TypeError("raw subtrees below the values of a dict are not foreseen")
     return None
 
 
-def _struct_owner(info: inspect.StructType) -> _Own | None:
-    raws = tuple(field.name for field in info.fields if _is_raw(field.type))
-    owners = ((field.name, _owner(field.type)) for field in info.fields if not _is_raw(field.type))
+@cache
+def _struct_owner(kind: type[msgspec.Struct]) -> _Own | None:
+    fields = msgspec.structs.fields(kind)
+    raws = tuple(field.name for field in fields if _is_raw(field.type))
+    owners = ((field.name, _owner(field.type)) for field in fields if not _is_raw(field.type))
     nested = tuple((name, own) for name, own in owners if own is not None)
     if not raws and not nested:
         return None
@@ -334,9 +338,8 @@ def _struct_owner(info: inspect.StructType) -> _Own | None:
     return own_struct
 
 
-def _is_raw(info: inspect.Type) -> bool:
-    options = info.types if isinstance(info, inspect.UnionType) else (info,)
-    return any(isinstance(option, inspect.RawType) for option in options)
+def _is_raw(kind: Any) -> bool:
+    return kind is msgspec.Raw or (get_origin(kind) in (Union, UnionType) and msgspec.Raw in get_args(kind))
 
 
 def _each(own: _Own | None) -> _Own | None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
@@ -18,7 +22,7 @@ from multikueue.settings import kueue
 from multikueue.settings.sources import Loaded
 from multikueue.settings.tree import Leaf, Settings, leaves
 
-__all__ = ["Row", "in_force", "page", "written"]
+__all__ = ["Row", "in_force", "meanings", "page", "written"]
 
 GENERATED = "<!-- From here on `make docs` writes, out of multikueue/settings. -->\n"
 
@@ -102,7 +106,8 @@ def _settings() -> Iterator[str]:
             yield f"{_prose(_group(path).__doc__)}\n"
         yield "| Setting | Kind | Default | Live | Meaning |\n|---|---|---|---|---|"
         for leaf in members:
-            yield f"| `{leaf.name}` | {_cells(leaf.field, 'yes' if leaf.live else '')} |"
+            meaning = meanings(_group(path))[leaf.path[-1]]
+            yield f"| `{leaf.name}` | {_cells(leaf.field, 'yes' if leaf.live else '', _prose(meaning))} |"
         yield ""
         for leaf in members:
             yield from _items(leaf.name, leaf.field.annotation)
@@ -117,7 +122,7 @@ def _items(name: str, annotation: Any) -> Iterator[str]:
     yield f"{_prose(item.__doc__)}\n"
     yield f"| In `{name}` | Kind | Default | Meaning |\n|---|---|---|---|"
     for inner, field in item.model_fields.items():
-        yield f"| `{inner}` | {_cells(field)} |"
+        yield f"| `{inner}` | {_cells(field, _prose(meanings(item)[inner]))} |"
     yield ""
     for inner, field in item.model_fields.items():
         yield from _items(f"{name}.{inner}", field.annotation)
@@ -138,6 +143,19 @@ def _fate(known: kueue.Field) -> str:
     if fine:
         here = f"{' or '.join(f'`{value}`' for value in fine)} is what is done; other values are {here}"
     return here + (f"; left out: `{known.left_out}`, as in Kueue" if known.left_out else "")
+
+
+@cache
+def meanings(group: type[BaseModel]) -> Mapping[str, str]:
+    """What each field of a group means, by its name: the string below it in the source."""
+    (tree,) = ast.parse(inspect.getsource(group)).body
+    assert isinstance(tree, ast.ClassDef)
+    found: dict[str, str] = {}
+    for field, below in pairwise(tree.body):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                found[name] = inspect.cleandoc(text)
+    return found
 
 
 def _group(path: tuple[str, ...]) -> type[BaseModel]:
@@ -183,7 +201,7 @@ def _shown_default(field: FieldInfo) -> str:
 
 
 def _cells(field: FieldInfo, *more: str) -> str:
-    return " | ".join((_kind(field.annotation), _shown_default(field), *more, _prose(field.description)))
+    return " | ".join((_kind(field.annotation), _shown_default(field), *more))
 
 
 def _prose(text: str | None) -> str:

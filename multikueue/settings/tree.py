@@ -147,7 +147,10 @@ def _deployable(roles: frozenset[Role]) -> frozenset[Role]:
 
 
 class _Group(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    """What a field means is the string below it. Only `describe` looks for that: pydantic would parse this file at each
+    start. A validator is built when it is first asked, and then the tree's has those of all groups in it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Cluster(_Group):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gc
 import json
 import sys
+from collections import Counter
 from typing import Any
 
 import anyio
@@ -167,6 +168,26 @@ def test_a_raw_subtree_where_nobody_looks_is_refused_early() -> None:
     odd = msgspec.defstruct("Odd", [("parts", dict[str, msgspec.Raw])], bases=(Object,), frozen=True, kw_only=True)
     with pytest.raises(TypeError, match="raw"):
         object_of(odd)
+
+
+def test_a_struct_that_many_kinds_have_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = msgspec.defstruct("Inner", [("template", msgspec.Raw)])
+    first, second = (
+        msgspec.defstruct(name, [("inner", inner)], bases=(Object,), frozen=True, kw_only=True) for name in ("A", "B")
+    )
+    looked_at: Counter[object] = Counter()
+    fields = msgspec.structs.fields
+
+    def counted(kind: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+        looked_at[kind] += 1
+        return fields(kind)
+
+    monkeypatch.setattr(msgspec.structs, "fields", counted)
+    for kind in (first, second):
+        object_of(kind)
+        change_of(kind)
+
+    assert looked_at[inner] == 1
 
 
 # What is nested too deeply.

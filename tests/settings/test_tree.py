@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from multikueue.settings import Settings
+from multikueue.settings.describe import meanings
 
 
 def fields(group: type[BaseModel], path: str = "") -> Iterator[tuple[str, str | None]]:
@@ -16,10 +17,15 @@ def fields(group: type[BaseModel], path: str = "") -> Iterator[tuple[str, str | 
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             yield from fields(kind, f"{path}{name}.")
         else:
-            yield path + name, field.description
+            yield path + name, meanings(group).get(name)
 
 
 @pytest.mark.parametrize(("name", "description"), list(fields(Settings)))
 def test_every_setting_says_what_it_is(name: str, description: str | None) -> None:
     assert description, name
     assert description.rstrip().endswith((".", ".)")), "a sentence"
+
+
+def test_no_start_looks_for_the_text_in_the_source() -> None:
+    assert not [name for name, field in Settings.model_fields.items() if field.description]
+    assert not Settings.model_config.get("use_attribute_docstrings")
