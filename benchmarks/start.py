@@ -23,7 +23,7 @@ from benchmarks.meters import cpu_seconds
 from benchmarks.sides import Ours
 from testbed.bed import Testbed
 
-__all__ = ["COMMANDS", "Cost", "as_text", "commands_alone", "compiled", "manager_alone"]
+__all__ = ["COMMANDS", "Cost", "as_text", "commands_alone", "compiled", "manager_alone", "unreachable"]
 
 ROUNDS = 5
 READY = b"manager.ready"
@@ -83,7 +83,7 @@ def commands_alone(env: Mapping[str, str], say: Callable[[str], None]) -> list[C
     """Interpreter, loop and commands, in this order."""
     with TemporaryDirectory() as folder:
         kubeconfig = Path(folder) / "kubeconfig"
-        kubeconfig.write_bytes(_unreachable())
+        kubeconfig.write_bytes(unreachable())
         words = {
             name: (
                 "-m",
@@ -150,7 +150,7 @@ def as_text(costs: Sequence[Cost]) -> str:
     return "\n".join(lines)
 
 
-def _unreachable() -> bytes:
+def unreachable() -> bytes:
     """Port 1 of loopback, where nobody listens; JSON is YAML too."""
     tree = {
         "apiVersion": "v1",

@@ -21,10 +21,8 @@ from typing import Any
 import anyio
 import anyio.abc
 import anyio.to_thread
-import structlog
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
-from multikueue import telemetry
 from multikueue.api import quantity
 from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey
@@ -66,12 +64,13 @@ from multikueue.settings import (
     Settings,
 )
 from multikueue.store.store import Store, Touched
+from multikueue.telemetry import get_logger, logs
 from multikueue.telemetry.metrics import KUEUE, KUEUES_MULTIKUEUE, Metrics
 from multikueue.web.admission import Known
 from multikueue.web.certificates import authority
 from multikueue.web.server import Render, Server
 
-log = structlog.get_logger()
+log = get_logger()
 
 STATUS_DELAY = timedelta(seconds=1)
 """Changes of a queue are collected this long before its status is written (quota-engine 4.5)."""
@@ -435,7 +434,7 @@ REAL = Surroundings()
 async def run(loaded: Loaded) -> None:
     """Run the manager until SIGTERM or SIGINT. Raises ConfigurationError, ClusterUnreachable and ApiError at start."""
     settings, in_force = loaded.settings, InForce(loaded.settings)
-    telemetry.configure(settings.log)
+    logs.configure(settings.log)
     verify(loaded)
     tell_ignored(loaded.ignored)
     credentials = await from_environment(settings.cluster.kubeconfig, settings.cluster.context)

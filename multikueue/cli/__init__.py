@@ -1,12 +1,14 @@
 """The command line: words to settings, errors to exit codes, answers to tables; one file per noun.
 
 `run` starts the manager; `simulate` looks for faults of it; `clusters` registers, shows, checks and removes workers, as
-`fleet` reads them; `workloads` tells what became of them, in the words of `story`; `why` says what one waits for. `pods`,
-`logs` and `events` go to where a workload is: `naming` finds out which is meant, `scene` stays with it, `reach` knows the
-way to a worker, `kin` what belongs to it there, `sight` what is to be seen. `objects` shows what cannot be read.
-`connection` knows the options that choose a cluster, `output` how things are printed, `exit` how a command ends. Joining a
-worker is `controllers.registration`; nothing is decided here. A command imports what it needs when it runs: `--help` and
-`version` load no client and no settings.
+`fleet` reads and `inspection` checks them; `workloads` tells what became of them, in the words of `story`; `why` says what
+one waits for. `pods`, `logs` and `events` go to where a workload is: `naming` finds out which is meant, `scene` stays with
+it, `reach` knows the way to a worker, `kin` what belongs to it there, `sight` what is to be seen. `objects` shows what
+cannot be read.
+`tree` has the commands by name and loads the one that is asked for, `connection` knows the options that choose a cluster,
+`durations` how one types a duration, `output` how things are printed, `exit` how a command ends. Joining a worker is
+`controllers.registration`; nothing is decided here. A command imports what it needs when it runs: `--help` and `version`
+load no client and no settings.
 """
 
 from __future__ import annotations
@@ -16,18 +18,14 @@ from collections.abc import Sequence
 
 import typer
 
-from multikueue.cli import clusters, objects, strategies, workloads
-from multikueue.cli.demo import demo
 from multikueue.cli.exit import EPILOG, reported
-from multikueue.cli.output import Format, Output, print_document
-from multikueue.cli.run import run
-from multikueue.cli.simulate import simulate_faults
-from multikueue.cli.why import why
+from multikueue.cli.tree import Root
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="multikueue",
+    cls=Root,
     help="Submit ordinary Kubernetes jobs to one cluster, run them on many.",
     epilog=EPILOG,
     no_args_is_help=True,
@@ -37,27 +35,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(run)
-app.command()(demo)
-app.command()(simulate_faults)
-app.command()(why)
-app.add_typer(clusters.app)
-app.add_typer(workloads.app)
-app.add_typer(strategies.app)
-app.add_typer(objects.app)
 
 
-@app.command()
-def version(output: Output = Format.TABLE) -> None:
-    """Show the version."""
-    from platform import python_version
-
-    from multikueue import __version__
-
-    if output in (Format.JSON, Format.YAML):
-        print_document({"version": __version__, "python": python_version()}, output)
-    else:
-        print(f"multikueue {__version__}")
+@app.callback()
+def _root() -> None:
+    """Makes it a group, whose commands are those of `tree`."""
 
 
 def main(words: Sequence[str] | None = None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -25,16 +24,19 @@ from multikueue.cli.connection import (
     now,
     run_async,
 )
+from multikueue.cli.durations import parse_duration
 from multikueue.cli.exit import EPILOG, ExitCode
 from multikueue.cli.output import Format, Output, note, print_document, print_facts, print_items, since
-from multikueue.controllers.registration.plan import DEFAULT_VALIDITY, OUR_NAME, CredentialKind, Registration
+from multikueue.controllers.registration.choices import DEFAULT_VALIDITY, OUR_NAME, CredentialKind
 from multikueue.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from multikueue.cli.fleet import Member, Report
+    from multikueue.cli.fleet import Member
+    from multikueue.cli.inspection import Report
     from multikueue.controllers.registration.credentials import Endpoint
     from multikueue.controllers.registration.join import Joined
     from multikueue.controllers.registration.ownership import Side
+    from multikueue.controllers.registration.plan import Registration
     from multikueue.kube.client import Client
 
 __all__ = ["app"]
@@ -47,21 +49,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 _WORKER = "Worker cluster"
-
-
-def parse_duration(text: str) -> timedelta:
-    """A duration such as `30d`, `12h` or `1h30m`."""
-    match = _DURATION.fullmatch(text)
-    if not text or match is None:
-        raise typer.BadParameter(f"expected a duration such as 30d, 12h or 1h30m, got {text!r}")
-    try:
-        days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-        return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
-    except (OverflowError, ValueError):  # ValueError: more digits than Python reads
-        raise typer.BadParameter(f"{text!r} is too long: expected a duration such as 30d, 12h or 1h30m") from None
-
 
 Name = Annotated[str, typer.Argument(help="Name of the MultiKueueCluster.", show_default=False)]
 OptionalName = Annotated[
@@ -193,6 +181,8 @@ def register(
     """
     if context is None and kubeconfig is None:
         raise typer.BadParameter("say which cluster joins: give --context or --kubeconfig of the worker")
+    from multikueue.controllers.registration.plan import Registration
+
     registration = Registration(
         cluster=name,
         namespace=namespace,
@@ -299,20 +289,20 @@ def check_clusters(
       multikueue clusters check worker-1 -o json
     """
     from multikueue import settings
-    from multikueue.cli import fleet
+    from multikueue.cli import fleet, inspection
 
     own = settings.load(config).integrations.declared
 
     async def work() -> list[Report]:
         async with Target(kubeconfig, context).connect() as client:
             members = await fleet.gather(client, namespace)
-            kinds = await fleet.declared(client, own)
+            kinds = await inspection.declared(client, own)
             chosen = members if name is None else [fleet.pick(members, name)]
             note(f"checking {', '.join(member.name for member in chosen) or 'nothing: there are no clusters'}")
-            return await fleet.check_all(client, chosen, connect=connect_with, moment=now(), kinds=kinds)
+            return await inspection.check_all(client, chosen, connect=connect_with, moment=now(), kinds=kinds)
 
     reports = run_async(work)
-    print_items(fleet.findings_listing(reports), output)
+    print_items(inspection.findings_listing(reports), output)
     _end_by(reports)
 
 
@@ -381,17 +371,19 @@ def remove_cluster(
       multikueue clusters remove worker-1
       multikueue clusters remove worker-1 --context kind-worker-1
     """
+    from multikueue.controllers.registration.plan import Registration
+
     registration = Registration(cluster=name, namespace=namespace, origin=origin)
     at_worker = Target(kubeconfig, context, name) if context is not None or kubeconfig is not None else None
     at_manager = Target(manager_kubeconfig, manager_context)
 
     async def work() -> None:
-        from multikueue.cli import fleet
+        from multikueue.cli import inspection
         from multikueue.controllers.registration.join import leave
 
         async with AsyncExitStack() as stack:
             manager = await stack.enter_async_context(_side(at_manager, "the manager", dry_run))
-            await fleet.refuse_removal(manager, registration, force=force)
+            await inspection.refuse_removal(manager, registration, force=force)
             worker = await stack.enter_async_context(_side(at_worker, name, dry_run)) if at_worker else None
             await leave(registration, manager=manager, worker=worker)
 
@@ -463,10 +455,10 @@ def _print_plan(registration: Registration, *, with_user: bool, output: Format) 
 
 
 def _print_joined(name: str, joined: Joined, validity: timedelta, output: Format) -> None:
-    from multikueue.cli import fleet
+    from multikueue.cli import inspection
 
-    report = fleet.Report(name, joined.findings)
-    print_items(fleet.findings_listing([report]), output)
+    report = inspection.Report(name, joined.findings)
+    print_items(inspection.findings_listing([report]), output)
     note(f"{name} is registered. {_renewal(joined, validity)}")
     _end_by([report])
 

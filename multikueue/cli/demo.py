@@ -39,12 +39,12 @@ def demo(
     simulated clusters, and the manager as it runs in production. It ends by itself, with a summary.
     """
     needs("sandbox", *SANDBOX)
-    from multikueue import telemetry
     from multikueue.sandbox.demo.cast import console
     from multikueue.sandbox.demo.show import Options, play
     from multikueue.settings import Log
+    from multikueue.telemetry import logs
 
-    telemetry.configure(Log(level="error"))
+    logs.configure(Log(level="error"))
     options = Options(strategy=strategy, workers=workers, jobs=jobs, speed=speed, seed=seed, keep=keep)
     with console(record) as screen:
         over = run_async(lambda: play(options, screen))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from multikueue.cli.clusters import parse_duration
 from multikueue.cli.connection import Context, Kubeconfig, Target, run_async, settings_option
+from multikueue.cli.durations import parse_duration
 from multikueue.cli.exit import CommandFailed
 from multikueue.cli.naming import InNamespace, Named
 from multikueue.cli.output import note

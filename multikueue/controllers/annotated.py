@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
-import structlog
 
 from multikueue.api.definition import Definition
 from multikueue.api.kinds import DEFINITIONS, Kind
@@ -21,10 +20,11 @@ from multikueue.kube.client import Client
 from multikueue.kube.reflector import Reflector
 from multikueue.settings import read_kind
 from multikueue.store.cache import Cache
+from multikueue.telemetry import get_logger
 
 __all__ = ["KIND_ANNOTATION", "AnnotatedKinds", "annotated_kinds"]
 
-log = structlog.get_logger()
+log = get_logger()
 
 KIND_ANNOTATION = "multikueue.dev/job-kind"
 """On a CustomResourceDefinition: the declaration of its kind as in `integrations.declared[]`, without the names."""

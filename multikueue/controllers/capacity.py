@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import anyio
-import structlog
 
 from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES
 from multikueue.api.meta import ObjectKey
@@ -33,10 +32,11 @@ from multikueue.quota.protection import INVALID_ANNOTATION
 from multikueue.runtime import supervise
 from multikueue.settings import CapacityFollow
 from multikueue.store.store import CORDON_ANNOTATION
+from multikueue.telemetry import get_logger
 
 __all__ = ["CORDONED", "Capacity", "read_queues", "rules_of", "why_unread"]
 
-log = structlog.get_logger()
+log = get_logger()
 
 FOLLOWED, UNKNOWN, UNWRITTEN = "CapacityFollowed", "CapacityUnknown", "CapacityNotFollowed"
 """Reasons of events."""

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-import structlog
-
 from multikueue.api.kinds import SECRETS
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import AlreadyExists, Conflict, NotFound
 from multikueue.kube.client import Client
+from multikueue.telemetry import get_logger
 from multikueue.web.certificates import Serving, renewed, serving
 
-log = structlog.get_logger()
+log = get_logger()
 
 MANAGED_BY = {"app.kubernetes.io/managed-by": "multikueue"}
 """The label on what we keep on the manager cluster for ourselves."""

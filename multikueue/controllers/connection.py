@@ -15,7 +15,6 @@ from typing import Any
 
 import anyio
 import anyio.abc
-import structlog
 
 from multikueue.api.kinds import WORKLOADS, Kind
 from multikueue.api.meta import ObjectKey
@@ -33,11 +32,12 @@ from multikueue.runtime import Backoff, WorkQueue, run_controller, supervise
 from multikueue.settings import Dispatch
 from multikueue.store.cache import Cache
 from multikueue.store.worker import WorkerView
+from multikueue.telemetry import get_logger
 from multikueue.telemetry.metrics import outbox_of
 
 __all__ = ["CONNECTION_FAILED", "Connection", "Problem"]
 
-log = structlog.get_logger()
+log = get_logger()
 
 RECHECK = timedelta(milliseconds=500)
 """Time between two signs of life asked from a worker that did not answer just now."""

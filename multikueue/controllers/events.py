@@ -11,16 +11,16 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import anyio
-import structlog
 
 from multikueue.api.kinds import EVENTS, Kind
 from multikueue.api.meta import Object, render_time
 from multikueue.errors import MultiKueueError
 from multikueue.kube.client import Client
 from multikueue.kube.decode import Stub
+from multikueue.telemetry import get_logger
 from multikueue.telemetry.metrics import Metrics
 
-log = structlog.get_logger()
+log = get_logger()
 
 REMEMBERED = 4096
 SILENCE = timedelta(minutes=10)

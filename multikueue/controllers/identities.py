@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-import structlog
-
 from multikueue.api.core import KUBE_SYSTEM
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, NAMESPACES
 from multikueue.api.meta import ObjectKey
@@ -20,10 +18,11 @@ from multikueue.errors import Forbidden, MultiKueueError, NotFound
 from multikueue.kube.client import Client
 from multikueue.store.store import CLUSTER_UID_ANNOTATION
 from multikueue.store.worker import WorkerView
+from multikueue.telemetry import get_logger
 
 __all__ = ["Identity", "OtherCluster", "SameCluster"]
 
-log = structlog.get_logger()
+log = get_logger()
 
 UNTOLD = "whether it leads where another name leads, or elsewhere than before, cannot be told without its kube-system"
 

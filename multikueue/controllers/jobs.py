@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import singledispatchmethod
 from typing import Any
 
-import structlog
-
 from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.kinds import WORKLOADS, Kind
 from multikueue.api.meta import ObjectKey
@@ -36,8 +34,9 @@ from multikueue.jobs.slices import is_sliced
 from multikueue.jobs.workloads import is_owned, prebuilt_name
 from multikueue.runtime import Result
 from multikueue.store.cache import ByName
+from multikueue.telemetry import get_logger
 
-log = structlog.get_logger()
+log = get_logger()
 
 
 @dataclass(frozen=True, slots=True)

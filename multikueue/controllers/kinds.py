@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
-import structlog
 from anyio.abc import TaskGroup
 
 from multikueue.api.kinds import Kind
@@ -17,10 +16,11 @@ from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, NotFound
 from multikueue.jobs.adapter import Adapter
 from multikueue.kube.reflector import Reflector
 from multikueue.store.cache import Cache
+from multikueue.telemetry import get_logger
 
 __all__ = ["JobKinds"]
 
-log = structlog.get_logger()
+log = get_logger()
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds between two looks for a kind that is not there: short at first, while things are set up."""

@@ -20,7 +20,6 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
-import structlog
 
 from multikueue.api.kinds import CLUSTER_PROFILES
 from multikueue.api.meta import ObjectKey, encode
@@ -34,10 +33,11 @@ from multikueue.kube.reflector import Reflector
 from multikueue.kube.tokens import plugin_environment
 from multikueue.settings import AccessProvider, Dispatch, ExecCommand
 from multikueue.store.store import Store
+from multikueue.telemetry import get_logger
 
 __all__ = ["NOT_LOADED", "Access", "Kubeconfigs", "RefusedError"]
 
-log = structlog.get_logger()
+log = get_logger()
 
 NOT_LOADED = "load client config failed: "
 

@@ -20,7 +20,6 @@ from uuid import uuid4
 
 import anyio
 import anyio.lowlevel
-import structlog
 
 from multikueue.api.kinds import LEASES
 from multikueue.api.lease import Lease, record_of
@@ -31,10 +30,11 @@ from multikueue.kube.client import Client
 from multikueue.runtime import Clock, Mandate, SystemClock
 from multikueue.runtime.clock import boot_time
 from multikueue.settings import LeaderElection
+from multikueue.telemetry import get_logger
 
 __all__ = ["Alone", "Elected", "Leadership", "Role", "candidate", "new_identity"]
 
-log = structlog.get_logger()
+log = get_logger()
 
 Role = Literal["leader", "follower", "standalone"]
 """What a replica is, in Kueue's words for its metrics' label `replica_role`."""

@@ -16,8 +16,6 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-import structlog
-
 from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.meta import ObjectKey
 from multikueue.api.queues import ClusterQueue, LocalQueue
@@ -36,9 +34,10 @@ from multikueue.api.workload import (
 from multikueue.dispatch.group import attempt_of
 from multikueue.store.store import Store
 from multikueue.store.worker import WorkerView, prebuilt_key
+from multikueue.telemetry import get_logger
 from multikueue.telemetry.metrics import Metrics, QueueInstruments
 
-log = structlog.get_logger()
+log = get_logger()
 
 
 class Milestone(IntEnum):

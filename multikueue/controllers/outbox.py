@@ -15,8 +15,6 @@ from datetime import timedelta
 from functools import singledispatchmethod
 from typing import TypeVar
 
-import structlog
-
 from multikueue.api.foreign import excerpt
 from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.kinds import PODS, WORKLOADS, Kind
@@ -54,6 +52,7 @@ from multikueue.runtime import DONE, Result
 from multikueue.store.cache import Cache
 from multikueue.store.worker import AWAY_MEMORY, CONFLICT_MEMORY, Asked, WorkerView, prebuilt_key
 from multikueue.store.worker import Conflict as Taken
+from multikueue.telemetry import get_logger
 
 T = TypeVar("T", bound=Object)
 
@@ -67,7 +66,7 @@ CARRIED_OUT = timedelta(minutes=1)
 """How long an API server gives a request by default (--request-timeout). Nothing of ours reaches it after a call was given
 up, for its connection is reset; but what it has received by then it may carry out all the same."""
 
-log = structlog.get_logger()
+log = get_logger()
 
 
 def _nobody() -> None:

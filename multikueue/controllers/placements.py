@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
-import structlog
 
 from multikueue.api.kinds import PLACEMENT_DECISIONS, PLACEMENTS, Kind
 from multikueue.controllers.strategies import PLACEMENTS as READ_PLACEMENTS
 from multikueue.controllers.world import World
 from multikueue.kube.reflector import Reflector
 from multikueue.store.cache import Cache
+from multikueue.telemetry import get_logger
 
-log = structlog.get_logger()
+log = get_logger()
 
 PATIENCE = 3.0
 """Seconds that the first look may take; a manager cluster that is slow at this one kind must not hold up the rest."""

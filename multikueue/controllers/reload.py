@@ -12,18 +12,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
-import structlog
 
-from multikueue import telemetry
 from multikueue.controllers.strategies import verify
 from multikueue.errors import ConfigurationError
 from multikueue.runtime import watch_files
 from multikueue.settings import Change, Ignored, InForce, Leaf, Loaded
 from multikueue.settings.describe import written
+from multikueue.telemetry import get_logger, logs
 
 __all__ = ["Reload", "tell_ignored"]
 
-log = structlog.get_logger()
+log = get_logger()
 
 
 @dataclass(slots=True)
@@ -62,7 +61,7 @@ class Reload:
 
     def _take(self, change: Change) -> None:
         if change.applied:
-            telemetry.set_level(self.in_force.settings.log.level)
+            logs.set_level(self.in_force.settings.log.level)
             log.info("settings.changed", **_values(change.applied, self.in_force))
         if change.waiting and change.waiting != self._waiting:
             log.warning("settings.need_restart", settings=[leaf.name for leaf in change.waiting])

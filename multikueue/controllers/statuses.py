@@ -6,16 +6,15 @@ by leaving out what it applied before (`api.shared`). Both hold only for the ver
 
 from __future__ import annotations
 
-import structlog
-
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.render import difference, status_patch
 from multikueue.api.shared import KUEUE_ADMISSION, applied, our_part, shared_part
 from multikueue.api.workload import Workload, WorkloadStatus
 from multikueue.controllers.world import World
 from multikueue.kube.client import FIELD_MANAGER
+from multikueue.telemetry import get_logger
 
-log = structlog.get_logger()
+log = get_logger()
 
 
 async def merge(world: World, local: Workload, status: WorkloadStatus) -> Workload:

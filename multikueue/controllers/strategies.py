@@ -22,7 +22,6 @@ from typing import Any, TypeVar
 
 import anyio
 import msgspec
-import structlog
 
 from multikueue import registry
 from multikueue.api.meta import Object, ObjectKey
@@ -37,10 +36,11 @@ from multikueue.settings import InForce, Loaded
 from multikueue.store.placements import PLACEMENT_ANNOTATION
 from multikueue.store.store import Store
 from multikueue.strategy import Nomination
+from multikueue.telemetry import get_logger
 
 T = TypeVar("T")
 
-log = structlog.get_logger()
+log = get_logger()
 
 STRATEGY_ANNOTATION = "multikueue.dev/strategy"
 """The name of a strategy: on an AdmissionCheck, a Workload, or its job."""

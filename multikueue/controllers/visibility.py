@@ -14,7 +14,6 @@ from time import monotonic
 from typing import Any
 
 import msgspec
-import structlog
 
 from multikueue.api.core import APIService
 from multikueue.api.kinds import API_SERVICES, CONFIG_MAPS
@@ -26,12 +25,13 @@ from multikueue.kube.client import Client
 from multikueue.quota.waiting import Waiting
 from multikueue.runtime import Clock
 from multikueue.store.store import Store
+from multikueue.telemetry import get_logger
 from multikueue.web.certificates import Serving
 from multikueue.web.front_proxy import Trust, Unknown, User, trust_in, user_of
 from multikueue.web.server import Asked, Server
 from multikueue.web.visibility import GROUP, VERSIONS, Discovery, Pending, Question, Refused, answer, question, status
 
-log = structlog.get_logger()
+log = get_logger()
 
 CERTIFICATE_SECRET = "multikueue-visibility-certificate"  # noqa: S105  # the name of one
 AUTHENTICATION = ObjectKey("kube-system", "extension-apiserver-authentication")

@@ -14,7 +14,6 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
-import structlog
 
 from multikueue.api.kinds import JOBS, MUTATING_WEBHOOKS, Kind
 from multikueue.api.meta import ObjectKey
@@ -35,10 +34,11 @@ from multikueue.jobs.defaulting import COMPLETIONS_ANNOTATION
 from multikueue.jobs.workloads import MIN_PARALLELISM_ANNOTATION
 from multikueue.kube.client import Client
 from multikueue.runtime import Clock, Result
+from multikueue.telemetry import get_logger
 from multikueue.web.certificates import Serving
 from multikueue.web.server import WEBHOOK_PATH, Server
 
-log = structlog.get_logger()
+log = get_logger()
 
 CERTIFICATE_SECRET = "multikueue-webhook-certificate"  # noqa: S105  # the name of one
 CONFIGURATION = ObjectKey("", "multikueue-manager")

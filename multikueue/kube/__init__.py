@@ -1,13 +1,7 @@
 """Speaks to the API server of one cluster: bytes out and in, typed values and our own errors to the caller.
 
-Here belong credentials (read by kubernetes_asyncio, which no other room knows), the security rules of a worker's
+Here belong credentials (with kubernetes_asyncio's help, which no other room knows), the security rules of a worker's
 kubeconfig, the calls with their deadlines and retries, and the reflector that keeps a sink equal to a collection. What
 was seen is not kept here (that is `store`, wired in as a sink) and nothing is decided here (`controllers`). Its users
 are `manager` and `controllers`; it imports `api` and `errors`.
 """
-
-from multikueue.kube.library import spare_models
-
-__all__: list[str] = []
-
-spare_models()

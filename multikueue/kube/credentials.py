@@ -1,8 +1,6 @@
 """How to reach one cluster and prove who we are, read from a kubeconfig or from the pod we run in.
 
-kubernetes_asyncio reads the entries (into a configuration of our own, never its global one), knows the plugins and the
-providers, and finds the service account of a pod. It is imported inside the functions, so that a command that talks to no
-cluster does not pay for it.
+Only plugins and providers are known by kubernetes_asyncio (`tokens`), which is loaded for them and for nobody else.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import anyio.to_thread
 import msgspec
@@ -22,9 +20,6 @@ from yarl import URL
 from multikueue.errors import ConfigurationError
 from multikueue.kube.kubeconfig import Cluster, Kubeconfig, User, parse
 from multikueue.kube.tokens import AuthProvider, ExecPlugin, FileToken, FixedToken, TokenSource
-
-if TYPE_CHECKING:
-    from kubernetes_asyncio.client import Configuration
 
 _Entry = TypeVar("_Entry")
 
@@ -194,16 +189,15 @@ def _first(
 async def _credentials(choice: _Choice, environment: Mapping[str, str] | None = None) -> Credentials:
     try:
         _check(choice)
-        configuration = await _configuration(choice)
         authority, certificate, key = await anyio.to_thread.run_sync(_certificates, choice)
         proxy, proxy_authorization = _proxy(choice.cluster.proxy_url or "")
         return Credentials(
-            server=configuration.host,
-            verify=configuration.verify_ssl,
-            tls_server_name=configuration.tls_server_name or "",
+            server=(choice.cluster.server or "").rstrip("/"),
+            verify=not choice.cluster.insecure_skip_tls_verify,
+            tls_server_name=choice.cluster.tls_server_name or "",
             proxy=proxy,
             proxy_authorization=proxy_authorization,
-            token=_token(choice, configuration, environment),
+            token=_token(choice, environment),
             source=choice.where,
             namespace=choice.namespace,
             authority=authority,
@@ -246,27 +240,7 @@ def _proxy(address: str) -> tuple[str, str]:
         raise ConfigurationError("proxy-url: expected an http:// or https:// URL")
     if url.user is None and url.password is None:
         return address, ""
-    secret = base64.b64encode(f"{url.user or ''}:{url.password or ''}".encode()).decode()
-    return str(url.with_user(None)), f"Basic {secret}"
-
-
-def _new_configuration() -> Configuration:
-    from kubernetes_asyncio.client import Configuration
-
-    return Configuration()
-
-
-async def _configuration(choice: _Choice) -> Configuration:
-    """Address and fixed token, as the library reads them. Everything that is a file or a program is left out."""
-    from kubernetes_asyncio.config import ConfigException, load_kube_config_from_dict
-
-    configuration = await anyio.to_thread.run_sync(_new_configuration)
-    tree = _tree(_address(choice.cluster), _fixed_identity(choice.user))
-    try:
-        await load_kube_config_from_dict(tree, client_configuration=configuration)
-    except (ConfigException, LookupError, TypeError, ValueError, AssertionError) as error:
-        raise ConfigurationError(f"{type(error).__name__}: {error}") from error
-    return configuration
+    return str(url.with_user(None)), _basic(url.user or "", url.password or "")
 
 
 def _address(cluster: Cluster) -> Cluster:
@@ -278,8 +252,17 @@ def _address(cluster: Cluster) -> Cluster:
     )
 
 
-def _fixed_identity(user: User) -> User:
-    return User(token=user.token or None, username=user.username or None, password=user.password or None)
+def _fixed_identity(user: User) -> str:
+    """The header that proves it, as long as the kubeconfig stays what it is."""
+    if user.token:
+        return f"Bearer {user.token}"
+    if user.username and user.password:
+        return _basic(user.username, user.password)
+    return ""
+
+
+def _basic(name: str, password: str) -> str:
+    return f"Basic {base64.b64encode(f'{name}:{password}'.encode()).decode()}"
 
 
 def _tree(cluster: Cluster, user: User) -> dict[str, Any]:
@@ -292,7 +275,7 @@ def _tree(cluster: Cluster, user: User) -> dict[str, Any]:
     }
 
 
-def _token(choice: _Choice, configuration: Configuration, environment: Mapping[str, str] | None) -> TokenSource:
+def _token(choice: _Choice, environment: Mapping[str, str] | None) -> TokenSource:
     user = choice.user
     if user.auth_provider is not None:
         return AuthProvider(_tree(_address(choice.cluster), User(auth_provider=user.auth_provider)))
@@ -302,7 +285,7 @@ def _token(choice: _Choice, configuration: Configuration, environment: Mapping[s
         )
     if user.token_file:
         return FileToken((choice.user_directory or Path()) / user.token_file)
-    return FixedToken(configuration.api_key.get("BearerToken", ""))
+    return FixedToken(_fixed_identity(user))
 
 
 def _cluster_info(choice: _Choice) -> dict[str, Any]:
@@ -337,12 +320,10 @@ def _certificates(choice: _Choice) -> tuple[bytes, bytes, bytes]:
 
 def _pem(name: str, file: str | None, inline: str | None, *, directory: Path | None) -> bytes:
     """The bytes of `NAME-data` or else of the file `NAME`; empty if there is neither."""
-    from kubernetes_asyncio.config.kube_config import FileOrData
-
-    entry = {field: value for field, value in ((name, file), (f"{name}-data", inline)) if value is not None}
     try:
-        data = FileOrData(entry, name, file_base_path=str(directory or "")).as_data()
-        return base64.b64decode("".join(data.split()), validate=True) if data else b""
+        if inline is None:
+            return b"" if file is None else ((directory or Path()) / file).read_text().encode()
+        return base64.b64decode("".join(inline.split()), validate=True)
     except OSError as error:
         raise ConfigurationError(f"{name}: {error.filename} cannot be read: {error.strerror}") from error
     except (binascii.Error, ValueError):
@@ -350,25 +331,21 @@ def _pem(name: str, file: str | None, inline: str | None, *, directory: Path | N
 
 
 def _in_cluster(environ: Mapping[str, str]) -> Credentials:
-    from kubernetes_asyncio.config import ConfigException, load_incluster_config
-
-    configuration, token = _new_configuration(), SERVICE_ACCOUNT / "token"
+    token, authority = SERVICE_ACCOUNT / "token", SERVICE_ACCOUNT / "ca.crt"
     try:
-        load_incluster_config(
-            client_configuration=configuration,
-            try_refresh_token=False,
-            token_filename=str(token),
-            cert_filename=str(SERVICE_ACCOUNT / "ca.crt"),
-            environ=environ,
-        )
-        authority = Path(configuration.ssl_ca_cert).read_bytes()
-    except (ConfigException, OSError) as error:
+        host, port = (environ.get(f"KUBERNETES_SERVICE_{part}", "") for part in ("HOST", "PORT"))
+        if not host or not port:
+            raise LookupError("Service host/port is not set.")
+        for file in (token, authority):
+            if not file.read_bytes():
+                raise LookupError(f"{file} is empty")
+    except (LookupError, OSError) as error:
         raise ConfigurationError(
             f"no cluster to talk to: no kubeconfig was given or found, and this is no pod of a cluster ({error})"
         ) from error
     return Credentials(
-        server=configuration.host,
-        authority=authority,
+        server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        authority=authority.read_bytes(),
         token=FileToken(token),
         source="service account",
         namespace=_namespace_of_pod(),

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from multikueue.kube.library import CLIENT, bare_package
+from multikueue.kube.library import CLIENT, bare_package, spare_models
 
 __all__ = ["descriptions_of", "fields_of"]
 
@@ -52,6 +52,7 @@ def _class(model: str) -> Any:
 
 def _find_package() -> None:
     """Put the package of the models in place, without running it if nobody has."""
+    spare_models()
     if MODELS not in sys.modules:
         bare_package(MODELS, list(sys.modules[CLIENT].__path__))
 

@@ -26,6 +26,7 @@ from anyio.abc import ByteReceiveStream
 
 from multikueue.errors import ConfigurationError
 from multikueue.kube.errors import words
+from multikueue.kube.library import spare_models
 
 __all__ = ["AuthProvider", "ExecPlugin", "FileToken", "FixedToken", "Grant", "TokenSource", "plugin_environment"]
 
@@ -149,6 +150,7 @@ class ExecPlugin:
         return self._grant(args[0], stdout)
 
     def _command(self) -> tuple[list[str], dict[str, str]]:
+        spare_models()
         from kubernetes_asyncio.config import ConfigException
         from kubernetes_asyncio.config.exec_provider import ExecProvider
         from kubernetes_asyncio.config.kube_config import ConfigNode
@@ -237,6 +239,7 @@ class AuthProvider:
     timeout: float = FETCH_TIMEOUT
 
     async def __call__(self) -> Grant:
+        spare_models()
         from kubernetes_asyncio.client import Configuration
         from kubernetes_asyncio.config import ConfigException, load_kube_config_from_dict
 

@@ -1,7 +1,7 @@
 """Generic controller machinery over keys: work queue, controller loop, supervisor, back-off, clock, mandate.
 
 Here belongs what keeps work going whatever it is about; nothing here knows Kubernetes, and no decision of the domain is
-made here. The room imports `errors` only. `controllers` write the reconcile functions that this room runs, `manager`
+made here. The room imports `telemetry` and `errors` only. `controllers` write the reconcile functions that it runs, `manager`
 starts the loops and the supervisors, `kube` borrows back-off and clock.
 
 Two of the three places that may catch every `Exception` are here: the controller loop and the supervisor (the third is

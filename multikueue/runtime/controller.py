@@ -9,15 +9,16 @@ from datetime import timedelta
 from typing import Generic, TypeVar
 
 import anyio
-import structlog
+import anyio.lowlevel
 
 from multikueue.errors import ClusterUnreachable, Conflict, NotLeading, Throttled, Unauthorized
 from multikueue.runtime.failures import describe, is_expected, is_fatal, leaves
 from multikueue.runtime.queue import Closed, WorkQueue
+from multikueue.telemetry import bind, get_logger
 
 K = TypeVar("K", bound=Hashable)
 
-log = structlog.get_logger()
+log = get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +43,14 @@ class _Controller(Generic[K]):
 
     async def work(self) -> None:
         """One worker: until the queue is closed."""
-        structlog.contextvars.bind_contextvars(controller=self.name)
+        bind(controller=self.name)
         while True:
             try:
                 key = await self.queue.get()
             except Closed:
                 return
             # The worker's task has a context of its own and the next key takes this one's place: no need to unbind.
-            structlog.contextvars.bind_contextvars(key=str(key))
+            bind(key=str(key))
             try:
                 await self._attempt(key)
             finally:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
-import structlog
-
 from multikueue.runtime.backoff import Backoff
 from multikueue.runtime.clock import Clock, SystemClock
 from multikueue.runtime.failures import describe, is_expected, is_fatal
+from multikueue.telemetry import get_logger
 
-log = structlog.get_logger()
+log = get_logger()
 
 RESTARTS = Backoff(first=timedelta(seconds=1), cap=timedelta(seconds=30), jitter=1)
 

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import NoReturn
 
 import anyio
-import structlog
+
+from multikueue.telemetry import get_logger
 
 __all__ = ["INTERVAL", "LONG", "measure_turns"]
 
@@ -20,7 +21,7 @@ INTERVAL = 0.02
 LONG = 0.25
 """Seconds from which on a turn is worth a line of the log."""
 
-log = structlog.get_logger()
+log = get_logger()
 
 
 async def measure_turns(told: Callable[[float], None], *, clock: Callable[[], float] = time.monotonic) -> NoReturn:

@@ -26,10 +26,10 @@ from tempfile import TemporaryDirectory
 import anyio
 import msgspec
 
-from multikueue import telemetry
 from multikueue.sandbox.face.authority import Authority, Certificate
 from multikueue.sandbox.serve import DEFINITIONS, USERS, Plan, Sandbox, Served
 from multikueue.settings import Log
+from multikueue.telemetry import logs
 
 __all__ = ["main"]
 
@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
-    telemetry.configure(Log(level="warning"))  # to standard error: on standard output there are answers
+    logs.configure(Log(level="warning"))  # to standard error: on standard output there are answers
     plan = Plan(
         workers=options.workers,
         port=options.port,

@@ -1,6 +1,6 @@
 """Logs: how the shell says what happened, in lines for machines or for people.
 
-Logs are events with fields, named `noun.verb` (`workload.dispatched`, `reconcile.failed`): `structlog.get_logger()`
+Logs are events with fields, named `noun.verb` (`workload.dispatched`, `reconcile.failed`): `get_logger()`
 where one is needed, facts as keyword arguments, what holds for a whole reconcile bound once as context. A field holds a
 plain value, a key as `str(key)`; what JSON does not know becomes its `str`. docs/metrics.md lists the events.
 """
@@ -10,13 +10,16 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
-import structlog
-from structlog.typing import EventDict, Processor, WrappedLogger
 
-from multikueue.settings import Log
+from multikueue.telemetry.spared import structlog
+
+if TYPE_CHECKING:
+    from structlog.typing import EventDict, Processor, WrappedLogger
+
+    from multikueue.settings import Log
 
 __all__ = ["configure", "set_level"]
 

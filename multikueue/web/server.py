@@ -20,17 +20,17 @@ from types import TracebackType
 from typing import Self
 
 import anyio
-import structlog
 from aiohttp import web
 
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.table import BATCH_ONLY, Adapters
+from multikueue.telemetry import get_logger
 from multikueue.telemetry.metrics import CONTENT_TYPE
 from multikueue.web.admission import Known, NotAReview, review
 from multikueue.web.certificates import Serving, load_chain
 from multikueue.web.door import HANDSHAKE_SECONDS, Door
 
-log = structlog.get_logger()
+log = get_logger()
 
 WEBHOOK_PATH = "/mutate-batch-v1-job"
 # A Job is at most 1.5 MiB in etcd, and an update shows it twice, in JSON with escapes.

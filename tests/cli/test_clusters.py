@@ -21,7 +21,7 @@ from multikueue.api.kinds import (
     SECRETS,
     WORKLOADS,
 )
-from multikueue.cli.clusters import parse_duration
+from multikueue.cli.durations import parse_duration
 from multikueue.controllers.annotated import KIND_ANNOTATION
 from multikueue.controllers.registration.credentials import Credential, Endpoint, build_kubeconfig
 from multikueue.controllers.registration.plan import CLUSTER_ROLES

@@ -7,7 +7,8 @@ import sys
 
 PROGRAM = """
 import sys
-import multikueue.kube
+from multikueue.kube.library import spare_models
+spare_models()
 from kubernetes_asyncio.client import Configuration
 from kubernetes_asyncio.config import load_incluster_config, load_kube_config_from_dict
 assert Configuration.__module__ == "kubernetes_asyncio.client.configuration"
@@ -17,7 +18,8 @@ print(len(loaded))
 
 WHOLE = """
 import kubernetes_asyncio.client
-import multikueue.kube
+from multikueue.kube.library import spare_models
+spare_models()
 assert kubernetes_asyncio.client.BatchV1Api
 """
 

@@ -12,7 +12,7 @@ import pytest
 import structlog
 
 from multikueue.settings import Log
-from multikueue.telemetry import configure
+from multikueue.telemetry.logs import configure
 
 
 @pytest.fixture(autouse=True)

@@ -5,26 +5,24 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 import anyio
-import msgspec
 import yaml
 
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import Object, ObjectKey
+from multikueue.controllers.registration.choices import OUR_NAME
+from multikueue.controllers.registration.facts import certificate_expiry
 from multikueue.controllers.registration.ownership import Client, ask
-from multikueue.controllers.registration.plan import LABELS, OUR_NAME, SERVICE_ACCOUNTS
-from multikueue.errors import ApiError, ConfigurationError, Forbidden
-from multikueue.kube.kubeconfig import User, parse
+from multikueue.controllers.registration.plan import LABELS, SERVICE_ACCOUNTS
+from multikueue.errors import ApiError, Forbidden
 
 __all__ = [
     "Credential",
     "Endpoint",
-    "KubeconfigFacts",
     "build_kubeconfig",
-    "kubeconfig_facts",
     "request_certificate",
     "request_token",
 ]
@@ -90,7 +88,7 @@ async def request_certificate(client: Client, user: str, validity: timedelta) ->
         with anyio.CancelScope(shield=True), anyio.move_on_after(5):
             await client.delete(SIGNING_REQUESTS, name)
     proof = {"client-certificate-data": signed, "client-key-data": b64encode(key).decode()}
-    return Credential(kind="certificate", user=proof, expires=_certificate_expiry(b64decode(signed)))
+    return Credential(kind="certificate", user=proof, expires=certificate_expiry(b64decode(signed)))
 
 
 def _key_and_request(user: str) -> tuple[bytes, bytes]:
@@ -166,49 +164,3 @@ def build_kubeconfig(cluster: str, endpoint: Endpoint, credential: Credential) -
         "current-context": cluster,
     }
     return yaml.safe_dump(config, sort_keys=False).encode()
-
-
-@dataclass(frozen=True, slots=True)
-class KubeconfigFacts:
-    """What a stored kubeconfig tells without being used; `problem` says why it tells nothing."""
-
-    server: str = ""
-    expires: datetime | None = None
-    problem: str = ""
-
-
-def kubeconfig_facts(data: bytes) -> KubeconfigFacts:
-    """The server of the current context, and the end of its token or client certificate where that can be read."""
-    try:
-        config = parse(data)
-        context = dict(config.each_context())[config.current_context or ""]
-        cluster = dict(config.each_cluster())[context.cluster or ""]
-    except ConfigurationError as error:
-        return KubeconfigFacts(problem=str(error))
-    except KeyError:
-        return KubeconfigFacts(problem="the kubeconfig has no current context with a cluster")
-    user = dict(config.each_user()).get(context.user or "", User())
-    return KubeconfigFacts(server=cluster.server or "", expires=_expiry(user))
-
-
-def _expiry(user: User) -> datetime | None:
-    """The end of what the user shows; None for what has no end or cannot be read (a static token, say)."""
-    try:
-        if user.token:
-            return _token_expiry(user.token)
-        return _certificate_expiry(b64decode(user.client_certificate_data or ""))
-    except (ValueError, KeyError, IndexError, TypeError, OverflowError, OSError, msgspec.MsgspecError):
-        return None  # a time may be one that no clock ever shows
-
-
-def _token_expiry(token: str) -> datetime:
-    """The `exp` claim of a JSON web token: read only, the worker judges the signature."""
-    payload = token.split(".")[1].replace("-", "+").replace("_", "/")
-    claims = msgspec.json.decode(b64decode(payload + "=" * (-len(payload) % 4)))
-    return datetime.fromtimestamp(claims["exp"], UTC)
-
-
-def _certificate_expiry(pem: bytes) -> datetime:
-    from cryptography import x509
-
-    return x509.load_pem_x509_certificate(pem).not_valid_after_utc

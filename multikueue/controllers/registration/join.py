@@ -20,22 +20,21 @@ from multikueue.api.kinds import (
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue import KUBECONFIG_KEY
 from multikueue.api.workload import FINISHED, Workload
+from multikueue.controllers.registration.choices import DEFAULT_VALIDITY, CredentialKind
 from multikueue.controllers.registration.credentials import (
     Credential,
     Endpoint,
     build_kubeconfig,
-    kubeconfig_facts,
     request_certificate,
     request_token,
 )
+from multikueue.controllers.registration.facts import kubeconfig_facts
 from multikueue.controllers.registration.ownership import Client, Side
 from multikueue.controllers.registration.plan import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
-    DEFAULT_VALIDITY,
     MANAGER_UID_ANNOTATION,
     SERVICE_ACCOUNTS,
-    CredentialKind,
     Registration,
     Wanted,
     is_name,

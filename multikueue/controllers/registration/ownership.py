@@ -14,7 +14,8 @@ import msgspec
 
 from multikueue.api.kinds import MULTIKUEUE_CONFIGS, Kind
 from multikueue.api.meta import Object, ObjectKey
-from multikueue.controllers.registration.plan import MANAGED_BY_LABEL, OUR_NAME, Wanted, config_object
+from multikueue.controllers.registration.choices import OUR_NAME
+from multikueue.controllers.registration.plan import MANAGED_BY_LABEL, Wanted, config_object
 from multikueue.errors import AlreadyExists, ConfigurationError, InvalidObject, NotFound
 
 __all__ = ["Client", "Side", "Step", "ask", "is_ours"]

@@ -9,8 +9,6 @@ import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
-from enum import StrEnum
 from hashlib import sha256
 from itertools import groupby
 from typing import Any
@@ -18,6 +16,7 @@ from typing import Any
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESPACES, PODS, SECRETS, Kind
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.multikueue import KUBECONFIG_KEY
+from multikueue.controllers.registration.choices import OUR_NAME
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.table import FRAMEWORKS
 
@@ -31,7 +30,6 @@ __all__ = [
     "RIGHTS",
     "RUN_PODS",
     "VIEW_PODS",
-    "CredentialKind",
     "Registration",
     "Right",
     "Wanted",
@@ -41,14 +39,10 @@ __all__ = [
 ]
 
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
-OUR_NAME = "multikueue"
 LABELS = {MANAGED_BY_LABEL: OUR_NAME}
 
 MANAGER_UID_ANNOTATION = "multikueue.dev/manager-uid"
 """On the role on the worker: which manager cluster the account is for, by the UID of its namespace kube-system."""
-
-DEFAULT_VALIDITY = timedelta(days=30)
-"""What we ask for; the server may grant less."""
 
 RBAC = "rbac.authorization.k8s.io"
 SERVICE_ACCOUNTS = Kind("", "v1", "serviceaccounts", "ServiceAccount", True, Object)
@@ -195,14 +189,6 @@ def _as_name(origin: str) -> str:
     if name == origin and is_name(name):
         return name
     return f"{name.replace('.', '-')}-{sha256(origin.encode()).hexdigest()[:6]}"
-
-
-class CredentialKind(StrEnum):
-    """AUTO is a token, or a certificate where the worker gives no token."""
-
-    AUTO = "auto"
-    TOKEN = "token"  # noqa: S105  # the word, not a secret
-    CERTIFICATE = "certificate"
 
 
 # --- the objects -----------------------------------------------------------------------------------------------------

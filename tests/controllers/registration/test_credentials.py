@@ -12,12 +12,11 @@ from multikueue.controllers.registration import credentials
 from multikueue.controllers.registration.credentials import (
     Credential,
     Endpoint,
-    KubeconfigFacts,
     build_kubeconfig,
-    kubeconfig_facts,
     request_certificate,
     request_token,
 )
+from multikueue.controllers.registration.facts import KubeconfigFacts, kubeconfig_facts
 from multikueue.errors import ApiError, Forbidden
 from multikueue.kube.kubeconfig import check_worker_kubeconfig
 from tests.cli.cluster import NOW, Answer, Cluster, Fake, Tree, json_web_token

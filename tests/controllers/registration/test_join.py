@@ -10,6 +10,7 @@ import yaml
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESPACES, SECRETS
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.registration import join as joining
+from multikueue.controllers.registration.choices import CredentialKind
 from multikueue.controllers.registration.credentials import Endpoint
 from multikueue.controllers.registration.join import busy, leave
 from multikueue.controllers.registration.plan import (
@@ -17,7 +18,6 @@ from multikueue.controllers.registration.plan import (
     CLUSTER_ROLES,
     MANAGER_UID_ANNOTATION,
     SERVICE_ACCOUNTS,
-    CredentialKind,
     Registration,
 )
 from multikueue.errors import ConfigurationError, Forbidden, InvalidObject, Unauthorized

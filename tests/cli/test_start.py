@@ -1,0 +1,97 @@
+"""What a command loads before it asks anybody: counted, since time depends on the machine.
+
+`make bench ARGS=start` measures what it costs.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from benchmarks.start import unreachable
+
+PROGRAM = """
+import json, sys
+from multikueue.cli import main
+try:
+    main(json.loads(sys.argv[1]))
+except SystemExit as end:
+    code = end.code
+print(json.dumps([code, sorted(sys.modules)]), file=sys.stderr)
+"""
+
+NO_HELP_NEEDS = ("aiohttp", "anyio", "asyncio", "cryptography", "pydantic_settings", "structlog", "yaml")
+NO_COMMAND_NEEDS = ("kubernetes_asyncio", "urllib3", "rich", "structlog", "cryptography", "tenacity")
+NO_LIST_NEEDS = (
+    *NO_COMMAND_NEEDS,
+    "pydantic_settings",
+    "prometheus_client",
+    "multikueue.settings",
+    "multikueue.jobs",
+    "multikueue.quota",
+    "multikueue.dispatch",
+    "multikueue.store",
+    "multikueue.manager",
+)
+
+
+class Case(NamedTuple):
+    """`ours` and `all` are the most modules; a little more than there are today."""
+
+    words: str
+    without: Sequence[str]
+    ours: int
+    all: int
+
+
+CASES = (
+    Case("--help", NO_HELP_NEEDS, 28, 220),
+    Case("version", (*NO_HELP_NEEDS, "multikueue.cli.clusters", "multikueue.cli.workloads"), 9, 300),
+    Case("run --help", (*NO_HELP_NEEDS, "multikueue.cli.clusters", "multikueue.cli.workloads"), 10, 310),
+    Case("clusters list --help", (*NO_HELP_NEEDS, "multikueue.cli.workloads", "multikueue.cli.run"), 14, 310),
+    Case("clusters list", NO_LIST_NEEDS, 45, 560),
+    Case("clusters show w", NO_LIST_NEEDS, 45, 560),
+    Case("clusters check w", NO_COMMAND_NEEDS, 170, 740),
+    Case("workloads list", NO_LIST_NEEDS, 45, 560),
+    Case("workloads show w", NO_LIST_NEEDS, 50, 560),
+    Case("workloads logs w", NO_LIST_NEEDS, 50, 560),
+    Case("why w", NO_LIST_NEEDS, 40, 560),
+    Case("strategies list", ("aiohttp", *NO_COMMAND_NEEDS), 20, 430),
+    Case("run --dry-run", ("aiohttp", "prometheus_client", *NO_COMMAND_NEEDS), 160, 580),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.words)
+def test_a_command_loads_what_it_needs_and_no_more(case: Case, tmp_path: Path) -> None:
+    words = case.words.split()
+    asks = words[-1] != "--help" and words[0] in ("clusters", "workloads", "why")
+    if asks:
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_bytes(unreachable())
+        words += ["--manager-kubeconfig", str(kubeconfig)]
+
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, json.dumps(words)], capture_output=True, text=True, check=True
+    )
+
+    code, loaded = json.loads(done.stderr.splitlines()[-1])
+    assert code == (3 if asks else 0), done.stderr
+    assert set(loaded) & set(case.without) == set()
+    assert len([name for name in loaded if name.startswith("multikueue")]) <= case.ours
+    assert len(loaded) <= case.all
+
+
+def test_the_manager_loads_no_command_but_its_own_and_no_rich() -> None:
+    program = "import sys, multikueue.telemetry.logs, multikueue.manager; print(*sys.modules)"
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    loaded = set(done.stdout.split())
+    assert "structlog" in loaded
+    assert loaded & {"rich", "kubernetes_asyncio", "urllib3", "typer", "multikueue.cli"} == set()
