@@ -246,7 +246,7 @@ class Connection:
         """Asks for a sign of life, with our credentials, for ever. The first one after trouble hurries the watches.
 
         That one does not say that the worker is still away, though its watches do not stand yet; a later one does, of the
-        time up to the one before, if they could have stood up by then.
+        time up to the one before, if they could have stood up by then. So each of them has the watches tried again.
         """
         back = answered = self.world.now()
         while True:
@@ -269,8 +269,11 @@ class Connection:
                     back = asked
                     for reflector in self._reflectors:
                         reflector.hurry()
-                elif (proven := min(answered, asked - TIME_TO_STAND)) > back:
-                    self._in_vain(proven)
+                elif self._trouble:
+                    if (proven := min(answered, asked - TIME_TO_STAND)) > back:
+                        self._in_vain(proven)
+                    for reflector in self._reflectors:
+                        reflector.retry()
                 answered = asked
                 self._report("heartbeat", "")
             await self._rest()

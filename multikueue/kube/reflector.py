@@ -163,6 +163,11 @@ class Reflector(Generic[T]):
         if not self._standing:
             self._version = ""
             self._failures = 0
+            self.retry()
+
+    def retry(self) -> None:
+        """The cluster answers still: end a pause now."""
+        if not self._standing:
             self._pause.cancel()
 
     def _has_moved(self) -> bool:

@@ -19,6 +19,7 @@ from multikueue.controllers.kubeconfigs import Access
 from multikueue.dispatch.group import Reach
 from multikueue.errors import ClusterUnreachable, Unauthorized
 from multikueue.kube.credentials import Credentials
+from multikueue.kube.reflector import Reflector
 from multikueue.kube.tokens import FixedToken
 from multikueue.settings import Dispatch
 from multikueue.store.worker import Asked, WorkerView
@@ -322,6 +323,15 @@ async def test_a_worker_that_answers_again_has_a_while_for_its_watches_to_stand(
         server.asked.clear()
         await line.until(lambda: server.uses("one").count("GET api") > 2)
         assert line.worker.in_vain is None
+
+
+async def test_watches_do_not_rest_while_their_worker_shows_signs_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Reflector, "_pause_after", lambda *_: 3600.0)
+    async with worker_server("one") as server, connecting(server) as line:
+        server.lacks = {"workloads"}
+        await line.until(lambda: "no kind Workload" in line.worker.why)
+        server.lacks = set()
+        await line.until(lambda: line.worker.reach is Reach.CONNECTED)
 
 
 async def test_who_waits_for_the_loss_of_a_worker_is_told_of_it() -> None:
