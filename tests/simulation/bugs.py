@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from fractions import Fraction
 from math import ceil, inf
 from typing import Any, NamedTuple
@@ -302,6 +303,30 @@ def a_long_quantity_is_read_as_it_stands() -> Iterator[None]:
 @bug(caught_by=4, within=5)
 def an_exponent_is_taken_at_its_word() -> Iterator[None]:
     with replaced(quantity, "_remembered", lambda _real: _exactly), replaced(quantity, "capped", lambda _real: int):
+        yield
+
+
+def _as_it_is(_real: Any) -> Any:
+    return lambda text: text
+
+
+@bug(caught_by=20, within=21)
+def a_worker_is_quoted_at_any_length() -> Iterator[None]:
+    with replaced(decide, "excerpt", _as_it_is), replaced(decide, "LONGEST_MESSAGE", lambda _real: None):
+        yield
+
+
+@bug(caught_by=857, within=858)
+def a_worker_dates_its_word_as_it_likes() -> Iterator[None]:
+    def make(_real: Any) -> Any:
+        def stuck(v: phases.View, wanted: tuple[str, ...]) -> tuple[str, timedelta | None]:
+            said = [c for r in v.group.remotes if r.cluster in wanted and (c := decide._inadmissible(r))]
+            due = [c.last_transition_time + decide.STUCK_AFTER for c in said if c.last_transition_time is not None]
+            return "", min((at - v.now for at in due if at > v.now), default=None)
+
+        return stuck
+
+    with replaced(group, "heard", _as_it_is), replaced(decide, "_stuck", make):
         yield
 
 

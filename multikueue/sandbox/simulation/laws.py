@@ -26,7 +26,7 @@ from multikueue.sandbox.simulation import seen
 from multikueue.sandbox.simulation.deeds import Deeds
 from multikueue.sandbox.simulation.misdeeds import ROGUE
 from multikueue.sandbox.simulation.plan import Plan
-from multikueue.sandbox.wire import Object, Request
+from multikueue.sandbox.wire import Object, Request, Response
 from multikueue.sandbox.world import MANAGER, NAMESPACE, World
 
 __all__ = ["Breach", "Laws", "Write", "held_up"]
@@ -145,6 +145,13 @@ class Laws:
         if holder and holder != mine and now - since > self._news:
             text = f"{request.method} {request.path} of {mine} arrives at {host} {now - since:.1f} s after {holder} took over"
             self.broken("leads", now, text)
+
+    def invalid(self, by: str, request: Request, answer: Response, now: float) -> None:
+        """The manager cluster refuses what a manager writes there. What is the hostile tenant's may be odd already, and a
+        patch of what was made anew meanwhile is refused for its UID."""
+        if f"/namespaces/{ROGUE}/" not in request.path and b"metadata.uid" not in answer.body:
+            text = f"{request.method} {request.path} of {by} is refused: {answer.body[:300].decode(errors='replace')}"
+            self.broken("valid", now, text)
 
     def ends(self) -> dict[str, float]:
         """When each job had ended that nobody meddled with, and no liar had won: its workload was Finished then."""

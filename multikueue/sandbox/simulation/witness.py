@@ -21,7 +21,7 @@ from multikueue.sandbox.network.transport import Line, is_write
 from multikueue.sandbox.simulation.laws import Laws, Write
 from multikueue.sandbox.simulation.stage import Stage
 from multikueue.sandbox.wire import Request, Response, Watch
-from multikueue.sandbox.world import World
+from multikueue.sandbox.world import MANAGER, World
 
 __all__ = ["Changes", "Tale", "Witness", "phases_watched"]
 
@@ -88,6 +88,8 @@ class Witness:
         self.last = asyncio.get_running_loop().time()
         self.laws.sent(line.source, host, request, self.last)
         status = answer.status if isinstance(answer, Response) else 200
+        if isinstance(answer, Response) and status == 422 and host == MANAGER:
+            self.laws.invalid(line.source, request, answer, self.last)
         if self.tale.is_told:
             self.tale(f"{line.source} to {host}: {request.method} {request.path} -> {status}")
 

@@ -19,7 +19,7 @@ from multikueue.sandbox.simulation.laws import Laws, Write
 from multikueue.sandbox.simulation.misdeeds import ROGUE
 from multikueue.sandbox.simulation.plan import JobPlan, Plan, Timing
 from multikueue.sandbox.time import VirtualClock, run
-from multikueue.sandbox.wire import Object, Request
+from multikueue.sandbox.wire import Object, Request, Response
 from multikueue.sandbox.world import MANAGER, NAMESPACE, World
 from multikueue.settings import InForce, Settings
 
@@ -460,6 +460,22 @@ def test_only_who_holds_the_lease_writes() -> None:
         assert judge.broken == []
         judge.laws.sent("manager-0", "worker1", write, 20.0)
     assert judge.broken == ["leads"]
+
+
+@pytest.mark.parametrize(
+    ("namespace", "why", "broken"),
+    [
+        (NAMESPACE, "status.message: Too long", ["valid"]),
+        (ROGUE, "status.message: Too long", []),
+        (NAMESPACE, "metadata.uid: field is immutable", []),
+    ],
+    ids=["of somebody's", "of the hostile tenant's", "of what was made anew meanwhile"],
+)
+def test_no_manager_writes_what_is_not_valid(namespace: str, why: str, broken: list[str]) -> None:
+    write = Request(method="PATCH", path=f"/apis/batch/v1/namespaces/{namespace}/jobs/job/status")
+    with court() as judge:
+        judge.laws.invalid("manager-0", write, Response(status=422, body=why.encode()), 5.0)
+        assert judge.broken == broken
 
 
 def test_clocks_that_differ_are_allowed_for() -> None:
