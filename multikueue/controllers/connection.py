@@ -94,7 +94,7 @@ class Connection:
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _trial: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _pause: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    _trouble: dict[str, str] = field(default_factory=lambda: {"heartbeat": "not connected yet"})
+    _trouble: dict[str, str] = field(default_factory=dict)
     _decline: anyio.CancelScope | None = None
     _alarm: anyio.Event = field(default_factory=anyio.Event)
     _tasks: anyio.abc.TaskGroup | None = None
@@ -190,7 +190,8 @@ class Connection:
         performer = Outbox(self.world, self.worker, client, alarm=self._raise_alarm)
         async with anyio.create_task_group() as self._tasks:
             self._reflectors = [self._reflector(client, kind, cache) for kind, cache in _watched(self.worker)]
-            self._trouble |= {kind.name: _unlisted(kind) for kind, _ in _watched(self.worker)}
+            unlisted = {kind.name: _unlisted(kind) for kind, _ in _watched(self.worker)}
+            self._trouble = {"heartbeat": "not connected yet", **unlisted}
             self._check()
             self._tasks.start_soon(self._heartbeat, self._tasks, client, performer)
             self._tasks.start_soon(self._change_over, client)
@@ -215,7 +216,14 @@ class Connection:
             self.world.store.lacks(self.name, kind, why if lacking else "")
             self._report(kind.name, "" if ok or lacking else f"{kind.plural}: {why}")
 
-        reflector: Reflector[Any] = Reflector(client, kind, cache, label_selector=self._selector, on_state=on_state)
+        reflector: Reflector[Any] = Reflector(
+            client,
+            kind,
+            cache,
+            label_selector=self._selector,
+            on_state=on_state,
+            vouch=partial(self._identity.vouch, client),
+        )
         return reflector
 
     def _also_watch(self, tasks: anyio.abc.TaskGroup, client: Client, kind: Kind[Any], cache: Cache[Any]) -> None:
@@ -229,16 +237,22 @@ class Connection:
     async def _identify(self, tasks: anyio.abc.TaskGroup, client: Client) -> None:
         """Look whether it is the cluster that the name stands for; nothing of another one is looked at. Raises if it is
         not, then or later: another name may turn out to be first."""
-        before = self._identity.before
-        uid = self._identity.uid if self._identified else await self._identity.read(client)
+        identity, route = self._identity, client.route
+        if self._identified and not identity.is_due:
+            return identity.uphold(tasks) if identity.uid else None
+        before, uid = identity.before, await identity.read(client)
         if uid:
-            await self._identity.claim(uid)
+            await identity.claim(uid)
+        if client.route is not route:
+            return None  # other credentials took over meanwhile: that is asked anew
+        identity.uid = uid
         if not self._identified:
             if uid and before not in ("", uid):
                 self.worker.forget()
-            self._identity.uid, self._identified = uid, True
+            self._identified = True
             for reflector in self._reflectors:
                 tasks.start_soon(reflector.run)
+        return None
 
     # Signs of life.
 
@@ -420,7 +434,9 @@ class Connection:
 
     def _use(self, client: Client, trial: Client, candidate: Access, uid: str) -> None:
         """The change itself: no await in it."""
-        if (_leads_elsewhere(self.access, candidate) or uid != self._identity.uid) and self._is_lost():
+        before = self._identity.uid
+        is_other = uid != before if uid and before else _leads_elsewhere(self.access, candidate)
+        if is_other and self._is_lost():
             self.worker.forget()
         self._identity.uid = uid
         client.take_over(trial)

@@ -7,7 +7,9 @@ that leads to another cluster than before.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+
+import anyio.abc
 
 from multikueue.api.core import KUBE_SYSTEM
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, NAMESPACES
@@ -24,7 +26,12 @@ __all__ = ["Identity", "OtherCluster", "SameCluster"]
 
 log = get_logger()
 
+UNKNOWN, NOT_KEPT = "IdentityUnknown", "IdentityNotKept"
+
 UNTOLD = "whether it leads where another name leads, or elsewhere than before, cannot be told without its kube-system"
+
+PATIENCE = timedelta(hours=1)
+"""Time until what we were not allowed is tried again: somebody may have been told, and have mended it."""
 
 EVER = datetime.min.replace(tzinfo=UTC)
 
@@ -44,28 +51,58 @@ class Identity:
     world: World
     worker: WorkerView
     uid: str = ""
-    _told: set[str] = field(default_factory=set)
+    _refused: dict[str, datetime] = field(default_factory=dict)
+    _is_keeping: bool = False
 
     async def read(self, client: Client) -> str:
         """The UID of the cluster that a client leads to; empty if it may not be read, which is told."""
         try:
             return (await client.get(NAMESPACES, KUBE_SYSTEM)).metadata.uid
         except (NotFound, Forbidden) as error:
-            self._tell("IdentityUnknown", f"{UNTOLD} ({error}): register it again, or let us get that namespace")
+            self._tell(UNKNOWN, f"{UNTOLD} ({error}): register it again, or let us get that namespace")
             return ""
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is unknown, and may be known by now."""
+        return not self.uid and self._is_over(UNKNOWN)
+
+    async def vouch(self, client: Client) -> None:
+        """Raises OtherCluster if a client leads to another cluster than it did, behind the same address."""
+        route = client.route
+        uid = await self.read(client) if self.uid else ""
+        if uid not in ("", self.uid) and client.route is route:
+            raise OtherCluster(f"it is another cluster now: that has the UID {uid}, and the one before {self.uid}")
 
     async def claim(self, uid: str) -> None:
         """Let the name stand for that cluster from now on.
 
         Raises SameCluster if another name does, OtherCluster if something of ours may still be on the one before. Names
-        are given one after another: what was recorded first is first, for ever and on all replicas.
+        are given one after another: what was recorded first is first, for ever and on all replicas; unless nothing of ours
+        is there by that name, and something may be by this one.
         """
         if self._recorded == uid:
             return self._judge(uid)
         async with self.world.claims:
+            await self._displace(uid)
             self._judge(uid)
             await self._record(uid)
         return self._judge(uid)  # the world went on meanwhile
+
+    def uphold(self, tasks: anyio.abc.TaskGroup) -> None:
+        """The same for the cluster in use, which the name stands for. Nobody waits for the manager cluster to keep that."""
+        self._judge(self.uid)
+        if self._recorded != self.uid and not self._is_keeping and self._is_over(NOT_KEPT):
+            self._is_keeping = True
+            tasks.start_soon(self._keep)
+
+    async def _keep(self) -> None:
+        try:
+            await self.claim(self.uid)
+        except MultiKueueError:
+            return  # which the next sign of life says too
+        finally:
+            self._is_keeping = False
 
     @property
     def before(self) -> str:
@@ -80,50 +117,70 @@ class Identity:
     def _recorded(self) -> str:
         return self._object.metadata.annotations.get(CLUSTER_UID_ANNOTATION, "") if self._object is not None else ""
 
+    def _first(self, uid: str) -> MultiKueueCluster | None:
+        """The other name that stands for a cluster, if one does."""
+        first = min(self.world.store.clusters.by("uid", uid), key=_age, default=None)
+        return first if first is not None and first.metadata.name != self.worker.name else None
+
     def _judge(self, uid: str) -> None:
-        first = min(self.world.store.clusters.by("uid", uid), key=_age, default=self._object)
-        if first is not None and first.metadata.name != self.worker.name:
-            name = first.metadata.name
+        first = self._first(uid)
+        if first is not None:
             raise SameCluster(
-                f'it leads to the cluster that "{name}" stands for: nothing is done through a second name; remove it'
+                f'it leads to the cluster that "{first.metadata.name}" stands for: nothing is done through a second name;'
+                " remove it, or have it lead where it led before"
             )
-        if self.before not in ("", uid) and self._holds() and not self._is_lost():
+        if self.before not in ("", uid) and self._holds(self.worker) and not self._is_lost():
             raise OtherCluster(
                 f"it leads to another cluster: that has the UID {uid}, and the one before {self.before}; it is used once"
                 " nothing of ours is left on the one before, or that one is lost"
                 + ("" if self.uid else f"; if it is meant, remove the annotation {CLUSTER_UID_ANNOTATION}")
             )
 
-    def _holds(self) -> bool:
-        """Whether anything of ours is, or may be, on the cluster before."""
-        seen = self.worker.held() or self.worker.asked or self.worker.creating
-        return bool(seen) or (not self.worker.known and self.world.store.may_be_on(self.worker.name))
+    def _holds(self, worker: WorkerView) -> bool:
+        """Whether anything of ours is, or may be, on the cluster that a name stood for."""
+        seen = worker.held() or worker.asked or worker.creating
+        return bool(seen) or (not worker.known and self.world.store.may_be_on(worker.name))
 
     def _is_lost(self) -> bool:
         return self.worker.lost(self.world.now(), self.world.lost_after)
 
+    def _is_over(self, refusal: str) -> bool:
+        return self.world.now() >= self._refused.get(refusal, EVER) + PATIENCE
+
+    async def _displace(self, uid: str) -> None:
+        """Where a name has work, and nobody had written down what it stands for, an idle one that came later gives way."""
+        first = self._first(uid)
+        if first is None or self.before or not self._holds(self.worker):
+            return
+        if not self._holds(self.world.store.worker(first.metadata.name)):
+            await self._annotate(first, None)
+
     async def _record(self, uid: str) -> None:
         """On the object. Where that cannot be, this process goes by what it has seen itself."""
-        cluster = self._object
-        if cluster is None or not self.world.mandate.valid() or "IdentityNotKept" in self._told:
-            return
+        if self._object is not None and await self._annotate(self._object, uid):
+            log.info("cluster.identified", cluster=self.worker.name, uid=uid, before=self.before)
+
+    async def _annotate(self, cluster: MultiKueueCluster, uid: str | None) -> bool:
+        if not self.world.mandate.valid() or not self._is_over(NOT_KEPT):
+            return False
         body = {"metadata": {"uid": cluster.metadata.uid, "annotations": {CLUSTER_UID_ANNOTATION: uid}}}
         try:
-            answer = await self.world.manager.merge_patch(MULTIKUEUE_CLUSTERS, cluster.key, body)
+            self.world.store.clusters.upsert(
+                await self.world.manager.merge_patch(MULTIKUEUE_CLUSTERS, cluster.key, body)
+            )
         except Forbidden as error:
-            self._tell("IdentityNotKept", f"its identity {uid} cannot be kept for the next start: {error}")
-            return
+            self._tell(NOT_KEPT, f"its identity {uid} cannot be kept for the next start: {error}")
+            return False
         except MultiKueueError as error:
-            log.warning("cluster.identity_not_kept", cluster=self.worker.name, why=str(error))
-            return
-        log.info("cluster.identified", cluster=self.worker.name, uid=uid, before=self.before)
-        self.world.store.clusters.upsert(answer)
+            log.warning("cluster.identity_not_kept", cluster=cluster.metadata.name, why=str(error))
+            return False
+        return True
 
     def _tell(self, reason: str, why: str) -> None:
-        """Once: these do not change by themselves."""
-        if reason in self._told or self._object is None or not self.world.mandate.valid():
+        """Once in a while: these do not change by themselves."""
+        was_over, self._refused[reason] = self._is_over(reason), self.world.now()
+        if not was_over or self._object is None or not self.world.mandate.valid():
             return
-        self._told.add(reason)
         log.warning("cluster.identity_trouble", cluster=self.worker.name, why=why)
         self.world.recorder.emit(MULTIKUEUE_CLUSTERS, self._object, type_="Warning", reason=reason, message=why)
 

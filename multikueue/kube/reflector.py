@@ -106,6 +106,7 @@ class Reflector(Generic[T]):
     such kind, or does not let us see it. `on_state` is told (True, "") when the watch stands, and
     (False, why) on each failed attempt to get it to stand; the normal end of a watch and a forgotten version are none.
     `idle` is the seconds of silence after which a peer is taken for dead: servers send bookmarks every two minutes.
+    `vouch` is awaited before it lists anew: what it raises that is neither of cluster nor of server ends the reflector.
     `sleep` and `jitter` (in [0, 1)) are for tests.
     """
 
@@ -120,6 +121,7 @@ class Reflector(Generic[T]):
         namespace: str = "",
         idle: float = 180.0,
         page: int = 500,
+        vouch: Callable[[], Awaitable[None]] | None = None,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
         jitter: Callable[[], float] = random.random,
     ) -> None:
@@ -127,7 +129,7 @@ class Reflector(Generic[T]):
         self.refused = False
         self._client, self._kind, self._sink, self._on_state = client, kind, sink, on_state
         self._label_selector, self._namespace, self._idle, self._page = label_selector, namespace, idle, page
-        self._sleep, self._jitter = sleep, jitter
+        self._vouch, self._sleep, self._jitter = vouch, sleep, jitter
         self._decode, self._decode_change = object_of(kind.type), change_of(kind.type)
         self._path = kind.collection(namespace) if namespace else kind.path()
         self._known: dict[ObjectKey, T] = {}
@@ -175,6 +177,8 @@ class Reflector(Generic[T]):
         return self._route is not self._client.route
 
     async def _list(self) -> None:
+        if self._vouch is not None and self.synced.is_set():
+            await self._vouch()
         self._route = self._client.route
         self._sink.expect_list()
         page = await self._client.list(

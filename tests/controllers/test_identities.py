@@ -14,13 +14,13 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import FAILED_ON
 from multikueue.controllers.clusters import Clusters
 from multikueue.controllers.connection import CONNECTION_FAILED, Connection
-from multikueue.controllers.identities import OtherCluster, SameCluster
+from multikueue.controllers.identities import PATIENCE, OtherCluster, SameCluster
 from multikueue.dispatch.group import Reach
 from multikueue.errors import Forbidden, MultiKueueError, ServerError
 from multikueue.runtime import Mandate
 from multikueue.store.store import CLUSTER_UID_ANNOTATION
 from tests.controllers.table import NAMESPACE, Table
-from tests.controllers.test_connection import QUICK, Line, access, connected, connecting
+from tests.controllers.test_connection import ASKED, KEY, QUICK, Line, access, connected, connecting
 from tests.controllers.worker_server import WorkerServer, worker_server
 
 pytestmark = pytest.mark.anyio
@@ -133,6 +133,19 @@ async def test_new_credentials_that_lead_to_the_cluster_of_another_name_are_not_
         assert kept(line.world) == "u1"
 
 
+@pytest.mark.parametrize("busy", [True, False])
+async def test_a_name_that_has_work_is_first_before_an_idle_one_that_was_written_down_before_it(busy: bool) -> None:
+    async with worker_server("one", uid="u1") as server, connecting(server) as line:
+        keep(line.world, "u1", "w2")
+        if busy:
+            nominated(line.world)
+            await line.until(lambda: line.worker.reach is Reach.CONNECTED)
+            assert (kept(line.world), kept(line.world, "w2")) == ("u1", None)
+        else:
+            async with refused(line, server, "SameCluster"):
+                assert (kept(line.world), kept(line.world, "w2")) == (None, "u1")
+
+
 # Another cluster than before.
 
 
@@ -216,6 +229,45 @@ async def test_another_cluster_is_another_one_whatever_of_ours_is_seen_there() -
             assert kept(line.world) == "u2"
 
 
+async def test_another_cluster_behind_the_same_address_is_not_read_as_everything_gone() -> None:
+    async with worker_server("one", uid="u1") as server:
+        server.put("Workload", "job-a", "one")
+        async with connected(server) as line:
+            server.uid, server.objects = "u2", {}
+            server.restart()
+            await line.until(lambda: line.connection.reason == "BadKubeConfig")
+            assert line.worker.workloads.get(KEY) is not None
+            assert "u2" in line.worker.why
+            line.world.time += line.world.world.lost_after
+            await line.until(lambda: line.worker.reach is Reach.CONNECTED)
+            assert line.worker.workloads.get(KEY) is None
+            assert kept(line.world) == "u2"
+
+
+async def test_the_same_cluster_goes_on_after_a_restart() -> None:
+    async with worker_server("one", uid="u1") as server:
+        server.put("Workload", "job-a", "one")
+        async with connected(server) as line:
+            server.objects, server.version = {}, 200
+            server.restart()
+            await line.until(lambda: line.worker.workloads.get(KEY) is None)
+
+
+@pytest.mark.parametrize(("new", "forgotten"), [("", False), ("u1", False), ("u2", True)])
+async def test_new_credentials_of_a_lost_worker_cost_what_is_known_only_if_the_cluster_is_another(
+    new: str, forgotten: bool
+) -> None:
+    async with worker_server("one", uid="u1") as server, connected(server) as line:
+        line.worker.asked[KEY] = ASKED
+        server.tokens = {"two"}
+        server.uid = new
+        await line.until(lambda: line.worker.reach is Reach.ISOLATED)
+        line.world.time += line.world.world.lost_after
+        line.connection.offer(access(server, "two"))
+        await line.until(lambda: line.worker.reach is Reach.CONNECTED)
+        assert (line.worker.asked == {}) is forgotten
+
+
 # Where we may not know.
 
 
@@ -228,6 +280,26 @@ async def test_a_worker_that_does_not_let_us_see_its_identity_goes_on_and_a_warn
         assert reason == "IdentityUnknown"
         assert "register it again" in message
         assert kept(line.world) == "u1"
+
+
+async def test_an_identity_is_known_once_it_may_be_read() -> None:
+    async with worker_server("one") as server, connected(server) as line:
+        server.uid = "u1"
+        asked = server.uses("one").count("GET kube-system")
+        await line.until(lambda: server.uses("one").count("GET api") > 5)
+        assert server.uses("one").count("GET kube-system") == asked, "a refusal holds for a while"
+        line.world.time += PATIENCE
+        await line.until(lambda: kept(line.world) == "u1")
+        assert line.states == []
+
+
+async def test_nobody_waits_while_the_manager_cluster_does_not_keep_an_identity() -> None:
+    async with worker_server("one", uid="u1") as server, connected(server) as line:
+        async with line.world.world.claims:
+            keep(line.world, None)
+            beats = server.uses("one").count("GET api")
+            await line.until(lambda: server.uses("one").count("GET api") > beats + 3)
+        await line.until(lambda: kept(line.world) == "u1")
 
 
 async def test_the_credentials_of_a_new_registration_make_it_known() -> None:
@@ -247,6 +319,8 @@ async def test_an_identity_that_cannot_be_kept_costs_the_worker_nothing(error: M
             await line.until(lambda: kept(line.world) == "u1")
         else:
             assert line.world.said()[0][0] == "IdentityNotKept"
+            line.world.time += PATIENCE
+            await line.until(lambda: kept(line.world) == "u1")
 
 
 PATCHED = ("patch", kinds.MULTIKUEUE_CLUSTERS.plural)

@@ -27,6 +27,7 @@ class WorkerServer:
     uid: str = ""
     url: str = ""
     _news: anyio.Event = field(default_factory=anyio.Event)
+    _is_over: bool = False
     _gone: list[dict[str, Any]] = field(default_factory=list)
     version: int = 100
 
@@ -55,12 +56,15 @@ class WorkerServer:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         response.enable_chunked_encoding()
         await response.prepare(request)
-        while True:
-            await self._news.wait()
-            for body in self._gone:
-                if body["kind"].lower() + "s" == plural:
-                    await response.write(json.dumps(event("DELETED", body)).encode() + b"\n")
-            await anyio.sleep_forever()
+        await self._news.wait()
+        if self._is_over:
+            await response.write(json.dumps(event("ERROR", {"kind": "Status", "code": 410})).encode() + b"\n")
+            return response
+        for body in self._gone:
+            if body["kind"].lower() + "s" == plural:
+                await response.write(json.dumps(event("DELETED", body)).encode() + b"\n")
+        await anyio.sleep_forever()
+        raise AssertionError
 
     def put(self, kind: str, name: str, uid: str) -> None:
         metadata = {"name": name, "namespace": "team", "uid": uid, "resourceVersion": str(self.version)}
@@ -74,6 +78,12 @@ class WorkerServer:
         self.objects[plural] = [body for body in self.objects[plural] if body not in found]
         self._gone += [body | {"metadata": body["metadata"] | {"resourceVersion": str(self.version)}} for body in found]
         self._news.set()
+
+    def restart(self) -> None:
+        """Watches end, and who watched has to list anew."""
+        before, self._news = self._news, anyio.Event()
+        self._is_over = True
+        before.set()
 
     def uses(self, token: str) -> list[str]:
         """What was asked with a token: methods and plurals."""
