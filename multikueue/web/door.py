@@ -2,13 +2,14 @@
 
 Who has not asked anything HEAD_SECONDS after the connection stands, and who asks nothing for IDLE_SECONDS after an answer
 (or does not read it), is hung up on. With MOST_CALLERS connections on a port, a new one takes the place of the one that
-has kept us waiting longest: nobody can shut a port for others by holding connections to it.
+has kept us waiting longest, for a request or else for the body of one: nobody can shut a port for others by holding
+connections to it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import cast
 
 from aiohttp import web
@@ -32,7 +33,7 @@ class Door:
 
     def __init__(self) -> None:
         self._waiting: dict[web.RequestHandler, _Caller] = {}
-        self._busy: dict[web.RequestHandler, _Caller] = {}
+        self._busy: dict[web.RequestHandler, tuple[_Caller, web.Request]] = {}
 
     def admit(self, server: web.Server) -> asyncio.Protocol:
         """What the event loop makes for each connection."""
@@ -40,12 +41,17 @@ class Door:
 
     def enter(self, caller: _Caller) -> None:
         if len(self._waiting) + len(self._busy) >= MOST_CALLERS:
-            longest = next(iter(self._waiting.values()), caller)
+            longest = next(self._keep_waiting(), caller)
             longest.hang_up()
             self.leave(longest)
             if longest is caller:
                 return
         self._wait(caller, HEAD_SECONDS)
+
+    def _keep_waiting(self) -> Iterator[_Caller]:
+        """Those who do, and who does it longest first."""
+        yield from self._waiting.values()
+        yield from (caller for caller, request in self._busy.values() if not request.content.is_eof())
 
     def leave(self, caller: _Caller) -> None:
         caller.expect_within(None)
@@ -58,7 +64,7 @@ class Door:
         if caller is None:  # hung up on in this very moment
             return await handler(request)
         caller.expect_within(None)
-        self._busy[request.protocol] = caller
+        self._busy[request.protocol] = caller, request
         try:
             return await handler(request)
         finally:

@@ -27,6 +27,7 @@ from multikueue.jobs.table import BATCH_ONLY, Adapters
 from multikueue.telemetry import get_logger
 from multikueue.telemetry.metrics import CONTENT_TYPE
 from multikueue.web.admission import Known, NotAReview, review
+from multikueue.web.bodies import Bodies
 from multikueue.web.certificates import Serving, load_chain
 from multikueue.web.door import HANDSHAKE_SECONDS, Door
 
@@ -40,10 +41,6 @@ BODY_SECONDS = 10.0
 
 _LINGERING_SECONDS = 1.0
 """Seconds in which one who is refused may read why, while the rest of the body is thrown away."""
-
-_SMALL = 2**17
-_LARGE_AT_ONCE = 8
-"""Bodies with more bytes than that are taken in only so many at a time: all others wait, and take no memory."""
 
 GRACE_SECONDS = 5.0
 _JSON = "application/json"
@@ -125,7 +122,7 @@ class Server:
         self._known, self._adapters = known, adapters
         self._listeners: list[_Listener] = []
         self._webhook: _Listener | None = None
-        self._large_bodies = asyncio.Semaphore(_LARGE_AT_ONCE)
+        self._bodies = Bodies(LARGEST_REVIEW)
         self._visibility: _Listener | None = None
         self._answer: Answerer  # comes with the listener
 
@@ -146,7 +143,7 @@ class Server:
         With `client_ca` (PEM) nobody is listened to without a certificate that it signed.
         """
         if self._webhook is None:
-            app = web.Application(client_max_size=LARGEST_REVIEW)
+            app = web.Application()
             app.router.add_post(WEBHOOK_PATH, self._review)
             tls = _Tls(certificate, client_ca=client_ca, insists=True)
             self._webhook = await self._listen(app, host, port, group="webhook", tls=tls)
@@ -250,7 +247,7 @@ class Server:
             return web.Response(status=503, text=f"{problem}\n")
         try:
             with anyio.fail_after(BODY_SECONDS):
-                body = await self._body(request)
+                body = await self._bodies.read(request)
         except TimeoutError:
             return web.Response(status=408, text="the body did not come in time\n")
         try:
@@ -258,16 +255,6 @@ class Server:
         except NotAReview as error:
             log.warning("webhook.not_a_review", error=str(error))
             return web.Response(status=400, text=f"{error}\n")
-
-    async def _body(self, request: web.Request) -> bytes:
-        """Raises HTTPRequestEntityTooLarge."""
-        length = request.content_length
-        if length is not None and length <= _SMALL:
-            return await request.read()
-        if length is not None and length > LARGEST_REVIEW:
-            raise web.HTTPRequestEntityTooLarge(max_size=LARGEST_REVIEW, actual_size=length)
-        async with self._large_bodies:
-            return await request.read()
 
     async def _respond(self, request: web.Request) -> web.Response:
         asked = Asked(_common_name(request), tuple(request.headers.items()), request.path, request.query)

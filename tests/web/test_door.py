@@ -137,7 +137,9 @@ async def test_a_body_that_is_none_is_refused(sent: bytes, status: bytes, monkey
         assert (await answer(wire, sent)).startswith(b"HTTP/1.1 " + status)
 
 
-async def test_large_bodies_that_never_come_take_no_turn_from_small_ones() -> None:
+@pytest.mark.parametrize("padding", [0, 2**20], ids=["small ones", "large ones"])
+async def test_large_bodies_that_never_come_take_no_turn_from_others(padding: int) -> None:
+    body = review_of() + b" " * padding
     async with server() as listening:
         port = await listening.serve_webhook(HOST, 0, SERVED)
         async with anyio.create_task_group() as tasks:
@@ -150,8 +152,23 @@ async def test_large_bodies_that_never_come_take_no_turn_from_small_ones() -> No
                 tasks.start_soon(promise)
             await anyio.wait_all_tasks_blocked()
             async with called(port, trusting()) as wire:
-                assert b"200 OK" in await answer(wire, post(len(review_of()), review_of()))
+                assert b"200 OK" in await answer(wire, post(len(body), body))
             tasks.cancel_scope.cancel()
+
+
+async def test_where_bodies_take_too_much_the_one_that_began_first_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multikueue.web.bodies.MOST_HELD", 3000)
+    async with server() as listening:
+        port = await listening.serve_webhook(HOST, 0, SERVED)
+        async with called(port, trusting()) as first, called(port, trusting()) as second:
+            for wire in (first, second):
+                wire[1].write(post(2500, b" " * 1000))
+                await anyio.sleep(0.05)
+            async with called(port, trusting()) as third:
+                body = review_of() + b" " * (2000 - len(review_of()))
+                assert b"200 OK" in await answer(third, post(2000, body))
+            assert (await answer(first, b"")).startswith(b"HTTP/1.1 408")
+            assert (await answer(second, b" " * 1500)).startswith(b"HTTP/1.1 400")
 
 
 async def test_nobody_shuts_a_port_by_holding_connections_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,6 +184,20 @@ async def test_nobody_shuts_a_port_by_holding_connections_to_it(monkeypatch: pyt
                     await hung_up(wire)
                 assert b"ok" in await honest[0].readline()
                 assert b"200 OK" in await answer(honest, GET)
+
+
+async def test_whose_body_does_not_come_makes_way() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("multikueue.web.door.MOST_CALLERS", 2)
+        async with server() as listening:
+            port = await listening.serve_webhook(HOST, 0, SERVED)
+            async with called(port, trusting()) as first, called(port, trusting()) as second:
+                for wire in (first, second):
+                    wire[1].write(post(100, b"half"))
+                    await anyio.sleep(0.05)
+                async with called(port, trusting()) as honest:
+                    assert b"200 OK" in await answer(honest, post(len(review_of()), review_of()))
+                await hung_up(first)
 
 
 async def test_who_is_being_answered_keeps_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
