@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Generic, TypeVar
 
 from multikueue.api.meta import Object, ObjectKey
@@ -44,8 +45,7 @@ class Cache(Generic[T]):
         self._objects: dict[ObjectKey, T] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()
         self._news: dict[ObjectKey, T | None] | None = None
-        self._on_change = on_change
-        self._observers: list[Listener[T]] = []
+        self._listeners: list[Listener[T]] = [on_change]
         self._indexers = dict(indexes or {})
         self._indexes: dict[str, dict[Hashable, dict[ObjectKey, None]]] = {name: {} for name in self._indexers}
 
@@ -57,7 +57,7 @@ class Cache(Generic[T]):
 
     def observe(self, listener: Listener[T]) -> None:
         """Tell `listener` each real change too, after `on_change`."""
-        self._observers.append(listener)
+        self._listeners.append(listener)
 
     def get(self, key: ObjectKey) -> T | None:
         return self._objects.get(key)
@@ -150,15 +150,18 @@ class Cache(Generic[T]):
 
     def _change(self, key: ObjectKey, old: T | None, new: T | None) -> None:
         self._hold(key, old, new)
+        if new is None:  # what is gone is gone, and all are told
+            return _tell(self._listeners, old, new)
+        told = 0
         try:
-            self._on_change(old, new)
+            for listener in self._listeners:
+                told += 1
+                listener(old, new)
         except Exception:
-            if new is not None:  # what is gone is gone
-                self._hold(key, new, old)
-                self._on_change(new, old)
+            self._hold(key, new, old)
+            _tell(self._listeners[:told], new, old)
             raise
-        for listener in self._observers:
-            listener(old, new)
+        return None
 
     def _hold(self, key: ObjectKey, old: T | None, new: T | None) -> None:
         """Have the new one in place of the old one, and find it by its indexes; or nothing of that, if one cannot be told."""
@@ -180,6 +183,13 @@ class Cache(Generic[T]):
         if item is None:
             return []
         return [(self._indexes[name], value) for name, indexer in self._indexers.items() for value in indexer(item)]
+
+
+def _tell(listeners: Sequence[Listener[T]], old: T | None, new: T | None) -> None:
+    """All of them, be it that one fails."""
+    with ExitStack() as each:
+        for listener in reversed(listeners):
+            each.callback(listener, old, new)
 
 
 class ByName(Mapping[str, T]):

@@ -258,6 +258,35 @@ def test_it_is_tried_again_when_it_is_told_of_again(version: int) -> None:
     assert told.cache.unreadable == {}
 
 
+@pytest.mark.parametrize("before", [None, "x"], ids=["a new one", "a change"])
+def test_an_observer_that_fails_has_all_put_back_for_everybody(before: str | None) -> None:
+    told, failing, late = Told(), Picky(), Told()
+    for observer in (failing, late):
+        told.cache.observe(observer.note)
+    if before is not None:
+        told.cache.upsert(seen(version=1, team=before))
+    told.cache.upsert(seen(version=2, team="bad"))
+    there = ["added a"] if before is not None else []
+    there_and_back = [*there, "changed a", "changed a"] if before is not None else ["added a", "gone a"]
+    assert told.changes == failing.changes == there_and_back
+    assert late.changes == there
+    assert [w.version for w in told.cache] == ([1] if before is not None else [])
+    assert told.cache.unreadable.keys() == {seen().key}
+
+
+def test_all_are_told_that_an_object_is_gone_be_it_that_one_of_them_fails() -> None:
+    def failing(_old: object, new: object) -> None:
+        if new is None:
+            raise Trouble("too odd")
+
+    cache, late = Cache[Workload](failing), Told()
+    cache.observe(late.note)
+    cache.upsert(seen(version=1))
+    cache.remove(seen(version=2))
+    assert late.changes == ["added a", "gone a"]
+    assert len(cache) == 0
+
+
 def test_the_rest_of_a_list_is_taken_in() -> None:
     told = Picky()
     told.cache.replace([seen("a", uid="a"), seen("b", uid="b", team="bad"), seen("c", uid="c")], 1)
