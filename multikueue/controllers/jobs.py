@@ -11,6 +11,7 @@ from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.kinds import WORKLOADS, Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.api.pod import PodGroup
+from multikueue.api.unreadable import why_unreadable
 from multikueue.api.workload import Workload
 from multikueue.controllers.finalizers import remove_finalizer
 from multikueue.controllers.world import World
@@ -31,7 +32,7 @@ from multikueue.jobs.adapter import Adapter
 from multikueue.jobs.decide import Decide, JobView, decide, resolve_priority
 from multikueue.jobs.pod_members import members_of, parts
 from multikueue.jobs.slices import is_sliced
-from multikueue.jobs.workloads import is_owned, prebuilt_name
+from multikueue.jobs.workloads import is_owned, may_be_its, prebuilt_name
 from multikueue.runtime import Result
 from multikueue.store.cache import ByName
 from multikueue.telemetry import get_logger
@@ -51,8 +52,12 @@ class Jobs:
         if job is None:
             return Result()
         adapter = self.world.store.adapters.named(key.kind)
-        decision = self.decide(self._view(job, adapter), self.world.now(), adapter)
         kind, subject = subject_of(self.world, job)
+        try:
+            decision = self.decide(self._view(job, adapter), self.world.now(), adapter)
+        except RecursionError as error:  # it could be taken in, and cannot be compared
+            self.world.recorder.unreadable("", kind, subject, why_unreadable(error))
+            return Result()
         for event in decision.events:
             self.world.recorder.emit(kind, subject, type_=event.type, reason=event.reason, message=event.message)
         for action in decision.actions:
@@ -88,7 +93,15 @@ class Jobs:
             label_keys=self.world.settings.integrations.label_keys_to_copy,
             is_taken=lambda name: store.workloads.get(ObjectKey(job.metadata.namespace, name)) is not None,
             local_queue_exists=store.local_queues.get(ObjectKey(job.metadata.namespace, queue)) is not None,
+            hidden=self._hidden(job, adapter),
         )
+
+    def _hidden(self, job: AnyJob, adapter: Adapter) -> str:
+        """That a Workload is there which may be the job's, and cannot be read, and why; empty if none is."""
+        for key, why in self.world.store.workloads.unreadable.items():
+            if key.namespace == job.metadata.namespace and may_be_its(key.name, adapter.kind, job):
+                return f"the Workload {key.name}, which may be the job's, cannot be read: {why}"
+        return ""
 
     def _may_run(self, workload: Workload) -> bool:
         return is_holding(self.world.group(workload.key, workload), self.world.now())

@@ -16,7 +16,7 @@ from multikueue.api import kinds
 from multikueue.api.job import AnyJob
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import ReclaimablePod, Workload, WorkloadStatus, queue_of, workload_spec
+from multikueue.api.workload import QUOTA_RESERVED, ReclaimablePod, Workload, WorkloadStatus, queue_of, workload_spec
 from multikueue.controllers import statuses
 from multikueue.controllers.jobs import release
 from multikueue.controllers.world import World
@@ -46,6 +46,8 @@ class Workloads:
 
     async def reconcile(self, key: ObjectKey) -> Result:
         local = self.world.store.workloads.get(key)
+        if key in self.world.store.workloads.unreadable:
+            return self._set_aside(key, local)
         if local is None:
             return _gone(self.world, key)
         group = self.world.group(key, local)
@@ -74,6 +76,14 @@ class Workloads:
         if written.status != status or step.status is not written.status or step.deactivate:
             return True
         return phase_of(view(replace(group, local=written), self.world.now())) is not decision.phase
+
+    def _set_aside(self, key: ObjectKey, local: Workload | None) -> Result:
+        """Nothing can be said of it until it can be read. What it has it keeps; what it was about to get others may have."""
+        store = self.world.store
+        if local is None or not local.has(QUOTA_RESERVED):
+            store.engine.remove_workload(key, self.world.now())
+            store.touched.admission()
+        return DONE
 
     def _step(self, local: Workload, group: Group) -> lifecycle.Step:
         store, now = self.world.store, self.world.now()
@@ -174,6 +184,7 @@ class Workloads:
     async def _follow_class(self, local: Workload) -> None:
         """A workload that no job of ours owns has the value of its class; for others their job's reconcile sees to it."""
         store = self.world.store
+        local = store.workloads.get(local.key) or local  # as it is after what was just written
         if store.owner(local) is not None or local.metadata.deletion_timestamp is not None:
             return
         spec = workload_spec(local)
@@ -182,7 +193,8 @@ class Workloads:
             return
         found = store.priority_classes.get(ObjectKey("", ref.name))
         if found is not None and found.value != spec.priority:
-            body = {"spec": {"priority": found.value}}
+            version = {"resourceVersion": local.metadata.resource_version}
+            body = {"metadata": version, "spec": {"priority": found.value}}
             store.workloads.upsert(await self.world.manager.merge_patch(WORKLOADS, local.key, body))
 
     def _left_somewhere(self, local: Workload) -> bool:

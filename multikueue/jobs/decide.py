@@ -93,7 +93,8 @@ class JobView:
     starts here, where its `flavors`, by name, say. `undispatched` says that no queue of it has one, so that what is managed
     by us runs nowhere. `priority` is the answer of `resolve_priority`. An `elastic` job may
     change its size while it runs. `label_keys` name the labels that its Workload gets too. `nested` says that it belongs to
-    another job, and how that stands. `is_taken` says whether there is a Workload of that name beside it.
+    another job, and how that stands. `is_taken` says whether there is a Workload of that name beside it. `hidden` says, in
+    words, that one is there which may be the job's, and cannot be read.
     """
 
     job: AnyJob
@@ -111,6 +112,7 @@ class JobView:
     label_keys: tuple[str, ...] = ()
     nested: Nested | None = None
     is_taken: Callable[[str], bool] = _never
+    hidden: str = ""
 
 
 Decide = Callable[[JobView, datetime, Adapter], JobDecision]
@@ -130,6 +132,10 @@ def decide(view: JobView, now: datetime, adapter: Adapter = BATCH_JOB) -> JobDec
         return JobDecision(actions=final)
     if case.end() is not None:
         return JobDecision(actions=case.told_end())
+    if view.hidden and not view.workloads:
+        return JobDecision(
+            events=(JobEvent("Warning", "WorkloadUnreadable", view.hidden),), again_after=LOOK_FOR_NAME_AFTER
+        )
     if prebuilt_name(view.job):
         return _decide_prebuilt(case)
     unknown = adapter.runtimes.problem(view.job) if adapter.runtimes is not None else None

@@ -88,6 +88,15 @@ def free_name(wanted: str, uid: str, is_taken: Callable[[str], bool]) -> str:
     raise AssertionError("numbers do not end")
 
 
+def may_be_its(name: str, kind: Kind[Any], job: Object) -> bool:
+    """Whether a Workload of which nothing but the name can be read may be that of the job."""
+    if name in (prebuilt_name(job), job.metadata.name):
+        return True
+    whole = f"{kind.kind.lower()}-{job.metadata.name}-"
+    cut = whole[: LONGEST_NAME - _LONG_HASH_LENGTH - 1]
+    return name.startswith(whole if cut == whole else cut.rstrip("-."))
+
+
 def renamed(body: dict[str, Any], name: str) -> dict[str, Any]:
     """The Workload under another name; the first slice of an elastic job says its own in an annotation too."""
     meta = body["metadata"]

@@ -12,6 +12,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from multikueue.api.foreign import moment
 from multikueue.api.meta import find_condition, is_true, without_condition
 from multikueue.api.queues import ClusterQueue, LocalQueue
 from multikueue.api.workload import (
@@ -50,6 +51,9 @@ __all__ = ["Event", "Facts", "Step", "evict", "step", "synchronise_admitted"]
 
 ADMISSION_CHECK = "AdmissionCheck"
 _EVENT_LENGTH = 1024
+_LONGEST_DELAY = 2**31 - 1
+"""Seconds that a check may ask for: what Kueue can say, and what can be reckoned with."""
+
 _FIRST_LOOK = timedelta(seconds=2)
 """How long after its creation a workload has usually been judged; one behind the head of its queue may never be."""
 _RETRIED = (ADMISSION_CHECK, PODS_READY_TIMEOUT)
@@ -248,9 +252,9 @@ class _Step:
     def heed_delays(self) -> None:
         """A check may ask for a delay; the latest end of all counts, and it never moves back."""
         ends = [
-            check.last_transition_time + timedelta(seconds=check.requeue_after_seconds)
+            since + timedelta(seconds=max(-_LONGEST_DELAY, min(check.requeue_after_seconds, _LONGEST_DELAY)))
             for check in self.status.admission_checks
-            if check.requeue_after_seconds and check.last_transition_time
+            if check.requeue_after_seconds and (since := moment(check.last_transition_time))
         ]
         if ends:
             self.hold_back(until=max(ends))

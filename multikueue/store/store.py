@@ -436,9 +436,12 @@ class Store:
         return winner is not None and winner.job is not None and adapter.status_to_copy(job, winner.job) is None
 
     def plan(self, key: ObjectKey) -> Plan | None:
-        """The newest plan of a workload; None if there is none, or the workload has changed since it was made."""
+        """The newest plan of a workload; None if there is none, or the workload has changed since it was made, be it into
+        something that cannot be read."""
         plan = self._plans.get(key)
-        return plan if plan is not None and plan.is_of(self.workloads.get(key)) else None
+        if plan is None or key in self.workloads.unreadable or not plan.is_of(self.workloads.get(key)):
+            return None
+        return plan
 
     def planned(self, key: ObjectKey, plan: Plan | None) -> None:
         """From now on that is the plan; none is as good as one that wants nothing."""

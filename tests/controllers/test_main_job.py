@@ -412,6 +412,41 @@ async def test_a_workload_that_cannot_be_read_keeps_its_running_job() -> None:
     assert world.runs_on() == ["w1"]
 
 
+async def test_a_job_that_runs_here_goes_on_while_its_workload_cannot_be_read() -> None:
+    world = table()
+    world.manager.change(kinds.CLUSTER_QUEUES, ObjectKey("", "cq"), {"spec": {"admissionChecksStrategy": None}})
+    world.manager.put(kinds.JOBS, job_body("job", managed=False))
+    await world.settle()
+    key, name = ObjectKey(NAMESPACE, "job"), world.key()
+    assert (world.manager.find(kinds.JOBS, key) or {})["spec"]["suspend"] is False
+    world.start()
+    local = world.store.workloads.get(name)
+    assert local is not None
+    world.store.workloads.remove(local)
+    world.store.workloads.unreadable[name] = "odd"
+    world.manager.calls.clear()
+    world.queues.jobs.add(JobKey("Job.batch", *key))
+    await world.settle()
+    assert world.manager.writes() == []
+    assert (
+        "WorkloadUnreadable",
+        f"the Workload {name.name}, which may be the job's, cannot be read: odd",
+    ) in world.said()
+
+
+async def test_a_job_that_is_nested_too_deeply_to_be_compared_says_so_and_others_go_on() -> None:
+    world, deep = table(), dict[str, Any]()
+    for _ in range(600):
+        deep = {"a": deep}
+    body = job_body("deep")
+    body["spec"]["template"]["spec"]["affinity"] = deep
+    world.manager.put(kinds.JOBS, body)
+    world.submit()
+    await world.settle()
+    assert world.said() == [("Unreadable", "it is nested too deeply")]
+    assert world.copies() == ["w1", "w2", "w3"]
+
+
 async def test_a_remote_job_that_cannot_be_read_is_not_taken_for_gone() -> None:
     world = await running()
     worker = world.store.worker("w1")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
+from multikueue.api.workload import QUOTA_RESERVED
+from multikueue.controllers.workloads import Workloads
+from multikueue.errors import Conflict
 from tests.controllers.table import NAMESPACE, QUEUE, Table, table
 
 pytestmark = pytest.mark.anyio
@@ -44,6 +48,40 @@ async def test_a_workload_without_a_job_follows_the_value_of_its_class() -> None
     writes = len(world.manager.calls)
     assert await priority(world) == 50
     assert len(world.manager.calls) == writes
+
+
+async def test_a_workload_that_was_given_another_class_meanwhile_does_not_get_the_value_of_the_one_before() -> None:
+    world = table()
+    put_class(world, 5)
+    world.manager.put(kinds.WORKLOADS, of_class("high"))
+    await world.settle()
+    with world.manager.unheard():
+        world.manager.change(kinds.WORKLOADS, KEY, {"spec": {"priorityClassRef": {"name": "another"}}})
+    put_class(world, 50)
+    with pytest.raises(Conflict):
+        await Workloads(world.world).reconcile(KEY)
+
+
+async def test_what_a_workload_was_about_to_get_others_may_have_while_it_cannot_be_read() -> None:
+    world = table(quota=1)
+    world.manager.change(kinds.CLUSTER_QUEUES, ObjectKey("", "cq"), {"spec": {"admissionChecksStrategy": None}})
+    world.manager.put(kinds.WORKLOADS, of_class("low", cpu="1"))
+    assert world._cycle(), "it gives quota to it, in memory"
+    world.store.workloads.unreadable[KEY] = "odd"
+    other = of_class("low", cpu="1")
+    world.manager.put(kinds.WORKLOADS, other | {"metadata": other["metadata"] | {"name": "other"}})
+    await world.settle()
+    world.time += timedelta(seconds=10)
+    await world.settle()
+    found = world.store.workloads.get(KEY._replace(name="other"))
+    assert found is not None
+    assert found.has(QUOTA_RESERVED)
+    assert world.store.engine.waiting("cq") == (0, 0)
+
+    world.store.workloads.unreadable.clear()
+    world.manager.change(kinds.WORKLOADS, KEY, {"metadata": {"labels": {"mended": "true"}}})
+    await world.settle()
+    assert sum(world.store.engine.waiting("cq")) == 1, "it is in line again"
 
 
 async def test_a_class_that_is_not_there_changes_nothing() -> None:

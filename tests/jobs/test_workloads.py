@@ -4,7 +4,17 @@ import pytest
 
 from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectMeta
-from multikueue.jobs.workloads import job_uid_labels, positive, topology_request, workload_name
+from multikueue.api.workload import PREBUILT_LABEL
+from multikueue.jobs.workloads import (
+    free_name,
+    job_uid_labels,
+    may_be_its,
+    named,
+    positive,
+    topology_request,
+    workload_name,
+)
+from multikueue.testing import job as made
 
 
 @pytest.mark.parametrize(
@@ -27,6 +37,17 @@ def test_name_of_a_long_job_still_fits_into_a_label() -> None:
     assert (len(longest_as_is), len(cut)) == (63, 63)
     assert longest_as_is[:57] == cut[:57]
     assert longest_as_is[57:] != cut[57:]
+
+
+@pytest.mark.parametrize(
+    "job", ["train", "t" * 60, "t" * 41 + "-more"], ids=["an ordinary job", "a long one", "one cut at a dash"]
+)
+def test_what_may_be_a_jobs_own_workload_is_told_by_its_name(job: str) -> None:
+    body = made(job).labels({PREBUILT_LABEL: "mine"}).build()
+    own = workload_name(JOBS, body.metadata)
+    names = (own, named(JOBS, body.metadata, "2"), free_name(own, "u", lambda _: False), "mine")
+    assert all(may_be_its(name, JOBS, body) for name in names)
+    assert not any(may_be_its(name, JOBS, body) for name in ("theirs", "job-other-12345", "pod-train-12345"))
 
 
 def test_a_cut_name_has_no_empty_part() -> None:

@@ -306,6 +306,22 @@ def test_a_back_off_after_a_retry_counts_and_ends() -> None:
     assert over.again_after is None
 
 
+@pytest.mark.parametrize(
+    ("delay", "at", "until"),
+    [
+        (2**63 - 1, NOW, NOW + timedelta(seconds=2**31 - 1)),
+        (-(2**63), NOW, NOW - timedelta(seconds=2**31 - 1)),
+        (60, NOW.replace(year=9999), None),
+    ],
+    ids=["longer than ever", "before the beginning", "from a time at the end of the calendar"],
+)
+def test_a_delay_that_cannot_be_is_none_or_as_long_as_one_can_be(
+    delay: int, at: datetime, until: datetime | None
+) -> None:
+    after_step = step(retrying(delay=delay, at=at).build(), facts()).status
+    assert (after_step.requeue_state.requeue_at if after_step.requeue_state else None) == until
+
+
 def test_section_12_2_a_delay_holds_the_eviction_up() -> None:
     builder = retrying(delay=60, at=after(50))
     found = taken(builder, facts(required_checks=("mk",)))
