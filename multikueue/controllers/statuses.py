@@ -6,11 +6,15 @@ by leaving out what it applied before (`api.shared`). Both hold only for the ver
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.render import difference, status_patch
 from multikueue.api.shared import KUEUE_ADMISSION, applied, our_part, shared_part
 from multikueue.api.workload import Workload, WorkloadStatus
 from multikueue.controllers.world import World
+from multikueue.errors import Invalid
 from multikueue.kube.client import FIELD_MANAGER
 from multikueue.telemetry import get_logger
 
@@ -26,7 +30,8 @@ async def merge(world: World, local: Workload, status: WorkloadStatus) -> Worklo
     if not patch:
         return local
     body = status_patch(local, patch)
-    answer = await world.manager.merge_patch(WORKLOADS, local.key, body, subresource="status")
+    with _refusal_told(world, local):
+        answer = await world.manager.merge_patch(WORKLOADS, local.key, body, subresource="status")
     world.store.wrote(answer)
     return _told(answer, patch)
 
@@ -43,12 +48,25 @@ async def apply(world: World, local: Workload, status: WorkloadStatus) -> Worklo
     for manager, part in reversed(parts) if only_goes else parts:
         patch = difference(part(local.status), part(status))
         if patch:
-            answer = await world.manager.apply(
-                WORKLOADS, local.key, applied(local, part(status)), manager=manager, force=True, subresource="status"
-            )
+            body = applied(local, part(status))
+            with _refusal_told(world, local):
+                answer = await world.manager.apply(
+                    WORKLOADS, local.key, body, manager=manager, force=True, subresource="status"
+                )
             world.store.workloads.upsert(answer)
             local = _told(answer, patch)
     return local
+
+
+@contextmanager
+def _refusal_told(world: World, local: Workload) -> Iterator[None]:
+    """What others wrote may leave no room for what is decided, or make the whole not valid: only people can mend that."""
+    try:
+        yield
+    except Invalid as error:
+        why = f"what is decided about it cannot be written: {error}"
+        world.recorder.emit(WORKLOADS, local, type_="Warning", reason="StatusRefused", message=why)
+        raise
 
 
 def _told(answer: Workload, patch: dict[str, object]) -> Workload:

@@ -587,15 +587,21 @@ def _decide_prebuilt(case: _Case) -> JobDecision:
     job, name = case.view.job, prebuilt_name(case.view.job)
     workload = next((w for w in case.view.workloads if w.metadata.name == name), None)
     if workload is None:
-        return case.settle(f"Prebuilt Workload {name} not found")
+        return _unusable(case, f"Prebuilt Workload {name} not found")
     owner = owner_of(workload)
     if owner is not None and not is_owned(workload, job):
-        return case.settle(f"Prebuilt Workload {name} belongs to {owner.kind} {owner.name}")
+        return _unusable(case, f"Prebuilt Workload {name} belongs to {owner.kind} {owner.name}")
     if owner is None and workload.metadata.deletion_timestamp is None:
         return JobDecision(actions=(_adoption(case, workload),))
     if not case.adapter.matches(job, workload):
-        return case.settle(f"Prebuilt Workload {name} is out of sync with the job")
+        return _unusable(case, f"Prebuilt Workload {name} is out of sync with the job")
     return _decide_run(case, workload)
+
+
+def _unusable(case: _Case, why: str) -> JobDecision:
+    return _joined(
+        case.settle(why), JobDecision(events=(JobEvent("Warning", "PrebuiltWorkload", f"{why}: the job waits"),))
+    )
 
 
 def _adoption(case: _Case, workload: Workload) -> UpdateWorkloadSpec:

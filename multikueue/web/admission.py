@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from multikueue.api.meta import OwnerReference, encode
+from multikueue.api.unreadable import why_unreadable
 from multikueue.jobs.adapter import Admitting, Submission
 from multikueue.jobs.defaulting import DEFAULT_QUEUE, Patch
 from multikueue.jobs.table import BATCH_ONLY, Adapters
@@ -78,7 +79,7 @@ def review(body: bytes, known: Known, adapters: Adapters = BATCH_ONLY) -> bytes:
     nothing to answer.
     """
     try:
-        asked = _decode(body)
+        asked, too_deep = _read(body)
     except _UNREADABLE as error:
         raise NotAReview(f"not an AdmissionReview: {str(error)[:_SHOWN]}") from None
     if asked.api_version != "admission.k8s.io/v1" or asked.kind != "AdmissionReview":
@@ -87,20 +88,31 @@ def review(body: bytes, known: Known, adapters: Adapters = BATCH_ONLY) -> bytes:
     answer = {
         "apiVersion": asked.api_version,
         "kind": asked.kind,
-        "response": _respond(asked.request, known, adapters),
+        "response": _respond(asked.request, known, adapters, too_deep),
     }
     return encode(answer)
 
 
-def _respond(request: _Request, known: Known, adapters: Adapters) -> dict[str, Any]:
+def _read(body: bytes) -> tuple[_Review, RecursionError | None]:
+    """The review; without its objects if they are nested too deeply to be read, in which case API servers have them last."""
+    try:
+        return _decode(body), None
+    except RecursionError as error:
+        head, _, _ = body.partition(b'"object":')
+        return _decode(head.rstrip(b", \t\r\n") + b"}}"), error
+
+
+def _respond(request: _Request, known: Known, adapters: Adapters, too_deep: RecursionError | None) -> dict[str, Any]:
     allowed: dict[str, Any] = {"uid": request.uid, "allowed": True}
     adapter = adapters.resource(request.resource.group, request.resource.resource)
     if adapter is None or request.sub_resource or request.operation not in ("CREATE", "UPDATE"):
         return allowed
     try:
+        if too_deep is not None:
+            raise too_deep
         return allowed | _about(adapter, request, known, adapters)
     except _UNREADABLE as error:
-        return _denied(request, f"the {adapter.kind.kind} can't be read: {str(error)[:_SHOWN]}")
+        return _denied(request, f"the {adapter.kind.kind} can't be read: {why_unreadable(error)}")
 
 
 def _about(adapter: Admitting, request: _Request, known: Known, adapters: Adapters) -> dict[str, Any]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import QUOTA_RESERVED
+from multikueue.api.workload import QUOTA_RESERVED, Workload
+from multikueue.controllers import statuses
 from multikueue.controllers.workloads import Workloads
-from multikueue.errors import Conflict
+from multikueue.errors import Conflict, Invalid
+from tests.controllers.kueue_core import SharedCluster
 from tests.controllers.table import NAMESPACE, QUEUE, Table, table
 
 pytestmark = pytest.mark.anyio
@@ -82,6 +86,21 @@ async def test_what_a_workload_was_about_to_get_others_may_have_while_it_cannot_
     world.manager.change(kinds.WORKLOADS, KEY, {"metadata": {"labels": {"mended": "true"}}})
     await world.settle()
     assert sum(world.store.engine.waiting("cq")) == 1, "it is in line again"
+
+
+@pytest.mark.parametrize("write", [statuses.merge, statuses.apply])
+async def test_a_workload_whose_status_is_refused_says_so(write: Callable[..., Awaitable[Workload]]) -> None:
+    world = table(manager=SharedCluster)
+    world.manager.put(kinds.WORKLOADS, of_class("low"))
+    local = world.store.workloads.get(KEY)
+    assert local is not None
+    full = Invalid(422, "Invalid", "status.conditions: Too many: 17: must have at most 16 items")
+    world.manager.fault = lambda *_: full
+    with pytest.raises(Invalid):
+        await write(world.world, local, msgspec.structs.replace(local.status, cluster_name="w1"))
+    ((reason, message),) = world.said()
+    assert reason == "StatusRefused"
+    assert "at most 16 items" in message
 
 
 async def test_a_class_that_is_not_there_changes_nothing() -> None:

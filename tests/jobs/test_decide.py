@@ -544,6 +544,29 @@ def test_without_its_prebuilt_workload_a_job_waits(workloads: tuple[Workload, ..
     assert actions(JobView(job=free, workloads=workloads)) == (STOP,)
 
 
+@pytest.mark.parametrize(
+    ("claiming", "workloads", "why"),
+    [
+        pytest.param(CLAIMING, (), "not found", id="not there"),
+        pytest.param(
+            CLAIMING, (become(prebuilt(), lambda w: w.owner_job("k")),), "belongs to Job k", id="of another job"
+        ),
+        pytest.param(
+            changed(ours().prebuilt("mine")),
+            (become(prebuilt(), lambda w: w.owner_job("j")),),
+            "out of sync",
+            id="of what the job was before",
+        ),
+    ],
+)
+def test_a_job_says_why_its_prebuilt_workload_is_of_no_use(
+    claiming: Job, workloads: tuple[Workload, ...], why: str
+) -> None:
+    (event,) = decide(JobView(job=claiming, workloads=workloads), NOW).events
+    assert (event.type, event.reason) == ("Warning", "PrebuiltWorkload")
+    assert why in event.message
+
+
 def test_a_prebuilt_workload_starts_its_job_but_is_never_changed() -> None:
     owned = become(prebuilt(), lambda w: w.owner_job("j"))
     admitted = become(owned, lambda w: w.admitted())
@@ -789,9 +812,9 @@ def test_at_rest_there_is_one_workload_that_matches(view: JobView) -> None:
 
 
 @given(view=VIEWS)
-def test_no_event_without_a_write(view: JobView) -> None:
+def test_nothing_is_said_without_a_write_but_warnings(view: JobView) -> None:
     decision = decide(view, NOW)
-    assert decision.actions or not decision.events
+    assert decision.actions or all(event.type == "Warning" for event in decision.events)
 
 
 # --- beside Kueue, which queues, starts and stops ----------------------------------------------------------------------

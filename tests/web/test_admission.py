@@ -49,6 +49,15 @@ def test_a_new_job_gets_its_defaults(job: Tree, patch: list[Tree]) -> None:
     assert answer(review_of(job)) == {**ALLOWED, "patchType": "JSONPatch", "patch": patch}
 
 
+def deep_review(**about: Any) -> bytes:
+    body = review_of({"metadata": {"name": "j", "managedFields": ["deep"]}, "spec": {}}, **about)
+    return body.replace(b'"deep"', b'{"f:a":' * 9_900 + b"{}" + b"}" * 9_900)
+
+
+def test_nothing_is_said_of_what_is_nested_too_deeply_and_no_job() -> None:
+    assert answer(deep_review(resource={"group": "batch", "resource": "cronjobs"})) == ALLOWED
+
+
 def test_a_job_that_has_them_passes() -> None:
     job = queued(suspend=True, managedBy="kueue.x-k8s.io/multikueue")
     assert answer(review_of(job)) == ALLOWED
@@ -98,6 +107,8 @@ def test_allowed_as_it_is(body: bytes) -> None:
         pytest.param(review_of({"metadata": {"labels": [1]}}), "can't be read", id="no labels"),
         pytest.param(review_of(QUEUED, operation="UPDATE", old=None), "can't be read", id="no old object"),
         pytest.param(review_of().replace(b'"main"', b'"\xff"'), "can't be read", id="a queue that is no UTF-8"),
+        pytest.param(deep_review(), "nested too deeply", id="an object that is nested too deeply"),
+        pytest.param(deep_review(operation="UPDATE", old=QUEUED), "nested too deeply", id="a change of one that is so"),
     ],
 )
 def test_denied_with_the_reason(body: bytes, words: str) -> None:
