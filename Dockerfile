@@ -1,9 +1,9 @@
 # The manager as an image: `docker build -t multikueue .`
-ARG PYTHON=3.13
-# Of that tag, and what counts: `docker buildx imagetools inspect python:3.13-slim` tells the newest.
-ARG DIGEST=sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b
+# Tag and digest as one, for where there is a digest the tag counts for nothing: `docker buildx imagetools inspect
+# python:3.13-slim` tells the newest.
+ARG PYTHON=3.13-slim@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b
 
-FROM python:${PYTHON}-slim@${DIGEST} AS build
+FROM python:${PYTHON} AS build
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
 COPY requirements requirements
@@ -17,7 +17,7 @@ RUN python -m pip --python /opt/multikueue install --no-compile --no-deps --no-i
 # Bytecode as part of the image: the process may not write any, and without it each start takes two seconds longer.
 RUN python -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/multikueue/lib
 
-FROM python:${PYTHON}-slim@${DIGEST}
+FROM python:${PYTHON}
 # Nothing in here installs or builds anything.
 RUN python -m pip uninstall --yes --quiet --root-user-action ignore pip
 COPY --from=build /opt/multikueue /opt/multikueue

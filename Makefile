@@ -131,18 +131,20 @@ clean: ## Remove the environment, the caches and what was built here
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis htmlcov .coverage
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# From the lock, by uv in seconds or else by venv and pip: either way nothing that has another hash. An explicit PYTHON holds
-# for both.
+# From the lock, by uv in seconds or else by venv and pip: either way nothing that has another hash, and with uv nothing that
+# is not in the lock any more. An explicit PYTHON holds for both.
 $(READY): pyproject.toml requirements/dev.txt
 	@echo "Installing into $(VENV)"
 	@if $(UV) --version >/dev/null 2>&1; then \
 	  $(UV) venv --quiet --allow-existing $(if $(filter file,$(origin PYTHON)),,--python "$(PYTHON)") $(VENV) && \
 	  install="$(UV) pip install --quiet --python $(BIN)/python"; \
+	  sync="$(UV) pip sync --quiet --python $(BIN)/python --require-hashes"; \
 	else \
 	  $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer, please: make PYTHON=...")' && \
 	  $(PYTHON) -m venv $(VENV) && \
 	  install="$(BIN)/python -m pip install --quiet"; \
+	  sync="$$install --require-hashes --requirement"; \
 	fi && \
-	$$install --require-hashes --requirement requirements/dev.txt && \
+	$$sync requirements/dev.txt && \
 	$$install --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -60,6 +61,17 @@ def test_a_script_can_be_run_and_stops_at_the_first_error(path: str) -> None:
 
 def test_the_environment_is_made_anew_when_the_project_changes() -> None:
     assert re.search(r"^\$\(READY\): pyproject\.toml requirements/dev\.txt$", read("Makefile"), re.MULTILINE)
+
+
+def test_the_environment_has_nothing_that_is_not_in_the_lock(tmp_path: Path) -> None:
+    uv, asked, venv = tmp_path / "uv", tmp_path / "asked", tmp_path / "venv"
+    uv.write_text(f'#!/bin/sh\nmkdir -p "{venv}"\necho "$@" >> "{asked}"\n')
+    uv.chmod(0o755)
+    subprocess.run(["make", "--silent", f"UV={uv}", f"VENV={venv}", f"{venv}/.ready"], cwd=ROOT, check=True)
+    words = [line.split() for line in asked.read_text().splitlines()]
+    made, ours = [call for call in words if call[0] == "pip"]
+    assert (made[1], made[-2:]) == ("sync", ["--require-hashes", "requirements/dev.txt"])
+    assert (ours[1], ours[-2:]) == ("install", ["--editable", "."])
 
 
 def test_the_real_tests_keep_the_strictness_of_the_fast_ones() -> None:
