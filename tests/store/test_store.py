@@ -540,7 +540,7 @@ def test_a_group_on_a_worker_is_one_job_that_may_lack_members() -> None:
 
 
 def test_groups_are_of_no_api_and_lacking_where_pods_are() -> None:
-    known, made = with_group(member("a"), member("b"))
+    known, _made = with_group(member("a"), member("b"))
     known.lacks("w1", PODS, "you may not")
 
     assert known.jobs.kinds == known.worker("w1").jobs.kinds == (JOBS, PODS)
