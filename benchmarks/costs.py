@@ -33,6 +33,7 @@ from multikueue.testing import (
     NOW,
     admission_check,
     cluster_queue,
+    cohort,
     flavor,
     job,
     local_queue,
@@ -114,14 +115,15 @@ def world(size: int) -> tuple[Store, Asked]:
         store.checks.upsert(admission_check(name).config(name).active().build())
         store.configs.upsert(multikueue_config(name, f"of-{name}").build())
         store.clusters.upsert(multikueue_cluster(f"of-{name}").secret(name).build())
-        store.cluster_queues.upsert(cluster_queue(name).quota(name, cpu=1).checks(name).build())
+        store.cohorts.upsert(cohort(name).build())
+        store.cluster_queues.upsert(cluster_queue(name).cohort(name).quota(name, cpu=1).checks(name).build())
         store.local_queues.upsert(local_queue(name, name, namespace=name).build())
     for number in range(size):
         store.jobs.upsert(job(f"job-{number}").queue("default").suspended().managed_by().build())
         store.workloads.upsert(_waiting(number))
     store.open_jobs(PODS).replace([_member(number) for number in range(size)])
     engine = store.engine
-    engine.cycle(NOW)
+    engine.scheduler.cycle(NOW)
     asked.keys.clear()
     return store, asked
 
@@ -176,6 +178,11 @@ def _flavor_spec(store: Store, name: str, number: int) -> None:
     store.flavors.upsert(flavor(name).node_labels(pool=str(number)).version(1_000_000 + number).build())
 
 
+def _cohort(store: Store, name: str, number: int) -> None:
+    changed = cohort(name).quota("idle", cpu=number).version(1_000_000 + number).generation(1000 + number)
+    store.cohorts.upsert(changed.build())
+
+
 def _check(store: Store, name: str, number: int, *, turns: bool) -> None:
     """Its status is another one, and with `turns` so is whether it is active."""
     seen = store.checks.get(ObjectKey("", name))
@@ -192,7 +199,7 @@ EVENTS: Sequence[Event] = (
     Event("a label of their flavor", lambda s, n: _again(s.flavors, "default", n, labels=_labels(n))),
     Event("their flavor", lambda s, n: _flavor_spec(s, "default", n), many=True),
     Event("a LimitRange elsewhere", lambda s, n: _limit_range(s, "idle", n)),
-    Event("a LimitRange of theirs", lambda s, n: _limit_range(s, "default", n), many=True),
+    Event("a LimitRange of theirs", lambda s, n: _limit_range(s, "default", n)),
     Event("a RuntimeClass that none names", _runtime_class),
     Event(
         "the value of a priority class that none names",
@@ -219,6 +226,8 @@ EVENTS: Sequence[Event] = (
         lambda s, n: _again(s.cluster_queues, "default", n, generation=1000 + n),
         many=True,
     ),
+    Event("another tree's Cohort", lambda s, n: _cohort(s, "idle", n)),
+    Event("the Cohort of their ClusterQueue", lambda s, n: _cohort(s, "default", n), many=True),
     Event("the status of their LocalQueue", lambda s, n: _again(s.local_queues, "default", n, where="default")),
     Event("a label of another namespace", lambda s, n: _again(s.namespaces, "idle", n, labels=_labels(n))),
     Event("the heartbeat of a MultiKueueCluster", lambda s, n: _again(s.clusters, "of-default", n)),

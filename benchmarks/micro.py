@@ -139,21 +139,21 @@ def _admit_all() -> int:
     engine = _engine()
     for number in range(OBJECTS // 5):
         built = workload(f"wl-{number}").queue(f"lq-{number % QUEUES}").request(cpu=1).build()
-        engine.set_workload(built, NOW)
+        engine.observe(None, built, NOW)
     admitted, now = 0, NOW
-    while (due := engine.next_look(now)) is not None and due <= now:
-        admitted += len(engine.cycle(now).reserved)
+    while (due := engine.scheduler.next_look(now)) is not None and due <= now:
+        admitted += len(engine.scheduler.cycle(now).reserved)
         now += timedelta(microseconds=1)
     return admitted
 
 
 def _engine() -> Engine:
     engine = Engine()
-    engine.set_namespace(namespace("default").build(), NOW)
-    engine.set_flavor(flavor("default").build(), NOW)
+    engine.observe(None, namespace("default").build(), NOW)
+    engine.observe(None, flavor("default").build(), NOW)
     for number in range(QUEUES):
-        engine.set_cluster_queue(cluster_queue(f"cq-{number}").cohort("all").quota("default", cpu=OBJECTS).build(), NOW)
-        engine.set_local_queue(local_queue(f"lq-{number}", f"cq-{number}").build(), NOW)
+        engine.observe(None, cluster_queue(f"cq-{number}").cohort("all").quota("default", cpu=OBJECTS).build(), NOW)
+        engine.observe(None, local_queue(f"lq-{number}", f"cq-{number}").build(), NOW)
     return engine
 
 

@@ -168,7 +168,7 @@ class _Replay:
 
     def _next(self, now: datetime) -> datetime | None:
         times = [self._events[0][0]] if self._events else []
-        look = self._engine.next_look(now)
+        look = self._engine.scheduler.next_look(now)
         return min([*times, *([look] if look is not None else [])], default=None)
 
     def _happen(self, now: datetime) -> None:
@@ -176,13 +176,13 @@ class _Replay:
         _, _, life, run = heappop(self._events)
         if run == 0:
             self._lives[life.seen.key] = life
-            self._engine.set_workload(life.seen, now)
+            self._engine.observe(None, life.seen, now)
         elif run == life.runs:
-            self._engine.remove_workload(life.seen.key, now)
+            self._engine.observe(life.seen, None, now)
 
     def _look(self, now: datetime) -> None:
-        while (due := self._engine.next_look(now)) is not None and due <= now:
-            done = self._engine.cycle(now)
+        while (due := self._engine.scheduler.next_look(now)) is not None and due <= now:
+            done = self._engine.scheduler.cycle(now)
             self._outcome.cycles += 1
             self._outcome.heads += done.heads
             for key in done.reserved:
@@ -191,12 +191,12 @@ class _Replay:
                 self._evict(self._lives[key], now)
 
     def _admit(self, life: _Life, now: datetime) -> None:
-        admission = self._engine.reservation(life.seen.key)
+        admission = self._engine.scheduler.reservation(life.seen.key)
         assert admission is not None, "it was just given"
         life.seen = _with(life.seen, (QUOTA_RESERVED, ADMITTED), now, admission=admission)
         life.admitted = now
         life.runs += 1
-        self._engine.set_workload(life.seen, now)
+        self._engine.observe(None, life.seen, now)
         ends = now + timedelta(milliseconds=life.of.runs_ms)
         heappush(self._events, (ends, next(self._count), life, life.runs))
 
@@ -204,9 +204,9 @@ class _Replay:
         self._outcome.evictions += 1
         life.runs += 1  # the end of the run that is broken off is none
         evicted = _with(life.seen, (EVICTED,), now, admission=life.seen.status.admission)
-        self._engine.set_workload(evicted, now)
+        self._engine.observe(None, evicted, now)
         life.seen = _with(evicted, (REQUEUED,), now, admission=None, gone=(QUOTA_RESERVED, ADMITTED))
-        self._engine.set_workload(life.seen, now)
+        self._engine.observe(None, life.seen, now)
 
     def _waited(self) -> dict[str, float]:
         waits: dict[str, list[float]] = {}
@@ -240,14 +240,14 @@ def _arrivals(scenario: Scenario) -> Iterator[_Life]:
 
 def _engine(scenario: Scenario) -> Engine:
     engine = Engine()
-    engine.set_namespace(namespace("default").build(), NOW)
-    engine.set_flavor(flavor("default").build(), NOW)
+    engine.observe(None, namespace("default").build(), NOW)
+    engine.observe(None, flavor("default").build(), NOW)
     for cohort in range(scenario.cohorts):
         for queue in range(scenario.queues):
             name = f"{cohort}-{queue}"
             made = cluster_queue(f"cq-{name}").cohort(f"cohort-{cohort}")
             made = made.quota("default", cpu=limits(20, borrowing=100))
             made = made.preempt(reclaim_within_cohort="Any", within_cluster_queue="LowerPriority")
-            engine.set_cluster_queue(made.build(), NOW)
-            engine.set_local_queue(local_queue(f"lq-{name}", f"cq-{name}").build(), NOW)
+            engine.observe(None, made.build(), NOW)
+            engine.observe(None, local_queue(f"lq-{name}", f"cq-{name}").build(), NOW)
     return engine

@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from multikueue.errors import InvalidObject
 
-__all__ = ["MOST", "NANO", "amount", "capped", "parse", "render", "thousandths"]
+__all__ = ["MOST", "NANO", "amount", "capped", "parse", "render", "scale", "thousandths"]
 
 NANO = 10**9
 
@@ -62,9 +62,13 @@ _remembered = lru_cache(maxsize=4096)(_nanos)
 
 
 def amount(resource: str, nanos: int) -> int:
-    """The whole number Kueue counts with: milli-units of cpu, units of everything else, rounded up."""
-    unit = NANO // 1000 if resource == "cpu" else NANO
-    return capped(-(-nanos // unit))
+    """The whole number Kueue counts with, rounded up."""
+    return capped(-(-nanos * scale(resource) // NANO))
+
+
+def scale(resource: str) -> int:
+    """How many of what Kueue counts make one of the resource: a cpu is 1000 milli-units."""
+    return 1000 if resource == "cpu" else 1
 
 
 def capped(value: int) -> int:
@@ -74,7 +78,7 @@ def capped(value: int) -> int:
 
 def render(resource: str, value: int) -> str:
     """An `amount` as the canonical text that Kueue's objects have for that resource."""
-    if resource == "cpu":
+    if scale(resource) == 1000:
         return _render_milli(value)
     if value % 1024 == 0 and (resource in _BINARY_RESOURCES or resource.startswith("hugepages-")):
         return _render_scaled(value, 1024, ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))

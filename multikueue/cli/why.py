@@ -20,9 +20,7 @@ from multikueue.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from multikueue.api.meta import Object
     from multikueue.api.workload import Workload
-    from multikueue.quota.engine import Engine
     from multikueue.quota.explain import Explanation
 
 __all__ = ["why"]
@@ -182,29 +180,5 @@ def _explained(objects: Objects, workload: Workload, config: Path | None) -> Exp
     engine = engine_of(settings.load(config).quota)
     for values in objects.values():
         for _, value in values:
-            _show(engine, value)
-    return explain(engine, workload.key, now())
-
-
-def _show(engine: Engine, value: Object) -> None:
-    from multikueue.api import core, multikueue, queues, workload
-
-    match value:
-        case core.Namespace():
-            engine.set_namespace(value, now())
-        case core.LimitRange():
-            engine.set_limit_range(value.key, value, now())
-        case core.RuntimeClass():
-            engine.set_runtime_class(value.metadata.name, value, now())
-        case queues.ResourceFlavor():
-            engine.set_flavor(value, now())
-        case multikueue.AdmissionCheck():
-            engine.set_check(value, now())
-        case queues.Cohort():
-            engine.set_cohort(value, now())
-        case queues.ClusterQueue():
-            engine.set_cluster_queue(value, now())
-        case queues.LocalQueue():
-            engine.set_local_queue(value, now())
-        case workload.Workload():
-            engine.set_workload(value, now())
+            engine.observe(None, value, now())
+    return explain(engine.view, workload.key, now())

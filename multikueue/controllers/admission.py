@@ -28,19 +28,19 @@ class Admission:
         while True:
             await self._rest(world)
             self._news = anyio.Event()
-            while (due := world.store.engine.next_look(world.now())) is not None and due <= world.now():
+            while (due := world.store.engine.scheduler.next_look(world.now())) is not None and due <= world.now():
                 self._cycle(world)
                 await anyio.lowlevel.checkpoint()
 
     def _cycle(self, world: World) -> None:
         began = monotonic()
-        cycle = world.store.engine.cycle(world.now())
+        cycle = world.store.engine.scheduler.cycle(world.now())
         if cycle.heads:
             result = "success" if cycle.reserved else "inadmissible"
             world.metrics.attempts(result).inc()
             world.metrics.attempt_seconds(result).observe(monotonic() - began)
         for key in cycle.evicted:
-            eviction = world.store.engine.eviction(key)
+            eviction = world.store.engine.scheduler.eviction(key)
             assert eviction is not None, "nobody has seen it yet"
             world.metrics.preempted(eviction.by, eviction.cause.value).inc()
         for key in (*cycle.reserved, *cycle.evicted, *cycle.pending):
@@ -48,7 +48,7 @@ class Admission:
 
     async def _rest(self, world: World) -> None:
         """Until something happened, or the next parked workload is due."""
-        due = world.store.engine.next_look(world.now())
+        due = world.store.engine.scheduler.next_look(world.now())
         seconds = None if due is None else max(0.0, (due - world.now()).total_seconds())
         with anyio.move_on_after(seconds):
             await self._news.wait()

@@ -17,6 +17,7 @@ from math import nan
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from multikueue import __version__
+from multikueue.api import quantity
 from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey, find_condition
 from multikueue.api.multikueue import ACTIVE
@@ -24,7 +25,7 @@ from multikueue.api.queues import ClusterQueue, LocalQueue
 from multikueue.controllers.world import Queues
 from multikueue.dispatch.group import Reach
 from multikueue.quota.shares import Share
-from multikueue.quota.tree import FlavorResource, quotas
+from multikueue.quota.tree import FlavorResource
 from multikueue.quota.usage import Tally
 from multikueue.runtime import WorkQueue
 from multikueue.store.store import Store
@@ -133,8 +134,8 @@ class Figures:
         finished_in = self._finished_by_cluster_queue()
         for queue in self.store.cluster_queues:
             name = queue.metadata.name
-            ready, parked = self.store.engine.waiting(name)
-            tally = self.store.engine.tally(name)
+            ready, parked = self.store.engine.view.waiting(name)
+            tally = self.store.engine.view.tally(name)
             pending.add_metric((name, "active"), ready)
             pending.add_metric((name, "inadmissible"), parked)
             finished.add_metric((name,), finished_in[name])
@@ -149,14 +150,14 @@ class Figures:
 
     def _shares(self) -> Families:
         """Only where sharing is fair there are any."""
-        engine = self.store.engine
+        view = self.store.engine.view
         queues = _gauge("cluster_queue_weighted_share", "Weighted share; NaN without bound", "cluster_queue", "cohort")
         cohorts = _gauge("cohort_weighted_share", "Weighted share; NaN without bound", "cohort")
         for queue in self.store.cluster_queues:
-            if (share := engine.queue_share(queue.metadata.name)) is not None:
+            if (share := view.queue_share(queue.metadata.name)) is not None:
                 queues.add_metric((queue.metadata.name, queue.spec.cohort_name), _precise(share))
         for cohort in self.store.cohorts:
-            if (share := engine.cohort_share(cohort.metadata.name)) is not None:
+            if (share := view.cohort_share(cohort.metadata.name)) is not None:
                 cohorts.add_metric((cohort.metadata.name,), _precise(share))
         yield from (family for family in (queues, cohorts) if family.samples)
 
@@ -170,7 +171,7 @@ class Figures:
     def _state_of(self, queue: ClusterQueue) -> str:
         if queue.metadata.deletion_timestamp is not None:
             return "terminating"
-        return "active" if self.store.engine.is_active(queue.metadata.name) else "pending"
+        return "active" if self.store.engine.view.is_active(queue.metadata.name) else "pending"
 
     def _resources(self) -> Families:
         labels = ("cohort", "cluster_queue", "flavor", "resource")
@@ -180,8 +181,8 @@ class Figures:
         reservation = _gauge("cluster_queue_resource_reservation", "What is reserved", *labels)
         usage = _gauge("cluster_queue_resource_usage", "What admitted workloads use", *labels)
         for queue in self.store.cluster_queues:
-            tally = self.store.engine.tally(queue.metadata.name)
-            for fr, quota in quotas(queue.spec.resource_groups).items():
+            tally = self.store.engine.view.tally(queue.metadata.name)
+            for fr, quota in self.store.engine.view.quotas(queue.metadata.name).items():
                 where = (queue.spec.cohort_name, queue.metadata.name, *fr)
                 nominal.add_metric(where, _amount(fr, quota.nominal))
                 borrowing.add_metric(where, _amount(fr, quota.borrowing_limit or 0))
@@ -204,7 +205,7 @@ class Figures:
         waiting = self._waiting()
         for queue in self.store.local_queues:
             where = (queue.metadata.name, queue.metadata.namespace)
-            tally = self.store.engine.local_tally(queue.key)
+            tally = self.store.engine.view.local_tally(queue.key)
             for state, counts in waiting.items():
                 pending.add_metric((*where, state), counts[queue.key])
             finished.add_metric(where, self.finished[queue.key])
@@ -222,7 +223,7 @@ class Figures:
     def _waiting(self) -> dict[str, Counter[ObjectKey]]:
         found: dict[str, Counter[ObjectKey]] = {"active": Counter(), "inadmissible": Counter()}
         for queue in self.store.cluster_queues:
-            ready, parked = self.store.engine.waiting_by_local_queue(queue.metadata.name)
+            ready, parked = self.store.engine.view.waiting_by_local_queue(queue.metadata.name)
             found["active"] += ready
             found["inadmissible"] += parked
         return found
@@ -230,10 +231,7 @@ class Figures:
     def _local_resources(
         self, queue: LocalQueue, tally: Tally, families: tuple[GaugeMetricFamily, GaugeMetricFamily]
     ) -> None:
-        cluster_queue = self.store.cluster_queues.get(ObjectKey("", queue.spec.cluster_queue))
-        if cluster_queue is None:
-            return
-        for fr in quotas(cluster_queue.spec.resource_groups):
+        for fr in self.store.engine.view.quotas(queue.spec.cluster_queue):
             for family, amounts in zip(families, (tally.reservation, tally.usage), strict=True):
                 where = (queue.metadata.name, queue.metadata.namespace, *fr)
                 family.add_metric(where, _amount(fr, amounts.get(fr, 0)))
@@ -248,8 +246,8 @@ def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
 
 
 def _amount(fr: FlavorResource, amount: int) -> float:
-    """In units, cores for cpu: amounts of cpu are milli-units (`api.quantity.amount`)."""
-    return amount / 1000 if fr[1] == "cpu" else float(amount)
+    """In units, cores for cpu: as `api.quantity.scale` says."""
+    return amount / quantity.scale(fr[1])
 
 
 def _build() -> Metric:

@@ -25,11 +25,11 @@ class Queues:
         queue = store.cluster_queues.get(ObjectKey("", name))
         if queue is None:
             return DONE
-        status = store.engine.cluster_queue_status(name, self.world.now())
+        status = store.engine.view.cluster_queue_status(name, self.world.now())
         await write_status(self.world.manager, CLUSTER_QUEUES, store.cluster_queues, queue, status)
         for problem in filter(None, (budget_problem(queue), backfill_problem(queue))):
             self.world.recorder.emit(CLUSTER_QUEUES, queue, type_="Warning", reason=INVALID_ANNOTATION, message=problem)
-        for cohort in store.engine.cohorts_above(name):
+        for cohort in store.engine.view.cohorts_above(name):
             self.world.queues.cohorts.add(cohort)
         return DONE
 
@@ -39,7 +39,7 @@ class Queues:
         cohort = store.cohorts.get(ObjectKey("", name))
         if cohort is None:
             return DONE
-        await write_status(self.world.manager, COHORTS, store.cohorts, cohort, store.engine.cohort_status(name))
+        await write_status(self.world.manager, COHORTS, store.cohorts, cohort, store.engine.view.cohort_status(name))
         return DONE
 
     async def reconcile_local_queue(self, key: ObjectKey) -> Result:
@@ -48,7 +48,7 @@ class Queues:
         if queue is None:
             return DONE
         again_after = store.engine.sample(key, self.world.now())
-        status = store.engine.local_queue_status(key, self.world.now())
+        status = store.engine.view.local_queue_status(key, self.world.now())
         await write_status(self.world.manager, LOCAL_QUEUES, store.local_queues, queue, status)
         if again_after is None:
             return DONE

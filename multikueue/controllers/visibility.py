@@ -7,7 +7,7 @@ SubjectAccessReview must allow its user what they ask for. Only then is the engi
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from time import monotonic
@@ -176,12 +176,12 @@ class Visibility:
             raise Refused(503, "ServiceUnavailable", _NOT_READY)
         return answer(asked, lines=self._line, routes=self._route)
 
-    def _line(self, cluster_queue: str) -> Sequence[Waiting] | None:
-        engine = self.store.engine
-        return None if engine.cluster_queue(cluster_queue) is None else engine.waiting_in(cluster_queue)
+    def _line(self, cluster_queue: str) -> Iterator[Waiting] | None:
+        view = self.store.engine.view
+        return None if view.cluster_queue(cluster_queue) is None else view.waiting_in(cluster_queue)
 
     def _route(self, local_queue: ObjectKey) -> str | None:
-        found = self.store.engine.local_queue(local_queue)
+        found = self.store.engine.view.local_queue(local_queue)
         return found.spec.cluster_queue if found else None
 
     async def _register(self, version: str, certificate: Serving) -> None:

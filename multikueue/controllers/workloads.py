@@ -90,20 +90,20 @@ class Workloads:
         local_queue = store.local_queues.get(queue_of(local))
         name = local_queue.spec.cluster_queue if local_queue else ""
         job, patience = store.local_job(local), self._patience()
-        reservation = store.engine.reservation(local.key)
+        reservation = store.engine.scheduler.reservation(local.key)
         admission = reservation or local.status.admission
         flavors = {f for a in admission.pod_set_assignments for f in a.flavors.values()} if admission else ()
         facts = lifecycle.Facts(
             now=now,
             reservation=reservation,
-            until=store.engine.until(local.key),
-            preemption=store.engine.eviction(local.key),
-            switched_off=store.engine.was_switched_off(local.key),
-            verdict=store.engine.verdict(local.key),
-            required_checks=store.engine.required_checks(admission.cluster_queue if admission else name, flavors),
+            until=store.engine.scheduler.until(local.key),
+            preemption=store.engine.scheduler.eviction(local.key),
+            switched_off=store.engine.scheduler.was_switched_off(local.key),
+            verdict=store.engine.view.verdict(local.key),
+            required_checks=store.engine.view.required_checks(admission.cluster_queue if admission else name, flavors),
             local_queue=local_queue,
             cluster_queue=store.cluster_queues.get(ObjectKey("", name)),
-            cluster_queue_active=not store.engine.cluster_queue_problems(name),
+            cluster_queue_active=not store.engine.view.cluster_queue_problems(name),
             holding=is_holding(group, now) or (job is not None and store.runs_here(job)),
             run_by_others=store.owner(local) is None,
             job_finished=(store.adapters.of(job).finished(job) or store.failed_start(local, job)) if job else None,
@@ -162,7 +162,7 @@ class Workloads:
         try:
             local = await statuses.merge(self.world, local, status)
         except (Forbidden, Invalid, NotFound):
-            store.engine.forget(local.key, self.world.now())
+            store.engine.scheduler.forget(local.key, self.world.now())
             raise
         if deactivate:
             body = {"metadata": {"resourceVersion": local.metadata.resource_version}, "spec": {"active": False}}

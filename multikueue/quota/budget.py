@@ -91,7 +91,7 @@ def keep_time(status: WorkloadStatus, queue: ClusterQueue | None, *, generation:
 
 
 class Budgets:
-    """The budgets of all ClusterQueues, and all preemptions known. Owned and changed by the engine only.
+    """The budgets of all ClusterQueues, and all preemptions known. Owned by the cache.
 
     `place` answers the ClusterQueue that a LocalQueue leads to; a preemption counts there.
     """

@@ -13,7 +13,7 @@ from multikueue.quota.status import Problem, check_names, cluster_queue_problems
 
 
 class Catalog:
-    """Owned and changed by the engine only. A change answers the ClusterQueues it concerns."""
+    """Owned by the cache. A change answers the ClusterQueues it concerns."""
 
     def __init__(self) -> None:
         self._queues: dict[str, ClusterQueue] = {}
@@ -51,6 +51,11 @@ class Catalog:
 
     def set_local_queue(self, queue: LocalQueue) -> None:
         self._local_queues[queue.key] = queue
+
+    def place(self, local_queue: ObjectKey) -> str | None:
+        """The name of the ClusterQueue that a LocalQueue leads to."""
+        known = self._local_queues.get(local_queue)
+        return known.spec.cluster_queue if known else None
 
     def remove_local_queue(self, key: ObjectKey) -> bool:
         return self._local_queues.pop(key, None) is not None
@@ -105,6 +110,7 @@ class Catalog:
         return self._problems.get(queue) == ()
 
     def required_checks(self, queue: str, flavors: Iterable[str]) -> tuple[str, ...]:
+        """The checks a workload with these flavors needs, in spec order; without flavors, those that apply to all."""
         known = self._queues.get(queue)
         assigned = set(flavors)
         rules = known.spec.admission_checks_strategy.admission_checks if known else ()

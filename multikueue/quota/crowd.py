@@ -44,6 +44,19 @@ class Half:
             heappop(self._heap)
         return None
 
+    def in_order(self) -> Iterator[Waiting]:
+        """One after the other, as far as somebody wants to know: nothing is sorted for those behind."""
+        ahead = [(*place, 0) for place in self._heap[:1]]
+        last: Waiting | None = None
+        while ahead:
+            rank, key, index = heappop(ahead)
+            for child in range(2 * index + 1, min(2 * index + 3, len(self._heap))):
+                heappush(ahead, (*self._heap[child], child))
+            waiting = self.members.get(key)
+            if waiting is not None and waiting.rank == rank and waiting is not last:
+                last = waiting  # who left and came back has two places, one behind the other
+                yield waiting
+
     def joined(self, other: Half) -> Half:
         """Both as one; takes as long as the smaller of them is."""
         large, small = (self, other) if len(self.members) >= len(other.members) else (other, self)

@@ -1,7 +1,7 @@
 """Why a workload waits, in full: what is lacking, who has it, which rule keeps it from being taken, what has to end.
 
-Computed when somebody asks, from the engine as it stands; a cycle never comes here. Kueue's own message stays as it is and
-comes first. Amounts are quantities as in Kueue's objects.
+Computed when somebody asks, from what the engine knows just now; a cycle never comes here. Kueue's own message stays as it
+is and comes first. Amounts are quantities as in Kueue's objects.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from multikueue.api.meta import ObjectKey, Value
 from multikueue.api.workload import QUOTA_RESERVED
 from multikueue.quota.candidates import gives_way
 from multikueue.quota.cycle import Head
-from multikueue.quota.engine import Engine
 from multikueue.quota.flavors import Assignment, Grade, Mode, PodSetFlavors, assign
 from multikueue.quota.matching import unsuitable
 from multikueue.quota.preemption import Preemption, Searches
 from multikueue.quota.tree import FlavorResource, Node, UndoLog, subtree_that_fits
 from multikueue.quota.usage import Holding
+from multikueue.quota.view import QuotaView
 from multikueue.quota.waiting import Waiting
 
 TOP = 5
@@ -92,21 +92,22 @@ class Explanation(Value):
     endings: tuple[Ending, ...] = ()
 
 
-def explain(engine: Engine, key: ObjectKey, now: datetime) -> Explanation | None:
-    """Why a workload has no quota; None if it does not wait for any. The engine is as before afterwards."""
-    waiting = engine.waiting_workload(key)
+def explain(view: QuotaView, key: ObjectKey, now: datetime) -> Explanation | None:
+    """Why a workload has no quota; None if it does not wait for any. All is as before afterwards."""
+    waiting = view.waiting_workload(key)
     if waiting is None:
         return None
-    queue_name = engine.place(waiting.local_queue) or ""
-    known = partial(Explanation, workload=str(key), cluster_queue=queue_name, message=_message(engine, waiting))
-    line = engine.pending_in(queue_name)
+    local_queue = view.local_queue(waiting.local_queue)
+    queue_name = local_queue.spec.cluster_queue if local_queue else ""
+    known = partial(Explanation, workload=str(key), cluster_queue=queue_name, message=_message(view, waiting))
+    line = view.pending_in(queue_name)
     if key not in line:
-        return known(problem=_no_way(engine, waiting.local_queue))
-    head, place = engine.head(waiting, queue_name), line.index(key) + 1
+        return known(problem=_no_way(view, waiting.local_queue))
+    head, place = view.head(waiting, queue_name), line.index(key) + 1
     strict = head.queue.spec.queueing_strategy == "StrictFIFO"
-    inquiry = None if head.problem else _Inquiry(engine, head, now)
+    inquiry = None if head.problem else _Inquiry(view, head, now)
     return known(
-        problem=_problem(engine, head, now),
+        problem=_problem(view, head, now),
         place=place,
         behind=str(line[0]) if strict and place > 1 else "",
         lacks=tuple(inquiry.lacks()) if inquiry else (),
@@ -114,25 +115,25 @@ def explain(engine: Engine, key: ObjectKey, now: datetime) -> Explanation | None
     )
 
 
-def _message(engine: Engine, waiting: Waiting) -> str:
+def _message(view: QuotaView, waiting: Waiting) -> str:
     """What its condition says, or will."""
-    verdict, told = engine.verdict(waiting.key), waiting.workload.condition(QUOTA_RESERVED)
+    verdict, told = view.verdict(waiting.key), waiting.workload.condition(QUOTA_RESERVED)
     return verdict.message if verdict else told.message if told else ""
 
 
-def _no_way(engine: Engine, local_queue: ObjectKey) -> str:
+def _no_way(view: QuotaView, local_queue: ObjectKey) -> str:
     """Why a workload stands in no line."""
-    known = engine.local_queue(local_queue)
+    known = view.local_queue(local_queue)
     if known is None:
         return f"LocalQueue {local_queue.name} doesn't exist"
-    if engine.cluster_queue(known.spec.cluster_queue) is None:
+    if view.cluster_queue(known.spec.cluster_queue) is None:
         return f"ClusterQueue {known.spec.cluster_queue} doesn't exist"
     return f"LocalQueue {local_queue.name} is inactive"
 
 
-def _problem(engine: Engine, head: Head, now: datetime) -> str:
+def _problem(view: QuotaView, head: Head, now: datetime) -> str:
     """What keeps a cycle from looking at it, or from going on."""
-    problems = engine.cluster_queue_problems(head.queue.name)
+    problems = view.cluster_queue_problems(head.queue.name)
     if problems:
         return f"ClusterQueue {head.queue.name} {'; '.join(problem.message for problem in problems)}"
     if head.problem or head.waiting.may_queue(now):
@@ -159,14 +160,14 @@ class _Group:
 
 @dataclass(slots=True)
 class _Inquiry:
-    engine: Engine
+    view: QuotaView
     head: Head
     now: datetime
     rules: Preemption = field(init=False)
     assignment: Assignment = field(init=False)
 
     def __post_init__(self) -> None:
-        self.rules = self.engine.rules(self.now)
+        self.rules = self.view.rules(self.now)
         searches = Searches(self.head.waiting, self.head.queue, self.rules)
         self.assignment = assign(self.head.waiting.demand, self.head.queue, oracle=searches.oracle)
 
@@ -233,7 +234,7 @@ class _Inquiry:
             yield Holder(
                 cluster_queue=node.name,
                 path=node.path,
-                workloads=sum(fr in holding.amounts for holding in self.engine.holdings_in(node.name)),
+                workloads=sum(fr in holding.amounts for holding in self.view.holdings_in(node.name)),
                 amount=show(usage),
                 borrowed=show(max(0, usage - node.cell(fr).quota.nominal)),
             )
@@ -243,7 +244,7 @@ class _Inquiry:
     def _barriers(self, fr: FlavorResource, total: int) -> Iterator[Barrier]:
         groups: dict[tuple[str, str], _Group] = {}
         for node in self._queues():
-            for holding in self.engine.holdings_in(node.name):
+            for holding in self.view.holdings_in(node.name):
                 amount = holding.amounts.get(fr, 0)
                 rule = self._rule_against(holding, node, fr, total) if amount else ""
                 if rule:
@@ -259,7 +260,7 @@ class _Inquiry:
         rules, own = self.head.queue.spec.preemption, node is self.node
         name = "withinClusterQueue" if own else "reclaimWithinCohort"
         policy = rules.within_cluster_queue if own else rules.reclaim_within_cohort
-        if not self.engine.is_active(node.name):
+        if not self.view.is_active(node.name):
             return "its ClusterQueue is inactive"
         if policy == "Never":
             return f"{name}: Never"
@@ -318,7 +319,7 @@ class _Inquiry:
         found = [
             (holding, node)
             for node in self._queues()
-            for holding in self.engine.holdings_in(node.name)
+            for holding in self.view.holdings_in(node.name)
             if not wanted.isdisjoint(holding.amounts)
         ]
         return sorted(found, key=lambda user: _ending_order(user[0], wanted))

@@ -55,7 +55,7 @@ class _Record:
 
 
 class History:
-    """Owned and changed by the engine only.
+    """Owned by the cache.
 
     Who gets quota pays at once, by a penalty that lasts until it is admitted: what it then uses takes long to show, and
     until then its LocalQueue would be served on and on. Kueue forgets to take the penalty back from those who have to
@@ -173,7 +173,7 @@ def _sum(one: Thousandths, other: Thousandths) -> Thousandths:
 
 
 def _thousandths(resource: str, amount: int) -> int:
-    return amount if resource == "cpu" else amount * 1000
+    return amount * 1000 // quantity.scale(resource)
 
 
 def _by_resource(amounts: Amounts) -> Thousandths:

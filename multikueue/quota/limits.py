@@ -61,7 +61,7 @@ class Limits:
 
 
 class Surroundings:
-    """The LimitRanges of all namespaces and the RuntimeClasses, as last seen. Owned and changed by the engine only."""
+    """The LimitRanges of all namespaces and the RuntimeClasses, as last seen. Owned by the queue manager."""
 
     def __init__(self) -> None:
         self._ranges: dict[str, dict[str, LimitRange]] = {}
@@ -69,9 +69,11 @@ class Surroundings:
         self._known: dict[str, Limits] = {}
 
     def set_range(self, key: ObjectKey, value: LimitRange | None) -> None:
-        """A LimitRange is there, or no more."""
-        _put(self._ranges.setdefault(key.namespace, {}), key.name, value)
-        self._known.pop(key.namespace, None)
+        """A LimitRange is there, or no more. Raises InvalidObject if its bounds are no quantities."""
+        ranges = dict(self._ranges.get(key.namespace, {}))
+        _put(ranges, key.name, value)
+        self._known[key.namespace] = combined(ranges.values(), self._overheads)
+        self._ranges[key.namespace] = ranges
 
     def set_class(self, name: str, value: RuntimeClass | None) -> None:
         """A RuntimeClass is there, or no more."""

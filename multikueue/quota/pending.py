@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from datetime import datetime
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, merge
+from operator import attrgetter
 
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.crowd import Crowd
@@ -17,10 +18,11 @@ from multikueue.quota.waiting import Reason, Verdict, Waiting
 
 _TRIED_AGAIN = (Reason.FAILED_AFTER_NOMINATION, Reason.PENDING_PREEMPTION)
 _SLACK = 16
+_rank = attrgetter("rank")
 
 
 class PendingQueue:
-    """Everything that waits in one ClusterQueue. Owned and changed by the engine only.
+    """Everything that waits in one ClusterQueue. Owned by the queue manager.
 
     Those that ask for the same stand together in a `Crowd`: those awake are to be looked at, those asleep are parked.
     Parked one by one are those in back-off.
@@ -154,10 +156,14 @@ class PendingQueue:
         yield from self._held.values()
 
     def in_order(self) -> Iterator[Waiting]:
-        return iter(sorted(self, key=self._order))
-
-    def _order(self, waiting: Waiting) -> tuple[bool, Rank]:
-        return waiting.key != self._favoured, waiting.rank
+        """As long as nothing changes; what is not asked for is not sorted."""
+        favoured = self._get(self._favoured) if self._favoured is not None else None
+        if favoured is not None:
+            yield favoured
+        halves = (half.in_order() for crowd in self._crowds.values() for half in (crowd.awake, crowd.asleep))
+        for waiting in merge(*halves, sorted(self._held.values(), key=_rank), key=_rank):
+            if waiting is not favoured:
+                yield waiting
 
     def sleeping(self) -> Iterator[Waiting]:
         """Those parked until something changes, in no order."""

@@ -19,7 +19,7 @@ from multikueue.api.queues import (
     ResourceFlavor,
     ResourceUsage,
 )
-from multikueue.quota.tree import Amounts, quotas
+from multikueue.quota.tree import Amounts, FlavorResource, Quota
 from multikueue.quota.usage import Tally
 
 PROVISIONING_CONTROLLER_NAME = "kueue.x-k8s.io/provisioning-request"
@@ -97,6 +97,7 @@ def check_names(queue: ClusterQueue) -> set[str]:
 def cluster_queue_status(
     queue: ClusterQueue,
     tally: Tally,
+    quotas: Mapping[FlavorResource, Quota],
     *,
     pending: int,
     problems: tuple[Problem, ...],
@@ -105,8 +106,7 @@ def cluster_queue_status(
 ) -> QueueStatus:
     """The status after `queue.status`, whose transition times live on; equal to it when nothing changed. `share` is the
     weighted share, where sharing is fair."""
-    borrowable = quotas(queue.spec.resource_groups) if queue.spec.cohort_name else {}
-    nominal = {fr: quota.nominal for fr, quota in borrowable.items()}
+    nominal = {fr: quota.nominal for fr, quota in quotas.items()} if queue.spec.cohort_name else {}
     return QueueStatus(
         conditions=with_condition(queue.status.conditions, _cluster_queue_condition(queue, problems), now),
         flavors_reservation=_flavors(queue, tally.reservation, nominal),

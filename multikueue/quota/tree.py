@@ -277,6 +277,10 @@ class Forest:
     def cohort(self, name: str) -> Node | None:
         return self._cohorts.get(name)
 
+    def quotas(self, queue: str) -> Mapping[FlavorResource, Quota]:
+        """The quotas of a ClusterQueue, as declared."""
+        return self._queue_specs.get(queue, Member()).quotas
+
     def root_name(self, queue: str) -> str:
         """What stands for the tree of a ClusterQueue: its root cohort, or the queue itself when it has none.
 

@@ -49,6 +49,11 @@ class Holding:
         late = -self.reserved_at.timestamp()
         object.__setattr__(self, "departure", (not self.evicted, self.priority, late, self.uid, self.key))
 
+    @property
+    def traits(self) -> tuple[object, ...]:
+        """What others who wait may fare otherwise by."""
+        return self.amounts, self.priority, self.cluster_queue, self.protected
+
 
 class Reordered(tuple[Holding, ...]):
     """Holdings of a queue from which others go first than those of the lowest priority."""
@@ -76,7 +81,7 @@ _departure = attrgetter("departure")
 
 
 class Holdings:
-    """All reservations. Owned and changed by the engine only."""
+    """All reservations. Owned by the cache."""
 
     def __init__(self) -> None:
         self._by_key: dict[ObjectKey, Holding] = {}

@@ -614,10 +614,7 @@ class Store:
         return found
 
     def _workload_changed(self, old: Workload | None, new: Workload | None) -> None:
-        if new is not None:
-            self.engine.set_workload(new, self.now())
-        elif old is not None:
-            self.engine.remove_workload(old.key, self.now())
+        self.engine.observe(old, new, self.now())
         touched = new or old
         assert touched is not None
         if new is None or new.status.cluster_name is not None:
@@ -711,10 +708,7 @@ class Store:
 
     def _cluster_queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
         name = _name(new or old)
-        if new is None:
-            self.engine.remove_cluster_queue(name, self.now())
-        else:
-            self.engine.set_cluster_queue(new, self.now())
+        self.engine.observe(old, new, self.now())
         if old is None or new is None or _spec_changed(old, new):
             self._queue_touched(name)
             self._no_more_used(old, new)
@@ -757,10 +751,7 @@ class Store:
     def _local_queue_changed(self, old: LocalQueue | None, new: LocalQueue | None) -> None:
         touched = new or old
         assert touched is not None
-        if new is None:
-            self.engine.remove_local_queue(touched.key, self.now())
-        else:
-            self.engine.set_local_queue(new, self.now())
+        self.engine.observe(old, new, self.now())
         if old is not None and new is not None and not _spec_changed(old, new):
             if _said(old) != _said(new):
                 self._touch_workloads_in(touched.key)
@@ -772,61 +763,39 @@ class Store:
             self._touch_owner(workload)
 
     def _flavor_changed(self, old: ResourceFlavor | None, new: ResourceFlavor | None) -> None:
-        if new is None:
-            self.engine.remove_flavor(_name(old), self.now())
-        else:
-            self.engine.set_flavor(new, self.now())
+        self._queues_touched(self.engine.observe(old, new, self.now()))
         self.touched.flavor(_name(new or old))
-        if old is None or new is None or old.spec != new.spec:
-            self._queues_touched("flavor", _name(new or old))
 
     def _cohort_changed(self, old: Cohort | None, new: Cohort | None) -> None:
-        if new is None:
-            self.engine.remove_cohort(_name(old), self.now())
-        else:
-            self.engine.set_cohort(new, self.now())
-        if old is not None and new is not None and not _spec_changed(old, new):
-            return
-        self.touched.cohort(_name(new or old))
-        self._all_queues_touched()
+        self._queues_touched(self.engine.observe(old, new, self.now()))
+        if old is None or new is None or _spec_changed(old, new):
+            self.touched.cohort(_name(new or old))
 
     def _namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
-        if new is None:
-            self.engine.remove_namespace(_name(old), self.now())
-        else:
-            self.engine.set_namespace(new, self.now())
+        self.engine.observe(old, new, self.now())
         self.touched.admission()
 
     def _limit_range_changed(self, old: LimitRange | None, new: LimitRange | None) -> None:
-        touched = new or old
-        assert touched is not None
-        self.engine.set_limit_range(touched.key, new, self.now())
+        self.engine.observe(old, new, self.now())
         self.touched.admission()
 
     def _runtime_class_changed(self, old: RuntimeClass | None, new: RuntimeClass | None) -> None:
-        self.engine.set_runtime_class(_name(new or old), new, self.now())
+        self.engine.observe(old, new, self.now())
         self.touched.admission()
 
-    def _queues_touched(self, index: str, name: str) -> None:
-        """Those that name it."""
-        for queue in self.cluster_queues.by(index, name):
-            self._queue_touched(queue.metadata.name)
-
-    def _all_queues_touched(self) -> None:
-        for queue in self.cluster_queues:
-            self._queue_touched(queue.metadata.name)
+    def _queues_touched(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._queue_touched(name)
 
     def _check_changed(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
         name = _name(new or old)
         self.touched.check(name)
-        if new is None:
-            self.engine.remove_check(name, self.now())
-        else:
-            for queue in self.engine.set_check(new, self.now()):
-                self._queue_touched(queue)
+        concerned = set(self.engine.observe(old, new, self.now()))
+        if old is None or new is None or _spec_changed(old, new):
+            concerned.update(queue.metadata.name for queue in self.cluster_queues.by("check", name))
+        self._queues_touched(sorted(concerned))
         if old is None or new is None or _spec_changed(old, new):
             self._touch_check_users(name)
-            self._queues_touched("check", name)
             if old is None or new is None:
                 for using in self.cluster_queues.by("check", name):
                     self._touch_jobs_in(using.metadata.name)

@@ -6,8 +6,9 @@ v1beta2 and v1beta1, with the documents of discovery that the aggregation layer 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from multikueue.api.meta import ObjectKey, OwnerReference, render_time
@@ -26,7 +27,7 @@ MOST = 5000
 
 _LARGEST = 2**63 - 1
 
-Lines = Callable[[str], Sequence[Waiting] | None]
+Lines = Callable[[str], Iterable[Waiting] | None]
 """Who waits in a ClusterQueue, in queue order; None if there is no such ClusterQueue."""
 
 Routes = Callable[[ObjectKey], str | None]
@@ -106,7 +107,7 @@ def answer(asked: Pending, *, lines: Lines, routes: Routes) -> dict[str, Any]:
     if asked.namespace:
         key = ObjectKey(asked.namespace, asked.name)
         places = (place for place in places if place[0].local_queue == key)
-    shown = list(places)[asked.offset : asked.offset + asked.limit]
+    shown = islice(islice(places, asked.offset, None), asked.limit)
     return {
         "kind": SUMMARY,
         "apiVersion": f"{GROUP}/{asked.version}",

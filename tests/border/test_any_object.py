@@ -215,18 +215,18 @@ def outcome(store: Store) -> tuple[Any, ...]:
     """The quota of the innocent workload, and what is decided of the one that has some; all that is told of queues can be."""
     engine = store.engine
     for _ in range(50):
-        if not engine.cycle(NOW).productive:
+        if not engine.scheduler.cycle(NOW).productive:
             break
-    engine.next_look(NOW)
+    engine.scheduler.next_look(NOW)
     for name in store.cluster_queues:
-        encode(engine.cluster_queue_status(name.metadata.name, NOW))
+        encode(engine.view.cluster_queue_status(name.metadata.name, NOW))
     for queue in store.local_queues:
-        encode(engine.local_queue_status(queue.key, NOW))
+        encode(engine.view.local_queue_status(queue.key, NOW))
     for waits in store.workloads:
-        encode(engine.reservation(waits.key))
+        encode(engine.scheduler.reservation(waits.key))
     group = store.group(GOING, store.workloads.get(GOING), origin="multikueue", lost_after=timedelta(minutes=15))
     decision = decide(group, NOW)
-    return encode(engine.reservation(INNOCENT)), decision
+    return encode(engine.scheduler.reservation(INNOCENT)), decision
 
 
 @pytest.mark.parametrize("case", CASES)

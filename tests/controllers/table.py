@@ -173,10 +173,10 @@ class Table:
     errors: list[MultiKueueError]
 
     def _cycle(self) -> bool:
-        due = self.engine.next_look(self.now())
+        due = self.engine.scheduler.next_look(self.now())
         if due is None or due > self.now():
             return False
-        cycle = self.engine.cycle(self.now())
+        cycle = self.engine.scheduler.cycle(self.now())
         for key in (*cycle.reserved, *cycle.evicted, *cycle.pending):
             self.queues.workloads.add(key)
         return True

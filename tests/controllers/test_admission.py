@@ -24,7 +24,7 @@ async def test_it_wakes_for_news_and_passes_on_what_was_decided() -> None:
         with anyio.fail_after(2):
             decided = await world.queues.workloads.get()
         assert decided == world.key()
-        assert world.engine.reservation(decided) is not None
+        assert world.engine.scheduler.reservation(decided) is not None
         tasks.cancel_scope.cancel()
 
 
@@ -38,14 +38,14 @@ async def test_without_news_it_rests() -> None:
     world = table()
     admission = Admission()
     cycles = 0
-    run = world.engine.cycle
+    run = world.engine.scheduler.cycle
 
     def counted(now):  # type: ignore[no-untyped-def]
         nonlocal cycles
         cycles += 1
         return run(now)
 
-    world.engine.cycle = counted  # type: ignore[method-assign]
+    world.engine.scheduler.cycle = counted  # type: ignore[method-assign]
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(admission.run, world.world)
         await anyio.wait_all_tasks_blocked()

@@ -134,10 +134,18 @@ async def test_work_queues_show_what_is_in_them() -> None:
 
 async def test_a_scrape_changes_nothing() -> None:
     world = await with_jobs("a", "b", "c", quota=1)
-    before = (world.engine.pending_in("cq"), world.engine.next_look(world.now()), world.manager.all(kinds.WORKLOADS))
+    before = (
+        world.engine.view.pending_in("cq"),
+        world.engine.scheduler.next_look(world.now()),
+        world.manager.all(kinds.WORKLOADS),
+    )
     first = figures(world, resources=True, local_queues=True)
     assert figures(world, resources=True, local_queues=True) == first
-    after = (world.engine.pending_in("cq"), world.engine.next_look(world.now()), world.manager.all(kinds.WORKLOADS))
+    after = (
+        world.engine.view.pending_in("cq"),
+        world.engine.scheduler.next_look(world.now()),
+        world.manager.all(kinds.WORKLOADS),
+    )
     assert after == before
 
 

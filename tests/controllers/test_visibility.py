@@ -215,9 +215,9 @@ async def test_when_nobody_can_tell_what_is_allowed_nothing_is_shown() -> None:
 
 async def test_a_question_changes_nothing() -> None:
     scene = Scene()
-    before = scene.play.engine.pending_in("cq"), scene.play.engine.next_look(scene.play.now)
+    before = scene.play.engine.view.pending_in("cq"), scene.play.engine.scheduler.next_look(scene.play.now)
     await scene.ask(CLUSTER_QUEUE)
-    assert (scene.play.engine.pending_in("cq"), scene.play.engine.next_look(scene.play.now)) == before
+    assert (scene.play.engine.view.pending_in("cq"), scene.play.engine.scheduler.next_look(scene.play.now)) == before
 
 
 # The gate remembers for a moment.

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import pytest
 
 from multikueue.quota import lifecycle
-from multikueue.quota.engine import Engine
+from multikueue.quota.scheduler import Scheduler
 from tests.parity import play as playing
 from tests.parity.builders import (
     PENDING,
@@ -181,10 +181,10 @@ def test_a_refusal_of_the_api_server_ends_the_story() -> None:
 
 
 def test_a_manager_that_breaks_down_ends_the_story(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(self: Engine, now: datetime) -> NoReturn:
+    def broken(self: Scheduler, now: datetime) -> NoReturn:
         raise RuntimeError("out of order")
 
-    monkeypatch.setattr(Engine, "cycle", broken)
+    monkeypatch.setattr(Scheduler, "cycle", broken)
     outcome = played(good())
     assert not outcome.agrees
     assert outcome.error == "Crash: the manager ended: RuntimeError: out of order"
@@ -201,11 +201,11 @@ def test_an_error_that_the_manager_reports_ends_the_story(monkeypatch: pytest.Mo
 
 
 def test_a_story_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    def endless(self: Engine, now: datetime) -> NoReturn:
+    def endless(self: Scheduler, now: datetime) -> NoReturn:
         while True:
             pass
 
-    monkeypatch.setattr(Engine, "cycle", endless)
+    monkeypatch.setattr(Scheduler, "cycle", endless)
     monkeypatch.setattr(playing, "PATIENCE", 0.5)
     assert played(good()).error == "TooLong: more than 0.5 seconds"
 

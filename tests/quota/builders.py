@@ -9,8 +9,6 @@ from typing import Any
 import msgspec
 
 from multikueue.api.meta import Object, ObjectKey
-from multikueue.api.multikueue import AdmissionCheck
-from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
 from multikueue.api.workload import QUOTA_RESERVED, Workload, workload_spec
 from multikueue.quota.amounts import demand
 from multikueue.quota.engine import Engine
@@ -50,7 +48,7 @@ class Play:
         self.engine = engine or Engine()
         self.now = NOW
         self.workloads: dict[ObjectKey, Workload] = {}
-        self.engine.set_namespace(namespace("default").build(), NOW)
+        self.engine.observe(None, namespace("default").build(), NOW)
         self.apply(flavor("default").build(), *objects)
 
     @classmethod
@@ -62,19 +60,7 @@ class Play:
     def apply(self, *objects: Object) -> None:
         """Create or replace queues, cohorts, flavors and checks."""
         for value in objects:
-            match value:
-                case ClusterQueue():
-                    self.engine.set_cluster_queue(value, self.now)
-                case LocalQueue():
-                    self.engine.set_local_queue(value, self.now)
-                case Cohort():
-                    self.engine.set_cohort(value, self.now)
-                case ResourceFlavor():
-                    self.engine.set_flavor(value, self.now)
-                case AdmissionCheck():
-                    self.engine.set_check(value, self.now)
-                case _:
-                    raise TypeError(f"no use for {value!r}")
+            self.engine.observe(None, value, self.now)
 
     def submit(self, *builders: WorkloadBuilder) -> None:
         for builder in builders:
@@ -82,19 +68,19 @@ class Play:
 
     def see(self, value: Workload) -> None:
         self.workloads[value.key] = value
-        self.engine.set_workload(value, self.now)
+        self.engine.observe(None, value, self.now)
 
     def wait(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
 
     def cycle(self) -> tuple[str, ...]:
         """One cycle; the names of those it reserved for. No status is written."""
-        return names(self.engine.cycle(self.now).reserved)
+        return names(self.engine.scheduler.cycle(self.now).reserved)
 
     def run(self) -> list[str]:
         """Cycles until nothing is left to look at now; the names of those reserved, in order. Statuses stay unwritten."""
         reserved: list[str] = []
-        while (due := self.engine.next_look(self.now)) is not None and due <= self.now:
+        while (due := self.engine.scheduler.next_look(self.now)) is not None and due <= self.now:
             reserved += self.cycle()
         return reserved
 
@@ -118,21 +104,21 @@ class Play:
 
     def step(self, key: ObjectKey, *, holding: bool = False) -> Step:
         value = self.workloads[key]
-        queue = self.engine.local_queue(ObjectKey(key.namespace, workload_spec(value).queue_name))
+        queue = self.engine.view.local_queue(ObjectKey(key.namespace, workload_spec(value).queue_name))
         name = queue.spec.cluster_queue if queue else ""
-        reservation = self.engine.reservation(key)
+        reservation = self.engine.scheduler.reservation(key)
         admission = reservation or value.status.admission
         flavors = {f for a in admission.pod_set_assignments for f in a.flavors.values()} if admission else set()
         facts = Facts(
             now=self.now,
             reservation=reservation,
-            until=self.engine.until(key),
-            preemption=self.engine.eviction(key),
-            verdict=self.engine.verdict(key),
-            required_checks=self.engine.required_checks(name, flavors),
+            until=self.engine.scheduler.until(key),
+            preemption=self.engine.scheduler.eviction(key),
+            verdict=self.engine.view.verdict(key),
+            required_checks=self.engine.view.required_checks(name, flavors),
             local_queue=queue,
-            cluster_queue=self.engine.cluster_queue(name),
-            cluster_queue_active=self.engine.is_active(name),
+            cluster_queue=self.engine.view.cluster_queue(name),
+            cluster_queue_active=self.engine.view.is_active(name),
             holding=holding,
         )
         return step(value, facts)
@@ -148,12 +134,12 @@ class Play:
         return [key.name for key, value in self.workloads.items() if value.has(QUOTA_RESERVED)]
 
     def verdict(self, name: str) -> str:
-        found = self.engine.verdict(key_of(name))
+        found = self.engine.view.verdict(key_of(name))
         return found.message if found else ""
 
     def used(self, queue: str = "cq", flavor: str = "default", resource: str = "cpu") -> str:
         """What a ClusterQueue's status says is reserved."""
-        reservation = self.engine.cluster_queue_status(queue, self.now).flavors_reservation
+        reservation = self.engine.view.cluster_queue_status(queue, self.now).flavors_reservation
         return next(r.total for f in reservation if f.name == flavor for r in f.resources if r.name == resource)
 
 

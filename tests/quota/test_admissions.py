@@ -71,10 +71,10 @@ Outcome = dict[str, dict[str, str] | str]
 def outcome(made: Play, *heads: WorkloadBuilder) -> Outcome:
     """One cycle: by head the flavors it got, or "waits", and by victim that it goes."""
     made.submit(*heads)
-    found = made.engine.cycle(made.now)
+    found = made.engine.scheduler.cycle(made.now)
     told: Outcome = {head.build().metadata.name: "waits" for head in heads}
     for key in found.reserved:
-        admission = made.engine.reservation(key)
+        admission = made.engine.scheduler.reservation(key)
         assert admission
         pods = admission.pod_set_assignments
         told[key.name] = {f"{p.name}.{r}" if len(pods) > 1 else r: f for p in pods for r, f in p.flavors.items()}
@@ -265,7 +265,7 @@ def test_qe_016_a_pod_set_without_pods_is_admitted_without_any() -> None:
         .pod_sets(pod_set("main").request(cpu=1), pod_set("none").count(0).request(cpu=9))
     )
     outcome(made, none)
-    admission = made.engine.reservation(key_of("sales"))
+    admission = made.engine.scheduler.reservation(key_of("sales"))
     assert admission
     assert [(each.count, each.resource_usage["cpu"]) for each in admission.pod_set_assignments] == [(1, "1"), (0, "0")]
 
@@ -277,7 +277,7 @@ def test_qe_001_002_quota_and_checks_together_admit(state: Any, admitted: bool) 
     made.submit(from_("sales", cpu=1).count(10).check("x", state))
     assert made.settle() == ["sales"]
     assert made.workloads[key_of("sales")].has("Admitted") is admitted
-    assert (made.used("sales"), made.engine.waiting("sales")) == ("10", (0, 0))
+    assert (made.used("sales"), made.engine.view.waiting("sales")) == ("10", (0, 0))
 
 
 def test_qe_007_a_workload_whose_cluster_queue_does_not_exist_is_not_looked_at() -> None:
@@ -286,15 +286,15 @@ def test_qe_007_a_workload_whose_cluster_queue_does_not_exist_is_not_looked_at()
     made.submit(from_("nowhere", cpu=1))
     made.wait(2)
     assert made.run() == []
-    assert made.engine.next_look(made.now) is None
-    assert made.engine.verdict(key_of("nowhere")) is None
+    assert made.engine.scheduler.next_look(made.now) is None
+    assert made.engine.view.verdict(key_of("nowhere")) is None
 
 
 def test_qe_011_a_request_beyond_the_limits_of_its_namespace() -> None:
     made = scene()
     item = LimitRangeItem(type="Container", max={"cpu": "100m"})
     rules = LimitRange(metadata=ObjectMeta(name="r", namespace="default"), spec=LimitRangeSpec(limits=(item,)))
-    made.engine.set_limit_range(rules.key, rules, made.now)
+    made.engine.observe(None, rules, made.now)
     assert outcome(made, from_("sales", cpu="200m")) == {"sales": "waits"}
     assert made.verdict("sales").startswith("resources didn't satisfy LimitRange constraints:")
 
@@ -302,11 +302,11 @@ def test_qe_011_a_request_beyond_the_limits_of_its_namespace() -> None:
 def test_qe_022_the_heads_of_a_queue_that_admits_nothing_stay_where_they_are() -> None:
     made = scene((SALES.stopped(),))
     assert outcome(made, from_("sales", cpu=1)) == {"sales": "waits"}
-    assert (made.engine.verdict(key_of("sales")), made.engine.waiting("sales")) == (None, (0, 1))
+    assert (made.engine.view.verdict(key_of("sales")), made.engine.view.waiting("sales")) == (None, (0, 1))
 
 
 def counted(made: Play, name: str) -> list[int | None]:
-    admission = made.engine.reservation(key_of(name))
+    admission = made.engine.scheduler.reservation(key_of(name))
     return [each.count for each in admission.pod_set_assignments] if admission else []
 
 
@@ -329,9 +329,9 @@ def test_qe_304_a_queue_that_becomes_active_is_looked_at() -> None:
     made.submit(from_("sales", cpu=1))
     made.wait(5)
     made.run()
-    assert made.engine.next_look(made.now) is None
+    assert made.engine.scheduler.next_look(made.now) is None
     made.apply(admission_check("x").controller("example.com/x").active().build())
-    assert made.engine.next_look(made.now) == made.now
+    assert made.engine.scheduler.next_look(made.now) == made.now
     assert made.run() == ["sales"]
 
 
@@ -347,7 +347,7 @@ def test_qe_302_what_is_freed_in_one_branch_wakes_another() -> None:
     made.submit(holds("first", "l", "on-demand", cpu=2), from_("r", cpu=2))
     made.wait(2)
     made.run()
-    assert made.engine.waiting("r") == (0, 1)
+    assert made.engine.view.waiting("r") == (0, 1)
     made.finish("first")
     made.wait(1)
     assert made.run() == ["r"]
@@ -356,7 +356,7 @@ def test_qe_302_what_is_freed_in_one_branch_wakes_another() -> None:
 def test_qe_309_a_cycle_looks_at_one_head_of_each_queue_that_admits() -> None:
     made = scene((SALES, ALPHA, BETA.stopped()))
     made.submit(*(from_(queue, f"{queue}{n}", cpu=999) for queue in ("sales", "alpha", "beta") for n in range(2)))
-    assert made.engine.cycle(made.now).heads == 2
+    assert made.engine.scheduler.cycle(made.now).heads == 2
 
 
 CHAIN: Nodes = (
@@ -397,7 +397,7 @@ def test_qe_315_who_stopped_the_search_to_preempt_gets_that_flavor() -> None:
     made = scene((own,))
     made.submit(holds("low", "own", "on-demand", priority=-1, cpu=4))
     assert outcome(made, from_("own", cpu=4)) == {"own": "waits", "low": "goes"}
-    made.engine.remove_workload(key_of("low"), made.now)
+    made.engine.observe(workload("low").build(), None, made.now)
     assert outcome(made) == {"own": ON_DEMAND}
 
 
@@ -431,7 +431,7 @@ def test_qe_320_after_the_last_flavor_the_first_is_tried_again() -> None:
     younger, older = (holds(name, "own", on, cpu=1) for name, on in (("younger", "on-demand"), ("older", "spot")))
     made.submit(younger.created(made.now), older)
     assert outcome(made, from_("own", age=50, cpu=1)) == {"own": "waits", "younger": "goes"}
-    made.engine.remove_workload(key_of("younger"), made.now)
+    made.engine.observe(workload("younger").build(), None, made.now)
     assert outcome(made) == {"own": ON_DEMAND}
 
 
@@ -468,7 +468,7 @@ def test_qe_137_a_cohort_that_is_only_named_is_there_as_long_as_it_is_named() ->
     lender, borrower = (cluster_queue(name).cohort("c").quota("on-demand", cpu=2) for name in ("lender", "own"))
     made = scene((lender, borrower))
     made.cycle()
-    assert made.engine.cohorts_above("own") == ("c",)
+    assert made.engine.view.cohorts_above("own") == ("c",)
     made.apply(cluster_queue("own").quota("on-demand", cpu=2).build())
     made.cycle()
-    assert made.engine.cohorts_above("own") == ()
+    assert made.engine.view.cohorts_above("own") == ()

@@ -15,7 +15,16 @@ from multikueue.api.workload import BACKFILLED, EVICTED, PREEMPTED
 from multikueue.quota.backfill import DEPTH, backfill, backfill_problem, end_of, start_of
 from multikueue.quota.engine import Engine
 from multikueue.quota.fair import FairSharing
-from multikueue.testing import ClusterQueueBuilder, WorkloadBuilder, cluster_queue, flavor, limits, local_queue, pod_set
+from multikueue.testing import (
+    ClusterQueueBuilder,
+    WorkloadBuilder,
+    cluster_queue,
+    flavor,
+    limits,
+    local_queue,
+    pod_set,
+    workload,
+)
 from tests.quota.builders import Play, after, key_of, wants
 
 ON = {BACKFILL_ANNOTATION: "SpareQuota"}
@@ -75,7 +84,8 @@ def test_who_may_pass_the_head(
     scene = blocked(builder, *([bank] if builder.build().spec.cohort_name else []), **head)
     scene.submit(wants("filler", **filler))
     assert ("filler" in scene.run()) is passes
-    assert scene.engine.next_look(scene.now) is None or scene.engine.next_look(scene.now) > scene.now  # type: ignore[operator]
+    due = scene.engine.scheduler.next_look(scene.now)
+    assert due is None or due > scene.now
 
 
 def test_several_pass_as_long_as_the_head_s_need_remains() -> None:
@@ -84,7 +94,7 @@ def test_several_pass_as_long_as_the_head_s_need_remains() -> None:
     assert scene.run() == ["filler0"]
     scene.submit(wants("small", cpu=1))
     assert scene.run() == ["small"]
-    assert scene.engine.pending_in("cq")[0].name == "head"
+    assert scene.engine.view.pending_in("cq")[0].name == "head"
 
 
 def test_the_head_starts_as_soon_as_it_fits() -> None:
@@ -110,8 +120,8 @@ def test_behind_a_head_that_has_others_evicted_one_may_pass() -> None:
     scene.settle()
     scene.submit(wants("head", age=9, **gpus(4)), wants("filler", cpu=1))
     assert scene.run() == ["filler"]
-    assert scene.engine.eviction(key_of("weak"))
-    assert not scene.engine.eviction(key_of("filler"))
+    assert scene.engine.scheduler.eviction(key_of("weak"))
+    assert not scene.engine.scheduler.eviction(key_of("filler"))
 
 
 def test_a_head_that_can_never_run_lets_nobody_pass_by_this() -> None:
@@ -147,7 +157,7 @@ def test_so_many_are_looked_at() -> None:
     scene.submit(*(wants(f"large{number}", age=9, cpu=6) for number in range(DEPTH)))
     scene.submit(wants("small", cpu=1))
     assert scene.run() == []
-    scene.engine.remove_workload(key_of("large0"), scene.now)
+    scene.engine.observe(workload("large0").build(), None, scene.now)
     assert scene.run() == ["small"]
 
 
@@ -215,7 +225,7 @@ def test_who_has_no_end_is_taken_to_stay() -> None:
     scene.settle()
     scene.submit(wants("head", age=50, **gpus(4)), wants("filler", **gpus(1)).max_execution_time(MINUTE))
     assert scene.settle() == []
-    scene.engine.remove_workload(key_of("head"), scene.now)
+    scene.engine.observe(workload("head").build(), None, scene.now)
     del scene.workloads[key_of("head")]
     assert scene.settle() == ["filler"]
 
@@ -227,8 +237,8 @@ def test_a_head_that_makes_do_with_less_may_start_sooner() -> None:
     scene.settle()
     head = pod_set("main", count=4).min_count(2).request(gpus(1))
     scene.submit(wants("head", age=50).pod_sets(head))
-    view = scene.engine.head(scene.engine.waiting_in("cq")[0], "cq")
-    assert start_of(view, scene.engine.holdings_in("cq"), scene.now) == after(240)
+    seen = scene.engine.view.head(next(scene.engine.view.waiting_in("cq")), "cq")
+    assert start_of(seen, scene.engine.view.holdings_in("cq"), scene.now) == after(240)
 
 
 def test_for_a_head_that_has_others_evicted_no_end_is_known() -> None:
@@ -279,7 +289,7 @@ def test_another_process_knows_the_ends_too() -> None:
     for value in scene.workloads.values():
         again.see(value)
     for each in (scene, again):
-        ends = {holding.key.name: holding.ends_by for holding in each.engine.holdings_in("cq")}
+        ends = {holding.key.name: holding.ends_by for holding in each.engine.view.holdings_in("cq")}
         assert ends == {"running": after(600), "filler": after(300)}
 
 
@@ -349,11 +359,11 @@ def live(tasks: list[Task], mode: str, *, until: int = LONG) -> Life:
             if task.at == minute:
                 scene.submit(asked(task, name))
             if name in starts and starts[name] + stay(task, mode) == minute:
-                scene.engine.remove_workload(key_of(name), scene.now)
+                scene.engine.observe(workload(name).build(), None, scene.now)
                 del scene.workloads[key_of(name)]
         for name in scene.settle():
             starts[name] = minute
-            ahead = [key.name for key in scene.engine.pending_in("cq")]
+            ahead = [key.name for key in scene.engine.view.pending_in("cq")]
             if ahead and rank(tasks, ahead[0]) < rank(tasks, name):
                 passed.setdefault(minute, ahead[0])
         scene.wait(60)

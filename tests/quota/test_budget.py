@@ -136,7 +136,7 @@ def test_only_so_many_are_preempted_until_the_first_of_them_ceases_to_count() ->
     play.wait(59)
     play.settle()
     assert strong_with_quota(play) == ["high0", "high1"]
-    assert play.engine.next_look(play.now) == after(60)
+    assert play.engine.scheduler.next_look(play.now) == after(60)
     play.wait(1)
     play.settle()
     play.wait(1)  # as all that wakes those who wait
@@ -146,9 +146,9 @@ def test_only_so_many_are_preempted_until_the_first_of_them_ceases_to_count() ->
 
 def test_what_was_not_written_yet_counts_already() -> None:
     play = pressed("1/1h", strong=2)
-    assert len(play.engine.cycle(play.now).evicted) == 1
+    assert len(play.engine.scheduler.cycle(play.now).evicted) == 1
     play.run()
-    assert sum(play.engine.eviction(key) is not None for key in play.workloads) == 1
+    assert sum(play.engine.scheduler.eviction(key) is not None for key in play.workloads) == 1
 
 
 def test_another_process_counts_the_same() -> None:
@@ -178,7 +178,7 @@ def test_a_preemption_counts_after_its_workload_got_quota_again_and_finished() -
     assert "low0" in play.reserved()
     assert evicted(play) == []
     play.submit(wants("high1", cpu=1).priority(1))
-    assert play.engine.cycle(play.now).evicted == ()
+    assert play.engine.scheduler.cycle(play.now).evicted == []
     play.finish("low0")
     play.wait(1)
     play.submit(wants("high2", cpu=1).priority(1))
@@ -217,7 +217,9 @@ def test_words_that_are_no_times_are_passed_over() -> None:
     [
         pytest.param(lambda play: play.apply(limited("9/1h").build()), id="a larger budget"),
         pytest.param(lambda play: play.apply(limited("nonsense").build()), id="a budget that makes no sense"),
-        pytest.param(lambda play: play.engine.remove_workload(key_of("low0"), play.now), id="its workload is deleted"),
+        pytest.param(
+            lambda play: play.engine.observe(workload("low0").build(), None, play.now), id="its workload is deleted"
+        ),
     ],
 )
 def test_who_waits_gets_another_look_when_the_budget_changes(change: Any) -> None:
@@ -226,7 +228,7 @@ def test_who_waits_gets_another_look_when_the_budget_changes(change: Any) -> Non
     assert strong_with_quota(play) == ["high0"]
     play.wait(9)
     play.settle()
-    assert (play.engine.next_look(play.now) or play.now) > play.now  # all sleep
+    assert (play.engine.scheduler.next_look(play.now) or play.now) > play.now  # all sleep
     del play.workloads[key_of("low0")]
     change(play)
     play.run()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import islice
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from multikueue.api.meta import ObjectKey
 from multikueue.quota.crowd import Crowd, Half
 from multikueue.quota.waiting import Verdict, Waiting
 from tests.quota.builders import key_of, waiting, wants
@@ -28,6 +32,37 @@ def crowd(*awake: Waiting) -> Crowd:
 
 def names(members: object) -> list[str]:
     return sorted(each.name for each in members)  # type: ignore[attr-defined]
+
+
+class Asked(dict[ObjectKey, Waiting]):
+    """Counts who was looked for."""
+
+    times = 0
+
+    def get(self, *which: Any) -> Any:
+        self.times += 1
+        return super().get(*which)
+
+
+def test_the_first_are_found_without_a_look_at_those_behind() -> None:
+    half = Half()
+    for number in range(100):
+        half.put(waiting(wants(f"w{number:02}", age=number)))
+    asked = half.members = Asked(half.members)
+
+    assert [each.key.name for each in islice(half.in_order(), 3)] == ["w99", "w98", "w97"]
+    assert asked.times == 3
+
+
+@given(st.lists(st.tuples(st.sampled_from(OLDEST_FIRST), st.booleans()), max_size=40))
+def test_all_are_shown_once_in_order_whoever_came_and_went(events: list[tuple[Waiting, bool]]) -> None:
+    half = Half()
+    for each, comes in events:
+        if comes:
+            half.put(each)
+        else:
+            half.members.pop(each.key, None)
+    assert list(half.in_order()) == [each for each in OLDEST_FIRST if each.key in half.members]
 
 
 def test_all_hear_the_verdict_and_sleep() -> None:

@@ -77,17 +77,17 @@ def pressed() -> Play:
 
 def test_a_cycle_names_whom_it_evicts_and_the_engine_knows_why_until_it_is_written() -> None:
     play = pressed()
-    cycle = play.engine.cycle(play.now)
+    cycle = play.engine.scheduler.cycle(play.now)
 
-    assert (cycle.evicted, cycle.reserved, cycle.pending) == ((key_of("low"),), (), (key_of("high"),))
+    assert (cycle.evicted, cycle.reserved, cycle.pending) == ([key_of("low")], [], [key_of("high")])
     assert cycle.productive
-    eviction = play.engine.eviction(key_of("low"))
+    eviction = play.engine.scheduler.eviction(key_of("low"))
     assert eviction
     assert eviction.cause.value == "InClusterQueue"
     assert eviction.message.endswith("preemptor path: /all/cq; preemptee path: /all/cq")
 
     play.write(key_of("low"), holding=True)
-    assert play.engine.eviction(key_of("low")) is None
+    assert play.engine.scheduler.eviction(key_of("low")) is None
 
 
 def test_the_victim_is_told_keeps_its_quota_while_it_runs_and_queues_again_when_it_has_stopped() -> None:
@@ -104,13 +104,13 @@ def test_the_victim_is_told_keeps_its_quota_while_it_runs_and_queues_again_when_
     assert play.verdict("high").endswith("Pending the preemption of 1 workload(s)")
     play.wait(1)
     settle(play)
-    assert play.engine.next_look(play.now) is None  # it waits without being looked at again and again
+    assert play.engine.scheduler.next_look(play.now) is None  # it waits without being looked at again and again
 
     stop(play, "low")
     assert play.reserved() == ["high"]
     found = conditions(play.workloads[key_of("low")])
     assert (found[REQUEUED], found[QUOTA_RESERVED]) == (("True", "Preempted"), ("False", "Pending"))
-    assert play.engine.pending_in("cq") == (key_of("low"),)
+    assert play.engine.view.pending_in("cq") == (key_of("low"),)
 
 
 def test_the_eviction_is_counted_in_the_status_and_past_with_the_next_reservation() -> None:
@@ -153,9 +153,9 @@ def test_if_it_cannot_be_written_at_all_the_eviction_is_void_too() -> None:
     play.run()
     play.submit(wants("high", cpu=4).priority(1))
     play.run()
-    play.engine.forget(key_of("low"), play.now)
+    play.engine.scheduler.forget(key_of("low"), play.now)
 
-    assert play.engine.eviction(key_of("low")) is None
+    assert play.engine.scheduler.eviction(key_of("low")) is None
     assert play.run() == ["high"]
 
 
@@ -164,7 +164,7 @@ def test_a_victim_that_goes_for_another_reason_needs_no_eviction() -> None:
     play.run()
     play.finish("low")
 
-    assert play.engine.eviction(key_of("low")) is None
+    assert play.engine.scheduler.eviction(key_of("low")) is None
     assert play.run() == ["high"]
 
 
@@ -176,7 +176,7 @@ def test_who_waits_for_victims_stays_the_head_of_a_best_effort_queue() -> None:
     settle(play)
     play.submit(wants("second", cpu=2).priority(9))
     settle(play)
-    assert play.engine.pending_in("cq") == (key_of("first"), key_of("second"))
+    assert play.engine.view.pending_in("cq") == (key_of("first"), key_of("second"))
 
     stop(play, "low")
     assert play.reserved() == ["mid"]  # what is free now is kept for the first
@@ -191,7 +191,7 @@ def test_but_not_after_it_was_deleted() -> None:
     play.submit(wants("first", cpu=4).priority(1))
     settle(play)
     play.submit(wants("second", cpu=4).priority(9))
-    play.engine.remove_workload(key_of("first"), play.now)
+    play.engine.observe(workload("first").build(), None, play.now)
     del play.workloads[key_of("first")]
     settle(play)
 
@@ -222,7 +222,7 @@ def test_heads_that_lose_by_what_they_would_have_evicted_are_counted() -> None:
     play.submit(wants("low", queue="c", cpu=4).priority(-1))
     settle(play)
     play.submit(wants("x", queue="a", cpu=2, age=2), wants("y", queue="b", cpu=2, age=1))
-    assert play.engine.cycle(play.now).skips == {"b": 1}
+    assert play.engine.scheduler.cycle(play.now).skips == {"b": 1}
 
 
 def test_workloads_of_a_held_queue_are_no_victims() -> None:
@@ -250,14 +250,14 @@ def test_shares_are_shown_where_sharing_is_fair() -> None:
     )
     play.submit(wants("w", cpu=2))
     settle(play)
-    shown = fair.cluster_queue_status("a", NOW).fair_sharing
+    shown = fair.view.cluster_queue_status("a", NOW).fair_sharing
     assert shown
     assert shown.weighted_share == 250
-    assert fair.cohorts_above("a") == ("all",)
-    cohort_share = fair.cohort_status("all").fair_sharing
+    assert fair.view.cohorts_above("a") == ("all",)
+    cohort_share = fair.view.cohort_status("all").fair_sharing
     assert cohort_share
     assert cohort_share.weighted_share == 0
-    assert Play(queue("a", 1).build()).engine.cluster_queue_status("a", NOW).fair_sharing is None
+    assert Play(queue("a", 1).build()).engine.view.cluster_queue_status("a", NOW).fair_sharing is None
 
 
 # What holds for all.
@@ -304,7 +304,7 @@ def plays(draw: st.DrawFn) -> tuple[Play, list[WorkloadBuilder]]:
 
 def assert_within_quota(play: Play) -> None:
     for name in "abcd":
-        node = play.engine._forest.queue(name)  # what the tree allows is asked of the tree
+        node = play.engine._cache.forest.queue(name)  # what the tree allows is asked of the tree
         assert node
         for each in (node, *node.ancestors()):
             cell = each.cells[("default", "cpu")]
@@ -343,13 +343,13 @@ def test_the_tree_agrees_with_a_recount_of_all_reservations(found: tuple[Play, l
         settle(play)
     engine = play.engine
     shown = {name: usage_of(engine, name) for name in "abcd"}
-    engine._forest.stale = True  # the next cycle builds it anew
-    engine.cycle(play.now)
+    engine._cache.forest.stale = True  # the next cycle builds it anew
+    engine.scheduler.cycle(play.now)
     assert {name: usage_of(engine, name) for name in "abcd"} == shown
 
 
 def usage_of(engine: Engine, name: str) -> list[int]:
-    node = engine._forest.queue(name)
+    node = engine._cache.forest.queue(name)
     assert node
     return [each.cells[("default", "cpu")].usage for each in (node, *node.ancestors())]
 
@@ -413,7 +413,7 @@ def test_qe_237_a_strong_head_that_asks_for_too_much_does_not_stand_in_the_way_o
     for name in evicted(play):
         stop(play, name)
     assert "fair" in play.reserved()
-    assert [play.engine.queue_share(name) for name in ("p1", "p2")] == [(False, 4000 / 9), (False, 5000 / 9)]
+    assert [play.engine.view.queue_share(name) for name in ("p1", "p2")] == [(False, 4000 / 9), (False, 5000 / 9)]
 
 
 def test_qe_242_queues_without_weight_do_not_take_from_each_other_in_turns() -> None:
@@ -437,7 +437,7 @@ def test_qe_258_shares_settle_where_they_are_equal() -> None:
     play = fair_play(queue("a", 3, rules=ANY), queue("b", 1, rules=ANY), queue("shared", 4, rules=ANY), cpu=0)
     play.submit(*(wants(f"a{number}", queue="a", cpu=1, age=30 - number) for number in range(8)))
     settle(play)
-    assert play.engine.queue_share("a") == (False, 625.0)
+    assert play.engine.view.queue_share("a") == (False, 625.0)
 
     play.submit(*(wants(f"b{number}", queue="b", cpu=1, age=9 - number) for number in range(5)))
     settle(play)
@@ -445,7 +445,7 @@ def test_qe_258_shares_settle_where_they_are_equal() -> None:
         key.name for key, value in play.workloads.items() if value.has(EVICTED) and value.has(QUOTA_RESERVED)
     ]:
         stop(play, leaving[0])
-    assert [play.engine.queue_share(name) for name in "ab"] == [(False, 250.0), (False, 250.0)]
+    assert [play.engine.view.queue_share(name) for name in "ab"] == [(False, 250.0), (False, 250.0)]
 
 
 def crowded(wanted: WorkloadBuilder, *, engine: Engine | None = None) -> list[str]:

@@ -22,6 +22,7 @@ from multikueue.testing import (
     cohort,
     flavor,
     local_queue,
+    namespace,
     pod_set,
     workload,
 )
@@ -43,7 +44,7 @@ def play(*tree: ClusterQueueBuilder | CohortBuilder, engine: Engine | None = Non
 
 
 def why(scene: Play, name: str) -> Explanation:
-    found = explain(scene.engine, key_of(name), scene.now)
+    found = explain(scene.engine.view, key_of(name), scene.now)
     assert found
     return found
 
@@ -222,7 +223,7 @@ def test_the_rule_that_forbids_preemption(
     scene.submit(*holders)
     scene.settle()
     scene.submit(wants("w", queue="a", cpu=4))
-    assert scene.engine.cycle(scene.now).evicted == ()
+    assert scene.engine.scheduler.cycle(scene.now).evicted == []
     assert {barrier.cluster_queue: barrier.rule for barrier in one_lack(scene).barriers} == expected
 
 
@@ -310,7 +311,7 @@ def test_a_line_that_is_kept_strictly() -> None:
 
 PROBLEMS: dict[str, tuple[Any, str]] = {
     "no LocalQueue": (
-        lambda scene: scene.engine.remove_local_queue(key_of("a"), scene.now),
+        lambda scene: scene.engine.observe(local_queue("a").build(), None, scene.now),
         "LocalQueue a doesn't exist",
     ),
     "a LocalQueue that is stopped": (
@@ -318,7 +319,7 @@ PROBLEMS: dict[str, tuple[Any, str]] = {
         "LocalQueue a is inactive",
     ),
     "no ClusterQueue": (
-        lambda scene: scene.engine.remove_cluster_queue("a", scene.now),
+        lambda scene: scene.engine.observe(cluster_queue("a").build(), None, scene.now),
         "ClusterQueue a doesn't exist",
     ),
     "a ClusterQueue that is stopped": (
@@ -326,7 +327,7 @@ PROBLEMS: dict[str, tuple[Any, str]] = {
         "ClusterQueue a is stopped",
     ),
     "a namespace that is not selected": (
-        lambda scene: scene.engine.remove_namespace("default", scene.now),
+        lambda scene: scene.engine.observe(namespace("default").build(), None, scene.now),
         "Unknown workload namespace",
     ),
 }
@@ -353,8 +354,8 @@ def test_only_who_waits_is_explained() -> None:
     scene = play(queue("a", 4))
     scene.submit(wants("x", queue="a", cpu=4))
     scene.settle()
-    assert explain(scene.engine, key_of("x"), scene.now) is None
-    assert explain(scene.engine, ObjectKey("default", "nobody"), scene.now) is None
+    assert explain(scene.engine.view, key_of("x"), scene.now) is None
+    assert explain(scene.engine.view, ObjectKey("default", "nobody"), scene.now) is None
 
 
 def test_one_that_fits_lacks_nothing() -> None:
@@ -389,15 +390,15 @@ def test_once_those_have_ended_it_fits_and_asking_changes_nothing(
     scene.submit(*(wants(f"x{n}", queue=name, cpu=cpu).priority(p) for n, (cpu, name, p) in enumerate(sizes)))
     scene.run()
     for key in list(scene.workloads):
-        if scene.engine.reservation(key) is None:
-            scene.engine.remove_workload(key, scene.now)
+        if scene.engine.scheduler.reservation(key) is None:
+            scene.engine.observe(scene.workloads[key], None, scene.now)
             del scene.workloads[key]
     scene.submit(wants("w", queue="a", cpu=wanted))
-    before = scene.used("a"), scene.used("b"), scene.engine.pending_in("a")
+    before = scene.used("a"), scene.used("b"), scene.engine.view.pending_in("a")
     found = why(scene, "w")
     assert found == why(scene, "w")
-    assert (scene.used("a"), scene.used("b"), scene.engine.pending_in("a")) == before
+    assert (scene.used("a"), scene.used("b"), scene.engine.view.pending_in("a")) == before
     assert bool(found.lacks) >= bool(found.endings)
     for each in found.endings:
-        scene.engine.remove_workload(key_of(each.workload.partition("/")[2]), scene.now)
+        scene.engine.observe(workload(each.workload.partition("/")[2]).build(), None, scene.now)
     assert ("w" in scene.cycle()) is (wanted <= 8)

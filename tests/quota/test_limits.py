@@ -11,7 +11,8 @@ from multikueue.api.meta import ObjectKey, ObjectMeta, encode
 from multikueue.api.workload import workload_spec
 from multikueue.quota.amounts import Demand, demand
 from multikueue.quota.limits import Limits, Surroundings, combined
-from multikueue.testing import pod_set, workload
+from multikueue.quota.queue_manager import OUTDATED_AT_A_TIME
+from multikueue.testing import cluster_queue, pod_set, workload
 from tests.quota.builders import Play, wants
 
 MAX = "requests must not be above the limitRange max"
@@ -21,6 +22,11 @@ POD = "spec.podSets[0].template.spec"
 
 def limit_range(*items: LimitRangeItem, name: str = "limits") -> LimitRange:
     return LimitRange(metadata=ObjectMeta(name=name, namespace="default"), spec=LimitRangeSpec(limits=items))
+
+
+def heavy(cpu: str) -> RuntimeClass:
+    overhead = Overhead(pod_fixed={"cpu": cpu})
+    return RuntimeClass(metadata=ObjectMeta(name="heavy"), overhead=overhead)
 
 
 def of_containers(**bounds: dict[str, str]) -> LimitRangeItem:
@@ -152,25 +158,55 @@ def test_qe_347_those_who_wait_are_looked_at_again_when_their_limits_change() ->
     play = Play.with_queue(cpu=4)
     play.submit(wants("greedy", cpu=5).count(1), wants("small", cpu=1))
     play.run()
-    key = ObjectKey("default", "limits")
+    rules = limit_range(of_containers(min={"cpu": "2"}))
 
-    play.engine.set_limit_range(key, limit_range(of_containers(min={"cpu": "2"})), play.now)
+    play.apply(rules)
     play.submit(wants("tiny", cpu=1))
     play.run()
     assert play.verdict("greedy").endswith("maximum capacity (4)")
     assert MIN in play.verdict("tiny")
 
-    play.engine.set_limit_range(key, None, play.now)
+    play.engine.observe(rules, None, play.now)
     assert play.run() == ["tiny"]
+
+
+def test_those_who_wait_are_asked_anew_some_at_a_time() -> None:
+    play = Play.with_queue(cpu=0)
+    play.submit(*(wants(f"w{number}", cpu=1) for number in range(OUTDATED_AT_A_TIME + 9)))
+    play.run()
+
+    play.apply(limit_range(of_containers(min={"cpu": "2"})))
+    assert asked_anew(play) == 0
+    play.cycle()
+    assert OUTDATED_AT_A_TIME <= asked_anew(play) < OUTDATED_AT_A_TIME + 9
+    assert play.engine.scheduler.next_look(play.now) == play.now
+    play.run()
+    assert asked_anew(play) == OUTDATED_AT_A_TIME + 9
+
+
+def asked_anew(play: Play) -> int:
+    return sum(MIN in each.demand.problem for each in play.engine.view.waiting_in("cq"))
+
+
+def test_nobody_gets_quota_for_what_it_asked_for_before() -> None:
+    play = Play.with_queue(cpu=0)
+    play.submit(*(wants(f"w{number}", cpu=9) for number in range(OUTDATED_AT_A_TIME)))
+    play.submit(wants("first", cpu=1).priority(9))
+    play.run()
+
+    play.apply(limit_range(of_containers(min={"cpu": "2"})), cluster_queue("cq").quota("default", cpu=1).build())
+    play.wait(1)
+    assert play.run() == []
+    assert MIN in play.verdict("first")
 
 
 def test_qe_347_a_class_changes_what_is_asked_for() -> None:
     play = Play.with_queue(cpu=4)
-    play.engine.set_runtime_class("heavy", RuntimeClass(overhead=Overhead(pod_fixed={"cpu": "2"})), play.now)
+    play.apply(heavy("2"))
     template = encode({"spec": {"containers": [container(cpu="3")], "runtimeClassName": "heavy"}})
     play.submit(wants("w").pod_sets(pod_set().template(template)))
     assert play.run() == []
 
-    play.engine.set_runtime_class("heavy", RuntimeClass(overhead=Overhead(pod_fixed={"cpu": "1"})), play.now)
+    play.apply(heavy("1"))
     assert play.run() == ["w"]
     assert play.used() == "4"

@@ -15,7 +15,7 @@ from multikueue.api.queues import ClusterQueue
 from multikueue.api.workload import Workload
 from multikueue.quota.engine import Engine
 from multikueue.quota.fair import FairSharing
-from multikueue.testing import NOW, WorkloadBuilder, cluster_queue, flavor, limits, local_queue, namespace
+from multikueue.testing import NOW, WorkloadBuilder, cluster_queue, flavor, limits, local_queue, namespace, workload
 from tests.quota.builders import key_of, wants
 from tests.quota.obvious import Obvious
 
@@ -56,17 +56,23 @@ class Side:
 
 def of_engine(engine: Engine) -> Side:
     def cycle(now: datetime) -> list[News]:
-        done = engine.cycle(now)
+        done = engine.scheduler.cycle(now)
         return [*(("reserved", key) for key in done.reserved), *(("evicted", key) for key in done.evicted)]
 
     def verdicts() -> dict[ObjectKey, str]:
-        return {each.key: found.message for each in waiting(engine) if (found := engine.verdict(each.key))}
+        return {each.key: found.message for each in waiting(engine) if (found := engine.view.verdict(each.key))}
 
-    return Side(engine.set_workload, engine.remove_workload, cycle, verdicts)
+    def gone(key: ObjectKey, now: datetime) -> None:
+        engine.observe(workload(key.name, namespace=key.namespace).build(), None, now)
+
+    def seen(value: Workload, now: datetime) -> None:
+        engine.observe(None, value, now)
+
+    return Side(seen, gone, cycle, verdicts)
 
 
 def waiting(engine: Engine) -> list[Any]:
-    return [each for queue in QUEUES for each in engine.waiting_in(queue)]
+    return [each for queue in QUEUES for each in engine.view.waiting_in(queue)]
 
 
 def of_obvious(obvious: Obvious) -> Side:
@@ -125,15 +131,15 @@ def test_fast_and_slow_decide_the_same(
 ) -> None:
     rules = FairSharing() if fair else None
     engine, obvious = Engine(fair_sharing=rules), Obvious(fair=rules)
-    engine.set_namespace(namespace("default").build(), NOW)
+    engine.observe(None, namespace("default").build(), NOW)
     for name in FLAVORS:
         obvious.flavors[name] = flavor(name).build()
-        engine.set_flavor(obvious.flavors[name], NOW)
+        engine.observe(None, obvious.flavors[name], NOW)
     by_name = dict(zip(QUEUES, shapes, strict=True))
     for name, shape in by_name.items():
-        engine.set_cluster_queue(queue(name, shape), NOW)
+        engine.observe(None, queue(name, shape), NOW)
         obvious.set_queue(queue(name, shape), NOW)
-        engine.set_local_queue(local_queue(f"lq-{name}", name).build(), NOW)
+        engine.observe(None, local_queue(f"lq-{name}", name).build(), NOW)
         obvious.set_local_queue(local_queue(f"lq-{name}", name).build())
     fast, slow = of_engine(engine), of_obvious(obvious)
     now = NOW
@@ -151,7 +157,7 @@ def test_fast_and_slow_decide_the_same(
             case "wait", seconds:
                 now += timedelta(seconds=seconds)
             case "quota", name, cpu:
-                engine.set_cluster_queue(queue(name, by_name[name], cpu), now)
+                engine.observe(None, queue(name, by_name[name], cpu), now)
                 obvious.set_queue(queue(name, by_name[name], cpu), now)
         assert fast.rest(now) == slow.rest(now)
         assert fast.verdicts() == slow.verdicts()

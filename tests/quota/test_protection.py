@@ -83,7 +83,7 @@ def test_the_engine_heeds_the_annotation_where_it_is_allowed(
     value: str, allowed: bool, evicted: tuple[str, ...]
 ) -> None:
     play = pressed(guarded("low", value), allowed=allowed)
-    assert tuple(key.name for key in play.engine.cycle(play.now).evicted) == evicted
+    assert tuple(key.name for key in play.engine.scheduler.cycle(play.now).evicted) == evicted
 
 
 def test_it_is_protected_from_the_moment_it_has_quota() -> None:
@@ -92,7 +92,7 @@ def test_it_is_protected_from_the_moment_it_has_quota() -> None:
     play.submit(guarded("low"))
     assert play.cycle() == ("low",)
     play.submit(wants("high", cpu=4).priority(1))
-    assert play.engine.cycle(play.now).evicted == ()
+    assert play.engine.scheduler.cycle(play.now).evicted == []
 
 
 def test_who_waits_gets_another_look_when_the_protection_ends() -> None:
@@ -102,7 +102,7 @@ def test_who_waits_gets_another_look_when_the_protection_ends() -> None:
     shown = play.workloads[key_of("low")]
     play.see(msgspec.structs.replace(shown, metadata=msgspec.structs.replace(shown.metadata, annotations={})))
     play.wait(1)
-    assert tuple(key.name for key in play.engine.cycle(play.now).evicted) == ("low",)
+    assert tuple(key.name for key in play.engine.scheduler.cycle(play.now).evicted) == ("low",)
 
 
 @pytest.mark.parametrize(

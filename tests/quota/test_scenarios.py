@@ -111,20 +111,20 @@ def lent() -> Play:
 def settle(scene: Play) -> list[str]:
     """Until nothing changes; those evicted stop at once."""
     reserved: list[str] = []
-    while (more := scene.settle()) or scene.engine.next_look(scene.now) is not None:
+    while (more := scene.settle()) or scene.engine.scheduler.next_look(scene.now) is not None:
         reserved += more
         scene.wait(1)
     return reserved
 
 
 def share(scene: Play, name: str) -> int:
-    found = scene.engine.queue_share(name)
+    found = scene.engine.view.queue_share(name)
     assert found
     return found.figure
 
 
 def cohort_share(scene: Play, name: str) -> int:
-    found = scene.engine.cohort_share(name)
+    found = scene.engine.view.cohort_share(name)
     assert found
     return found.figure
 
@@ -198,7 +198,7 @@ def test_qe_245_who_stays_within_its_own_quota_goes_before_who_borrows_whatever_
     scene.submit(wants("spot", queue="lq-heavy", cpu=9, age=99))
     assert scene.settle() == ["spot"]
     scene.submit(wants("own", queue="lq-heavy", cpu=5), wants("borrows", queue="lq-light", cpu=1, age=9))
-    assert names(scene.engine.cycle(scene.now).reserved) == ("own",)
+    assert names(scene.engine.scheduler.cycle(scene.now).reserved) == ("own",)
 
 
 def test_qe_258_shares_follow_what_is_used() -> None:

@@ -71,7 +71,7 @@ def test_of_another_job_it_cannot_take_the_place() -> None:
     assert scene.run() == []
     scene.submit(elastic("new", replaces="old", cpu=2, job="another"))
     assert scene.settle() == ["new"]
-    scene.engine.set_workload(scene.workloads[key_of("old")], after(1))
+    scene.engine.observe(None, scene.workloads[key_of("old")], after(1))
     assert scene.used() == "5"
 
 
@@ -89,7 +89,7 @@ def test_two_that_replace_each_other_do_not_both_vanish() -> None:
     scene = play(cpu=5)
     for name, other in (("one", "two"), ("two", "one")):
         scene.submit(elastic(name, replaces=other, cpu=2).reserved("cq"))
-    scene.engine.set_workload(scene.workloads[key_of("one")], after(1))
+    scene.engine.observe(None, scene.workloads[key_of("one")], after(1))
     assert scene.used() == "2"
 
 
@@ -105,9 +105,9 @@ def test_the_one_before_it_counts_no_more_whatever_is_seen_of_it() -> None:
     scene = with_one()
     scene.submit(elastic("new", replaces="old", cpu=5))
     scene.run()
-    scene.engine.set_workload(scene.workloads[key_of("old")], after(1))
+    scene.engine.observe(None, scene.workloads[key_of("old")], after(1))
     assert scene.used() == "5"
-    scene.engine.remove_workload(key_of("old"), after(2))
+    scene.engine.observe(workload("old").build(), None, after(2))
     assert scene.used() == "5"
 
 
@@ -118,24 +118,24 @@ def test_a_process_that_begins_between_the_two_writes_counts_it_once(order: tupl
     assert scene.settle() == ["new"]
     again = play(cpu=5)
     for name in order:
-        again.engine.set_workload(scene.workloads[key_of(name)], after(1))
+        again.engine.observe(None, scene.workloads[key_of(name)], after(1))
     assert again.used() == "5"
 
 
 def test_what_could_not_be_written_gives_the_one_before_it_its_quota_again() -> None:
     scene = with_one()
-    scene.engine.set_workload(elastic("new", replaces="old", cpu=5).build(), NOW)
-    assert scene.engine.cycle(NOW).reserved == (key_of("new"),)
-    scene.engine.forget(key_of("new"), after(1))
+    scene.engine.observe(None, elastic("new", replaces="old", cpu=5).build(), NOW)
+    assert scene.engine.scheduler.cycle(NOW).reserved == [key_of("new")]
+    scene.engine.scheduler.forget(key_of("new"), after(1))
     assert scene.used() == "3"
 
 
 def test_unless_that_is_finished_by_then() -> None:
     scene = with_one()
-    scene.engine.set_workload(elastic("new", replaces="old", cpu=5).build(), NOW)
-    scene.engine.cycle(NOW)
-    scene.engine.remove_workload(key_of("old"), after(1))
-    scene.engine.forget(key_of("new"), after(2))
+    scene.engine.observe(None, elastic("new", replaces="old", cpu=5).build(), NOW)
+    scene.engine.scheduler.cycle(NOW)
+    scene.engine.observe(workload("old").build(), None, after(1))
+    scene.engine.scheduler.forget(key_of("new"), after(2))
     assert scene.used() == "0"
 
 
@@ -143,8 +143,8 @@ def test_a_slice_that_is_evicted_leaves_room_for_all_of_it() -> None:
     scene = with_one()
     scene.submit(elastic("new", replaces="old", cpu=5))
     scene.run()
-    scene.engine.remove_workload(key_of("old"), after(1))
-    scene.engine.remove_workload(key_of("new"), after(1))
+    scene.engine.observe(workload("old").build(), None, after(1))
+    scene.engine.observe(workload("new").build(), None, after(1))
     assert scene.used() == "0"
 
 
@@ -181,8 +181,8 @@ def test_it_never_asks_the_one_before_it_to_go() -> None:
     scene.submit(elastic("old", age=9, cpu=3), wants("low", age=8, cpu=2).priority(-1))
     scene.run()
     scene.submit(elastic("new", replaces="old", cpu=5).priority(1))
-    cycle = scene.engine.cycle(scene.now)
-    assert (cycle.reserved, cycle.evicted) == ((), (key_of("low"),))
+    cycle = scene.engine.scheduler.cycle(scene.now)
+    assert (cycle.reserved, cycle.evicted) == ([], [key_of("low")])
 
 
 def test_nobody_asks_one_to_go_that_was_replaced_in_the_same_cycle() -> None:
@@ -195,7 +195,7 @@ def test_nobody_asks_one_to_go_that_was_replaced_in_the_same_cycle() -> None:
     scene.submit(elastic("old", age=9, cpu=5))
     scene.run()
     scene.submit(elastic("new", replaces="old", age=5, cpu=6), wants("claim", queue="theirs", cpu=3))
-    cycle = scene.engine.cycle(scene.now)
+    cycle = scene.engine.scheduler.cycle(scene.now)
     assert len(cycle.reserved) + len(cycle.evicted) == 1
     assert key_of("claim") not in cycle.reserved
 

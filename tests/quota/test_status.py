@@ -13,6 +13,7 @@ from multikueue.quota.status import (
     cluster_queue_status,
     local_queue_status,
 )
+from multikueue.quota.tree import quotas
 from multikueue.quota.usage import Tally
 from multikueue.testing import (
     NOW,
@@ -28,6 +29,7 @@ from tests.quota.builders import after
 
 FLAVORS = {each.value.metadata.name: each.build() for each in (flavor(), flavor("spot"), flavor("near").topology())}
 PLAIN = cluster_queue("cq").quota("default", cpu=4)
+QUOTAS = quotas(PLAIN.build().spec.resource_groups)
 CHECKED = PLAIN.checks("mk")
 
 
@@ -122,7 +124,9 @@ TALLY = Tally(
 
 def test_qe_325_figures_follow_the_order_of_the_spec_and_show_what_is_borrowed() -> None:
     queue = cluster_queue("cq").cohort("c").quota("default", memory="2Gi", cpu=4).quota("spot", {"example.com/gpu": 1})
-    status = cluster_queue_status(queue.build(), TALLY, pending=2, problems=(), now=NOW)
+    status = cluster_queue_status(
+        queue.build(), TALLY, quotas(queue.build().spec.resource_groups), pending=2, problems=(), now=NOW
+    )
 
     assert (status.pending_workloads, status.reserving_workloads, status.admitted_workloads) == (2, 3, 1)
     assert status.flavors_reservation == (
@@ -139,13 +143,13 @@ def test_qe_325_figures_follow_the_order_of_the_spec_and_show_what_is_borrowed()
 
 
 def test_without_a_cohort_nothing_is_borrowed() -> None:
-    status = cluster_queue_status(PLAIN.build(), TALLY, pending=0, problems=(), now=NOW)
+    status = cluster_queue_status(PLAIN.build(), TALLY, QUOTAS, pending=0, problems=(), now=NOW)
 
     assert status.flavors_reservation[0].resources == (ResourceUsage(name="cpu", total="5", borrowed="0"),)
 
 
 def test_an_active_queue_says_so() -> None:
-    status = cluster_queue_status(PLAIN.generation(3).build(), Tally(), pending=0, problems=(), now=NOW)
+    status = cluster_queue_status(PLAIN.generation(3).build(), Tally(), QUOTAS, pending=0, problems=(), now=NOW)
 
     assert status.conditions == (
         Condition(
@@ -161,7 +165,9 @@ def test_an_active_queue_says_so() -> None:
 
 def test_all_findings_are_told_under_the_most_important_reason() -> None:
     problems = (Problem("Stopped", "is stopped"), Problem("FlavorNotFound", "references missing ResourceFlavor(s): x"))
-    (condition,) = cluster_queue_status(PLAIN.build(), Tally(), pending=0, problems=problems, now=NOW).conditions
+    (condition,) = cluster_queue_status(
+        PLAIN.build(), Tally(), QUOTAS, pending=0, problems=problems, now=NOW
+    ).conditions
 
     assert (condition.status, condition.reason) == ("False", "Stopped")
     assert condition.message == "Can't admit new workloads: is stopped, references missing ResourceFlavor(s): x."
@@ -170,7 +176,7 @@ def test_all_findings_are_told_under_the_most_important_reason() -> None:
 def test_a_terminating_queue_has_its_own_words() -> None:
     queue = PLAIN.deleted().build()
     problems = cluster_queue_problems(queue, flavors={}, checks={})
-    (condition,) = cluster_queue_status(queue, Tally(), pending=0, problems=problems, now=NOW).conditions
+    (condition,) = cluster_queue_status(queue, Tally(), QUOTAS, pending=0, problems=problems, now=NOW).conditions
 
     assert condition.message == "Can't admit new workloads; clusterQueue is terminating"
 
@@ -178,10 +184,10 @@ def test_a_terminating_queue_has_its_own_words() -> None:
 def test_the_transition_time_moves_only_with_the_status() -> None:
     written = PLAIN.active().build()
     later = cluster_queue_status(
-        written, Tally(), pending=0, problems=(Problem("Stopped", "is stopped"),), now=after(9)
+        written, Tally(), QUOTAS, pending=0, problems=(Problem("Stopped", "is stopped"),), now=after(9)
     )
 
-    assert cluster_queue_status(written, Tally(), pending=0, problems=(), now=after(9)).conditions[
+    assert cluster_queue_status(written, Tally(), QUOTAS, pending=0, problems=(), now=after(9)).conditions[
         0
     ].last_transition_time == (NOW)
     assert later.conditions[0].last_transition_time == after(9)

@@ -78,32 +78,32 @@ def test_qe_342_the_weight_of_a_queue_divides_what_it_used() -> None:
 def test_qe_342_between_equals_priority_decides_then_age() -> None:
     scene = play(shared(4), used("lq-a", "2"), used("lq-b", "2"))
     scene.submit(wants("a", queue="lq-a", cpu=4, age=9), wants("b", queue="lq-b", cpu=4).priority(1))
-    assert names(scene.engine.pending_in("cq")) == ("b", "a")
+    assert names(scene.engine.view.pending_in("cq")) == ("b", "a")
     scene.submit(wants("b", queue="lq-b", cpu=4))
-    assert names(scene.engine.pending_in("cq")) == ("a", "b")
+    assert names(scene.engine.view.pending_in("cq")) == ("a", "b")
 
 
 def test_usage_goes_before_priority() -> None:
     scene = play(shared(4), used("lq-a", "3"), used("lq-b", "2"))
     scene.submit(wants("a", queue="lq-a", cpu=4).priority(9), wants("b", queue="lq-b", cpu=4))
-    assert names(scene.engine.pending_in("cq")) == ("b", "a")
+    assert names(scene.engine.view.pending_in("cq")) == ("b", "a")
 
 
 def test_turns_can_be_switched_on_and_off() -> None:
     scene = play(shared(), used("lq-a", "8"), used("lq-b", "2"))
     scene.submit(wants("old", queue="lq-a", cpu=8, age=9), wants("new", queue="lq-b", cpu=8))
     scene.apply(shared().taking_turns("NoAdmissionFairSharing").build())
-    assert names(scene.engine.pending_in("cq")) == ("old", "new")
+    assert names(scene.engine.view.pending_in("cq")) == ("old", "new")
     scene.apply(shared().build())
-    assert names(scene.engine.pending_in("cq")) == ("new", "old")
-    assert scene.engine.waiting("cq") == (2, 0)
+    assert names(scene.engine.view.pending_in("cq")) == ("new", "old")
+    assert scene.engine.view.waiting("cq") == (2, 0)
 
 
 # --- history ---------------------------------------------------------------------------------------------------------
 
 
 def consumed(scene: Play, name: str) -> dict[str, str | int | float]:
-    history = scene.engine.local_queue_status(key_of(name), scene.now).fair_sharing
+    history = scene.engine.view.local_queue_status(key_of(name), scene.now).fair_sharing
     assert history
     assert history.admission_fair_sharing_status
     return history.admission_fair_sharing_status.consumed_resources
@@ -129,18 +129,18 @@ def test_a_reservation_that_is_taken_back_costs_nothing() -> None:
     scene = play(shared(4), local_queue("lq-a", "cq").build(), local_queue("lq-b", "cq").build())
     scene.submit(wants("a", queue="lq-a", cpu=4, age=9), wants("b", queue="lq-b", cpu=4))
     assert scene.run() == ["a"]
-    assert names(scene.engine.pending_in("cq")) == ("b",)
-    scene.engine.forget(key_of("a"), scene.now)
-    assert names(scene.engine.pending_in("cq")) == ("a", "b")
+    assert names(scene.engine.view.pending_in("cq")) == ("b",)
+    scene.engine.scheduler.forget(key_of("a"), scene.now)
+    assert names(scene.engine.view.pending_in("cq")) == ("a", "b")
 
 
 @pytest.mark.parametrize("gone", ["lq", "cq", "stopped", "off"])
 def test_there_is_nothing_to_sample(gone: str) -> None:
     scene = play(shared(), local_queue("lq-a", "cq").build())
     if gone == "lq":
-        scene.engine.remove_local_queue(key_of("lq-a"), scene.now)
+        scene.engine.observe(local_queue("lq-a").build(), None, scene.now)
     elif gone == "cq":
-        scene.engine.remove_cluster_queue("cq", scene.now)
+        scene.engine.observe(cluster_queue("cq").build(), None, scene.now)
     elif gone == "stopped":
         scene.apply(local_queue("lq-a", "cq").stopped().build())
     else:
@@ -178,7 +178,7 @@ def test_who_goes_first_for_the_owner_of_what_was_lent(queue: ClusterQueueBuilde
     scene.submit(wants("a", queue="lq-a", cpu=4).priority(10), wants("b", queue="lq-b", cpu=4).priority(1))
     assert sorted(scene.settle()) == ["a", "b"]
     scene.submit(wants("owners", queue="mine", cpu=4))
-    assert names(scene.engine.cycle(scene.now).evicted) == (first,)
+    assert names(scene.engine.scheduler.cycle(scene.now).evicted) == (first,)
 
 
 def test_only_the_weaker_are_taken_though_stronger_ones_come_before_them() -> None:
@@ -187,7 +187,7 @@ def test_only_the_weaker_are_taken_though_stronger_ones_come_before_them() -> No
     scene.submit(wants("a", queue="lq-a", cpu=4).priority(10), wants("b", queue="lq-b", cpu=4).priority(1))
     assert sorted(scene.settle()) == ["a", "b"]
     scene.submit(wants("new", queue="lq-b", cpu=4).priority(5))
-    assert names(scene.engine.cycle(scene.now).evicted) == ("b",)
+    assert names(scene.engine.scheduler.cycle(scene.now).evicted) == ("b",)
 
 
 # --- the line --------------------------------------------------------------------------------------------------------

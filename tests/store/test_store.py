@@ -28,6 +28,7 @@ from multikueue.jobs.pod_group import POD_GROUP
 from multikueue.jobs.priority import Priority
 from multikueue.jobs.stateful_set import STATEFUL_SET
 from multikueue.jobs.table import Adapters
+from multikueue.quota.amounts import Demand
 from multikueue.quota.engine import Engine
 from multikueue.store.cache import ByName
 from multikueue.store.store import CLUSTERS_ANNOTATION, CORDON_ANNOTATION, Store, clusters_of
@@ -35,6 +36,7 @@ from multikueue.testing import (
     NOW,
     admission_check,
     cluster_queue,
+    cohort,
     flavor,
     job,
     local_queue,
@@ -440,12 +442,36 @@ def test_limits_of_a_namespace_reach_the_engine_and_wake_the_admission() -> None
     woken.clear()
 
     store.limit_ranges.upsert(limits)
-    (waiting,) = store.engine.waiting_in("cq")
-    assert "LimitRange" in waiting.demand.problem
+    assert "LimitRange" in _demand_of_first(store).problem
     store.limit_ranges.remove(limits)
-    (waiting,) = store.engine.waiting_in("cq")
-    assert waiting.demand.problem == ""
+    assert _demand_of_first(store).problem == ""
     assert woken == ["admission", "admission"]
+
+
+def test_limits_that_are_none_are_set_aside_and_change_nothing() -> None:
+    store, _ = stored()
+    store.workloads.upsert(workload("w").queue("main").request(cpu=1).build())
+    bounds = LimitRangeItem(type="Container", min={"cpu": "two"})
+    limits = LimitRange(metadata=ObjectMeta(name="limits", namespace="default"), spec=LimitRangeSpec(limits=(bounds,)))
+
+    store.limit_ranges.upsert(limits)
+    assert "two" in store.limit_ranges.unreadable[limits.key]
+    assert _demand_of_first(store).problem == ""
+
+
+def test_a_cohort_concerns_the_queues_of_its_tree_before_and_after() -> None:
+    store, noted = stored()
+    for name in ("left", "right", "other"):
+        store.cluster_queues.upsert(cluster_queue(f"of-{name}").cohort(name).build())
+    store.cohorts.upsert(cohort("left").parent("root").build())
+    noted.keys.clear()
+
+    store.cohorts.upsert(cohort("left").parent("right").version(9).generation(2).build())
+    assert sorted(noted.keys) == ["cohort left", "queue of-left", "queue of-right"]
+    noted.keys.clear()
+
+    store.cohorts.remove(cohort("left").build())
+    assert sorted(noted.keys) == ["cohort left", "queue of-left", "queue of-right"]
 
 
 def test_the_overhead_of_a_runtime_class_reaches_the_engine() -> None:
@@ -455,9 +481,15 @@ def test_the_overhead_of_a_runtime_class_reaches_the_engine() -> None:
     heavy = RuntimeClass(metadata=ObjectMeta(name="heavy"), overhead=Overhead(pod_fixed={"cpu": "1"}))
 
     store.runtime_classes.upsert(heavy)
-    assert [each.requests for each in store.engine.waiting_in("cq")[0].demand.pod_sets] == [{"cpu": 1000}]
+    assert [each.requests for each in _demand_of_first(store).pod_sets] == [{"cpu": 1000}]
     store.runtime_classes.remove(heavy)
-    assert [each.requests for each in store.engine.waiting_in("cq")[0].demand.pod_sets] == [{}]
+    assert [each.requests for each in _demand_of_first(store).pod_sets] == [{}]
+
+
+def _demand_of_first(store: Store) -> Demand:
+    """After a cycle, which asks those anew for whom something changed."""
+    store.engine.scheduler.cycle(NOW)
+    return next(store.engine.view.waiting_in("cq")).demand
 
 
 # Groups of Pods.

@@ -150,10 +150,10 @@ class SimulatedKueue:
     def _run_cycles(self) -> Result:
         """The scheduler: it assumes what it gives out, and the reconcile of each workload writes it."""
         engine = self._seen.engine
-        while (due := engine.next_look(self._now())) is not None:
+        while (due := engine.scheduler.next_look(self._now())) is not None:
             if due > self._now():
                 return Result(due - self._now())
-            cycle = engine.cycle(self._now())
+            cycle = engine.scheduler.cycle(self._now())
             for key in (*cycle.reserved, *cycle.evicted, *cycle.pending):
                 self._queue.add(Look("workload", key))
         return DONE
@@ -198,7 +198,7 @@ class SimulatedKueue:
     def _facts(self, workload: Workload, job: Job | None) -> lifecycle.Facts:
         engine = self._seen.engine
         local_queue, queue = self._seen.queues(workload)
-        reservation = engine.reservation(workload.key)
+        reservation = engine.scheduler.reservation(workload.key)
         admission = reservation or workload.status.admission
         name = local_queue.spec.cluster_queue if local_queue else ""
         flavors = {f for a in admission.pod_set_assignments for f in a.flavors.values()} if admission else ()
@@ -206,12 +206,12 @@ class SimulatedKueue:
         return lifecycle.Facts(
             now=self._now(),
             reservation=reservation,
-            preemption=engine.eviction(workload.key),
-            verdict=Verdict(refusal) if refusal else engine.verdict(workload.key),
-            required_checks=engine.required_checks(admission.cluster_queue if admission else name, flavors),
+            preemption=engine.scheduler.eviction(workload.key),
+            verdict=Verdict(refusal) if refusal else engine.view.verdict(workload.key),
+            required_checks=engine.view.required_checks(admission.cluster_queue if admission else name, flavors),
             local_queue=local_queue,
             cluster_queue=queue,
-            cluster_queue_active=engine.is_active(name),
+            cluster_queue_active=engine.view.is_active(name),
             holding=_is_holding(workload, job, local_queue, queue),
             job_finished=kueue_jobs.ending(workload, job, ByName(self._seen.flavors)),
             reclaimable=BATCH_JOB.reclaimable(job) if job else None,
@@ -230,7 +230,7 @@ class SimulatedKueue:
                     await self._client.merge_patch(WORKLOADS, seen.key, body, subresource="status")
                 )
         except (Forbidden, Invalid, NotFound):
-            self._seen.engine.forget(seen.key, self._now())
+            self._seen.engine.scheduler.forget(seen.key, self._now())
             raise
 
     # Jobs.
@@ -307,14 +307,14 @@ class SimulatedKueue:
     async def _reconcile_cluster_queue(self, key: ObjectKey) -> Result:
         queue = self._seen.cluster_queues.get(key)
         if queue is not None:
-            status = self._seen.engine.cluster_queue_status(key.name, self._now())
+            status = self._seen.engine.view.cluster_queue_status(key.name, self._now())
             await self._write_queue(CLUSTER_QUEUES, queue, status, self._seen.cluster_queues)
         return DONE
 
     async def _reconcile_local_queue(self, key: ObjectKey) -> Result:
         queue = self._seen.local_queues.get(key)
         if queue is not None:
-            status = self._seen.engine.local_queue_status(key, self._now())
+            status = self._seen.engine.view.local_queue_status(key, self._now())
             await self._write_queue(LOCAL_QUEUES, queue, status, self._seen.local_queues)
         return DONE
 

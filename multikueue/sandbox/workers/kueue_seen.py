@@ -149,15 +149,12 @@ class Seen:
 
     def consider(self, workload: Workload) -> None:
         """Let the engine have a workload, unless it is held back."""
-        if self._is_held_back(workload):
-            self.engine.remove_workload(workload.key, self._now())
-        else:
-            self.engine.set_workload(workload, self._now())
+        self.engine.observe(workload, None if self._is_held_back(workload) else workload, self._now())
         self._cycle_if_worth_it()
 
     def _cycle_if_worth_it(self) -> None:
         now = self._now()
-        due = self.engine.next_look(now)
+        due = self.engine.scheduler.next_look(now)
         if due is not None:
             self._queue.add_after(CYCLE, due - now)
 
@@ -166,7 +163,7 @@ class Seen:
         if new is not None:
             self.consider(new)
         else:
-            self.engine.remove_workload(touched.key, self._now())
+            self.engine.observe(old, None, self._now())
             self._cycle_if_worth_it()
         if not self._is_expected(old, new):
             self._queue.add(Look("workload", touched.key))
@@ -199,53 +196,35 @@ class Seen:
 
     def _cluster_queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
         name = _either(old, new).metadata.name
-        if new is None:
-            self.engine.remove_cluster_queue(name, self._now())
-        else:
-            self.engine.set_cluster_queue(new, self._now())
+        self.engine.observe(old, new, self._now())
         if _is_news(old, new):
             self._queues_changed([name])
 
     def _local_queue_changed(self, old: LocalQueue | None, new: LocalQueue | None) -> None:
         touched = _either(old, new)
-        if new is None:
-            self.engine.remove_local_queue(touched.key, self._now())
-        else:
-            self.engine.set_local_queue(new, self._now())
+        self.engine.observe(old, new, self._now())
         if _is_news(old, new):
             self._local_queue_touched(touched.key)
             self._queue.add(Look("cluster_queue", ObjectKey("", touched.spec.cluster_queue)))
 
     def _flavor_changed(self, old: ResourceFlavor | None, new: ResourceFlavor | None) -> None:
-        if new is None:
-            self.engine.remove_flavor(_either(old, new).metadata.name, self._now())
-        else:
-            self.engine.set_flavor(new, self._now())
+        self.engine.observe(old, new, self._now())
         self._all_queues_changed()
         for job in self.jobs if old is None else ():
             self._queue.add(Look("job", job.key))
 
     def _cohort_changed(self, old: Cohort | None, new: Cohort | None) -> None:
-        if new is None:
-            self.engine.remove_cohort(_either(old, new).metadata.name, self._now())
-        else:
-            self.engine.set_cohort(new, self._now())
+        self.engine.observe(old, new, self._now())
         self._all_queues_changed()
 
     def _check_changed(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
         touched = _either(old, new)
-        if new is None:
-            self.engine.remove_check(touched.metadata.name, self._now())
-        else:
-            self.engine.set_check(new, self._now())
+        self.engine.observe(old, new, self._now())
         self._queue.add(Look("check", touched.key))
         self._all_queues_changed()
 
     def _namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
-        if new is None:
-            self.engine.remove_namespace(_either(old, new).metadata.name, self._now())
-        else:
-            self.engine.set_namespace(new, self._now())
+        self.engine.observe(old, new, self._now())
         self._cycle_if_worth_it()
 
     def _class_changed(self, _old: Object | None, _new: Object | None) -> None:

@@ -7,7 +7,7 @@ import msgspec
 from multikueue.api.meta import Condition
 from multikueue.api.workload import PODS_READY, QUOTA_RESERVED
 from multikueue.quota.engine import Engine
-from multikueue.testing import cluster_queue, flavor, local_queue
+from multikueue.testing import cluster_queue, flavor, local_queue, workload
 from tests.quota.builders import Play, key_of, wants
 
 
@@ -40,7 +40,7 @@ def test_qe_340_the_second_waits_until_the_first_is_ready() -> None:
     scene.submit(wants("first", cpu=1, age=9), wants("second", cpu=1))
     assert scene.settle() == ["first"]
     assert why(scene, "second") == WAITING
-    assert scene.engine.next_look(scene.now) is None  # nobody asks again and again
+    assert scene.engine.scheduler.next_look(scene.now) is None  # nobody asks again and again
 
     ready(scene, "first")
     assert scene.settle() == ["second"]
@@ -90,7 +90,7 @@ def test_what_is_gone_is_not_let_in() -> None:
     scene = play()
     scene.submit(wants("first", cpu=1, age=9), wants("second", cpu=1, age=5), wants("third", cpu=1))
     scene.settle()
-    scene.engine.remove_workload(key_of("second"), scene.now)
+    scene.engine.observe(workload("second").build(), None, scene.now)
     del scene.workloads[key_of("second")]
     ready(scene, "first")
     assert scene.settle() == ["third"]
@@ -130,5 +130,5 @@ def test_quota_taken_back_opens_the_gate() -> None:
     scene = play()
     scene.submit(wants("first", cpu=1, age=9), wants("second", cpu=1))
     assert scene.run() == ["first"]
-    scene.engine.forget(key_of("first"), scene.now)
+    scene.engine.scheduler.forget(key_of("first"), scene.now)
     assert scene.run() == ["second"]

@@ -1,0 +1,166 @@
+"""What there is to know about queues and quota, for those who only ask: statuses, metrics, visibility, explanations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+
+from multikueue.api.meta import ObjectKey
+from multikueue.api.queues import ClusterQueue, CohortStatus, FairSharingStatus, LocalQueue, QueueStatus
+from multikueue.quota import status
+from multikueue.quota.cache import QuotaCache
+from multikueue.quota.cycle import Head
+from multikueue.quota.preemption import Preemption
+from multikueue.quota.queue_manager import QueueManager
+from multikueue.quota.scheduler import Scheduler
+from multikueue.quota.shares import NOTHING, Share, share
+from multikueue.quota.status import Problem
+from multikueue.quota.tree import FlavorResource, Node, Quota
+from multikueue.quota.usage import Holding, Tally
+from multikueue.quota.waiting import Verdict, Waiting
+
+
+class QuotaView:
+    """Read-only. What it answers is to be read, and not kept."""
+
+    def __init__(self, cache: QuotaCache, queues: QueueManager, scheduler: Scheduler) -> None:
+        self._cache, self._queues, self._scheduler = cache, queues, scheduler
+
+    # --- workloads ---
+
+    def verdict(self, key: ObjectKey) -> Verdict | None:
+        """Why a pending workload has no quota, if a cycle looked at it."""
+        waiting = self._queues.get(key)
+        return None if waiting is None else self._queues.verdict(waiting)
+
+    def waiting_workload(self, key: ObjectKey) -> Waiting | None:
+        """A workload that waits for quota, in a line or not."""
+        return self._queues.get(key)
+
+    def head(self, waiting: Waiting, cluster_queue: str) -> Head:
+        """A workload as a cycle would see it, were it first in that ClusterQueue, which must be known."""
+        self._cache.build()
+        return self._scheduler.head(waiting, cluster_queue)
+
+    def rules(self, now: datetime) -> Preemption:
+        """Who may be preempted now."""
+        return self._scheduler.rules(now)
+
+    # --- queues ---
+
+    def cluster_queue(self, name: str) -> ClusterQueue | None:
+        return self._cache.catalog.queues.get(name)
+
+    def local_queue(self, key: ObjectKey) -> LocalQueue | None:
+        return self._cache.catalog.local_queues.get(key)
+
+    def is_active(self, cluster_queue: str) -> bool:
+        """Whether the ClusterQueue exists and nothing keeps it from admitting."""
+        return self._cache.catalog.is_active(cluster_queue)
+
+    def cluster_queue_problems(self, name: str) -> tuple[Problem, ...]:
+        """Why the ClusterQueue admits nothing, most important first; empty when it is active or unknown."""
+        return self._cache.catalog.problems(name)
+
+    def required_checks(self, cluster_queue: str, flavors: Iterable[str]) -> tuple[str, ...]:
+        """The checks a workload with these flavors needs, in spec order; without flavors, those that apply to all."""
+        return self._cache.catalog.required_checks(cluster_queue, flavors)
+
+    def quotas(self, cluster_queue: str) -> Mapping[FlavorResource, Quota]:
+        """The quotas of a ClusterQueue."""
+        return self._cache.forest.quotas(cluster_queue)
+
+    def tally(self, cluster_queue: str) -> Tally:
+        """What the workloads of a ClusterQueue hold now."""
+        return self._cache.holdings.queue(cluster_queue)
+
+    def local_tally(self, local_queue: ObjectKey) -> Tally:
+        """The same for a LocalQueue."""
+        return self._cache.holdings.local_queue(local_queue)
+
+    def holdings_in(self, cluster_queue: str) -> Iterable[Holding]:
+        """Who has quota of a ClusterQueue, active or not; first the one that would go first."""
+        return self._cache.holdings.in_queue(cluster_queue)
+
+    # --- who waits in a queue ---
+
+    def waiting_in(self, cluster_queue: str) -> Iterator[Waiting]:
+        """Who waits in a ClusterQueue, in queue order; as long as nothing changes."""
+        line = self._queues.lines.get(cluster_queue)
+        return line.in_order() if line else iter(())
+
+    def pending_in(self, cluster_queue: str) -> tuple[ObjectKey, ...]:
+        """The same, by key and at once."""
+        return tuple(waiting.key for waiting in self.waiting_in(cluster_queue))
+
+    def waiting(self, cluster_queue: str) -> tuple[int, int]:
+        """How many wait in a ClusterQueue: those to be looked at, and those parked until something changes. Nothing is
+        looked at in a queue that is not active (quota-engine 7)."""
+        line = self._queues.lines.get(cluster_queue)
+        if line is None:
+            return 0, 0
+        return (line.size - line.asleep, line.asleep) if self.is_active(cluster_queue) else (0, line.size)
+
+    def waiting_by_local_queue(self, cluster_queue: str) -> tuple[Counter[ObjectKey], Counter[ObjectKey]]:
+        """The same by LocalQueue."""
+        line = self._queues.lines.get(cluster_queue)
+        if line is None:
+            return Counter(), Counter()
+        everybody = Counter(waiting.local_queue for waiting in line)
+        parked = Counter(waiting.local_queue for waiting in line.sleeping())
+        return (everybody - parked, parked) if self.is_active(cluster_queue) else (Counter(), everybody)
+
+    # --- statuses and shares ---
+
+    def cluster_queue_status(self, name: str, now: datetime) -> QueueStatus:
+        """The status the ClusterQueue should have. Raises KeyError if it is unknown."""
+        share = self.queue_share(name)
+        return status.cluster_queue_status(
+            self._cache.catalog.queues[name],
+            self.tally(name),
+            self.quotas(name),
+            pending=self._queues.lines[name].size,
+            problems=self.cluster_queue_problems(name),
+            now=now,
+            share=None if share is None else share.figure,
+        )
+
+    def local_queue_status(self, key: ObjectKey, now: datetime) -> QueueStatus:
+        """The status the LocalQueue should have. Raises KeyError if it is unknown."""
+        local_queue, history = self._cache.catalog.local_queues[key], self._cache.history
+        name = local_queue.spec.cluster_queue
+        return status.local_queue_status(
+            local_queue,
+            self.cluster_queue(name),
+            self.local_tally(key),
+            pending=self._queues.members(key),
+            active=self.is_active(name),
+            now=now,
+            history=history.status(key) if history else None,
+        )
+
+    def cohort_status(self, name: str) -> CohortStatus:
+        """The status the Cohort should have."""
+        share = self.cohort_share(name)
+        return CohortStatus(fair_sharing=None if share is None else FairSharingStatus(weighted_share=share.figure))
+
+    def queue_share(self, cluster_queue: str) -> Share | None:
+        """The weighted share of a ClusterQueue; None: sharing is not fair."""
+        return self._share(self._cache.forest.queue, cluster_queue)
+
+    def cohort_share(self, cohort: str) -> Share | None:
+        """The same of a cohort."""
+        return self._share(self._cache.forest.cohort, cohort)
+
+    def _share(self, node_of: Callable[[str], Node | None], name: str) -> Share | None:
+        if not self._cache.fair_sharing:
+            return None
+        self._cache.build()
+        node = node_of(name)
+        return NOTHING if node is None else share(node)
+
+    def cohorts_above(self, cluster_queue: str) -> tuple[str, ...]:
+        """The cohorts that share what a ClusterQueue uses, the nearest first."""
+        node = None if self._cache.forest.stale else self._cache.forest.queue(cluster_queue)
+        return tuple(cohort.name for cohort in node.ancestors()) if node is not None else ()
