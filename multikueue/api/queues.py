@@ -12,6 +12,12 @@ MAX_PREEMPTED_ANNOTATION = "multikueue.dev/max-preempted-workloads"
 BACKFILL_ANNOTATION = "multikueue.dev/backfill"
 """On a ClusterQueue with StrictFIFO: which workloads may pass its head while that waits for quota."""
 
+SPARE_QUOTA = "SpareQuota"
+"""Those that use nothing that the head may use, or leave enough of it."""
+
+KNOWN_ENDS = "KnownEnds"
+"""These, and those that are over before the head starts."""
+
 FOLLOW_ANNOTATION = "multikueue.dev/follow-capacity"
 """On a ClusterQueue: whether its nominal quotas follow what its workers have, `true` or `false`; or with which reserve."""
 

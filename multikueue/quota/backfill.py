@@ -19,23 +19,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from msgspec.structs import replace
-
-from multikueue.api.meta import find_condition, render_time, without_condition
-from multikueue.api.queues import BACKFILL_ANNOTATION, ClusterQueue
-from multikueue.api.workload import BACKFILLED, WorkloadStatus
+from multikueue.api.queues import BACKFILL_ANNOTATION, KNOWN_ENDS, SPARE_QUOTA, ClusterQueue
 from multikueue.quota.amounts import Demand
 from multikueue.quota.cycle import Head, Refuse, Reserve, run
-from multikueue.quota.flavors import Grade, Mode, assign
+from multikueue.quota.flavors import assign
+from multikueue.quota.grade import Grade, Mode
 from multikueue.quota.partial import reduced, reduction
 from multikueue.quota.snapshot import QueueSnapshot
-from multikueue.quota.transitions import put_condition
 from multikueue.quota.tree import Amounts, FlavorResource, Node, UndoLog
 from multikueue.quota.usage import Holding
 from multikueue.quota.waiting import Reason, Waiting
-
-SPARE_QUOTA = "SpareQuota"
-KNOWN_ENDS = "KnownEnds"
 
 DEPTH = 100
 """So many of those behind a head are looked at per cycle."""
@@ -152,24 +145,3 @@ def start_of(head: Head, holders: Iterable[Holding], now: datetime) -> datetime 
 
 def _no_help(_fr: FlavorResource, _amount: int) -> Grade:
     return Grade(Mode.NO_CANDIDATES)
-
-
-def keep_end(status: WorkloadStatus, until: datetime | None, *, generation: int, now: datetime) -> WorkloadStatus:
-    """The status of a workload that just got quota, with the time by which it has to be gone, if there is one."""
-    conditions = without_condition(status.conditions, BACKFILLED)
-    if conditions is not status.conditions:
-        status = replace(status, conditions=conditions)
-    if until is None:
-        return status
-    return put_condition(
-        status, BACKFILLED, "True", reason=KNOWN_ENDS, message=render_time(until), generation=generation, now=now
-    )
-
-
-def end_of(status: WorkloadStatus) -> datetime | None:
-    """By when a workload that passed a head has to be gone."""
-    kept = find_condition(status.conditions, BACKFILLED)
-    try:
-        return datetime.fromisoformat(kept.message) if kept else None
-    except ValueError:
-        return None  # somebody else wrote that

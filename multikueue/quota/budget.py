@@ -7,21 +7,19 @@ when the workload gets quota again, so a condition of ours keeps it in queues wi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
-from multikueue.api.meta import ObjectKey, find_condition, render_time
+from multikueue.api.meta import find_condition, render_time
 from multikueue.api.queues import MAX_PREEMPTED_ANNOTATION, ClusterQueue
-from multikueue.api.workload import PREEMPTED, PREEMPTED_AT, Workload, WorkloadStatus
-from multikueue.quota.candidates import UNLIMITED
+from multikueue.api.workload import PREEMPTED, PREEMPTED_AT, WorkloadStatus
 from multikueue.quota.transitions import put_condition
 
 _NUMBER = re.compile(r"(0|[1-9][0-9]{0,5})/((?:[0-9]{1,6}[dhms])+)")
 _PART = re.compile(r"([0-9]+)([dhms])")
 _UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1), "s": timedelta(seconds=1)}
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
-_START = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,99 +86,3 @@ def keep_time(status: WorkloadStatus, queue: ClusterQueue | None, *, generation:
     return put_condition(
         status, PREEMPTED_AT, "True", reason=PREEMPTED, message=message, generation=generation, now=now
     )
-
-
-class Budgets:
-    """The budgets of all ClusterQueues, and all preemptions known. Owned by the cache.
-
-    `place` answers the ClusterQueue that a LocalQueue leads to; a preemption counts there.
-    """
-
-    def __init__(self, place: Callable[[ObjectKey], str | None]) -> None:
-        self._place = place
-        self._budgets: dict[str, Budget] = {}
-        self._preempted: dict[ObjectKey, tuple[ObjectKey, tuple[datetime, ...]]] = {}
-        self._told = _START
-        self._next: datetime | None = None
-        self._stale = False
-        self._eased: set[str] = set()
-
-    def set_queue(self, queue: ClusterQueue) -> bool:
-        """Answers whether its budget is another than before."""
-        return self._set(queue.metadata.name, budget_of(queue))
-
-    def remove_queue(self, name: str) -> None:
-        self._set(name, None)
-
-    def _set(self, name: str, budget: Budget | None) -> bool:
-        old = self._budgets.pop(name, None)
-        if budget is not None:
-            self._budgets[name] = budget
-        self._stale = self._stale or old != budget
-        return old != budget
-
-    def routes_changed(self) -> None:
-        """LocalQueues may lead elsewhere."""
-        self._stale = True
-
-    def see(self, workload: Workload, local_queue: ObjectKey) -> None:
-        """A workload as it is now, finished or not."""
-        times = preemptions(workload.status)
-        if not times:
-            self.forget(workload.key)
-        elif self._preempted.get(workload.key) != (local_queue, times):
-            self._preempted[workload.key] = local_queue, times
-            self._stale = True
-
-    def assume(self, key: ObjectKey, local_queue: ObjectKey, now: datetime) -> None:
-        """A workload is to be preempted; its status does not show it yet."""
-        _, times = self._preempted.get(key, (local_queue, ()))
-        self._preempted[key] = local_queue, (*times, now)
-        self._stale = True
-
-    def forget(self, key: ObjectKey) -> None:
-        """The workload is no more: nobody can tell by the objects that it was preempted."""
-        local_queue, _ = self._preempted.pop(key, (None, ()))
-        if local_queue is not None:
-            self._stale = True
-            self._eased |= {self._place(local_queue) or ""} & self._budgets.keys()
-
-    def of(self, queue: str) -> Budget | None:
-        return self._budgets.get(queue)
-
-    def left(self, queue: str, now: datetime) -> int:
-        """How many more workloads of a ClusterQueue may be preempted now."""
-        budget = self._budgets.get(queue)
-        return UNLIMITED if budget is None else budget.left(self._in(queue), now)
-
-    def freed(self, now: datetime) -> set[str]:
-        """The ClusterQueues where a preemption ceased to count since this was asked last."""
-        due = self.next_end()
-        if due is None or due > now:
-            return set()
-        names = self._eased | {name for name, end in self._ends() if end <= now}
-        self._told, self._stale, self._eased = now, True, set()
-        return names
-
-    def next_end(self) -> datetime | None:
-        """When the next preemption ceases to count; long ago if one did by accident."""
-        if self._eased:
-            return self._told
-        if self._stale:
-            self._next, self._stale = min((end for _, end in self._ends()), default=None), False
-        return self._next
-
-    def _ends(self) -> Iterator[tuple[str, datetime]]:
-        """All ends that nobody was told of yet."""
-        for local_queue, times in self._preempted.values() if self._budgets else ():
-            name = self._place(local_queue) or ""
-            if (budget := self._budgets.get(name)) is not None:
-                yield from ((name, when + budget.window) for when in times if when + budget.window > self._told)
-
-    def _in(self, queue: str) -> Iterator[datetime]:
-        return (
-            when
-            for local_queue, times in self._preempted.values()
-            if self._place(local_queue) == queue
-            for when in times
-        )

@@ -11,19 +11,18 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from multikueue.api.meta import ObjectKey
-from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue
+from multikueue.api.queues import BACKFILL_ANNOTATION, ClusterQueue, Cohort, LocalQueue
 from multikueue.api.slices import job_of, replaced_key
 from multikueue.api.workload import ADMITTED, EVICTED, QUOTA_RESERVED, Admission, Workload, WorkloadSpec
 from multikueue.quota.amounts import Demand
-from multikueue.quota.backfill import backfill, end_of
-from multikueue.quota.budget import Budgets
+from multikueue.quota.budgets import Budgets
 from multikueue.quota.catalog import Catalog
+from multikueue.quota.ends import end_of, time_is_up
 from multikueue.quota.history import USAGE_BASED, Fading, History
 from multikueue.quota.ordering import queue_time
 from multikueue.quota.protection import is_non_preemptible
-from multikueue.quota.slices import Succession
 from multikueue.quota.snapshot import QueueSnapshot, snapshot
-from multikueue.quota.transitions import time_is_up
+from multikueue.quota.succession import Succession
 from multikueue.quota.tree import Forest, Member, fair_weight, quotas
 from multikueue.quota.usage import Holding, Holdings, Reordered, admission_amounts
 
@@ -67,7 +66,7 @@ class QuotaCache:
             queue.spec.cohort_name, quotas(queue.spec.resource_groups), fair_weight(queue.spec.fair_sharing)
         )
         old = self.catalog.queues.get(name, queue)
-        new_rules = self.budgets.set_queue(queue) or backfill(old) != backfill(queue)
+        new_rules = self.budgets.set_queue(queue) or _backfill(old) != _backfill(queue)
         if self.catalog.set_queue(queue):
             self.forest.declare_queue(name, member)
             self._snapshots.pop(name, None)
@@ -294,6 +293,10 @@ class QuotaCache:
             return None
         self.unsettle(queue.spec.cluster_queue)
         return self.history.sample(queue, self.holdings.local_queue(key).usage, now)
+
+
+def _backfill(queue: ClusterQueue) -> str | None:
+    return queue.metadata.annotations.get(BACKFILL_ANNOTATION)
 
 
 def whole_second(time: datetime) -> datetime:

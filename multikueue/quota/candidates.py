@@ -1,40 +1,22 @@
-"""Whom a head may ask to go, and what those who go are told (quota-engine 3.5, 3.7)."""
+"""Candidates for preemption by a head, and the eviction of those that are chosen (quota-engine 3.5, 3.7)."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum
 
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import JOB_UID_LABEL, Workload
+from multikueue.quota.budgets import Allowance, unlimited
+from multikueue.quota.outcome import Cause, Eviction
 from multikueue.quota.snapshot import QueueSnapshot
 from multikueue.quota.tree import Amounts, FlavorResource, Node, UndoLog
 from multikueue.quota.usage import Holding, Reordered
 
 Holders = Callable[[str], Sequence[Holding]]
 """The workloads of a ClusterQueue that may be evicted, first the one that would go first (`Holding.departure`)."""
-
-Allowance = Callable[[str], int]
-"""How many more workloads of a ClusterQueue may be preempted now."""
-
-UNLIMITED = sys.maxsize
-
-
-def unlimited(_queue: str) -> int:
-    return UNLIMITED
-
-
-class Cause(Enum):
-    """Why a workload is preempted: the reason of its condition Preempted."""
-
-    IN_QUEUE = "InClusterQueue"
-    RECLAIM = "InCohortReclamation"
-    RECLAIM_WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
-    FAIR_SHARING = "InCohortFairSharing"
 
 
 _IN_WORDS = {
@@ -85,17 +67,6 @@ class Target:
 
     def come_back(self, log: UndoLog) -> None:
         self.node.add(self.holding.amounts, log)
-
-
-@dataclass(frozen=True, slots=True)
-class Eviction:
-    """What a workload that has to go is told: why, in a word for its condition Preempted, and in a sentence. It goes for
-    a workload of the ClusterQueue `by`."""
-
-    key: ObjectKey
-    cause: Cause
-    message: str
-    by: str
 
 
 def of_queue(node: Node, policy: str, claim: Claim, holders: Holders) -> Iterator[Holding]:

@@ -9,7 +9,8 @@ from heapq import merge
 from itertools import repeat
 from operator import itemgetter
 
-from multikueue.quota.candidates import Cause, Claim, Holders, Target, fill_back, of_queue
+from multikueue.quota.candidates import Claim, Holders, Target, fill_back, of_queue
+from multikueue.quota.outcome import Cause
 from multikueue.quota.tree import FlavorResource, Node, UndoLog
 from multikueue.quota.usage import Holding, Rank
 

@@ -11,7 +11,8 @@ from heapq import heapify, heappop, heappush
 
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.ordering import Rank
-from multikueue.quota.waiting import Verdict, Waiting
+from multikueue.quota.outcome import Verdict
+from multikueue.quota.waiting import Waiting
 
 _SLACK = 16
 

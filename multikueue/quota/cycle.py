@@ -12,9 +12,12 @@ from dataclasses import dataclass, field, replace
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import Admission, PodSetRequest
 from multikueue.quota.amounts import Demand, resource_requests
-from multikueue.quota.candidates import Allowance, Eviction, Target, are_within, eviction, unlimited
-from multikueue.quota.flavors import Assignment, Mode, assign
+from multikueue.quota.budgets import Allowance, unlimited
+from multikueue.quota.candidates import Target, are_within, eviction
+from multikueue.quota.flavors import Assignment, assign
+from multikueue.quota.grade import Mode
 from multikueue.quota.ordering import EntryRank, Rank, entry_rank
+from multikueue.quota.outcome import Eviction
 from multikueue.quota.partial import largest, reduced, reduction
 from multikueue.quota.preemption import NO_PREEMPTION, Preemption, Searches
 from multikueue.quota.slices import bound, difference, sparing

@@ -34,7 +34,7 @@ from multikueue.quota.fair import FairSharing
 from multikueue.quota.history import Fading
 from multikueue.quota.queue_manager import QueueManager
 from multikueue.quota.scheduler import Scheduler
-from multikueue.quota.slices import Succession
+from multikueue.quota.succession import Succession
 from multikueue.quota.view import QuotaView
 
 Concerned = Iterable[str]

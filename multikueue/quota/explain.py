@@ -16,7 +16,8 @@ from multikueue.api.meta import ObjectKey, Value
 from multikueue.api.workload import QUOTA_RESERVED
 from multikueue.quota.candidates import gives_way
 from multikueue.quota.cycle import Head
-from multikueue.quota.flavors import Assignment, Grade, Mode, PodSetFlavors, assign
+from multikueue.quota.flavors import Assignment, PodSetFlavors, assign
+from multikueue.quota.grade import Grade, Mode
 from multikueue.quota.matching import unsuitable
 from multikueue.quota.preemption import Preemption, Searches
 from multikueue.quota.tree import FlavorResource, Node, UndoLog, subtree_that_fits

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from multikueue.api.meta import ObjectKey
-from multikueue.quota.candidates import Cause, Claim, Holders, Target, fill_back, going_order, of_queue
+from multikueue.quota.candidates import Claim, Holders, Target, fill_back, going_order, of_queue
+from multikueue.quota.outcome import Cause
 from multikueue.quota.shares import Share, share
 from multikueue.quota.tree import Node, UndoLog
 from multikueue.quota.usage import Holding

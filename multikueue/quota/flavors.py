@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
-from typing import NamedTuple
 
 from multikueue.api import quantity
 from multikueue.api.queues import FlavorFungibility
 from multikueue.api.workload import Admission, PodSetAssignment
 from multikueue.quota import topology
 from multikueue.quota.amounts import Demand, PodSetDemand, rendered
+from multikueue.quota.grade import Grade, Mode, Oracle
 from multikueue.quota.matching import unsuitable
 from multikueue.quota.snapshot import Group, QueueSnapshot
 from multikueue.quota.tree import FlavorResource, subtree_that_fits
 from multikueue.quota.waiting import Progress
-
-
-class Mode(IntEnum):
-    """How a flavor could serve a request, from worst to best."""
-
-    NO_FIT = 0
-    NO_CANDIDATES = 1
-    PREEMPT = 2
-    RECLAIM = 3
-    FIT = 4
-
-
-class Grade(NamedTuple):
-    """A mode, and how high up the cohort tree the quota comes from; 0: without borrowing."""
-
-    mode: Mode
-    borrowing: int = 0
-
-
-Oracle = Callable[[FlavorResource, int], Grade]
-"""What preemption could do for an amount of one (flavor, resource): no candidates, preempt or reclaim."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,12 +40,11 @@ from multikueue.api.workload import (
     workload_spec,
 )
 from multikueue.quota import readiness, transitions
-from multikueue.quota.backfill import end_of, keep_end
 from multikueue.quota.budget import keep_time
-from multikueue.quota.candidates import Eviction
+from multikueue.quota.ends import end_of, keep_end, time_is_up
+from multikueue.quota.outcome import PENDING, Eviction, Verdict
 from multikueue.quota.readiness import REQUEUING_LIMIT_EXCEEDED, Patience
 from multikueue.quota.transitions import evict, put_condition, synchronise_admitted
-from multikueue.quota.waiting import PENDING, Verdict
 
 __all__ = ["Event", "Facts", "Step", "evict", "step", "synchronise_admitted"]
 
@@ -409,7 +408,7 @@ class _Step:
         return True
 
     def limit_execution_time(self) -> None:
-        end = transitions.time_is_up(self.status, self.spec)
+        end = time_is_up(self.status, self.spec)
         if end is None or self.waits_for(end):
             return
         self.status = replace(self.status, accumulated_past_execution_time_seconds=None)

@@ -14,7 +14,8 @@ from operator import attrgetter
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.crowd import Crowd
 from multikueue.quota.ordering import Rank
-from multikueue.quota.waiting import Reason, Verdict, Waiting
+from multikueue.quota.outcome import Verdict
+from multikueue.quota.waiting import Reason, Waiting
 
 _TRIED_AGAIN = (Reason.FAILED_AFTER_NOMINATION, Reason.PENDING_PREEMPTION)
 _SLACK = 16

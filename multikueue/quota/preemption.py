@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from multikueue.quota.candidates import Allowance, Claim, Holders, Target, are_within, unlimited
+from multikueue.quota.budgets import Allowance, unlimited
+from multikueue.quota.candidates import Claim, Holders, Target, are_within
 from multikueue.quota.classical import classical_targets
 from multikueue.quota.fair import FairSharing, fair_targets
-from multikueue.quota.flavors import Grade, Mode
+from multikueue.quota.grade import Grade, Mode
 from multikueue.quota.snapshot import QueueSnapshot
 from multikueue.quota.tree import Amounts, FlavorResource, UndoLog, subtree_that_fits
 from multikueue.quota.usage import Holding

@@ -16,10 +16,11 @@ from multikueue.quota.amounts import AS_IT_IS, Accounting, Demand, demand
 from multikueue.quota.cache import QuotaCache
 from multikueue.quota.limits import Surroundings
 from multikueue.quota.ordering import queue_rank
+from multikueue.quota.outcome import Verdict
 from multikueue.quota.pending import PendingQueue
 from multikueue.quota.turns import Turns
 from multikueue.quota.usage import Holding
-from multikueue.quota.waiting import Reason, Verdict, Waiting
+from multikueue.quota.waiting import Reason, Waiting
 
 Line = PendingQueue | Turns
 

@@ -13,17 +13,18 @@ from datetime import datetime
 from itertools import islice
 
 from multikueue.api.meta import ObjectKey
+from multikueue.api.queues import KNOWN_ENDS
 from multikueue.api.workload import EVICTED, Admission, Workload
-from multikueue.quota.backfill import DEPTH, KNOWN_ENDS, backfill, passing, start_of, waits_for_quota
+from multikueue.quota.backfill import DEPTH, backfill, passing, start_of, waits_for_quota
 from multikueue.quota.cache import QuotaCache, whole_second
-from multikueue.quota.candidates import Eviction
 from multikueue.quota.cycle import Decision, Head, Refuse, Reserve, run
 from multikueue.quota.fair import FairSharing
 from multikueue.quota.ordering import EPOCH
+from multikueue.quota.outcome import Eviction, Verdict
 from multikueue.quota.preemption import Preemption
 from multikueue.quota.queue_manager import QueueManager
 from multikueue.quota.usage import Holding
-from multikueue.quota.waiting import Reason, Verdict, Waiting
+from multikueue.quota.waiting import Reason, Waiting
 
 WAITING = "Waiting"
 """The reason of QuotaReserved=False of the one whom `blockAdmission` keeps from its quota."""

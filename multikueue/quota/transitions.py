@@ -24,11 +24,10 @@ from multikueue.api.workload import (
     AdmissionCheckState,
     EvictionCount,
     SchedulingStats,
-    WorkloadSpec,
     WorkloadStatus,
     without_nomination,
 )
-from multikueue.quota.candidates import Eviction
+from multikueue.quota.outcome import Eviction
 
 _REQUEUED_AT_ONCE = ("Preempted", "NodeFailures")
 _SECOND = timedelta(seconds=1)
@@ -111,16 +110,6 @@ def synchronise_admitted(status: WorkloadStatus, generation: int, now: datetime)
     past = status.accumulated_past_execution_time_seconds or 0
     status = replace(status, accumulated_past_execution_time_seconds=past + elapsed)
     return put_condition(status, ADMITTED, "False", reason=reason, message=message, generation=generation, now=now)
-
-
-def time_is_up(status: WorkloadStatus, spec: WorkloadSpec) -> datetime | None:
-    """When the maximum execution time of an admitted workload is over; None: never, or it is not admitted."""
-    limit = spec.maximum_execution_time_seconds
-    admitted = find_condition(status.conditions, ADMITTED)
-    if limit is None or admitted is None or admitted.status != "True" or admitted.last_transition_time is None:
-        return None
-    past = status.accumulated_past_execution_time_seconds or 0
-    return admitted.last_transition_time + timedelta(seconds=limit - past)
 
 
 def _awaits_topology(status: WorkloadStatus) -> bool:

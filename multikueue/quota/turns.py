@@ -8,8 +8,9 @@ from heapq import merge
 from itertools import groupby
 
 from multikueue.api.meta import ObjectKey
+from multikueue.quota.outcome import Verdict
 from multikueue.quota.pending import PendingQueue
-from multikueue.quota.waiting import Reason, Verdict, Waiting
+from multikueue.quota.waiting import Reason, Waiting
 
 Usage = Callable[[ObjectKey], float]
 """What a LocalQueue used of late, as it counts just now."""

@@ -11,6 +11,7 @@ from multikueue.api.queues import ClusterQueue, CohortStatus, FairSharingStatus,
 from multikueue.quota import status
 from multikueue.quota.cache import QuotaCache
 from multikueue.quota.cycle import Head
+from multikueue.quota.outcome import Verdict
 from multikueue.quota.preemption import Preemption
 from multikueue.quota.queue_manager import QueueManager
 from multikueue.quota.scheduler import Scheduler
@@ -18,7 +19,7 @@ from multikueue.quota.shares import NOTHING, Share, share
 from multikueue.quota.status import Problem
 from multikueue.quota.tree import FlavorResource, Node, Quota
 from multikueue.quota.usage import Holding, Tally
-from multikueue.quota.waiting import Verdict, Waiting
+from multikueue.quota.waiting import Waiting
 
 
 class QuotaView:

@@ -8,11 +8,11 @@ from datetime import datetime
 from enum import Enum
 
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import EVICTED, REQUEUED, PodSetRequest, Workload, WorkloadSpec
+from multikueue.api.workload import EVICTED, REQUEUED, Workload, WorkloadSpec
 from multikueue.quota.amounts import Demand
 from multikueue.quota.ordering import Rank
+from multikueue.quota.outcome import Verdict
 
-PENDING = "Pending"
 _FAILED = ("Retry", "Rejected")
 
 
@@ -23,15 +23,6 @@ class Reason(Enum):
     FAILED_AFTER_NOMINATION = "lost within the cycle, or its reservation could not be written"
     NAMESPACE_MISMATCH = "its namespace is not selected"
     PENDING_PREEMPTION = "others are on their way out for it"
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Why a pending workload has no quota, and what it asked for: the text and figures of its status."""
-
-    message: str
-    resource_requests: tuple[PodSetRequest, ...] = ()
-    reason: str = PENDING
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,12 @@ from multikueue.api.workload import Workload
 from multikueue.quota.cycle import Decision, Head, Refuse, Reserve, run
 from multikueue.quota.fair import FairSharing
 from multikueue.quota.ordering import queue_time
+from multikueue.quota.outcome import Verdict
 from multikueue.quota.preemption import Preemption
 from multikueue.quota.snapshot import snapshot
 from multikueue.quota.tree import Forest, Member, fair_weight, quotas
 from multikueue.quota.usage import Holding
-from multikueue.quota.waiting import Reason, Verdict, Waiting
+from multikueue.quota.waiting import Reason, Waiting
 from tests.quota.builders import waiting_of
 
 __all__ = ["Obvious"]

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from multikueue.api.queues import ClusterQueue, Cohort
-from multikueue.quota.candidates import UNLIMITED, Claim
+from multikueue.quota.budgets import UNLIMITED
+from multikueue.quota.candidates import Claim
 from multikueue.quota.fair import FairSharing
 from multikueue.quota.preemption import Preemption, find_targets
 from multikueue.quota.snapshot import QueueSnapshot, snapshot

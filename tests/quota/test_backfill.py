@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from multikueue.api.queues import BACKFILL_ANNOTATION
 from multikueue.api.workload import BACKFILLED, EVICTED, PREEMPTED
-from multikueue.quota.backfill import DEPTH, backfill, backfill_problem, end_of, start_of
+from multikueue.quota.backfill import DEPTH, backfill, backfill_problem, start_of
+from multikueue.quota.ends import end_of
 from multikueue.quota.engine import Engine
 from multikueue.quota.fair import FairSharing
 from multikueue.testing import (

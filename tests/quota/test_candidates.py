@@ -6,7 +6,8 @@ from functools import partial
 
 import pytest
 
-from multikueue.quota.candidates import Cause, Eviction, Target, eviction, fill_back, going_order, of_queue
+from multikueue.quota.candidates import Target, eviction, fill_back, going_order, of_queue
+from multikueue.quota.outcome import Cause, Eviction
 from multikueue.quota.tree import UndoLog
 from multikueue.testing import ClusterQueueBuilder, CohortBuilder, cluster_queue, cohort, workload
 from tests.quota.scenes import Held, Scene, held, needs

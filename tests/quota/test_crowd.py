@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.crowd import Crowd, Half
-from multikueue.quota.waiting import Verdict, Waiting
+from multikueue.quota.outcome import Verdict
+from multikueue.quota.waiting import Waiting
 from tests.quota.builders import key_of, waiting, wants
 
 FULL, FULLER = Verdict("1 more needed"), Verdict("2 more needed")

@@ -10,7 +10,8 @@ import pytest
 from multikueue.api.queues import BorrowWithinCohort, FlavorFungibility, ResourceFlavor
 from multikueue.api.workload import workload_spec
 from multikueue.quota.amounts import Demand, PodSetDemand, demand
-from multikueue.quota.flavors import Assignment, Grade, Mode, Oracle, assign, preferred
+from multikueue.quota.flavors import Assignment, assign, preferred
+from multikueue.quota.grade import Grade, Mode, Oracle
 from multikueue.quota.matching import NodeRules
 from multikueue.quota.snapshot import QueueSnapshot, snapshot
 from multikueue.quota.tree import Forest, Member, quotas

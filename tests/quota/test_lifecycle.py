@@ -24,7 +24,7 @@ from multikueue.api.workload import (
     WorkloadStatus,
 )
 from multikueue.quota.lifecycle import Event, Facts, Step, step
-from multikueue.quota.waiting import Verdict
+from multikueue.quota.outcome import Verdict
 from multikueue.testing import NOW, ClusterQueueBuilder, LocalQueueBuilder, WorkloadBuilder, cluster_queue, local_queue
 from multikueue.testing import workload as new_workload
 from tests.quota.builders import SECOND, after

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multikueue.api.meta import ObjectKey
+from multikueue.quota.outcome import Verdict
 from multikueue.quota.pending import PendingQueue
-from multikueue.quota.waiting import Progress, Reason, Verdict, Waiting
+from multikueue.quota.waiting import Progress, Reason, Waiting
 from multikueue.testing import NOW, WorkloadBuilder
 from tests.quota.builders import after, waiting, wants
 

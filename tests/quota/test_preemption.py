@@ -9,9 +9,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from multikueue.api.queues import BorrowWithinCohort
-from multikueue.quota.candidates import Cause
 from multikueue.quota.fair import FairSharing
-from multikueue.quota.flavors import Grade, Mode
+from multikueue.quota.grade import Grade, Mode
+from multikueue.quota.outcome import Cause
 from multikueue.quota.preemption import NO_PREEMPTION, Searches, find_targets
 from multikueue.quota.tree import UndoLog
 from multikueue.testing import ClusterQueueBuilder, CohortBuilder, cluster_queue, cohort, limits

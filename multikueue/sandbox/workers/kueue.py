@@ -59,7 +59,7 @@ from multikueue.jobs.actions import (
 from multikueue.jobs.batch_job import BATCH_JOB
 from multikueue.kube.client import Client
 from multikueue.quota import lifecycle
-from multikueue.quota.waiting import Verdict
+from multikueue.quota.outcome import Verdict
 from multikueue.runtime import DONE, Result, WorkQueue, run_controller
 from multikueue.sandbox.workers import kueue_jobs
 from multikueue.sandbox.workers.behaviour import PROMPT, Behaviour, Scripted, held_until, scripted
