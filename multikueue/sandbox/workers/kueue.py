@@ -2,8 +2,8 @@
 
 It speaks nothing but the Kubernetes API, so it works on a sandbox as well as on a real control plane without a Kueue, and
 it keeps nothing outside the API: cancel it at any time, start another one, and that goes on. What it does for jobs is
-decided in `kueue_jobs`, what it does for workloads in `quota.lifecycle`, and how it may be made to misbehave is said in
-`behaviour`. It has no webhooks: a job that is not suspended when it comes is stopped then.
+decided in `kueue_jobs`, for workloads in `quota.lifecycle`. How it may be made to misbehave is said in `behaviour`.
+It has no webhooks: a job that is not suspended when it comes is stopped then.
 
 Not played: preemption, fair sharing, topologies, PodsReady, LimitRanges, other kinds of jobs,
 retention, events, finalizers on queues and flavors, the gates of elastic jobs' pods.
