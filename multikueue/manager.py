@@ -45,10 +45,10 @@ from multikueue.kube.client import Client
 from multikueue.kube.credentials import Credentials, from_environment
 from multikueue.kube.reflector import Reflector
 from multikueue.kube.session import USER_AGENT, Transport, open_session
-from multikueue.quota.amounts import Accounting, Transformation
+from multikueue.quota.cache.history import Fading
 from multikueue.quota.engine import Engine
-from multikueue.quota.fair import FairSharing
-from multikueue.quota.history import Fading
+from multikueue.quota.preemption.fair import FairSharing
+from multikueue.quota.requests.amounts import Accounting, Transformation
 from multikueue.roles import Deployment, Watch, adapters_of, compose
 from multikueue.runtime import Backoff, Clock, Mandate, SystemClock, WorkQueue, first
 from multikueue.runtime.clock import boot_time

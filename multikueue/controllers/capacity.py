@@ -28,7 +28,7 @@ from multikueue.quota.following import (
     json_patch,
     reserve_of,
 )
-from multikueue.quota.protection import INVALID_ANNOTATION
+from multikueue.quota.workload.protection import INVALID_ANNOTATION
 from multikueue.runtime import supervise
 from multikueue.settings import CapacityFollow
 from multikueue.store.store import CORDON_ANNOTATION

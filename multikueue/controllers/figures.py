@@ -24,9 +24,9 @@ from multikueue.api.multikueue import ACTIVE
 from multikueue.api.queues import ClusterQueue, LocalQueue
 from multikueue.controllers.world import Queues
 from multikueue.dispatch.group import Reach
-from multikueue.quota.shares import Share
-from multikueue.quota.tree import FlavorResource
-from multikueue.quota.usage import Tally
+from multikueue.quota.cache.tree import FlavorResource
+from multikueue.quota.cache.usage import Tally
+from multikueue.quota.preemption.shares import Share
 from multikueue.runtime import WorkQueue
 from multikueue.store.store import Store
 from multikueue.telemetry.metrics import MANAGER, outbox_of

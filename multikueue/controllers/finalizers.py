@@ -17,7 +17,7 @@ from multikueue.api.workload import RESOURCE_IN_USE
 from multikueue.controllers.world import World
 from multikueue.errors import NotFound
 from multikueue.kube.client import Client
-from multikueue.quota.status import check_names, flavor_names
+from multikueue.quota.cache.status import check_names, flavor_names
 from multikueue.runtime import DONE, Result
 from multikueue.store.cache import Cache
 

@@ -8,9 +8,9 @@ from multikueue.api.kinds import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.conditions import write_status
 from multikueue.controllers.world import World
-from multikueue.quota.backfill import backfill_problem
-from multikueue.quota.budget import budget_problem
-from multikueue.quota.protection import INVALID_ANNOTATION
+from multikueue.quota.scheduler.backfill import backfill_problem
+from multikueue.quota.workload.budget import budget_problem
+from multikueue.quota.workload.protection import INVALID_ANNOTATION
 from multikueue.runtime import DONE, Result
 
 

@@ -22,7 +22,7 @@ from multikueue.controllers.certificate import MANAGED_BY, keep_certificate
 from multikueue.controllers.webhooks import Service, names_of
 from multikueue.errors import AlreadyExists, Conflict, MultiKueueError, NotFound, NotLeading
 from multikueue.kube.client import Client
-from multikueue.quota.waiting import Waiting
+from multikueue.quota.queueing.waiting import Waiting
 from multikueue.runtime import Clock
 from multikueue.store.store import Store
 from multikueue.telemetry import get_logger

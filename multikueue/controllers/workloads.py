@@ -26,10 +26,10 @@ from multikueue.dispatch.group import Group
 from multikueue.dispatch.phases import Phase, choose, phase_of, view
 from multikueue.errors import Forbidden, Invalid, NotFound
 from multikueue.jobs.pod_members import replaceable
-from multikueue.quota import lifecycle
-from multikueue.quota.backoff import backoff
-from multikueue.quota.protection import INVALID_ANNOTATION, non_preemptible_problem
-from multikueue.quota.readiness import Patience
+from multikueue.quota.workload import lifecycle
+from multikueue.quota.workload.backoff import backoff
+from multikueue.quota.workload.protection import INVALID_ANNOTATION, non_preemptible_problem
+from multikueue.quota.workload.readiness import Patience
 from multikueue.runtime import DONE, Result
 
 AGAIN = Result(again_after=timedelta())

@@ -151,7 +151,7 @@ _mark = lru_cache(maxsize=1024)(render_time)
 def attempt_of(local: Workload) -> str:
     """The mark of the present reservation, empty without one: the time it was made, and for whom.
 
-    The time alone would do for one workload, whose reservations are a second apart (`quota.transitions.reserve`), but
+    The time alone would do for one workload, whose reservations are a second apart (`quota.workload.transitions.reserve`), but
     one that is deleted and made anew under its name may be reserved within the same second.
     """
     reserved = local.condition(QUOTA_RESERVED)

@@ -5,7 +5,7 @@ evicts for whom, fair shares, the rules of a workload's life (reserve, admit, ev
 the queues' status; and how much a ClusterQueue is to have, by what the workers have. Not here: writing any of it
 (controllers), dispatch to workers, and jobs. Time is always an argument.
 
-`Engine.observe` is the way in for all that is seen. Behind it are Kueue's parts: `cache` (what the cluster has, who uses
-what), `queue_manager` (who waits) and `scheduler` (a cycle over the heads). `view` answers those who only ask, and
-`lifecycle` turns the outcome of a cycle into one new status per workload.
+`Engine.observe` is the way in for all that is seen. Behind it are Kueue's parts, a room each: `cache` (what the cluster has,
+who uses what), `queueing` (who waits) and `scheduler` (a cycle over the heads), with `preemption` and `requests`. `view`
+answers those who only ask; `workload.lifecycle` turns the outcome of a cycle into one new status per workload.
 """

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from multikueue.api.meta import ObjectKey, find_condition
 from multikueue.api.multikueue import ACTIVE
 from multikueue.api.queues import ClusterQueue, LocalQueue
-from multikueue.quota.tree import Amounts, FlavorResource, quotas
+from multikueue.quota.cache.tree import Amounts, FlavorResource, quotas
 
 Feeders = Mapping[str, Collection[ObjectKey]]
 """The LocalQueues of each ClusterQueue of the manager that follows a worker."""

@@ -27,14 +27,14 @@ from multikueue.api.workload import (
     WorkloadSpec,
     workload_spec,
 )
-from multikueue.quota.amounts import AS_IT_IS, Accounting
-from multikueue.quota.cache import QuotaCache
-from multikueue.quota.catalog import is_leaving
-from multikueue.quota.fair import FairSharing
-from multikueue.quota.history import Fading
-from multikueue.quota.queue_manager import QueueManager
-from multikueue.quota.scheduler import Scheduler
-from multikueue.quota.succession import Succession
+from multikueue.quota.cache.cache import QuotaCache
+from multikueue.quota.cache.catalog import is_leaving
+from multikueue.quota.cache.history import Fading
+from multikueue.quota.cache.succession import Succession
+from multikueue.quota.preemption.fair import FairSharing
+from multikueue.quota.queueing.queue_manager import QueueManager
+from multikueue.quota.requests.amounts import AS_IT_IS, Accounting
+from multikueue.quota.scheduler.scheduler import Scheduler
 from multikueue.quota.view import QuotaView
 
 Concerned = Iterable[str]

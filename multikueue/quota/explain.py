@@ -14,16 +14,16 @@ from functools import partial
 from multikueue.api import quantity
 from multikueue.api.meta import ObjectKey, Value
 from multikueue.api.workload import QUOTA_RESERVED
-from multikueue.quota.candidates import gives_way
-from multikueue.quota.cycle import Head
-from multikueue.quota.flavors import Assignment, PodSetFlavors, assign
-from multikueue.quota.grade import Grade, Mode
-from multikueue.quota.matching import unsuitable
-from multikueue.quota.preemption import Preemption, Searches
-from multikueue.quota.tree import FlavorResource, Node, UndoLog, subtree_that_fits
-from multikueue.quota.usage import Holding
+from multikueue.quota.cache.tree import FlavorResource, Node, UndoLog, subtree_that_fits
+from multikueue.quota.cache.usage import Holding
+from multikueue.quota.preemption.candidates import gives_way
+from multikueue.quota.preemption.grade import Grade, Mode
+from multikueue.quota.preemption.preemption import Preemption, Searches
+from multikueue.quota.queueing.waiting import Waiting
+from multikueue.quota.requests.matching import unsuitable
+from multikueue.quota.scheduler.cycle import Head
+from multikueue.quota.scheduler.flavors import Assignment, PodSetFlavors, assign
 from multikueue.quota.view import QuotaView
-from multikueue.quota.waiting import Waiting
 
 TOP = 5
 """So many holders are named of each flavor and resource."""

@@ -16,8 +16,8 @@ from typing import Any
 from multikueue.api import quantity
 from multikueue.api.queues import FOLLOW_ANNOTATION, ClusterQueue
 from multikueue.errors import InvalidObject
+from multikueue.quota.cache.tree import FlavorResource, Quota, quotas
 from multikueue.quota.capacity import Offer
-from multikueue.quota.tree import FlavorResource, Quota, quotas
 
 _PERCENT = re.compile(r"(100|[1-9]?[0-9])%")
 

@@ -8,18 +8,18 @@ from datetime import datetime
 
 from multikueue.api.meta import ObjectKey
 from multikueue.api.queues import ClusterQueue, CohortStatus, FairSharingStatus, LocalQueue, QueueStatus
-from multikueue.quota import status
-from multikueue.quota.cache import QuotaCache
-from multikueue.quota.cycle import Head
-from multikueue.quota.outcome import Verdict
-from multikueue.quota.preemption import Preemption
-from multikueue.quota.queue_manager import QueueManager
-from multikueue.quota.scheduler import Scheduler
-from multikueue.quota.shares import NOTHING, Share, share
-from multikueue.quota.status import Problem
-from multikueue.quota.tree import FlavorResource, Node, Quota
-from multikueue.quota.usage import Holding, Tally
-from multikueue.quota.waiting import Waiting
+from multikueue.quota.cache import status
+from multikueue.quota.cache.cache import QuotaCache
+from multikueue.quota.cache.status import Problem
+from multikueue.quota.cache.tree import FlavorResource, Node, Quota
+from multikueue.quota.cache.usage import Holding, Tally
+from multikueue.quota.preemption.preemption import Preemption
+from multikueue.quota.preemption.shares import NOTHING, Share, share
+from multikueue.quota.queueing.queue_manager import QueueManager
+from multikueue.quota.queueing.waiting import Waiting
+from multikueue.quota.scheduler.cycle import Head
+from multikueue.quota.scheduler.scheduler import Scheduler
+from multikueue.quota.workload.outcome import Verdict
 
 
 class QuotaView:

@@ -48,8 +48,8 @@ from multikueue.jobs.pod_members import able, lacks
 from multikueue.jobs.slices import remote_patch
 from multikueue.jobs.table import BATCH_ONLY, Adapters
 from multikueue.jobs.workloads import is_of_group, is_owned
+from multikueue.quota.cache.status import check_names, flavor_names
 from multikueue.quota.engine import Engine
-from multikueue.quota.status import check_names, flavor_names
 from multikueue.store.cache import ByName, Cache, Indexer
 from multikueue.store.jobs import JobCaches
 from multikueue.store.nesting import CONTROLLER, Nesting, controllers

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from multikueue.api.meta import ObjectKey, OwnerReference, render_time
-from multikueue.quota.waiting import Waiting
+from multikueue.quota.queueing.waiting import Waiting
 
 GROUP = "visibility.kueue.x-k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")

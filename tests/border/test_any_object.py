@@ -18,8 +18,8 @@ from multikueue.api.meta import ObjectKey, encode
 from multikueue.dispatch.decide import decide
 from multikueue.dispatch.group import Reach
 from multikueue.kube.decode import list_of
+from multikueue.quota.cache.history import Fading
 from multikueue.quota.engine import Engine
-from multikueue.quota.history import Fading
 from multikueue.store.cache import Cache
 from multikueue.store.store import Store
 from multikueue.testing import (

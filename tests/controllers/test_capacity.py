@@ -13,7 +13,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.queues import FOLLOW_ANNOTATION
 from multikueue.controllers.capacity import FOLLOWED, MANAGER, UNKNOWN, UNWRITTEN, Capacity, rules_of
 from multikueue.errors import ClusterUnreachable, Forbidden, InvalidObject, NotLeading, Unauthorized
-from multikueue.quota.protection import INVALID_ANNOTATION
+from multikueue.quota.workload.protection import INVALID_ANNOTATION
 from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, STANDALONE, CapacityFollow, Role, load
 from multikueue.store.store import CORDON_ANNOTATION
 from tests.controllers.clusters_in_memory import Body, ClusterInMemory

@@ -16,8 +16,8 @@ from multikueue.controllers.jobs import Jobs
 from multikueue.controllers.queues import Queues
 from multikueue.controllers.workloads import Workloads
 from multikueue.quota.engine import Engine
-from multikueue.quota.fair import FairSharing
-from multikueue.quota.queue_manager import FLUSH_DELAY
+from multikueue.quota.preemption.fair import FairSharing
+from multikueue.quota.queueing.queue_manager import FLUSH_DELAY
 from multikueue.settings import InForce, Quota, Settings
 from tests.controllers.table import Table, job_body, table
 

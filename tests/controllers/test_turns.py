@@ -10,8 +10,8 @@ import pytest
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.queues import Queues
+from multikueue.quota.cache.history import USAGE_BASED, Fading
 from multikueue.quota.engine import Engine
-from multikueue.quota.history import USAGE_BASED, Fading
 from multikueue.runtime import DONE
 from tests.controllers.table import NAMESPACE, QUEUE, Table, table
 

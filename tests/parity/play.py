@@ -26,8 +26,8 @@ from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey, decoder, render_time
 from multikueue.api.render import difference, status_patch
 from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED, Workload, workload_spec
-from multikueue.quota import lifecycle, transitions
-from multikueue.quota.lifecycle import Facts
+from multikueue.quota.workload import lifecycle, transitions
+from multikueue.quota.workload.lifecycle import Facts
 from multikueue.sandbox.network.transport import without_certificates
 from multikueue.sandbox.simulation.witness import Tale, logs_heard
 from multikueue.sandbox.time import VirtualClock, run

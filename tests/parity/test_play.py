@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-from multikueue.quota import lifecycle
-from multikueue.quota.scheduler import Scheduler
+from multikueue.quota.scheduler.scheduler import Scheduler
+from multikueue.quota.workload import lifecycle
 from tests.parity import play as playing
 from tests.parity.builders import (
     PENDING,

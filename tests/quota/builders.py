@@ -10,11 +10,11 @@ import msgspec
 
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.workload import QUOTA_RESERVED, Workload, workload_spec
-from multikueue.quota.amounts import demand
 from multikueue.quota.engine import Engine
-from multikueue.quota.lifecycle import Facts, Step, step
-from multikueue.quota.ordering import queue_rank
-from multikueue.quota.waiting import Waiting
+from multikueue.quota.queueing.waiting import Waiting
+from multikueue.quota.requests.amounts import demand
+from multikueue.quota.workload.lifecycle import Facts, Step, step
+from multikueue.quota.workload.ordering import queue_rank
 from multikueue.testing import NOW, WorkloadBuilder, cluster_queue, flavor, local_queue, namespace, workload
 
 SECOND = timedelta(seconds=1)

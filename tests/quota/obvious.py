@@ -11,15 +11,15 @@ from datetime import datetime, timedelta
 from multikueue.api.meta import ObjectKey
 from multikueue.api.queues import ClusterQueue, LocalQueue, ResourceFlavor
 from multikueue.api.workload import Workload
-from multikueue.quota.cycle import Decision, Head, Refuse, Reserve, run
-from multikueue.quota.fair import FairSharing
-from multikueue.quota.ordering import queue_time
-from multikueue.quota.outcome import Verdict
-from multikueue.quota.preemption import Preemption
-from multikueue.quota.snapshot import snapshot
-from multikueue.quota.tree import Forest, Member, fair_weight, quotas
-from multikueue.quota.usage import Holding
-from multikueue.quota.waiting import Reason, Waiting
+from multikueue.quota.cache.snapshot import snapshot
+from multikueue.quota.cache.tree import Forest, Member, fair_weight, quotas
+from multikueue.quota.cache.usage import Holding
+from multikueue.quota.preemption.fair import FairSharing
+from multikueue.quota.preemption.preemption import Preemption
+from multikueue.quota.queueing.waiting import Reason, Waiting
+from multikueue.quota.scheduler.cycle import Decision, Head, Refuse, Reserve, run
+from multikueue.quota.workload.ordering import queue_time
+from multikueue.quota.workload.outcome import Verdict
 from tests.quota.builders import waiting_of
 
 __all__ = ["Obvious"]

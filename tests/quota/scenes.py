@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from multikueue.api.queues import ClusterQueue, Cohort
-from multikueue.quota.budgets import UNLIMITED
-from multikueue.quota.candidates import Claim
-from multikueue.quota.fair import FairSharing
-from multikueue.quota.preemption import Preemption, find_targets
-from multikueue.quota.snapshot import QueueSnapshot, snapshot
-from multikueue.quota.tree import FlavorResource, Forest, Member, Node, fair_weight, quotas
-from multikueue.quota.usage import Holding
+from multikueue.quota.cache.budgets import UNLIMITED
+from multikueue.quota.cache.snapshot import QueueSnapshot, snapshot
+from multikueue.quota.cache.tree import FlavorResource, Forest, Member, Node, fair_weight, quotas
+from multikueue.quota.cache.usage import Holding
+from multikueue.quota.preemption.candidates import Claim
+from multikueue.quota.preemption.fair import FairSharing
+from multikueue.quota.preemption.preemption import Preemption, find_targets
 from multikueue.testing import NOW, ClusterQueueBuilder, CohortBuilder, flavor
 from tests.quota.builders import key_of
 

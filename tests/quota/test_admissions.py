@@ -10,7 +10,7 @@ import pytest
 from multikueue.api.core import LimitRange, LimitRangeItem, LimitRangeSpec
 from multikueue.api.meta import ObjectMeta
 from multikueue.quota.engine import Engine
-from multikueue.quota.fair import FairSharing
+from multikueue.quota.preemption.fair import FairSharing
 from multikueue.testing import (
     ClusterQueueBuilder,
     CohortBuilder,

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from multikueue.api.queues import BorrowWithinCohort
-from multikueue.quota.cycle import Decision, Refuse, Reserve, run
-from multikueue.quota.fair import FairSharing
-from multikueue.quota.waiting import Reason
+from multikueue.quota.preemption.fair import FairSharing
+from multikueue.quota.queueing.waiting import Reason
+from multikueue.quota.scheduler.cycle import Decision, Refuse, Reserve, run
 from multikueue.testing import ClusterQueueBuilder, CohortBuilder, WorkloadBuilder, cluster_queue, cohort, limits
 from tests.quota.builders import wants
 from tests.quota.scenes import Held, Scene, held, needs, units
-from tests.quota.test_cycle import head
+from tests.quota.scheduler.test_cycle import head
 
 ANY: dict[str, Any] = {"within_cluster_queue": "LowerPriority", "reclaim_within_cohort": "Any"}
 LOWER: dict[str, Any] = {"within_cluster_queue": "LowerPriority", "reclaim_within_cohort": "LowerPriority"}

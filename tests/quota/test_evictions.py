@@ -21,7 +21,7 @@ from multikueue.api.workload import (
     Workload,
 )
 from multikueue.quota.engine import Engine
-from multikueue.quota.fair import FairSharing
+from multikueue.quota.preemption.fair import FairSharing
 from multikueue.testing import (
     NOW,
     ClusterQueueBuilder,

@@ -14,7 +14,7 @@ from multikueue.api.queues import MAX_PREEMPTED_ANNOTATION, BorrowWithinCohort
 from multikueue.api.workload import NON_PREEMPTIBLE_ANNOTATION, REQUEUED
 from multikueue.quota.engine import Engine
 from multikueue.quota.explain import Barrier, Ending, Explanation, Holder, Lack, explain
-from multikueue.quota.fair import FairSharing
+from multikueue.quota.preemption.fair import FairSharing
 from multikueue.testing import (
     ClusterQueueBuilder,
     CohortBuilder,

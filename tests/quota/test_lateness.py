@@ -9,8 +9,8 @@ import msgspec
 
 from multikueue.api.meta import find_condition
 from multikueue.api.workload import PODS_READY, EvictionCount, SchedulingStats, Workload, WorkloadStatus
-from multikueue.quota.lifecycle import Facts, Step, step
-from multikueue.quota.readiness import Patience
+from multikueue.quota.workload.lifecycle import Facts, Step, step
+from multikueue.quota.workload.readiness import Patience
 from multikueue.testing import WorkloadBuilder, cluster_queue, local_queue, workload
 from tests.quota.builders import SECOND, after
 

@@ -14,7 +14,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.queues import ClusterQueue
 from multikueue.api.workload import Workload
 from multikueue.quota.engine import Engine
-from multikueue.quota.fair import FairSharing
+from multikueue.quota.preemption.fair import FairSharing
 from multikueue.testing import NOW, WorkloadBuilder, cluster_queue, flavor, limits, local_queue, namespace, workload
 from tests.quota.builders import key_of, wants
 from tests.quota.obvious import Obvious

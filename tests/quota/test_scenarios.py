@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from multikueue.quota.engine import Engine
-from multikueue.quota.fair import FairSharing
+from multikueue.quota.preemption.fair import FairSharing
 from multikueue.testing import (
     ClusterQueueBuilder,
     CohortBuilder,

@@ -8,7 +8,7 @@ import pytest
 
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.engine import Engine
-from multikueue.quota.scheduler import Cycle
+from multikueue.quota.scheduler.scheduler import Cycle
 from multikueue.testing import (
     NOW,
     cluster_queue,

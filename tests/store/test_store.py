@@ -28,8 +28,8 @@ from multikueue.jobs.pod_group import POD_GROUP
 from multikueue.jobs.priority import Priority
 from multikueue.jobs.stateful_set import STATEFUL_SET
 from multikueue.jobs.table import Adapters
-from multikueue.quota.amounts import Demand
 from multikueue.quota.engine import Engine
+from multikueue.quota.requests.amounts import Demand
 from multikueue.store.cache import ByName
 from multikueue.store.store import CLUSTERS_ANNOTATION, CORDON_ANNOTATION, Store, clusters_of
 from multikueue.testing import (

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multikueue.api.meta import ObjectKey
-from multikueue.quota.waiting import Waiting
+from multikueue.quota.queueing.waiting import Waiting
 from multikueue.testing import NOW, workload
 from multikueue.web.visibility import GROUP, MOST, Discovery, Pending, Refused, answer, question, status
 from tests.quota.builders import waiting_of

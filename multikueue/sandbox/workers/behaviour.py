@@ -25,8 +25,8 @@ from multikueue.api.workload import (
     Workload,
     WorkloadStatus,
 )
-from multikueue.quota.lifecycle import evict
-from multikueue.quota.transitions import put_condition
+from multikueue.quota.workload.lifecycle import evict
+from multikueue.quota.workload.transitions import put_condition
 
 __all__ = [
     "PROMPT",

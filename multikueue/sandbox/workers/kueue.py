@@ -2,7 +2,7 @@
 
 It speaks nothing but the Kubernetes API, so it works on a sandbox as well as on a real control plane without a Kueue, and
 it keeps nothing outside the API: cancel it at any time, start another one, and that goes on. What it does for jobs is
-decided in `kueue_jobs`, for workloads in `quota.lifecycle`. How it may be made to misbehave is said in `behaviour`.
+decided in `kueue_jobs`, for workloads in `quota.workload.lifecycle`. How it may be made to misbehave is said in `behaviour`.
 It has no webhooks: a job that is not suspended when it comes is stopped then.
 
 Not played: preemption, fair sharing, topologies, PodsReady, LimitRanges, other kinds of jobs,
@@ -58,8 +58,8 @@ from multikueue.jobs.actions import (
 )
 from multikueue.jobs.batch_job import BATCH_JOB
 from multikueue.kube.client import Client
-from multikueue.quota import lifecycle
-from multikueue.quota.outcome import Verdict
+from multikueue.quota.workload import lifecycle
+from multikueue.quota.workload.outcome import Verdict
 from multikueue.runtime import DONE, Result, WorkQueue, run_controller
 from multikueue.sandbox.workers import kueue_jobs
 from multikueue.sandbox.workers.behaviour import PROMPT, Behaviour, Scripted, held_until, scripted

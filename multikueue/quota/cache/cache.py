@@ -1,0 +1,304 @@
+"""What the cluster has, and who uses what of it: Kueue's cache (quota-engine 1.7).
+
+Its ClusterQueues, cohorts, flavors, checks and namespaces, and the workloads with quota, those included to which the
+scheduler gave some that their status does not show yet. Who waits is the queue manager's, which is told of what changes here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from multikueue.api.meta import ObjectKey
+from multikueue.api.queues import BACKFILL_ANNOTATION, ClusterQueue, Cohort, LocalQueue
+from multikueue.api.slices import job_of, replaced_key
+from multikueue.api.workload import ADMITTED, EVICTED, QUOTA_RESERVED, Admission, Workload, WorkloadSpec
+from multikueue.quota.cache.budgets import Budgets
+from multikueue.quota.cache.catalog import Catalog
+from multikueue.quota.cache.history import USAGE_BASED, Fading, History
+from multikueue.quota.cache.snapshot import QueueSnapshot, snapshot
+from multikueue.quota.cache.succession import Succession
+from multikueue.quota.cache.tree import Forest, Member, fair_weight, quotas
+from multikueue.quota.cache.usage import Holding, Holdings, Reordered, admission_amounts
+from multikueue.quota.requests.amounts import Demand
+from multikueue.quota.workload.ends import end_of, time_is_up
+from multikueue.quota.workload.ordering import queue_time
+from multikueue.quota.workload.protection import is_non_preemptible
+
+
+class QuotaCache:
+    """Owned by the engine; changed by its event handlers and by the scheduler."""
+
+    def __init__(
+        self,
+        *,
+        fair_sharing: bool = False,
+        admission_sharing: Fading | None = None,
+        block_admission: bool = False,
+        keep_place: bool = False,
+        non_preemptible: bool = False,
+        succession: Succession | None = None,
+    ) -> None:
+        self.catalog = Catalog()
+        self.forest = Forest()
+        self.holdings = Holdings()
+        self.budgets = Budgets(self.catalog.place)
+        self.history = History(admission_sharing) if admission_sharing else None
+        self.succession = succession
+        self.fair_sharing = fair_sharing
+        self.keep_place = keep_place
+        self.not_ready: set[ObjectKey] = set()
+        """Who has quota while not all of its pods are ready, where that keeps others from theirs."""
+        self.settled: set[str] = set()
+        """Trees whose heads were refused and where nothing changed since: looking again would say the same."""
+        self._block_admission = block_admission
+        self._non_preemptible = non_preemptible
+        self._snapshots: dict[str, QueueSnapshot] = {}
+        self._generations: dict[str, int] = {}
+
+    # --- ClusterQueues and cohorts ---
+
+    def set_cluster_queue(self, queue: ClusterQueue) -> bool:
+        """Answers whether its work may fare otherwise than before. What may raise comes before what changes."""
+        name = queue.metadata.name
+        member = Member(
+            queue.spec.cohort_name, quotas(queue.spec.resource_groups), fair_weight(queue.spec.fair_sharing)
+        )
+        old = self.catalog.queues.get(name, queue)
+        new_rules = self.budgets.set_queue(queue) or _backfill(old) != _backfill(queue)
+        if self.catalog.set_queue(queue):
+            self.forest.declare_queue(name, member)
+            self._snapshots.pop(name, None)
+            self.settled.clear()
+            return True
+        return new_rules
+
+    def remove_cluster_queue(self, name: str) -> bool:
+        """Answers whether it was there."""
+        if not self.catalog.remove_queue(name):
+            return False
+        self.budgets.remove_queue(name)
+        self.forest.declare_queue(name, None)
+        self._snapshots.pop(name, None)
+        self.settled.clear()
+        return True
+
+    def set_cohort(self, cohort: Cohort) -> bool:
+        """Answers whether it is new, or another than before."""
+        weight = fair_weight(cohort.spec.fair_sharing)
+        return self._declare_cohort(
+            cohort.metadata.name, Member(cohort.spec.parent_name, quotas(cohort.spec.resource_groups), weight)
+        )
+
+    def remove_cohort(self, name: str) -> bool:
+        """Answers whether it was there."""
+        return self._declare_cohort(name, None)
+
+    def _declare_cohort(self, name: str, member: Member | None) -> bool:
+        is_new = self.forest.declare_cohort(name, member)
+        if is_new:
+            self.settled.clear()
+        return is_new
+
+    def set_local_queue(self, queue: LocalQueue) -> None:
+        self.catalog.set_local_queue(queue)
+        if self.history is not None and self.history.set_queue(queue):
+            self.unsettle(queue.spec.cluster_queue)
+
+    def remove_local_queue(self, key: ObjectKey) -> bool:
+        """Answers whether it was there."""
+        if not self.catalog.remove_local_queue(key):
+            return False
+        if self.history is not None:
+            self.history.remove_queue(key)
+        return True
+
+    def renew_snapshot(self, name: str) -> None:
+        """Something that a ClusterQueue refers to changed."""
+        self._snapshots.pop(name, None)
+
+    def build(self) -> None:
+        """Shape the trees anew if a spec changed."""
+        if self.forest.stale:
+            self.forest.build(self.holdings.by_queue())
+            self._snapshots.clear()
+            self._generations = {name: self.generation(name) + 1 for name in self.catalog.queues}
+
+    def snapshot(self, name: str) -> QueueSnapshot:
+        """What a cycle sees of a ClusterQueue; only after a build."""
+        known = self._snapshots.get(name)
+        if known is None:
+            node = self.forest.queue(name)
+            assert node is not None, f"{name} is declared, so it has a node after a build"
+            known = self._snapshots[name] = snapshot(
+                self.catalog.queues[name], node, self.catalog.flavors, fair_sharing=self.fair_sharing
+            )
+        return known
+
+    def generation(self, name: str) -> int:
+        """Another one whenever a search for flavors in a ClusterQueue has to begin anew."""
+        return self._generations.get(name, 1)
+
+    def unsettle(self, name: str) -> None:
+        """Something changed in the tree of a ClusterQueue: another look may say something else."""
+        self.settled.discard(self.forest.root_name(name))
+
+    def is_settled(self, name: str) -> bool:
+        return self.forest.root_name(name) in self.settled
+
+    # --- who has quota ---
+
+    def add(self, holding: Holding) -> None:
+        self.holdings.add(holding)
+        self.unsettle(holding.cluster_queue)
+        if not self.forest.stale and (node := self.forest.queue(holding.cluster_queue)) is not None:
+            node.add(holding.amounts)
+
+    def remove(self, holding: Holding) -> None:
+        self.holdings.remove(holding.key)
+        self._renew_generation(holding.cluster_queue)
+        self.unsettle(holding.cluster_queue)
+        if not self.forest.stale and (node := self.forest.queue(holding.cluster_queue)) is not None:
+            node.remove(holding.amounts)
+
+    def replace(self, new: Holding, now: datetime) -> Holding | None:
+        """A workload has quota, as its status shows; answers what was known of it, if that was something else."""
+        old = self.holdings.get(new.key)
+        if old == new:
+            return None
+        if old is not None:
+            self.remove(old)
+        self.add(new)
+        if old is not None and new.admitted and not old.admitted:
+            self._record(new, now)
+        return old
+
+    def release(self, key: ObjectKey) -> Holding | None:
+        """A workload has no quota any more; answers what it had. What it only was to replace has its own again."""
+        self.not_ready.discard(key)
+        restored = self.succession.lose(key) if self.succession is not None else None
+        if restored is not None:
+            self.add(restored)
+        holding = self.holdings.get(key)
+        if holding is not None:
+            if self.history is not None:
+                self.history.discharge(holding.local_queue, key)
+            self.remove(holding)
+        return holding
+
+    def assume(self, holding: Holding, demand: Demand, replaced: Holding | None) -> None:
+        """The scheduler gave a workload quota, in the place of the slice `replaced` if there is one."""
+        self.has_quota(holding.key, ready=False)
+        if self.history is not None:
+            self.history.charge(holding.local_queue, holding.key, demand)
+        if replaced is not None and self.succession is not None:
+            self.remove(replaced)
+            self.not_ready.discard(replaced.key)
+            self.succession.succeed(holding.key, replaced.key, job=holding.job, holding=replaced)
+        self.add(holding)
+
+    def evict(self, key: ObjectKey, now: datetime) -> None:
+        """A workload is about to go. It goes on using its quota; only its place among those to go is new."""
+        holding = self.holdings.remove(key)
+        assert holding is not None, "only who holds quota is evicted"
+        self.holdings.add(replace(holding, evicted=True))
+        self.budgets.assume(key, holding.local_queue, whole_second(now))
+        self._renew_generation(holding.cluster_queue)
+
+    def _renew_generation(self, name: str) -> None:
+        self._generations[name] = self.generation(name) + 1
+
+    def has_quota(self, key: ObjectKey, *, ready: bool) -> None:
+        """`ready` says whether all of its pods are."""
+        if ready:
+            self.not_ready.discard(key)
+        elif self._block_admission:
+            self.not_ready.add(key)
+
+    def holding_of(
+        self, workload: Workload, spec: WorkloadSpec, admission: Admission, now: datetime, *, evicted: bool
+    ) -> Holding:
+        """What a workload has by its status. `evicted`: it is to go, though its status does not show that yet. Raises
+        InvalidObject if its quantities are none."""
+        counts = {pod_set.name: pod_set.count for pod_set in spec.pod_sets}
+        reserved = workload.condition(QUOTA_RESERVED)
+        return Holding(
+            key=workload.key,
+            cluster_queue=admission.cluster_queue,
+            local_queue=ObjectKey(workload.metadata.namespace, spec.queue_name),
+            amounts=admission_amounts(admission, counts, workload.status.reclaimable_pods),
+            priority=spec.priority,
+            admitted=workload.has(ADMITTED),
+            uid=workload.metadata.uid,
+            since=queue_time(workload, keeping_place=self.keep_place),
+            reserved_at=whole_second((reserved and reserved.last_transition_time) or now),
+            evicted=evicted or workload.has(EVICTED),
+            protected=self.is_protected(workload),
+            ends_by=min(filter(None, (time_is_up(workload.status, spec), end_of(workload.status))), default=None),
+            job=self.job_of(workload),
+        )
+
+    def is_protected(self, workload: Workload) -> bool:
+        """Whether it is not to be preempted."""
+        return self._non_preemptible and is_non_preemptible(workload)
+
+    def job_of(self, workload: Workload) -> str:
+        """The UID of the job whose slice a workload is, where jobs have slices."""
+        return job_of(workload) if self.succession is not None else ""
+
+    def holders(self, name: str) -> Sequence[Holding]:
+        """Who may be evicted from a ClusterQueue; nobody from one that admits nothing: it has no heads either."""
+        if not self.catalog.is_active(name):
+            return ()
+        holdings = self.holdings.in_queue(name)
+        if self.history is None or not self.takes_turns(name):
+            return holdings
+        usage = self.history.usage
+        return Reordered(sorted(holdings, key=lambda each: (not each.evicted, -usage(each.local_queue))))
+
+    # --- slices of elastic jobs ---
+
+    def replaced_by(self, workload: Workload) -> ObjectKey | None:
+        """The slice whose place a workload is to take."""
+        return replaced_key(workload) if self.succession is not None else None
+
+    def may_replace(self, workload: Workload, old: Holding | None) -> bool:
+        return self.succession is not None and self.succession.may_replace(job_of(workload), old)
+
+    # --- what LocalQueues used of late ---
+
+    def takes_turns(self, name: str) -> bool:
+        """Whether the LocalQueues of a ClusterQueue are served by what they used of late."""
+        scope = self.catalog.queues[name].spec.admission_scope
+        return self.history is not None and scope is not None and scope.admission_mode == USAGE_BASED
+
+    def _record(self, holding: Holding, now: datetime) -> None:
+        """A workload was admitted: what it uses is history from now on."""
+        if self.history is None:
+            return
+        if holding.cluster_queue not in self.catalog.queues or not self.takes_turns(holding.cluster_queue):
+            self.history.discharge(holding.local_queue, holding.key)
+            return
+        used = self.holdings.local_queue(holding.local_queue).usage
+        self.history.admitted(holding.local_queue, holding.key, takes=holding.amounts, used=used, now=now)
+
+    def sample(self, key: ObjectKey, now: datetime) -> timedelta | None:
+        """Bring what a LocalQueue used of late up to date, if it is time to; answers when it will be again. None where
+        it does not matter, or will not as long as nothing else changes."""
+        queue = self.catalog.local_queues.get(key)
+        if self.history is None or queue is None or queue.spec.stop_policy != "None":
+            return None
+        if not self.catalog.is_active(queue.spec.cluster_queue):
+            return None
+        self.unsettle(queue.spec.cluster_queue)
+        return self.history.sample(queue, self.holdings.local_queue(key).usage, now)
+
+
+def _backfill(queue: ClusterQueue) -> str | None:
+    return queue.metadata.annotations.get(BACKFILL_ANNOTATION)
+
+
+def whole_second(time: datetime) -> datetime:
+    """As it will be read back from the API."""
+    return time.replace(microsecond=0)

@@ -1,0 +1,132 @@
+"""What is configured: queues, flavors, checks and namespaces as last seen, and which ClusterQueues can admit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from multikueue.api.core import Namespace
+from multikueue.api.meta import ObjectKey
+from multikueue.api.multikueue import AdmissionCheck
+from multikueue.api.queues import ClusterQueue, LocalQueue, ResourceFlavor
+from multikueue.quota.cache.status import Problem, check_names, cluster_queue_problems, flavor_names
+from multikueue.quota.requests.matching import selects
+
+
+class Catalog:
+    """Owned by the cache. A change answers the ClusterQueues it concerns."""
+
+    def __init__(self) -> None:
+        self._queues: dict[str, ClusterQueue] = {}
+        self._local_queues: dict[ObjectKey, LocalQueue] = {}
+        self._flavors: dict[str, ResourceFlavor] = {}
+        self._checks: dict[str, AdmissionCheck] = {}
+        self._namespaces: dict[str, Namespace] = {}
+        self._problems: dict[str, tuple[Problem, ...]] = {}
+
+    @property
+    def queues(self) -> Mapping[str, ClusterQueue]:
+        return self._queues
+
+    @property
+    def local_queues(self) -> Mapping[ObjectKey, LocalQueue]:
+        return self._local_queues
+
+    @property
+    def flavors(self) -> Mapping[str, ResourceFlavor]:
+        return self._flavors
+
+    def set_queue(self, queue: ClusterQueue) -> bool:
+        """Answers whether it is new, or another than before in more than its status."""
+        name = queue.metadata.name
+        old = self._queues.get(name)
+        self._queues[name] = queue
+        if old is not None and old.spec == queue.spec and is_leaving(old) == is_leaving(queue):
+            return False
+        self._inspect(queue)
+        return True
+
+    def remove_queue(self, name: str) -> bool:
+        self._problems.pop(name, None)
+        return self._queues.pop(name, None) is not None
+
+    def set_local_queue(self, queue: LocalQueue) -> None:
+        self._local_queues[queue.key] = queue
+
+    def place(self, local_queue: ObjectKey) -> str | None:
+        """The name of the ClusterQueue that a LocalQueue leads to."""
+        known = self._local_queues.get(local_queue)
+        return known.spec.cluster_queue if known else None
+
+    def remove_local_queue(self, key: ObjectKey) -> bool:
+        return self._local_queues.pop(key, None) is not None
+
+    def set_flavor(self, flavor: ResourceFlavor) -> tuple[str, ...]:
+        name = flavor.metadata.name
+        old = self._flavors.get(name)
+        self._flavors[name] = flavor
+        same = old is not None and old.spec == flavor.spec
+        return () if same else self._inspect_those_with(name, flavor_names)
+
+    def remove_flavor(self, name: str) -> tuple[str, ...]:
+        known = self._flavors.pop(name, None)
+        return self._inspect_those_with(name, flavor_names) if known else ()
+
+    def set_check(self, check: AdmissionCheck) -> tuple[str, ...]:
+        name = check.metadata.name
+        old = self._checks.get(name)
+        self._checks[name] = check
+        same = old is not None and old.spec == check.spec and old.status == check.status
+        before = dict(self._problems)
+        concerned = () if same else self._inspect_those_with(name, check_names)
+        return tuple(queue for queue in concerned if self._problems[queue] != before.get(queue))
+
+    def remove_check(self, name: str) -> tuple[str, ...]:
+        known = self._checks.pop(name, None)
+        return self._inspect_those_with(name, check_names) if known else ()
+
+    def set_namespace(self, namespace: Namespace) -> bool:
+        """Answers whether the namespace is new or its labels are."""
+        name = namespace.metadata.name
+        old = self._namespaces.get(name)
+        self._namespaces[name] = namespace
+        return old is None or old.metadata.labels != namespace.metadata.labels
+
+    def remove_namespace(self, name: str) -> None:
+        self._namespaces.pop(name, None)
+
+    def knows_namespace(self, name: str) -> bool:
+        return name in self._namespaces
+
+    def selects(self, queue: str, namespace: str) -> bool:
+        """Whether work of a namespace may use a ClusterQueue; not if the namespace is unknown."""
+        known = self._namespaces.get(namespace)
+        return known is not None and selects(self._queues[queue].spec.namespace_selector, known.metadata.labels)
+
+    def problems(self, queue: str) -> tuple[Problem, ...]:
+        """Why the ClusterQueue admits nothing; empty when it is active or unknown."""
+        return self._problems.get(queue, ())
+
+    def is_active(self, queue: str) -> bool:
+        return self._problems.get(queue) == ()
+
+    def required_checks(self, queue: str, flavors: Iterable[str]) -> tuple[str, ...]:
+        """The checks a workload with these flavors needs, in spec order; without flavors, those that apply to all."""
+        known = self._queues.get(queue)
+        assigned = set(flavors)
+        rules = known.spec.admission_checks_strategy.admission_checks if known else ()
+        return tuple(rule.name for rule in rules if not rule.on_flavors or assigned & set(rule.on_flavors))
+
+    def _inspect_those_with(self, name: str, names: Callable[[ClusterQueue], set[str]]) -> tuple[str, ...]:
+        concerned = [queue for queue in self._queues.values() if name in names(queue)]
+        for queue in concerned:
+            self._inspect(queue)
+        return tuple(queue.metadata.name for queue in concerned)
+
+    def _inspect(self, queue: ClusterQueue) -> None:
+        problems = cluster_queue_problems(queue, flavors=self._flavors, checks=self._checks)
+        self._problems[queue.metadata.name] = problems
+
+
+def is_leaving(obj: ClusterQueue | LocalQueue) -> bool:
+    """Whether the object is being deleted."""
+    return obj.metadata.deletion_timestamp is not None

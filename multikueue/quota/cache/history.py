@@ -1,0 +1,199 @@
+"""What the LocalQueues of a ClusterQueue used of late, by which they take turns (quota-engine 5.1).
+
+Amounts are thousandths of each resource: Kueue cuts off at those, and so two histories stay equal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from multikueue.api import quantity
+from multikueue.api.meta import ObjectKey
+from multikueue.api.queues import AdmissionFairSharingStatus, LocalQueue
+from multikueue.quota.cache.tree import Amounts, fair_weight
+from multikueue.quota.requests.amounts import Demand
+
+USAGE_BASED = "UsageBasedAdmissionFairSharing"
+"""The admission mode of a ClusterQueue whose LocalQueues take turns."""
+
+Thousandths = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fading:
+    """After its `half_life` half of what was used is forgotten; 0: all of it at each sampling, every `interval`.
+
+    `weights` say how much a resource counts; 1 where they do not.
+    """
+
+    half_life: timedelta
+    interval: timedelta = timedelta(minutes=5)
+    weights: Mapping[str, float] = field(default_factory=dict)
+
+    def forgotten(self, elapsed: timedelta) -> float:
+        """The part that is forgotten after that time."""
+        if not self.half_life:
+            return 0.0
+        return 1.0 - math.pow(0.5, elapsed.total_seconds() / self.half_life.total_seconds())
+
+    def faded(self, past: Thousandths, present: Thousandths, elapsed: timedelta) -> Thousandths:
+        """What was used lately, if so much was before and so much is used now."""
+        part = self.forgotten(elapsed)
+        return _sum(_times(past, 1 - part), _times(present, part))
+
+    def weighed(self, amounts: Thousandths) -> float:
+        return sum(self.weights.get(name, 1.0) * (amount * 1e-3) for name, amount in sorted(amounts.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    consumed: Thousandths
+    at: datetime
+
+
+class History:
+    """Owned by the cache.
+
+    Who gets quota pays at once, by a penalty that lasts until it is admitted: what it then uses takes long to show, and
+    until then its LocalQueue would be served on and on. Kueue forgets to take the penalty back from those who have to
+    pass checks first, which all do here; so for it the queue that was served most would come last for ever.
+    """
+
+    def __init__(self, fading: Fading) -> None:
+        self._fading = fading
+        self._weights: dict[ObjectKey, float] = {}
+        self._records: dict[ObjectKey, _Record] = {}
+        self._penalties: dict[ObjectKey, dict[ObjectKey, Thousandths]] = {}
+        self._usage: dict[ObjectKey, float] = {}
+
+    def usage(self, queue: ObjectKey) -> float:
+        """By what LocalQueues are compared: the least goes first. Of one whose weight is 0 it is more than any."""
+        known = self._usage.get(queue)
+        if known is None:
+            known = self._usage[queue] = self._weighed(queue)
+        return known
+
+    def _weighed(self, queue: ObjectKey) -> float:
+        weight = self._weights.get(queue, 1.0)
+        if weight <= 0:
+            return math.inf
+        record = self._records.get(queue)
+        total: Thousandths = record.consumed if record else {}
+        for penalty in self._penalties.get(queue, {}).values():
+            total = _sum(total, penalty)
+        return self._fading.weighed(total) / weight
+
+    # --- queues ---
+
+    def set_queue(self, queue: LocalQueue) -> bool:
+        """Its weight may be new. What its status tells is taken over if it is younger than what we know: another
+        process wrote it, before we began or while it was the one that acts. Answers whether its usage is new."""
+        before = self._usage.pop(queue.key, None)
+        self._weights[queue.key] = fair_weight(queue.spec.fair_sharing)
+        told = queue.status.fair_sharing.admission_fair_sharing_status if queue.status.fair_sharing else None
+        record = self._records.get(queue.key)
+        if told is not None and (record is None or record.at < told.last_update):
+            self._records[queue.key] = _Record(_parsed(told.consumed_resources), told.last_update)
+        return self.usage(queue.key) != before
+
+    def remove_queue(self, queue: ObjectKey) -> None:
+        for known in (self._weights, self._records, self._penalties, self._usage):
+            known.pop(queue, None)
+
+    # --- workloads ---
+
+    def charge(self, queue: ObjectKey, workload: ObjectKey, demand: Demand) -> None:
+        """A workload got quota."""
+        asked = _total(demand)
+        penalty = _times(asked, self._fading.forgotten(self._fading.interval))
+        self._penalties.setdefault(queue, {})[workload] = penalty
+        self._usage.pop(queue, None)
+
+    def discharge(self, queue: ObjectKey, workload: ObjectKey) -> bool:
+        """Its penalty is over; answers whether there was one."""
+        penalties = self._penalties.get(queue, {})
+        if workload not in penalties:
+            return False
+        del penalties[workload]
+        self._usage.pop(queue, None)
+        return True
+
+    def admitted(self, queue: ObjectKey, workload: ObjectKey, *, takes: Amounts, used: Amounts, now: datetime) -> None:
+        """A workload that paid its penalty was admitted: what it takes is in the history from now on.
+
+        `used` is what all workloads of its LocalQueue use that are admitted, this one included.
+        """
+        if self.discharge(queue, workload):
+            penalty = _times(_by_resource(takes), self._fading.forgotten(self._fading.interval))
+            record = self._records.get(queue, _Record({}, now))
+            self._note(queue, _sum(self._faded(record, used, now), penalty), now)
+
+    # --- sampling ---
+
+    def sample(self, queue: LocalQueue, used: Amounts, now: datetime) -> timedelta:
+        """Bring the history up to date if it is time to; answers when it will be again."""
+        status = queue.status.fair_sharing
+        is_told = status is not None and status.admission_fair_sharing_status is not None
+        record = self._records.get(queue.key)
+        if record is not None and is_told and now - record.at < self._fading.interval:
+            return self._fading.interval - (now - record.at)
+        if self._fading.half_life:
+            before = record or _Record(_by_resource(used), now)  # one that begins has what is used now for its past
+            self._note(queue.key, self._faded(before, used, now), now)
+        else:
+            self._note(queue.key, {}, now)
+        return self._fading.interval
+
+    def status(self, queue: ObjectKey) -> AdmissionFairSharingStatus | None:
+        """What the LocalQueue's status should tell; None while it was never sampled."""
+        record = self._records.get(queue)
+        if record is None:
+            return None
+        return AdmissionFairSharingStatus(_rendered(record.consumed), record.at.replace(microsecond=0))
+
+    def _faded(self, record: _Record, used: Amounts, now: datetime) -> Thousandths:
+        return self._fading.faded(record.consumed, _by_resource(used), now - record.at)
+
+    def _note(self, queue: ObjectKey, consumed: Thousandths, now: datetime) -> None:
+        self._records[queue] = _Record(consumed, now)
+        self._usage.pop(queue, None)
+
+
+def _times(amounts: Thousandths, factor: float) -> Thousandths:
+    return {name: int(amount * factor) for name, amount in amounts.items()}
+
+
+def _sum(one: Thousandths, other: Thousandths) -> Thousandths:
+    return {
+        name: one.get(name, 0) + other.get(name, 0) for name in (*one, *(name for name in other if name not in one))
+    }
+
+
+def _thousandths(resource: str, amount: int) -> int:
+    return amount * 1000 // quantity.scale(resource)
+
+
+def _by_resource(amounts: Amounts) -> Thousandths:
+    total: dict[str, int] = {}
+    for (_, resource), amount in amounts.items():
+        total[resource] = total.get(resource, 0) + _thousandths(resource, amount)
+    return total
+
+
+def _total(demand: Demand) -> Thousandths:
+    total: dict[str, int] = {}
+    for pod_set in demand.pod_sets:
+        for resource, amount in pod_set.requests.items():
+            total[resource] = total.get(resource, 0) + _thousandths(resource, amount)
+    return total
+
+
+def _parsed(resources: Mapping[str, str | int | float]) -> Thousandths:
+    return {name: quantity.parse(text) * 1000 // quantity.NANO for name, text in resources.items()}
+
+
+def _rendered(amounts: Thousandths) -> dict[str, str | int | float]:
+    return {name: quantity.thousandths(amount) for name, amount in sorted(amounts.items())}

@@ -1,0 +1,78 @@
+"""What a cycle sees of one ClusterQueue: its place in the tree, its resource groups, its rules.
+
+Compiled once per change of a spec, not per cycle; only usage in the tree moves in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from multikueue.api.queues import ClusterQueue, ClusterQueueSpec, ResourceFlavor
+from multikueue.quota.cache.tree import Node
+from multikueue.quota.requests.amounts import PODS
+from multikueue.quota.requests.topology import is_topology_only
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Resources that take the same flavor, out of an ordered choice.
+
+    `label_keys` are those that any flavor of the group declares: node selectors on others say nothing about flavors.
+    """
+
+    resources: frozenset[str]
+    flavors: tuple[str, ...]
+    label_keys: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSnapshot:
+    """One ClusterQueue, ready for a cycle. `node` is live: its usage is the usage of now.
+
+    `preempts_while_borrowing`: its heads may have others evicted even to borrow. `topology_only`: all of its flavors
+    have a topology.
+    """
+
+    name: str
+    spec: ClusterQueueSpec
+    node: Node
+    groups: tuple[Group, ...]
+    group_of: Mapping[str, Group]
+    flavors: Mapping[str, ResourceFlavor]
+    preempts_while_borrowing: bool = False
+    topology_only: bool = False
+
+    @property
+    def counts_pods(self) -> bool:
+        return PODS in self.group_of
+
+
+def snapshot(
+    queue: ClusterQueue, node: Node, flavors: Mapping[str, ResourceFlavor], *, fair_sharing: bool = False
+) -> QueueSnapshot:
+    rules = queue.spec.preemption
+    groups = tuple(
+        Group(
+            frozenset(group.covered_resources),
+            tuple(flavor.name for flavor in group.flavors),
+            frozenset(
+                key
+                for flavor in group.flavors
+                if flavor.name in flavors
+                for key in flavors[flavor.name].spec.node_labels
+            ),
+        )
+        for group in queue.spec.resource_groups
+    )
+    return QueueSnapshot(
+        name=queue.metadata.name,
+        spec=queue.spec,
+        node=node,
+        groups=groups,
+        group_of={resource: group for group in groups for resource in group.resources},
+        flavors=flavors,
+        preempts_while_borrowing=rules.borrow_within_cohort.policy != "Never"
+        or (fair_sharing and rules.reclaim_within_cohort != "Never"),
+        topology_only=is_topology_only(flavors.get(name) for group in groups for name in group.flavors),
+    )

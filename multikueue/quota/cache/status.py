@@ -1,0 +1,195 @@
+"""What is wrong with a queue, and the figures in its status (quota-engine 4.5, multikueue-contract 1.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from multikueue.api import quantity
+from multikueue.api.meta import Condition, is_true, with_condition
+from multikueue.api.multikueue import ACTIVE, CONTROLLER_NAME, AdmissionCheck
+from multikueue.api.queues import (
+    AdmissionFairSharingStatus,
+    ClusterQueue,
+    FairSharingStatus,
+    FlavorUsage,
+    LocalQueue,
+    QueueStatus,
+    ResourceFlavor,
+    ResourceUsage,
+)
+from multikueue.quota.cache.tree import Amounts, FlavorResource, Quota
+from multikueue.quota.cache.usage import Tally
+
+PROVISIONING_CONTROLLER_NAME = "kueue.x-k8s.io/provisioning-request"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a ClusterQueue admits nothing: Kueue's reason and a finding."""
+
+    reason: str
+    message: str
+
+
+def cluster_queue_problems(
+    queue: ClusterQueue, *, flavors: Mapping[str, ResourceFlavor], checks: Mapping[str, AdmissionCheck]
+) -> tuple[Problem, ...]:
+    """Everything that keeps a ClusterQueue from admitting, the most important first; empty: it is active."""
+    if queue.metadata.deletion_timestamp is not None:
+        return (Problem("Terminating", "clusterQueue is terminating"),)
+    return tuple(_problems(queue, flavors, checks))
+
+
+def _problems(
+    queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor], checks: Mapping[str, AdmissionCheck]
+) -> Iterator[Problem]:
+    if queue.spec.stop_policy != "None":
+        yield Problem("Stopped", "is stopped")
+    if missing := sorted(flavor_names(queue) - flavors.keys()):
+        yield Problem("FlavorNotFound", f"references missing ResourceFlavor(s): {','.join(missing)}")
+    names = check_names(queue)
+    if missing := sorted(names - checks.keys()):
+        yield Problem("AdmissionCheckNotFound", f"references missing AdmissionCheck(s): {','.join(missing)}")
+    known = [checks[name] for name in sorted(names & checks.keys())]
+    if inactive := [check.metadata.name for check in known if not is_true(check.status.conditions, ACTIVE)]:
+        yield Problem("AdmissionCheckInactive", f"references inactive AdmissionCheck(s): {','.join(inactive)}")
+    yield from _multikueue_problems(queue, known)
+    if all(check.spec.controller_name != CONTROLLER_NAME for check in known):
+        yield from _topology_problems(queue, flavors)
+
+
+def _topology_problems(queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor]) -> Iterator[Problem]:
+    """Pods are placed on workers only; where none is asked there is no topology."""
+    for name in sorted(flavor_names(queue) & flavors.keys()):
+        if topology := flavors[name].spec.topology_name:
+            yield Problem("TopologyNotFound", f'there is no Topology "{topology}" for TAS flavor "{name}"')
+
+
+def _multikueue_problems(queue: ClusterQueue, checks: Iterable[AdmissionCheck]) -> Iterator[Problem]:
+    by_controller: dict[str, list[str]] = {}
+    for check in checks:
+        by_controller.setdefault(check.spec.controller_name, []).append(check.metadata.name)
+    ours = by_controller.get(CONTROLLER_NAME, [])
+    if len(ours) > 1:
+        message = f"Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue, found: {','.join(ours)}"
+        yield Problem("MultipleMultiKueueAdmissionChecks", message)
+    rules = queue.spec.admission_checks_strategy.admission_checks
+    some = (rule for rule in rules if rule.on_flavors and set(rule.on_flavors) != flavor_names(queue))
+    if per_flavor := sorted(rule.name for rule in some if rule.name in ours):
+        message = f"Cannot specify MultiKueue AdmissionCheck per flavor, found: {','.join(per_flavor)}"
+        yield Problem("MultiKueueAdmissionCheckAppliedPerFlavor", message)
+    if ours and (others := by_controller.get(PROVISIONING_CONTROLLER_NAME, [])):
+        found = f"found: {','.join(ours)}, {','.join(others)}"
+        message = f"Cannot use both MultiKueue and ProvisioningRequest AdmissionChecks together, {found}"
+        yield Problem("MultiKueueWithProvisioningRequest", message)
+
+
+def flavor_names(queue: ClusterQueue) -> set[str]:
+    return {flavor.name for group in queue.spec.resource_groups for flavor in group.flavors}
+
+
+def check_names(queue: ClusterQueue) -> set[str]:
+    return {rule.name for rule in queue.spec.admission_checks_strategy.admission_checks}
+
+
+def cluster_queue_status(
+    queue: ClusterQueue,
+    tally: Tally,
+    quotas: Mapping[FlavorResource, Quota],
+    *,
+    pending: int,
+    problems: tuple[Problem, ...],
+    now: datetime,
+    share: int | None = None,
+) -> QueueStatus:
+    """The status after `queue.status`, whose transition times live on; equal to it when nothing changed. `share` is the
+    weighted share, where sharing is fair."""
+    nominal = {fr: quota.nominal for fr, quota in quotas.items()} if queue.spec.cohort_name else {}
+    return QueueStatus(
+        conditions=with_condition(queue.status.conditions, _cluster_queue_condition(queue, problems), now),
+        flavors_reservation=_flavors(queue, tally.reservation, nominal),
+        flavors_usage=_flavors(queue, tally.usage, nominal),
+        pending_workloads=pending,
+        reserving_workloads=tally.reserving,
+        admitted_workloads=tally.admitted,
+        fair_sharing=None if share is None else FairSharingStatus(weighted_share=share),
+    )
+
+
+def _cluster_queue_condition(queue: ClusterQueue, problems: tuple[Problem, ...]) -> Condition:
+    reason, message = "Ready", "Can admit new workloads"
+    if problems:
+        reason = problems[0].reason
+        message = f"Can't admit new workloads: {', '.join(problem.message for problem in problems)}."
+    if reason == "Terminating":
+        message = f"Can't admit new workloads; {problems[0].message}"
+    return _active(queue.metadata.generation, reason, message, active=not problems)
+
+
+def local_queue_status(
+    local_queue: LocalQueue,
+    queue: ClusterQueue | None,
+    tally: Tally,
+    *,
+    pending: int,
+    active: bool,
+    now: datetime,
+    history: AdmissionFairSharingStatus | None = None,
+) -> QueueStatus:
+    """As for a ClusterQueue; `active` says whether that one is, `history` what was used of late, where that counts."""
+    condition = _local_queue_condition(local_queue, exists=queue is not None, active=active)
+    return QueueStatus(
+        conditions=with_condition(local_queue.status.conditions, condition, now),
+        flavors_reservation=_flavors(queue, tally.reservation, None),
+        flavors_usage=_flavors(queue, tally.usage, None),
+        pending_workloads=pending,
+        reserving_workloads=tally.reserving,
+        admitted_workloads=tally.admitted,
+        fair_sharing=None if history is None else FairSharingStatus(0, history),
+    )
+
+
+def _local_queue_condition(local_queue: LocalQueue, *, exists: bool, active: bool) -> Condition:
+    generation = local_queue.metadata.generation
+    if local_queue.spec.stop_policy != "None":
+        return _active(generation, "Stopped", "LocalQueue is stopped", active=False)
+    if not exists:
+        return _active(
+            generation, "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue", active=False
+        )
+    if not active:
+        return _active(generation, "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue", active=False)
+    return _active(generation, "Ready", "Can submit new workloads to localQueue", active=True)
+
+
+def _active(generation: int, reason: str, message: str, *, active: bool) -> Condition:
+    return Condition(
+        type=ACTIVE,
+        status="True" if active else "False",
+        reason=reason,
+        message=message,
+        observed_generation=generation,
+    )
+
+
+def _flavors(queue: ClusterQueue | None, used: Amounts, nominal: Amounts | None) -> tuple[FlavorUsage, ...]:
+    """The amounts by flavor in the order of the spec. `nominal` is None where borrowing is no matter of the queue's."""
+
+    def usage(flavor: str, resource: str) -> ResourceUsage:
+        amount = used.get((flavor, resource), 0)
+        total = quantity.render(resource, amount)
+        if nominal is None:
+            return ResourceUsage(name=resource, total=total)
+        borrowed = max(0, amount - nominal.get((flavor, resource), amount))
+        return ResourceUsage(name=resource, total=total, borrowed=quantity.render(resource, borrowed))
+
+    return tuple(
+        FlavorUsage(
+            name=flavor.name,
+            resources=tuple(usage(flavor.name, name) for name in sorted(r.name for r in flavor.resources)),
+        )
+        for group in (queue.spec.resource_groups if queue else ())
+        for flavor in group.flavors
+    )

@@ -1,0 +1,152 @@
+"""Who holds quota: reservations by workload, their sums by ClusterQueue and by LocalQueue (quota-engine 1.7)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from operator import attrgetter
+
+from multikueue.api import quantity
+from multikueue.api.meta import ObjectKey
+from multikueue.api.workload import Admission, ReclaimablePod
+from multikueue.quota.cache.tree import Amounts, FlavorResource
+from multikueue.quota.requests.amounts import scaled
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+Rank = tuple[bool, int, float, str, ObjectKey]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """One workload's reservation. It counts from the moment a cycle assumes it until quota is released.
+
+    `since` is its place by time in its queue, `reserved_at` when it got the quota; once `evicted` it is about to go.
+    A `protected` one is not to be preempted. `ends_by`: when its maximum execution time is over, if it has one and runs.
+    `job` is the UID of what it is a slice of, where jobs have slices.
+    """
+
+    key: ObjectKey
+    cluster_queue: str
+    local_queue: ObjectKey
+    amounts: Amounts
+    priority: int = 0
+    admitted: bool = False
+    uid: str = ""
+    since: datetime = _EPOCH
+    reserved_at: datetime = _EPOCH
+    evicted: bool = False
+    protected: bool = False
+    ends_by: datetime | None = None
+    job: str = ""
+    departure: Rank = field(init=False, compare=False, repr=False)
+    """Who of one queue goes first: who goes anyhow, then the low priority, then the late, then by UID, then by name."""
+
+    def __post_init__(self) -> None:
+        late = -self.reserved_at.timestamp()
+        object.__setattr__(self, "departure", (not self.evicted, self.priority, late, self.uid, self.key))
+
+    @property
+    def traits(self) -> tuple[object, ...]:
+        """What others who wait may fare otherwise by."""
+        return self.amounts, self.priority, self.cluster_queue, self.protected
+
+
+class Reordered(tuple[Holding, ...]):
+    """Holdings of a queue from which others go first than those of the lowest priority."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Sums over the holdings of one queue."""
+
+    reserving: int = 0
+    admitted: int = 0
+    reservation: dict[FlavorResource, int] = field(default_factory=dict)
+    usage: dict[FlavorResource, int] = field(default_factory=dict)
+
+    def count(self, holding: Holding, sign: int) -> None:
+        self.reserving += sign
+        _count(self.reservation, holding.amounts, sign)
+        if holding.admitted:
+            self.admitted += sign
+            _count(self.usage, holding.amounts, sign)
+
+
+_EMPTY = Tally()
+_departure = attrgetter("departure")
+
+
+class Holdings:
+    """All reservations. Owned by the cache."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[ObjectKey, Holding] = {}
+        self._by_departure: dict[str, list[Holding]] = {}
+        self._queues: dict[str, Tally] = {}
+        self._local_queues: dict[ObjectKey, Tally] = {}
+
+    def get(self, key: ObjectKey) -> Holding | None:
+        return self._by_key.get(key)
+
+    def add(self, holding: Holding) -> None:
+        self._by_key[holding.key] = holding
+        insort(self._by_departure.setdefault(holding.cluster_queue, []), holding, key=_departure)
+        self._count(holding, 1)
+
+    def remove(self, key: ObjectKey) -> Holding | None:
+        holding = self._by_key.pop(key, None)
+        if holding is not None:
+            line = self._by_departure[holding.cluster_queue]
+            del line[bisect_left(line, holding.departure, key=_departure)]
+            self._count(holding, -1)
+        return holding
+
+    def in_queue(self, name: str) -> Sequence[Holding]:
+        """The holdings of a ClusterQueue, first the one that would go first. To be read, and not kept."""
+        return self._by_departure.get(name, ())
+
+    def queue(self, name: str) -> Tally:
+        return self._queues.get(name, _EMPTY)
+
+    def local_queue(self, key: ObjectKey) -> Tally:
+        return self._local_queues.get(key, _EMPTY)
+
+    def by_queue(self) -> Mapping[str, Amounts]:
+        return {name: tally.reservation for name, tally in self._queues.items()}
+
+    def __iter__(self) -> Iterator[Holding]:
+        return iter(self._by_key.values())
+
+    def _count(self, holding: Holding, sign: int) -> None:
+        self._queues.setdefault(holding.cluster_queue, Tally()).count(holding, sign)
+        self._local_queues.setdefault(holding.local_queue, Tally()).count(holding, sign)
+
+
+def _count(total: dict[FlavorResource, int], amounts: Amounts, sign: int) -> None:
+    for fr, amount in amounts.items():
+        left = total.get(fr, 0) + sign * amount
+        if left:
+            total[fr] = left
+        else:
+            total.pop(fr, None)
+
+
+def admission_amounts(
+    admission: Admission, counts: Mapping[str, int], reclaimed: Iterable[ReclaimablePod] = ()
+) -> Amounts:
+    """What an admission uses. `counts` are the pods of the spec by pod set; reclaimed ones need no quota any more."""
+    gone = {pods.name: pods.count for pods in reclaimed}
+    total: dict[FlavorResource, int] = {}
+    for pod_set in admission.pod_set_assignments:
+        count = counts.get(pod_set.name, 0) if pod_set.count is None else pod_set.count
+        left = counts.get(pod_set.name, count) - gone.get(pod_set.name, 0)
+        to = max(0, min(count, left))
+        for resource, flavor in pod_set.flavors.items():
+            used = quantity.amount(resource, quantity.parse(pod_set.resource_usage.get(resource, "0")))
+            fr = (flavor, resource)
+            total[fr] = total.get(fr, 0) + scaled(used, of=count, to=to)
+    return total

@@ -1,0 +1,134 @@
+"""Candidates for preemption by a head, and the eviction of those that are chosen (quota-engine 3.5, 3.7)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from multikueue.api.meta import ObjectKey
+from multikueue.api.workload import JOB_UID_LABEL, Workload
+from multikueue.quota.cache.budgets import Allowance, unlimited
+from multikueue.quota.cache.snapshot import QueueSnapshot
+from multikueue.quota.cache.tree import Amounts, FlavorResource, Node, UndoLog
+from multikueue.quota.cache.usage import Holding, Reordered
+from multikueue.quota.workload.outcome import Cause, Eviction
+
+Holders = Callable[[str], Sequence[Holding]]
+"""The workloads of a ClusterQueue that may be evicted, first the one that would go first (`Holding.departure`)."""
+
+
+_IN_WORDS = {
+    Cause.IN_QUEUE: "prioritization in the ClusterQueue",
+    Cause.RECLAIM: "reclamation within the cohort",
+    Cause.RECLAIM_WHILE_BORROWING: "reclamation within the cohort while borrowing",
+    Cause.FAIR_SHARING: "Fair Sharing within the cohort",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a head needs in its queue, and of what there is not enough: `short`, some of `needs`.
+
+    Of each queue no more than its `allowance` are asked to go, beside those who go anyhow.
+    """
+
+    priority: int
+    since: datetime
+    queue: QueueSnapshot
+    short: frozenset[FlavorResource]
+    needs: Amounts
+    allowance: Allowance = unlimited
+
+    @property
+    def node(self) -> Node:
+        return self.queue.node
+
+    def fits(self, *, borrowing: bool) -> bool:
+        """Whether the needs are met as things stand now; without `borrowing`, out of the queue's own quota."""
+        for fr, amount in self.needs.items():
+            cell = self.node.cell(fr)
+            if amount > max(0, cell.available()) or not (borrowing or not cell.borrows_with(amount)):
+                return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A workload that is to go, and its queue."""
+
+    holding: Holding
+    node: Node
+    cause: Cause
+
+    def leave(self, log: UndoLog) -> None:
+        self.node.remove(self.holding.amounts, log)
+
+    def come_back(self, log: UndoLog) -> None:
+        self.node.add(self.holding.amounts, log)
+
+
+def of_queue(node: Node, policy: str, claim: Claim, holders: Holders) -> Iterator[Holding]:
+    """Those with quota in a queue that use something the claim is short of, and that the policy gives up to it."""
+    if policy == "Never":
+        return
+    all_ = holders(node.name)
+    by_priority = not isinstance(all_, Reordered)
+    left = claim.allowance(node.name)
+    for holding in all_:
+        if by_priority and policy != "Any" and not holding.evicted and holding.priority > claim.priority:
+            return  # as are all that follow
+        if holding.protected and not holding.evicted:
+            continue
+        gives = gives_way(holding, policy, priority=claim.priority, since=claim.since)
+        if gives and not claim.short.isdisjoint(holding.amounts):
+            left -= not holding.evicted  # who goes anyhow comes first
+            if left < 0:
+                return
+            yield holding
+
+
+def gives_way(holding: Holding, policy: str, *, priority: int, since: datetime) -> bool:
+    """Whether a policy other than Never gives it up to a head of that priority and place by time."""
+    if policy == "Any" or holding.priority < priority:
+        return True
+    newer_equal = policy == "LowerOrNewerEqualPriority" and holding.priority == priority
+    return newer_equal and holding.since > since
+
+
+def are_within(allowance: Allowance, *targets: Target) -> bool:
+    """Whether no queue loses more of its workloads than it may."""
+    new = Counter(target.node.name for target in targets if not target.holding.evicted)
+    return all(count <= allowance(queue) for queue, count in new.items())
+
+
+def going_order(holding: Holding, *, own: bool) -> tuple[bool, bool, int, float, str, ObjectKey]:
+    """Who goes first, over all queues: who goes anyhow, then others before the head's own queue (quota-engine 3.5)."""
+    stays, priority, late, uid, key = holding.departure
+    return stays, own, priority, late, uid, key
+
+
+def fill_back(targets: list[Target], fits: Callable[[], bool], log: UndoLog) -> None:
+    """Let those stay after all without whom it fits too, the last chosen first; the very last one is needed.
+
+    The place of one who stays is taken by the last, as in Kueue: which set remains depends on it.
+    """
+    for index in range(len(targets) - 2, -1, -1):
+        mark = log.mark()
+        targets[index].come_back(log)
+        if fits():
+            targets[index] = targets[-1]
+            targets.pop()
+        else:
+            log.roll_back(mark)
+
+
+def eviction(target: Target, preemptor: Workload, queue: Node) -> Eviction:
+    """What the target is told for the sake of a preemptor in that queue."""
+    job = preemptor.metadata.labels.get(JOB_UID_LABEL)
+    message = (
+        f"Preempted to accommodate a workload (UID: {preemptor.metadata.uid or 'UNKNOWN'}, JobUID: {job or 'UNKNOWN'}) "
+        f"due to {_IN_WORDS[target.cause]}; preemptor path: {queue.path}; preemptee path: {target.node.path}"
+    )
+    return Eviction(target.holding.key, target.cause, message, by=queue.name)

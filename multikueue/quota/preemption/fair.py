@@ -1,0 +1,213 @@
+"""Preemption under fair sharing: who uses the largest share gives first (quota-engine 3.6)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from multikueue.api.meta import ObjectKey
+from multikueue.quota.cache.tree import Node, UndoLog
+from multikueue.quota.cache.usage import Holding
+from multikueue.quota.preemption.candidates import Claim, Holders, Target, fill_back, going_order, of_queue
+from multikueue.quota.preemption.shares import Share, share
+from multikueue.quota.workload.outcome import Cause
+
+FINAL_SHARE = "LessThanOrEqualToFinalShare"
+INITIAL_SHARE = "LessThanInitialShare"
+
+Strategy = Callable[[Share, Share, Share], bool]
+"""Whether a workload may be taken, from the share of the head's side with the head, and the share of the other side
+before and after."""
+
+_STRATEGIES: dict[str, Strategy] = {
+    FINAL_SHARE: lambda ours, _before, after: ours <= after,
+    INITIAL_SHARE: lambda ours, before, _after: ours < before,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FairSharing:
+    """Fair sharing is on. The names of the strategies, in the order they are tried: one of the two, or both."""
+
+    strategies: tuple[str, ...] = (FINAL_SHARE, INITIAL_SHARE)
+
+
+Offers = dict[Node, deque[Holding]]
+"""By queue those who could go, first the one who would go first; only queues that have some."""
+
+
+def fair_targets(claim: Claim, holders: Holders, rules: FairSharing, log: UndoLog) -> list[Target]:
+    """As `classical_targets`."""
+    offers = _offers(claim, holders)
+    if not offers:
+        return []
+    return _Search(claim, rules, log).run(offers)
+
+
+def _offers(claim: Claim, holders: Holders) -> Offers:
+    node, rules = claim.node, claim.queue.spec.preemption
+    offers = {node: deque(of_queue(node, rules.within_cluster_queue, claim, holders))}
+    if rules.reclaim_within_cohort != "Never":
+        *_, root = node, *node.ancestors()
+        for queue in _queues(root):
+            if queue is not node and not queue.is_within_nominal(claim.short):
+                offers[queue] = deque(of_queue(queue, rules.reclaim_within_cohort, claim, holders))
+    return {queue: offered for queue, offered in offers.items() if offered}
+
+
+def _queues(node: Node) -> Iterator[Node]:
+    if node.is_queue:
+        yield node
+    for child in node.children:
+        yield from _queues(child)
+
+
+class _Search:
+    """The head's needs are in the tree during the search: shares are those there will be with it."""
+
+    def __init__(self, claim: Claim, rules: FairSharing, log: UndoLog) -> None:
+        self._claim, self._rules, self._log = claim, rules, log
+        self._node = claim.node
+        self._targets: list[Target] = []
+        self._left: Offers = {}
+
+    def run(self, offers: Offers) -> list[Target]:
+        self._node.add(self._claim.needs, self._log)
+        first, *more = self._rules.strategies
+        if not self._by_first(offers, _STRATEGIES[first]) and not (more and self._by_second()):
+            return []
+        self._node.remove(self._claim.needs, self._log)
+        fill_back(self._targets, partial(self._claim.fits, borrowing=True), self._log)
+        return self._targets
+
+    def _by_first(self, offers: Offers, allows: Strategy) -> bool:
+        """Take from where the share is largest, as long as the strategy allows it. What it does not is left."""
+        for queue in _Order(self._node, offers):
+            if queue is self._node:
+                if self._take(offers, queue, Cause.IN_QUEUE):
+                    return True
+                continue
+            our_side, their_side = _sides(self._node, queue)
+            ours, before = share(our_side), share(their_side)
+            while queue in offers:
+                after = self._share_without(offers[queue][0], queue, their_side)
+                if allows(ours, before, after):
+                    if self._take(offers, queue, Cause.FAIR_SHARING):
+                        return True
+                    break  # another queue may be the one to take from now
+                self._left.setdefault(queue, deque()).append(_pop(offers, queue))
+        return False
+
+    def _by_second(self) -> bool:
+        """Take of what is left one from each queue that still has more than we would."""
+        for queue in _Order(self._node, self._left):
+            our_side, their_side = _sides(self._node, queue)
+            if share(our_side) < share(their_side) and self._take(self._left, queue, Cause.FAIR_SHARING):
+                return True
+            self._left.pop(queue, None)
+        return False
+
+    def _take(self, offers: Offers, queue: Node, cause: Cause) -> bool:
+        """Take the first that a queue offers; answers whether the head fits now."""
+        target = Target(_pop(offers, queue), queue, cause)
+        target.leave(self._log)
+        self._targets.append(target)
+        mark = self._log.mark()
+        self._node.remove(self._claim.needs, self._log)
+        fits = self._claim.fits(borrowing=True)
+        self._log.roll_back(mark)
+        return fits
+
+    def _share_without(self, holding: Holding, queue: Node, side: Node) -> Share:
+        mark = self._log.mark()
+        queue.remove(holding.amounts, self._log)
+        found = share(side)
+        self._log.roll_back(mark)
+        return found
+
+
+def _pop(offers: Offers, queue: Node) -> Holding:
+    holding = offers[queue].popleft()
+    if not offers[queue]:
+        del offers[queue]
+    return holding
+
+
+def _sides(ours: Node, theirs: Node) -> tuple[Node, Node]:
+    """The two children of the lowest shared cohort that the queues are below of, or are."""
+    below = {cohort: child for child, cohort in _steps(ours)}
+    for child, cohort in _steps(theirs):
+        if cohort in below:
+            return below[cohort], child
+    raise AssertionError("queues of one tree have a cohort in common")
+
+
+def _steps(node: Node) -> Iterator[tuple[Node, Node]]:
+    """The way up, as pairs of child and parent."""
+    for cohort in node.ancestors():
+        yield node, cohort
+        node = cohort
+
+
+class _Order:
+    """The queues to take from, one at a time, down the tree to where the share is largest just then.
+
+    Iterating goes on as long as there are offers; a queue or cohort that is out once stays out, whatever its share may
+    become.
+    """
+
+    def __init__(self, own: Node, offers: Offers) -> None:
+        self._own, self._offers = own, offers
+        self._way_up = frozenset(own.ancestors())
+        self._out: set[Node] = set()
+
+    def __iter__(self) -> Iterator[Node]:
+        if self._own.parent is None:
+            while self._own in self._offers:
+                yield self._own
+            return
+        *_, root = self._own.ancestors()
+        while root not in self._out:
+            queue = self._below(root)
+            if queue is not None:
+                yield queue
+
+    def _below(self, cohort: Node) -> Node | None:
+        queue, queue_share = self._largest_queue(cohort)
+        inner, inner_share = self._largest_cohort(cohort)
+        if inner is not None and (queue_share is None or (inner_share is not None and inner_share >= queue_share)):
+            return self._below(inner)
+        if queue is None:
+            self._out.add(cohort)
+        return queue
+
+    def _largest_queue(self, cohort: Node) -> tuple[Node | None, Share | None]:
+        best, best_share = None, None
+        for queue in cohort.children:
+            if not queue.is_queue or queue in self._out:
+                continue
+            its = share(queue)
+            if queue not in self._offers or (its.is_zero and queue is not self._own):
+                self._out.add(queue)
+            elif best is None or best_share is None or its > best_share:
+                best, best_share = queue, its
+            elif its == best_share and self._going_order(queue) < self._going_order(best):
+                best = queue
+        return best, best_share
+
+    def _largest_cohort(self, cohort: Node) -> tuple[Node | None, Share | None]:
+        best, best_share = None, None
+        for inner in cohort.children:
+            if inner.is_queue or inner in self._out:
+                continue
+            its = share(inner)
+            if its.is_zero and inner not in self._way_up:
+                self._out.add(inner)
+            elif best_share is None or its >= best_share:
+                best, best_share = inner, its
+        return best, best_share
+
+    def _going_order(self, queue: Node) -> tuple[bool, bool, int, float, str, ObjectKey]:
+        return going_order(self._offers[queue][0], own=queue is self._own)

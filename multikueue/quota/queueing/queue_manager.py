@@ -1,0 +1,320 @@
+"""Who waits for quota, and when parked workloads are due for another look: Kueue's queue manager (quota-engine 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from datetime import datetime, timedelta
+from functools import partial
+from heapq import heappop, heappush
+from itertools import islice
+from typing import Any
+
+from multikueue.api.core import LimitRange, RuntimeClass
+from multikueue.api.meta import ObjectKey
+from multikueue.api.workload import Workload, WorkloadSpec
+from multikueue.quota.cache.cache import QuotaCache
+from multikueue.quota.cache.usage import Holding
+from multikueue.quota.queueing.pending import PendingQueue
+from multikueue.quota.queueing.turns import Turns
+from multikueue.quota.queueing.waiting import Reason, Waiting
+from multikueue.quota.requests.amounts import AS_IT_IS, Accounting, Demand, demand
+from multikueue.quota.requests.limits import Surroundings
+from multikueue.quota.workload.ordering import queue_rank
+from multikueue.quota.workload.outcome import Verdict
+
+Line = PendingQueue | Turns
+
+FLUSH_DELAY = timedelta(seconds=1)
+"""Freed or changed quota wakes parked workloads this much later, once per tree: changes come in bursts."""
+
+OVERLOOKED = timedelta(minutes=5)
+"""The same for quota that Kueue does not see become free: what nothing else wakes meanwhile does not wait for ever."""
+
+OUTDATED_AT_A_TIME = 500
+"""So many workloads are asked anew what they demand before others get a turn: some 20 ms."""
+
+
+class QueueManager:
+    """Owned by the engine; changed by its event handlers and by the scheduler. It tells the cache which trees are worth
+    another look.
+
+    Every waiting workload is a member of its LocalQueue, known or not; it stands in a ClusterQueue's line only while
+    there is a route: the LocalQueue exists, runs, and its ClusterQueue exists.
+    """
+
+    def __init__(self, cache: QuotaCache, accounting: Accounting = AS_IT_IS) -> None:
+        self._cache = cache
+        self._accounting = accounting
+        self._surroundings = Surroundings()
+        self._lines: dict[str, Line] = {}
+        self._routes: dict[ObjectKey, str] = {}
+        self._members: dict[ObjectKey, dict[ObjectKey, Waiting]] = {}
+        self._waiting: dict[ObjectKey, Waiting] = {}
+        self._namespaces: dict[str, dict[ObjectKey, Waiting]] = {}
+        self._runtime_classes: dict[str, dict[ObjectKey, Waiting]] = {}
+        self._outdated: dict[ObjectKey, None] = {}
+        """Who may ask for something else since a LimitRange or RuntimeClass changed, in the order to look at them."""
+        self._busy: set[str] = set()
+        self._flushes: dict[str, datetime] = {}
+        self._backoffs: list[tuple[datetime, ObjectKey]] = []
+
+    # --- queues ---
+
+    def set_queue(self, name: str, *, strict: bool, now: datetime) -> None:
+        """A ClusterQueue exists, with this strategy."""
+        line, history = self._lines.get(name), self._cache.history
+        usage = history.usage if history is not None and self._cache.takes_turns(name) else None
+        if line is not None and isinstance(line, Turns) == (usage is not None):
+            line.strict = strict
+            return
+        self._lines[name] = PendingQueue(strict=strict) if usage is None else Turns(usage, strict=strict)
+        for local_queue, queue in self._routes.items():
+            if queue == name:
+                self._offer_members(local_queue, now)
+
+    def remove_queue(self, name: str) -> None:
+        self._lines.pop(name, None)
+        self._busy.discard(name)
+
+    def set_route(self, local_queue: ObjectKey, queue: str | None, now: datetime) -> None:
+        """Where a LocalQueue leads: to a ClusterQueue, or nowhere (stopped or gone)."""
+        self._cache.budgets.routes_changed()
+        old = self._routes.get(local_queue)
+        if old == queue:
+            return
+        if line := self._lines.get(old or ""):
+            for key in self._members.get(local_queue, ()):
+                line.remove(key)
+        if queue is None:
+            del self._routes[local_queue]
+        else:
+            self._routes[local_queue] = queue
+            self._offer_members(local_queue, now)
+        self._cache.settled.clear()
+
+    def _offer_members(self, local_queue: ObjectKey, now: datetime) -> None:
+        for waiting in self._members.get(local_queue, {}).values():
+            self._push(waiting, now)
+            if waiting.was_stopped and (line := self._lines.get(self._routes[local_queue])):
+                line.unpark(waiting.key)
+
+    # --- what they demand ---
+
+    def waiting_of(self, workload: Workload, spec: WorkloadSpec) -> Waiting:
+        """A workload as it is to wait. Raises InvalidObject if its quantities are none."""
+        rank = queue_rank(workload, spec.priority, keeping_place=self._cache.keep_place)
+        replaces = self._cache.replaced_by(workload)
+        return Waiting(workload, spec, self._demand(workload, spec), rank, replaces=replaces)
+
+    def _demand(self, workload: Workload, spec: WorkloadSpec) -> Demand:
+        reclaimed = workload.status.reclaimable_pods
+        known = None if workload.key in self._outdated else self._waiting.get(workload.key)
+        if known and known.spec is spec and known.workload.status.reclaimable_pods == reclaimed:
+            return known.demand
+        limits = self._surroundings.of(workload.metadata.namespace)
+        return demand(spec, reclaimed, accounting=self._accounting, rules=limits)
+
+    def set_limit_range(self, key: ObjectKey, value: LimitRange | None) -> None:
+        """A LimitRange is there, or no more: those who wait in its namespace may ask for something else now."""
+        self._surroundings.set_range(key, value)
+        self._outdated.update(dict.fromkeys(self._namespaces.get(key.namespace, ())))
+
+    def set_runtime_class(self, name: str, value: RuntimeClass | None) -> None:
+        """The same for a RuntimeClass and those whose pods name it."""
+        self._surroundings.set_class(name, value)
+        self._outdated.update(dict.fromkeys(self._runtime_classes.get(name, ())))
+
+    @property
+    def has_outdated(self) -> bool:
+        return bool(self._outdated)
+
+    def is_outdated(self, key: ObjectKey) -> bool:
+        return key in self._outdated
+
+    def update_outdated(self, now: datetime) -> None:
+        """Ask some of those anew, so that no turn of the event loop is as long as they are many."""
+        for key in tuple(islice(self._outdated, OUTDATED_AT_A_TIME)):
+            self._ask_again(key, now)
+
+    def _ask_again(self, key: ObjectKey, now: datetime) -> None:
+        old = self._waiting[key]
+        new = self.waiting_of(old.workload, old.spec)
+        del self._outdated[key]
+        if new.demand != old.demand:
+            self.leave(key)
+            self.line_up(new, now)
+
+    # --- workloads ---
+
+    def get(self, key: ObjectKey) -> Waiting | None:
+        return self._waiting.get(key)
+
+    def line_up(self, waiting: Waiting, now: datetime) -> None:
+        """A workload waits, as last seen."""
+        old = self._waiting.get(waiting.key)
+        if old is not None:
+            waiting.verdict = self.verdict(old)
+            if old.local_queue != waiting.local_queue:
+                self.leave(waiting.key)  # who stood behind it there may be first now
+        self._join(waiting)
+        self._outdated.pop(waiting.key, None)
+        if self._push(waiting, now):
+            self.unsettle(waiting)
+
+    def leave(self, key: ObjectKey) -> None:
+        """A workload waits no more."""
+        waiting = self._waiting.get(key)
+        if waiting is not None:
+            self.remove(key)
+            self.unsettle(waiting)
+
+    def unsettle(self, waiting: Waiting) -> None:
+        """The line a workload stands in looks different now."""
+        queue = self._cache.catalog.place(waiting.local_queue)
+        if queue is not None:
+            self._cache.unsettle(queue)
+
+    def give_back(self, waiting: Waiting, reason: Reason, now: datetime) -> None:
+        """A head comes back from a cycle."""
+        self._join(waiting)
+        queue = self._routes.get(waiting.local_queue, "")
+        if line := self._lines.get(queue):
+            line.give_back(waiting, reason, now)
+            self._busy.add(queue)
+            self._remember_backoff(waiting, now)
+
+    def verdict(self, waiting: Waiting) -> Verdict | None:
+        """What it was told last."""
+        line = self._lines.get(self._routes.get(waiting.local_queue, ""))
+        return waiting.verdict if line is None else line.verdict(waiting)
+
+    def remove(self, key: ObjectKey) -> None:
+        """The scheduler gives it quota."""
+        waiting = self._waiting.pop(key, None)
+        self._outdated.pop(key, None)
+        if waiting is None:
+            return
+        self._part(waiting)
+        if line := self._lines.get(self._routes.get(waiting.local_queue, "")):
+            line.remove(key)
+
+    def _join(self, waiting: Waiting) -> None:
+        old = self._waiting.get(waiting.key)
+        if old is not None:
+            self._part(old)
+        self._waiting[waiting.key] = waiting
+        for groups, name in self._groups_of(waiting):
+            groups.setdefault(name, {})[waiting.key] = waiting
+
+    def _part(self, waiting: Waiting) -> None:
+        for groups, name in self._groups_of(waiting):
+            del groups[name][waiting.key]
+            if not groups[name]:
+                del groups[name]
+
+    def _groups_of(self, waiting: Waiting) -> Iterator[tuple[dict[Any, dict[ObjectKey, Waiting]], Hashable]]:
+        """Where it can be found, and under what name."""
+        yield self._members, waiting.local_queue
+        yield self._namespaces, waiting.key.namespace
+        for name in waiting.demand.runtime_classes:
+            yield self._runtime_classes, name
+
+    def _push(self, waiting: Waiting, now: datetime) -> bool:
+        queue = self._routes.get(waiting.local_queue, "")
+        line = self._lines.get(queue)
+        if line is None:
+            return False
+        self._busy.add(queue)
+        self._remember_backoff(waiting, now)
+        return line.push_or_update(waiting, now)
+
+    def _remember_backoff(self, waiting: Waiting, now: datetime) -> None:
+        if waiting.requeue_at is not None and waiting.requeue_at > now:
+            heappush(self._backoffs, (waiting.requeue_at, waiting.key))
+
+    # --- looking again ---
+
+    def wake(self, queue: str, now: datetime) -> None:
+        """Something changed in the tree of a ClusterQueue that may help those who wait."""
+        self._cache.unsettle(queue)
+        self.request_flush(self._cache.forest.root_name(queue), now)
+
+    def wake_selecting(self, namespace: str, now: datetime) -> None:
+        """The same for all ClusterQueues that select a namespace."""
+        for queue, line in self._lines.items():
+            if line.size and self._cache.catalog.selects(queue, namespace):
+                self.wake(queue, now)
+
+    def wake_after(self, freed: Holding | None, now: datetime) -> None:
+        """Quota is free that others may wait for. Who that is Kueue finds by the LocalQueue of the workload that had it, and
+        wakes nobody if that is stopped or gone (quota-engine 2.3)."""
+        if freed is None:
+            return
+        queue = self._routes.get(freed.local_queue)
+        if queue is not None:
+            self.wake(queue, now)
+        if queue != freed.cluster_queue:
+            self.request_flush(self._cache.forest.root_name(freed.cluster_queue), now, after=OVERLOOKED)
+
+    def wake_overlooked(self, key: ObjectKey, now: datetime) -> None:
+        """Who waits and goes leaves nothing behind; but Kueue wakes those who are parked then as well."""
+        waiting = self._waiting.get(key)
+        queue = self._routes.get(waiting.local_queue) if waiting else None
+        root = self._cache.forest.root_name(queue) if queue is not None else ""
+        if root in self._flushes:
+            self.request_flush(root, now)
+
+    def request_flush(self, root: str, now: datetime, *, after: timedelta = FLUSH_DELAY) -> None:
+        """Something changed in that tree: look at its parked workloads again, soon and once."""
+        self._flushes[root] = min(now + after, self._flushes.get(root, now + after))
+
+    def wake_due(self, now: datetime) -> None:
+        """Look again at those whose time has come, but not at those of namespaces that their ClusterQueue does not select."""
+        for queue in self._cache.budgets.freed(now):
+            self.wake(queue, now)
+        if due := {root for root, at in self._flushes.items() if at <= now}:
+            for root in due:
+                del self._flushes[root]
+            self._cache.settled -= due
+            for queue in self._cache.forest.queues_of(due):
+                self._lines[queue].flush(now, partial(self._cache.catalog.selects, queue))
+                self._busy.add(queue)
+        self._end_backoffs(now)
+
+    def _end_backoffs(self, now: datetime) -> None:
+        while self._backoffs and self._backoffs[0][0] <= now:
+            _, key = heappop(self._backoffs)
+            waiting = self._waiting.get(key)
+            queue = self._routes.get(waiting.local_queue, "") if waiting else ""
+            if waiting and waiting.may_queue(now) and (line := self._lines.get(queue)):
+                line.unpark(key)
+                self._busy.add(queue)
+                self._cache.unsettle(queue)
+
+    def next_due(self) -> datetime | None:
+        """When the next flush or back-off is due."""
+        times = [*self._flushes.values(), *(at for at, _ in self._backoffs[:1])]
+        return min(times, default=None)
+
+    # --- heads ---
+
+    def pop(self, queue: str, now: datetime) -> Waiting | None:
+        """Take the head of a ClusterQueue, which asks for what it has to by now."""
+        line = self._lines[queue]
+        while (head := line.top()) is not None and head.key in self._outdated:
+            self._ask_again(head.key, now)
+        return line.pop()
+
+    def busy(self) -> list[str]:
+        """The ClusterQueues that have a head, by name."""
+        self._busy = {name for name in self._busy if self._lines[name].top() is not None}
+        return sorted(self._busy)
+
+    @property
+    def lines(self) -> Mapping[str, Line]:
+        """The line of each ClusterQueue."""
+        return self._lines
+
+    def members(self, local_queue: ObjectKey) -> int:
+        """How many workloads wait in a LocalQueue."""
+        return len(self._members.get(local_queue, ()))

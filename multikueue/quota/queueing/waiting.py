@@ -1,0 +1,121 @@
+"""A workload that waits for quota: what it asks for, its place, and what it was told last (quota-engine 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+
+from multikueue.api.meta import ObjectKey
+from multikueue.api.workload import EVICTED, REQUEUED, Workload, WorkloadSpec
+from multikueue.quota.requests.amounts import Demand
+from multikueue.quota.workload.ordering import Rank
+from multikueue.quota.workload.outcome import Verdict
+
+_FAILED = ("Retry", "Rejected")
+
+
+class Reason(Enum):
+    """Why a head comes back from a cycle."""
+
+    GENERIC = "does not fit"
+    FAILED_AFTER_NOMINATION = "lost within the cycle, or its reservation could not be written"
+    NAMESPACE_MISMATCH = "its namespace is not selected"
+    PENDING_PREEMPTION = "others are on their way out for it"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A search for flavors that was interrupted: the last one tried, per pod set and resource; -1: all were. Of a pod set
+    that is missing none was.
+
+    Void once the quota changed, which `generation` tells.
+    """
+
+    generation: int
+    tried: tuple[dict[str, int], ...]
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """A workload without quota, as last seen. Only `progress` and `verdict` change, by the cycle, and what is
+    remembered of it. `replaces` is the slice of an elastic job whose place it is to take."""
+
+    workload: Workload
+    spec: WorkloadSpec
+    demand: Demand
+    rank: Rank
+    progress: Progress | None = None
+    verdict: Verdict | None = None
+    past: list[Progress] = field(default_factory=list)
+    replaces: ObjectKey | None = None
+    key: ObjectKey = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.key = self.workload.key
+
+    @property
+    def local_queue(self) -> ObjectKey:
+        return ObjectKey(self.key.namespace, self.spec.queue_name)
+
+    @property
+    def requeue_at(self) -> datetime | None:
+        state = self.workload.status.requeue_state
+        return state.requeue_at if state else None
+
+    def goes_round(self) -> bool:
+        """Whether its search for flavors stopped where it had stopped before: it would go round and round. Where two pod
+        sets stop in turn, Kueue does so without an end.
+
+        The next search begins with the first flavor again: nobody knows which one will be free by then. In Kueue it may
+        begin with any, but most often with the first, since each text that is new to the status starts it over.
+        """
+        assert self.progress is not None, "only a search that was interrupted can be taken up"
+        if self.progress in self.past:
+            self.past.clear()
+            self.progress = Progress(self.progress.generation, ())
+            return True
+        self.past.append(self.progress)
+        return False
+
+    def may_queue(self, now: datetime) -> bool:
+        """Whether its back-off is over. Requeued=False holds it back whatever the time."""
+        requeued = self.workload.condition(REQUEUED)
+        if requeued is not None and requeued.status == "False":
+            return False
+        return self.requeue_at is None or now >= self.requeue_at
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether it was evicted because its LocalQueue was stopped. Once that runs again its place is by its rank: to
+        wait until its status says so too would let younger work pass."""
+        requeued = self.workload.condition(REQUEUED)
+        return requeued is not None and requeued.status == "False" and requeued.reason == "LocalQueueStopped"
+
+    @property
+    def has_failed_checks(self) -> bool:
+        return any(check.state in _FAILED for check in self.workload.status.admission_checks)
+
+    def ask(self) -> Hashable:
+        """Equal for all in a queue whom a cycle would refuse for the same reasons. Whose search for flavors was
+        interrupted goes on with its own, and a slice of an elastic job has the place of another."""
+        return (
+            self.rank[0],
+            self.key.namespace,
+            self.demand.shape,
+            tuple(pod_set.min_count for pod_set in self.spec.pod_sets),
+            self.has_failed_checks,
+            self.key if self.progress is not None or self.replaces is not None else None,
+        )
+
+    def same_for_queue(self, other: Waiting) -> bool:
+        """Whether an update changes nothing that could make a parked workload worth another look."""
+        mine, its = self.workload, other.workload
+        return (
+            mine.spec == its.spec
+            and mine.status.reclaimable_pods == its.status.reclaimable_pods
+            and mine.condition(EVICTED) == its.condition(EVICTED)
+            and mine.condition(REQUEUED) == its.condition(REQUEUED)
+            and self.requeue_at == other.requeue_at
+        )

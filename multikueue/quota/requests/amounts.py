@@ -1,0 +1,307 @@
+"""What the pods of a workload request, exactly (quota-engine 1.6)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import msgspec
+
+from multikueue.api import quantity
+from multikueue.api.meta import Value, decoder
+from multikueue.api.queues import Toleration
+from multikueue.api.workload import PodSet, PodSetRequest, ReclaimablePod, WorkloadSpec
+from multikueue.errors import InvalidObject
+from multikueue.quota.requests.matching import NodeAffinity, NodeRules, node_rules
+from multikueue.quota.requests.topology import TopologyRequest
+
+PODS = "pods"
+"""The resource that counts pods; requested implicitly where a ClusterQueue covers it."""
+
+Quantities = dict[str, str | int | float]
+Nanos = dict[str, int]
+
+
+class Resources(Value):
+    requests: Quantities = {}
+    limits: Quantities = {}
+
+
+class Container(Value):
+    name: str = ""
+    restart_policy: str = ""
+    resources: Resources = Resources()
+
+
+class Affinity(Value):
+    node_affinity: NodeAffinity = NodeAffinity()
+
+
+class PodSpec(Value):
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    resources: Resources | None = None
+    overhead: Quantities = {}
+    runtime_class_name: str = ""
+    node_selector: dict[str, str] = {}
+    affinity: Affinity = Affinity()
+    tolerations: tuple[Toleration, ...] = ()
+
+
+class PodTemplate(Value):
+    spec: PodSpec = PodSpec()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSetDemand:
+    """What one pod set needs: amounts for all its pods together, and which nodes will do.
+
+    `requests` counts milli-units of cpu and whole units of all else. Pod sets of one `group` share their flavors. Those
+    with `topology` ask where to be placed.
+    """
+
+    name: str
+    count: int
+    requests: Mapping[str, int]
+    group: str = ""
+    topology: bool = False
+    nodes: NodeRules = field(default_factory=NodeRules)
+
+    @property
+    def shape(self) -> Hashable:
+        """Equal for equal demands."""
+        nodes = self.nodes
+        selector = tuple(sorted(nodes.selector.items())) if nodes.selector else ()
+        amounts = tuple(sorted(self.requests.items()))
+        return self.name, self.count, amounts, self.group, selector, nodes.terms, nodes.tolerations
+
+    def with_pods(self) -> Mapping[str, int]:
+        """The requests where `pods` are counted too."""
+        return {**self.requests, PODS: self.count}
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a workload asks for. With a `problem` it cannot be scheduled, whatever the quota. `runtime_classes` are those
+    that its pods name, whether they are there or not."""
+
+    pod_sets: tuple[PodSetDemand, ...] = ()
+    problem: str = ""
+    runtime_classes: frozenset[str] = frozenset()
+
+    @property
+    def shape(self) -> Hashable:
+        """Equal for equal demands."""
+        return self.problem, tuple(each.shape for each in self.pod_sets)
+
+
+class PodRules(Protocol):
+    """What pods get and have to obey where they are created."""
+
+    def completed(self, pod: PodSpec) -> PodSpec: ...
+
+    def violations(self, pod: PodSpec, path: str) -> Iterable[str]: ...
+
+
+class _NoRules:
+    def completed(self, pod: PodSpec) -> PodSpec:
+        return pod
+
+    def violations(self, _pod: PodSpec, _path: str) -> Iterable[str]:
+        return ()
+
+
+_NO_RULES = _NoRules()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transformation:
+    """Each whole unit of the `input`, times those of another resource if that is requested, asks for so much of others.
+
+    `outputs` are nano-units by resource; unless it `replaces` the input, that counts too.
+    """
+
+    input: str
+    outputs: Mapping[str, int]
+    replaces: bool = False
+    multiply_by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accounting:
+    """How requests of pods are counted: resources whose name starts with one of `excluded` are not, others by way of
+    `transformations`."""
+
+    excluded: tuple[str, ...] = ()
+    transformations: tuple[Transformation, ...] = ()
+
+    def counted(self, nanos: Nanos) -> Nanos:
+        """What one pod's requests count as."""
+        left = {name: amount for name, amount in nanos.items() if not name.startswith(self.excluded)}
+        by_input = {each.input: each for each in self.transformations if each.input in left}
+        counted: Nanos = {}
+        for name, amount in left.items():
+            rule = by_input.get(name)
+            if rule is None:
+                _add(counted, {name: amount})
+                continue
+            amount *= _whole_units(left[rule.multiply_by]) if rule.multiply_by in left else 1
+            _add(counted, {output: factor * _whole_units(amount) for output, factor in rule.outputs.items()})
+            if not rule.replaces:
+                _add(counted, {name: amount})
+        return counted
+
+
+def _whole_units(nanos: int) -> int:
+    return -(-nanos // quantity.NANO)
+
+
+AS_IT_IS = Accounting()
+
+
+def demand(
+    spec: WorkloadSpec,
+    reclaimed: Iterable[ReclaimablePod] = (),
+    *,
+    accounting: Accounting = AS_IT_IS,
+    rules: PodRules = _NO_RULES,
+) -> Demand:
+    """The demand of a pending workload.
+
+    A template that cannot be read is a `problem`, not an error: one bad workload must not stop the others.
+    """
+    gone = {pods.name: pods.count for pods in reclaimed}
+    problems: list[str] = []
+    violations: list[str] = []
+    pod_sets: list[PodSetDemand] = []
+    classes: set[str] = set()
+    for index, pod_set in enumerate(spec.pod_sets):
+        path = f"spec.podSets[{index}].template"
+        try:
+            pod = rules.completed(decoder(PodTemplate)(pod_set.template).spec)
+            classes.add(pod.runtime_class_name)
+            problems += _above_limits(pod, path)
+            violations += rules.violations(pod, path)
+            pod_sets.append(_pod_set_demand(pod_set, pod, gone=gone.get(pod_set.name, 0), accounting=accounting))
+        except (InvalidObject, msgspec.MsgspecError) as error:
+            problems.append(f"{path}: {error}")
+    return Demand(tuple(pod_sets), _problem(problems, violations), frozenset(classes - {""}))
+
+
+def _problem(problems: list[str], violations: list[str]) -> str:
+    """In Kueue's words, which checks the one before it looks at the other."""
+    if problems:
+        return f"resources validation failed: {_together(problems)}"
+    return f"resources didn't satisfy LimitRange constraints: {_together(violations)}" if violations else ""
+
+
+def _together(findings: list[str]) -> str:
+    return findings[0] if len(findings) == 1 else f"[{', '.join(findings)}]"
+
+
+def invalid(path: str, resources: Iterable[str], message: str) -> str:
+    """A finding about resources as Kubernetes words it."""
+    return f"{path}: Invalid value: {json.dumps(sorted(resources), separators=(',', ':'))}: {message}"
+
+
+def _pod_set_demand(pod_set: PodSet, pod: PodSpec, *, gone: int, accounting: Accounting) -> PodSetDemand:
+    count = max(0, pod_set.count - gone)
+    topology = (
+        decoder(TopologyRequest)(pod_set.topology_request) if bytes(pod_set.topology_request) != b"null" else None
+    )
+    return PodSetDemand(
+        name=pod_set.name,
+        count=count,
+        requests={
+            name: quantity.capped(quantity.amount(name, nanos) * count)
+            for name, nanos in sorted(accounting.counted(pod_requests(pod)).items())
+        },
+        group=topology.pod_set_group_name if topology else "",
+        topology=topology is not None and topology.is_explicit,
+        nodes=node_rules(pod.node_selector, pod.affinity.node_affinity, pod.tolerations),
+    )
+
+
+def pod_requests(pod: PodSpec) -> Nanos:
+    """Nano-units one pod needs: containers, init containers and sidecars, pod level, overhead."""
+    total = _containers(pod)
+    if pod.resources is not None:
+        total |= {name: nanos for name, nanos in _parsed(pod.resources.requests) if _is_pod_level(name)}
+    for name, nanos in _parsed(pod.overhead):
+        total[name] = total.get(name, 0) + nanos
+    return total
+
+
+def _containers(pod: PodSpec) -> Nanos:
+    running: Nanos = {}
+    for container in pod.containers:
+        _add(running, _requests(container))
+    if not pod.init_containers:
+        return running
+    peak: Nanos = {}
+    sidecars: Nanos = {}
+    for container in pod.init_containers:
+        own = _requests(container)
+        if container.restart_policy == "Always":
+            _add(running, own)
+            _add(sidecars, own)
+            _raise(peak, sidecars)
+        else:
+            _add(own, sidecars)
+            _raise(peak, own)
+    _raise(peak, running)
+    return peak
+
+
+def _requests(container: Container) -> Nanos:
+    """The requests of a container; where only a limit is given it is the request."""
+    return dict(_parsed({**container.resources.limits, **container.resources.requests}))
+
+
+def _parsed(quantities: Quantities) -> Iterator[tuple[str, int]]:
+    return ((name, quantity.parse(text)) for name, text in quantities.items())
+
+
+def _is_pod_level(resource: str) -> bool:
+    return resource in ("cpu", "memory") or resource.startswith("hugepages-")
+
+
+def _add(total: Nanos, more: Nanos) -> None:
+    for name, nanos in more.items():
+        total[name] = total.get(name, 0) + nanos
+
+
+def _raise(peak: Nanos, candidate: Nanos) -> None:
+    for name, nanos in candidate.items():
+        peak[name] = max(peak.get(name, 0), nanos)
+
+
+def _above_limits(pod: PodSpec, path: str) -> Iterator[str]:
+    for kind, containers in (("initContainers", pod.init_containers), ("containers", pod.containers)):
+        for index, container in enumerate(containers):
+            limits = container.resources.limits
+            above = [
+                name
+                for name, text in container.resources.requests.items()
+                if name in limits and quantity.parse(text) > quantity.parse(limits[name])
+            ]
+            if above:
+                yield invalid(f"{path}.spec.{kind}[{index}]", above, "requests must not exceed its limits")
+
+
+def scaled(total: int, *, of: int, to: int) -> int:
+    """An amount of `of` pods as that of `to` pods; divides first, as Kueue does, so a remainder is lost."""
+    return total if of == to or of == 0 else total // of * to
+
+
+def rendered(requests: Mapping[str, int]) -> dict[str, str]:
+    return {name: quantity.render(name, value) for name, value in requests.items()}
+
+
+def resource_requests(pod_sets: Iterable[PodSetDemand], *, count_pods: bool) -> tuple[PodSetRequest, ...]:
+    """`status.resourceRequests` of a pending workload."""
+    return tuple(
+        PodSetRequest(name=p.name, resources=rendered(p.with_pods() if count_pods else p.requests)) for p in pod_sets
+    )

@@ -1,0 +1,142 @@
+"""What a namespace and the cluster add to pods and demand of them: LimitRanges and RuntimeClasses (quota-engine 1.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from multikueue.api import quantity
+from multikueue.api.core import LimitRange, LimitRangeItem, RuntimeClass
+from multikueue.api.meta import ObjectKey
+from multikueue.quota.requests.amounts import Container, PodSpec, Quantities, Resources, invalid, pod_requests
+
+T = TypeVar("T")
+
+_ABOVE = "requests must not be above the limitRange max"
+_BELOW = "requests must not be below the limitRange min"
+
+
+_UNBOUNDED = LimitRangeItem()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The LimitRanges of a namespace taken together, and the overhead of pods by RuntimeClass. The rules of `amounts`."""
+
+    container: LimitRangeItem = _UNBOUNDED
+    pod: LimitRangeItem = _UNBOUNDED
+    overheads: Mapping[str, Quantities] = field(default_factory=dict)
+
+    def completed(self, pod: PodSpec) -> PodSpec:
+        """The pod with what it would get on creation: overhead of its class, default limits and requests."""
+        if not (self.container.default or self.container.default_request or pod.runtime_class_name):
+            return pod  # most clusters: worth not to build it anew
+        return replace(
+            pod,
+            overhead=pod.overhead or self.overheads.get(pod.runtime_class_name, {}),
+            init_containers=tuple(map(self._with_defaults, pod.init_containers)),
+            containers=tuple(map(self._with_defaults, pod.containers)),
+        )
+
+    def _with_defaults(self, container: Container) -> Container:
+        """Limits first: a default limit stands in for a request only where there is no default request."""
+        limits = {**self.container.default, **container.resources.limits}
+        requests = {**limits, **self.container.default_request, **container.resources.requests}
+        return replace(container, resources=Resources(requests=requests, limits=limits))
+
+    def violations(self, pod: PodSpec, path: str) -> Iterator[str]:
+        """What of a completed pod is outside of its bounds, in Kueue's words."""
+        if not any((self.container.max, self.container.min, self.pod.max, self.pod.min)):
+            return
+        for kind, containers in (("initContainers", pod.init_containers), ("containers", pod.containers)):
+            for index, container in enumerate(containers):
+                both = (container.resources.requests, container.resources.limits)
+                most, least = _merged(max, both), _merged(min, both)
+                yield from _outside(self.container, f"{path}.spec.{kind}[{index}]", most=most, least=least)
+        total = pod_requests(pod)
+        yield from _outside(self.pod, f"{path}.spec", most=total, least=total)
+
+
+class Surroundings:
+    """The LimitRanges of all namespaces and the RuntimeClasses, as last seen. Owned by the queue manager."""
+
+    def __init__(self) -> None:
+        self._ranges: dict[str, dict[str, LimitRange]] = {}
+        self._overheads: dict[str, Quantities] = {}
+        self._known: dict[str, Limits] = {}
+
+    def set_range(self, key: ObjectKey, value: LimitRange | None) -> None:
+        """A LimitRange is there, or no more. Raises InvalidObject if its bounds are no quantities."""
+        ranges = dict(self._ranges.get(key.namespace, {}))
+        _put(ranges, key.name, value)
+        self._known[key.namespace] = combined(ranges.values(), self._overheads)
+        self._ranges[key.namespace] = ranges
+
+    def set_class(self, name: str, value: RuntimeClass | None) -> None:
+        """A RuntimeClass is there, or no more."""
+        _put(self._overheads, name, value.overhead.pod_fixed if value is not None and value.overhead else None)
+        self._known.clear()
+
+    def of(self, namespace: str) -> Limits:
+        """What holds in a namespace."""
+        if namespace not in self._known:
+            self._known[namespace] = combined(self._ranges.get(namespace, {}).values(), self._overheads)
+        return self._known[namespace]
+
+
+def _put(known: dict[str, T], name: str, value: T | None) -> None:
+    if value is None:
+        known.pop(name, None)
+    else:
+        known[name] = value
+
+
+def combined(ranges: Iterable[LimitRange], overheads: Mapping[str, Quantities]) -> Limits:
+    """All bounds hold; of several defaults the first one found counts, by the order of names."""
+    items = [item for each in sorted(ranges, key=lambda each: each.metadata.name) for item in each.spec.limits]
+    return Limits(_item(items, "Container"), _item(items, "Pod"), overheads)
+
+
+def _item(items: Iterable[LimitRangeItem], type_: str) -> LimitRangeItem:
+    found = [item for item in items if item.type == type_]
+    return LimitRangeItem(
+        type=type_,
+        default=_first(item.default for item in found),
+        default_request=_first(item.default_request for item in found),
+        max=_strictest(min, [item.max for item in found]),
+        min=_strictest(max, [item.min for item in found]),
+    )
+
+
+def _first(defaults: Iterable[Quantities]) -> Quantities:
+    merged: Quantities = {}
+    for each in defaults:
+        merged = {**each, **merged}
+    return merged
+
+
+def _strictest(choose: Callable[..., str | int | float], bounds: list[Quantities]) -> Quantities:
+    names = dict.fromkeys(name for each in bounds for name in each)
+    return {name: choose((each[name] for each in bounds if name in each), key=quantity.parse) for name in names}
+
+
+def _merged(choose: Callable[[int, int], int], both: tuple[Quantities, Quantities]) -> dict[str, int]:
+    """Nano-units by resource: those of either, and the larger or smaller ones where both have some."""
+    merged: dict[str, int] = {}
+    for quantities in both:
+        for name, text in quantities.items():
+            nanos = quantity.parse(text)
+            merged[name] = choose(merged[name], nanos) if name in merged else nanos
+    return merged
+
+
+def _outside(bounds: LimitRangeItem, path: str, *, most: Mapping[str, int], least: Mapping[str, int]) -> Iterator[str]:
+    above = [name for name, text in bounds.max.items() if name in most and most[name] > quantity.parse(text)]
+    below = [name for name, text in bounds.min.items() if name in least and least[name] < quantity.parse(text)]
+    if above:
+        yield invalid(path, above, _ABOVE)
+    if below:
+        yield invalid(path, below, _BELOW)

@@ -1,0 +1,252 @@
+"""One scheduling cycle: judge one head per ClusterQueue, order them, reserve in that order (quota-engine 3.1).
+
+All heads are judged against the usage at the start; what happens within the cycle can only make a head lose, never get
+other flavors. The cycle changes usage for its own arithmetic and rolls it back: applying the verdicts is the engine's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from multikueue.api.meta import ObjectKey
+from multikueue.api.workload import Admission, PodSetRequest
+from multikueue.quota.cache.budgets import Allowance, unlimited
+from multikueue.quota.cache.snapshot import QueueSnapshot
+from multikueue.quota.cache.tree import Amounts, FlavorResource, Node, UndoLog
+from multikueue.quota.cache.usage import Holding
+from multikueue.quota.preemption.candidates import Target, are_within, eviction
+from multikueue.quota.preemption.grade import Mode
+from multikueue.quota.preemption.preemption import NO_PREEMPTION, Preemption, Searches
+from multikueue.quota.queueing.waiting import Reason, Waiting
+from multikueue.quota.requests.amounts import Demand, resource_requests
+from multikueue.quota.scheduler.flavors import Assignment, assign
+from multikueue.quota.scheduler.partial import largest, reduced, reduction
+from multikueue.quota.scheduler.slices import bound, difference, sparing
+from multikueue.quota.scheduler.tournament import tournament
+from multikueue.quota.workload.ordering import EntryRank, Rank, entry_rank
+from multikueue.quota.workload.outcome import Eviction
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A workload at the head of its queue, its namespace's verdict included; `generation` as in `flavors.assign`.
+
+    `replaced` is what the slice of an elastic job has whose place it is to take.
+    """
+
+    waiting: Waiting
+    queue: QueueSnapshot
+    generation: int
+    problem: str = ""
+    reason: Reason = Reason.GENERIC
+    replaced: Holding | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """The head gets quota."""
+
+    head: Head
+    admission: Admission
+    usage: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """The head goes back to its queue. `evictions` are new: they make room for it, once they are carried out.
+
+    `lost`: it would have had others evicted, had it not lost to another head.
+    """
+
+    head: Head
+    reason: Reason
+    message: str
+    resource_requests: tuple[PodSetRequest, ...]
+    evictions: tuple[Eviction, ...] = ()
+    lost: bool = False
+
+
+Decision = Reserve | Refuse
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A head that was judged: its flavors, and who would have to go. A contender of the tournament."""
+
+    head: Head
+    assignment: Assignment
+    targets: tuple[Target, ...] = ()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it fits, or will once its targets have gone."""
+        return self.assignment.mode is Mode.FIT or bool(self.targets)
+
+    @property
+    def node(self) -> Node:
+        return self.head.queue.node
+
+    @property
+    def usage(self) -> Amounts:
+        """What it adds to the usage of its queue."""
+        replaced = self.head.replaced
+        return self.assignment.usage if replaced is None else difference(self.assignment.usage, replaced)
+
+    @property
+    def borrowing(self) -> int:
+        return self.assignment.borrowing
+
+    @property
+    def rank(self) -> Rank:
+        return self.head.waiting.rank
+
+
+def run(heads: Iterable[Head], preemption: Preemption = NO_PREEMPTION) -> list[Decision]:
+    """Decide about all heads of a cycle; one decision each, in the order they were taken."""
+    decisions: list[Decision] = []
+    entries: list[_Entry] = []
+    for head in heads:
+        if head.problem:
+            decisions.append(_refuse(head, head.problem, reason=head.reason))
+        else:
+            entries.append(_nominate(head, preemption))
+    round_ = _Round(preemption.allowance)
+    fair = preemption.fair is not None
+    in_order: Iterator[_Entry] = tournament(entries) if fair else iter(sorted(entries, key=_entry_rank))
+    decisions += [round_.process(entry) for entry in in_order]
+    round_.log.roll_back()
+    return decisions
+
+
+def _entry_rank(entry: _Entry) -> EntryRank:
+    return entry_rank(borrowing=entry.borrowing, rank=entry.rank, queue=entry.head.queue.name)
+
+
+def _nominate(head: Head, preemption: Preemption) -> _Entry:
+    """The judgement on a head: on all its pods, else on as many as there is room for, if it makes do with fewer."""
+    if head.replaced is not None:
+        return _in_place_of(head.replaced, head, preemption)
+    searches = Searches(head.waiting, head.queue, preemption)
+
+    def judge(counts: tuple[int, ...]) -> _Entry | None:
+        entry = _judged(head, reduced(head.waiting.demand, counts), searches)
+        return entry if entry.has_room else None
+
+    whole = _judged(head, head.waiting.demand, searches)
+    if whole.has_room:
+        return whole
+    return largest(reduction(head.waiting.spec.pod_sets), judge) or whole
+
+
+def _in_place_of(replaced: Holding, head: Head, preemption: Preemption) -> _Entry:
+    """The judgement on a slice of an elastic job, which needs no more than the difference. It never makes do with fewer
+    pods."""
+    log = UndoLog()
+    head = replace(head, queue=bound(head.queue, replaced))
+    head.queue.node.remove(replaced.amounts, log)
+    searches = Searches(head.waiting, head.queue, sparing(preemption, replaced))
+    entry = _judged(head, head.waiting.demand, searches)
+    log.roll_back()
+    return entry
+
+
+def _judged(head: Head, demand: Demand, searches: Searches) -> _Entry:
+    assignment = assign(
+        demand, head.queue, oracle=searches.oracle, generation=head.generation, progress=head.waiting.progress
+    )
+    if assignment.mode in (Mode.NO_FIT, Mode.FIT):
+        return _Entry(head, assignment)
+    return _Entry(head, assignment, searches.targets(assignment.short, assignment.usage))
+
+
+@dataclass(slots=True)
+class _Round:
+    """What was given and taken so far in this cycle. Those who are to go still count as users for later heads: they
+    are left out only when it is looked whether a head fits."""
+
+    allowance: Allowance = unlimited
+    log: UndoLog = field(default_factory=UndoLog)
+    leaving: dict[ObjectKey, Target] = field(default_factory=dict)
+    replaced: set[ObjectKey] = field(default_factory=set)
+    """Slices whose quota another has by now."""
+
+    def process(self, entry: _Entry) -> Decision:
+        head, assignment, waiting = entry.head, entry.assignment, entry.head.waiting
+        waiting.progress = None
+        if assignment.mode is Mode.NO_FIT:
+            waiting.progress = assignment.progress()  # other flavors for the pod sets before the one that got none
+            return _refuse(head, assignment.message())
+        if assignment.mode is not Mode.FIT and not entry.targets:
+            waiting.progress = assignment.progress()
+            if head.queue.spec.preemption.reclaim_within_cohort != "Any":
+                entry.node.add(_blocked(entry), self.log)
+            return _refuse(head, assignment.message())
+        if self._overlaps(entry):
+            return _lose(entry, "Workload has overlapping preemption targets with another workload")
+        if entry.targets and not are_within(self.allowance, *self.leaving.values(), *entry.targets):
+            return _lose(entry, "Workload's preemption targets exceed what their ClusterQueue may lose for now")
+        if not self._fits(entry):
+            return _lose(entry, "Workload no longer fits after processing another workload")
+        self.leaving |= {target.holding.key: target for target in entry.targets}
+        entry.node.add(entry.usage, self.log)
+        if entry.targets:
+            return _preempt(entry)
+        if head.replaced is not None:
+            self.replaced.add(head.replaced.key)
+        return Reserve(head, assignment.admission(head.queue.name), assignment.usage)
+
+    def _overlaps(self, entry: _Entry) -> bool:
+        """Whether one who is to go for it, or to be replaced by it, went already."""
+        gone = any(t.holding.key in self.leaving or t.holding.key in self.replaced for t in entry.targets)
+        return gone or (entry.head.replaced is not None and entry.head.replaced.key in self.leaving)
+
+    def _fits(self, entry: _Entry) -> bool:
+        mark = self.log.mark()
+        for target in (*self.leaving.values(), *entry.targets):
+            target.leave(self.log)
+        fits = all(amount <= entry.node.available(fr) for fr, amount in entry.usage.items())
+        self.log.roll_back(mark)
+        return fits
+
+
+def _blocked(entry: _Entry) -> Amounts:
+    """What a head that waits for quota keeps from those after it, within what its queue may ever use."""
+    blocked: dict[FlavorResource, int] = {}
+    for fr, amount in entry.usage.items():
+        cell = entry.node.cell(fr)
+        quota = cell.quota
+        if entry.borrowing == 0:
+            blocked[fr] = max(0, min(amount, quota.nominal - cell.usage))
+        elif quota.borrowing_limit is None:
+            blocked[fr] = amount
+        else:
+            blocked[fr] = min(amount, quota.nominal + quota.borrowing_limit - cell.usage)
+    return blocked
+
+
+def _preempt(entry: _Entry) -> Refuse:
+    """The head waits until its victims have gone. Who goes already is not told again."""
+    evictions = tuple(
+        eviction(target, entry.head.waiting.workload, entry.node)
+        for target in entry.targets
+        if not target.holding.evicted
+    )
+    message = f"{entry.assignment.message()}. Pending the preemption of {len(entry.targets)} workload(s)"
+    return _refuse(entry.head, message, reason=Reason.PENDING_PREEMPTION, evictions=evictions)
+
+
+def _lose(entry: _Entry, message: str) -> Refuse:
+    return _refuse(entry.head, message, reason=Reason.FAILED_AFTER_NOMINATION, lost=bool(entry.targets))
+
+
+def _refuse(
+    head: Head,
+    message: str,
+    *,
+    reason: Reason = Reason.GENERIC,
+    evictions: tuple[Eviction, ...] = (),
+    lost: bool = False,
+) -> Refuse:
+    requests = resource_requests(head.waiting.demand.pod_sets, count_pods=head.queue.counts_pods)
+    return Refuse(head, reason, message, requests, evictions, lost)

@@ -1,0 +1,65 @@
+"""Partial admission: fewer pods than asked for, where a workload allows it (quota-engine 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from multikueue.api.workload import PodSet
+from multikueue.quota.requests.amounts import Demand, PodSetDemand, scaled
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """The ways to take pods away from pod sets, from each in proportion to what it can spare: steps 0 to `steps`."""
+
+    full: tuple[int, ...]
+    spare: tuple[int, ...]
+
+    @property
+    def steps(self) -> int:
+        return sum(self.spare)
+
+    def counts(self, step: int) -> tuple[int, ...]:
+        return tuple(full - spare * step // self.steps for full, spare in zip(self.full, self.spare, strict=True))
+
+
+def reduction(pod_sets: Sequence[PodSet]) -> Reduction:
+    """Of the pods in the spec: those that are reclaimed by now do not make the counts smaller still."""
+    full = tuple(each.count for each in pod_sets)
+    least = (each.count if each.min_count is None else each.min_count for each in pod_sets)
+    return Reduction(full, tuple(count - minimum for count, minimum in zip(full, least, strict=True)))
+
+
+def largest(reduction: Reduction, judge: Callable[[tuple[int, ...]], T | None]) -> T | None:
+    """What `judge` says to the largest counts that it does not answer with None.
+
+    As in Kueue it is taken for granted that fewer pods never have it harder. With evictions that can be wrong, and the
+    answer is then not the largest.
+    """
+    found: T | None = None
+    low, high = 0, reduction.steps + 1
+    while reduction.steps > 0 and low < high:
+        middle = (low + high) // 2
+        verdict = judge(reduction.counts(middle))
+        if verdict is None:
+            low = middle + 1
+        else:
+            found, high = verdict, middle
+    return found
+
+
+def reduced(demand: Demand, counts: Sequence[int]) -> Demand:
+    """The demand with these pods per pod set."""
+    pod_sets = zip(demand.pod_sets, counts, strict=True)
+    return replace(demand, pod_sets=tuple(_reduced(pod_set, count) for pod_set, count in pod_sets))
+
+
+def _reduced(pod_set: PodSetDemand, count: int) -> PodSetDemand:
+    if pod_set.count in (0, count):
+        return pod_set
+    requests = {name: scaled(total, of=pod_set.count, to=count) for name, total in pod_set.requests.items()}
+    return replace(pod_set, count=count, requests=requests)

@@ -1,0 +1,352 @@
+"""The scheduler: one pass over the heads of the queues, which takes up what was decided about each (quota-engine 3.1).
+
+It writes nothing. What it gives is assumed at once, and confirmed or forgotten when the status of the workload is written;
+so is what it takes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import islice
+
+from multikueue.api.meta import ObjectKey
+from multikueue.api.queues import KNOWN_ENDS
+from multikueue.api.workload import EVICTED, Admission, Workload
+from multikueue.quota.cache.cache import QuotaCache, whole_second
+from multikueue.quota.cache.usage import Holding
+from multikueue.quota.preemption.fair import FairSharing
+from multikueue.quota.preemption.preemption import Preemption
+from multikueue.quota.queueing.queue_manager import QueueManager
+from multikueue.quota.queueing.waiting import Reason, Waiting
+from multikueue.quota.scheduler.backfill import DEPTH, backfill, passing, start_of, waits_for_quota
+from multikueue.quota.scheduler.cycle import Decision, Head, Refuse, Reserve, run
+from multikueue.quota.workload.ordering import EPOCH
+from multikueue.quota.workload.outcome import Eviction, Verdict
+
+WAITING = "Waiting"
+"""The reason of QuotaReserved=False of the one whom `blockAdmission` keeps from its quota."""
+
+WAITING_MESSAGE = "waiting for all admitted workloads to be in PodsReady condition"
+
+
+@dataclass(slots=True, kw_only=True)
+class Cycle:
+    """What a cycle did: at how many heads it looked, who got quota, who has to give it up, whose verdict is new.
+
+    `skips` counts by ClusterQueue the heads that would have had others evicted, but lost to another head.
+    """
+
+    reserved: list[ObjectKey] = field(default_factory=list)
+    evicted: list[ObjectKey] = field(default_factory=list)
+    pending: list[ObjectKey] = field(default_factory=list)
+    heads: int = 0
+    skips: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def productive(self) -> bool:
+        """Whether another one might do something now."""
+        return bool(self.reserved or self.evicted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Assumption:
+    admission: Admission
+    waiting: Waiting
+    until: datetime | None = None
+
+
+@dataclass(slots=True)
+class _Pass:
+    """A cycle while it runs: who was refused, and the ClusterQueues that look different now."""
+
+    done: Cycle
+    refused: list[Refuse] = field(default_factory=list)
+    changed: set[str] = field(default_factory=set)
+
+
+class Scheduler:
+    """Owned by the engine. With `fair` sharing the order of heads, and whom they preempt, goes by dominant resource share.
+
+    With `blockAdmission` Kueue's scheduler stops where it is until all pods are ready, then goes on: the one who would have
+    got quota gets it, whoever came meanwhile (quota-engine 5.2). A cycle here ends with that one held, and the next begins
+    with it.
+    """
+
+    def __init__(self, cache: QuotaCache, queues: QueueManager, fair: FairSharing | None = None) -> None:
+        self._cache, self._queues = cache, queues
+        self._preemption = Preemption(cache.holders, fair)
+        self._assumed: dict[ObjectKey, _Assumption] = {}
+        self._evictions: dict[ObjectKey, Eviction] = {}
+        self._switched_off: set[ObjectKey] = set()
+        """Those whose quota others may have, though their status does not show yet that they go."""
+        self._held: Reserve | None = None
+        """What `blockAdmission` keeps back."""
+
+    # --- what statuses do not show yet ---
+
+    def reservation(self, key: ObjectKey) -> Admission | None:
+        """What a cycle gave to a workload, as long as its status does not show it."""
+        assumption = self._assumed.get(key)
+        return assumption.admission if assumption else None
+
+    def until(self, key: ObjectKey) -> datetime | None:
+        """By when a workload has to be gone to which a cycle gave quota, as long as its status does not show it."""
+        assumption = self._assumed.get(key)
+        return assumption.until if assumption else None
+
+    def eviction(self, key: ObjectKey) -> Eviction | None:
+        """What a cycle wants to go, as long as its status does not show it."""
+        return self._evictions.get(key)
+
+    def was_switched_off(self, key: ObjectKey) -> bool:
+        """Whether its quota was free for others at some time since it has it, so that it has to go, as long as its status
+        does not show that: it may be switched on again before that is written."""
+        return key in self._switched_off
+
+    def is_to_go(self, key: ObjectKey) -> bool:
+        return key in self._evictions or key in self._switched_off
+
+    def is_assumed(self, workload: Workload) -> bool:
+        """Whether it got quota for what it asks for, and its status is of before."""
+        assumption = self._assumed.get(workload.key)
+        if assumption is None or assumption.waiting.workload.spec != workload.spec:
+            return False
+        assumption.waiting.workload = workload
+        return True
+
+    def switched_off(self, key: ObjectKey) -> None:
+        """A workload with quota is not active any more."""
+        self._switched_off.add(key)
+
+    def confirm(self, workload: Workload) -> None:
+        """Its status shows quota, and that it is evicted if it is."""
+        self._assumed.pop(workload.key, None)
+        if workload.has(EVICTED):
+            self._evictions.pop(workload.key, None)
+            self._switched_off.discard(workload.key)
+
+    def forget_all_of(self, key: ObjectKey) -> None:
+        """Its status shows no quota."""
+        self._assumed.pop(key, None)
+        self._evictions.pop(key, None)
+        self._switched_off.discard(key)
+
+    def forget(self, key: ObjectKey, now: datetime) -> None:
+        """The reservation could not be written: take it back and give the head another chance."""
+        assumption = self._assumed.pop(key, None)
+        if assumption is None:
+            return
+        waiting = assumption.waiting
+        self._evictions.pop(key, None)
+        self._cache.budgets.see(waiting.workload, waiting.local_queue)
+        self._queues.wake_after(self._cache.release(key), now)
+        self._queues.give_back(waiting, Reason.FAILED_AFTER_NOMINATION, now)
+        self._queues.unsettle(waiting)
+
+    def drop_assumptions(
+        self, now: datetime, *, cluster_queue: str | None = None, local_queue: ObjectKey | None = None
+    ) -> None:
+        """A stopped queue gives no quota, not even what was just promised."""
+        for key, assumption in list(self._assumed.items()):
+            if assumption.admission.cluster_queue == cluster_queue or assumption.waiting.local_queue == local_queue:
+                self.forget(key, now)
+
+    # --- the cycle ---
+
+    def next_look(self, now: datetime) -> datetime | None:
+        """When a cycle is worth running: now if a head waits, else when the next flush or back-off is due.
+
+        While somebody is held by `blockAdmission`, never: whatever lets it in is told.
+        """
+        if self._held is not None:
+            return None if self._cache.not_ready else now
+        if self._queues.has_outdated or any(self._is_worth_a_look(name) for name in self._queues.busy()):
+            return now
+        dues = self._queues.next_due(), self._cache.budgets.next_end()
+        return min((due for due in dues if due is not None), default=None)
+
+    def cycle(self, now: datetime) -> Cycle:
+        """One scheduling cycle. Call again at once while it is productive, else at `next_look`."""
+        self._cache.build()
+        if self._held is not None and self._cache.not_ready:
+            return Cycle()
+        if let_in := self._let_in(now):
+            return Cycle(reserved=[let_in], heads=1)
+        self._queues.update_outdated(now)
+        self._queues.wake_due(now)
+        heads = list(self._take_heads(now))
+        current = _Pass(Cycle(heads=len(heads)))
+        for decision in run(heads, self.rules(now)):
+            self._take_up(decision, current, now)
+        self._fill_back(current, now)
+        self._settle(heads, current)
+        return current.done
+
+    def rules(self, now: datetime) -> Preemption:
+        """Who may be preempted now."""
+        return replace(self._preemption, allowance=lambda queue: self._cache.budgets.left(queue, now))
+
+    def _take_heads(self, now: datetime) -> Iterator[Head]:
+        for name in self._queues.busy():
+            waiting = self._queues.pop(name, now) if self._is_worth_a_look(name) else None
+            if waiting is not None:
+                yield self.head(waiting, name)
+
+    def _is_worth_a_look(self, name: str) -> bool:
+        return self._cache.catalog.is_active(name) and not self._cache.is_settled(name)
+
+    def head(self, waiting: Waiting, name: str) -> Head:
+        """A workload as a cycle sees it that is first in that ClusterQueue; only after a build of the cache."""
+        queue, catalog = self._cache.snapshot(name), self._cache.catalog
+        generation = self._cache.generation(name)
+        if waiting.has_failed_checks:
+            return Head(waiting, queue, generation, "The workload has failed admission checks")
+        if queue.node.in_cycle:
+            return Head(waiting, queue, generation, f"ClusterQueue {name} is inactive")
+        if not catalog.selects(name, waiting.key.namespace):
+            known = catalog.knows_namespace(waiting.key.namespace)
+            problem = (
+                "Workload namespace doesn't match ClusterQueue selector" if known else "Unknown workload namespace"
+            )
+            return Head(waiting, queue, generation, problem, Reason.NAMESPACE_MISMATCH)
+        return Head(waiting, queue, generation, waiting.demand.problem, replaced=self._replaced_by(waiting, name))
+
+    def _replaced_by(self, waiting: Waiting, name: str) -> Holding | None:
+        """What the slice has whose place it is to take. Where there is no such, it needs all that it asks for."""
+        found = self._cache.holdings.get(waiting.replaces) if waiting.replaces is not None else None
+        if found is None or found.evicted or found.cluster_queue != name:
+            return None
+        return found if self._cache.may_replace(waiting.workload, found) else None
+
+    # --- what becomes of a decision ---
+
+    def _take_up(self, decision: Decision, current: _Pass, now: datetime) -> None:
+        queue = decision.head.queue.name
+        if self._held is not None or (isinstance(decision, Reserve) and self._cache.not_ready):
+            self._hold_back(decision, current, now)
+        elif isinstance(decision, Reserve):
+            self._admit(decision, current, now)
+        else:
+            self._refuse(decision, current, now)
+            current.refused.append(decision)
+            if decision.lost:
+                current.done.skips[queue] += 1
+            for eviction in decision.evictions:
+                self._evictions[eviction.key] = eviction
+                self._cache.evict(eviction.key, now)
+                current.done.evicted.append(eviction.key)
+                current.changed.add(queue)
+
+    def _admit(self, decision: Reserve, current: _Pass, now: datetime, *, until: datetime | None = None) -> None:
+        self._assume(decision, now, until=until)
+        current.done.reserved.append(decision.head.waiting.key)
+        current.changed.add(decision.head.queue.name)
+
+    def _hold_back(self, decision: Decision, current: _Pass, now: datetime) -> None:
+        """The first to get quota while pods are not ready waits for these; for those after it, it is as if they had not
+        been looked at."""
+        waiting, is_first = decision.head.waiting, self._held is None
+        if is_first and isinstance(decision, Reserve):
+            waiting.verdict = Verdict(WAITING_MESSAGE, reason=WAITING)
+            self._held = decision
+            current.done.pending.append(waiting.key)
+        self._queues.give_back(waiting, Reason.FAILED_AFTER_NOMINATION, now)
+        current.changed.add(decision.head.queue.name)
+
+    def _let_in(self, now: datetime) -> ObjectKey | None:
+        """All pods are ready: who was held gets its quota, if it still asks for the same and there is still room.
+
+        The latter Kueue does not look at again, and may give more than there is.
+        """
+        held, self._held = self._held, None
+        waiting = self._queues.get(held.head.waiting.key) if held else None
+        if held is None or waiting is None or not self._is_led_to(waiting, held.head.queue.name):
+            return None
+        if waiting.demand != held.head.waiting.demand or waiting.spec != held.head.waiting.spec:
+            return None
+        if held.head.replaced is not None or self._queues.is_outdated(waiting.key):
+            return None  # in its line it is looked at anew, for so is the slice that it replaces
+        node = self._cache.forest.queue(held.head.queue.name)
+        if node is None or any(amount > node.available(fr) for fr, amount in held.usage.items()):
+            return None
+        self._assume(replace(held, head=replace(held.head, waiting=waiting)), now)
+        return waiting.key
+
+    def _is_led_to(self, waiting: Waiting, name: str) -> bool:
+        """Whether a workload stands in the line of an active ClusterQueue."""
+        local_queue = self._cache.catalog.local_queues.get(waiting.local_queue)
+        if local_queue is None or local_queue.spec.stop_policy != "None":
+            return False
+        return local_queue.spec.cluster_queue == name and self._cache.catalog.is_active(name)
+
+    def _assume(self, decision: Reserve, now: datetime, *, until: datetime | None = None) -> None:
+        waiting, replaced, cache = decision.head.waiting, decision.head.replaced, self._cache
+        self._queues.remove(waiting.key)
+        waiting.verdict = None
+        self._assumed[waiting.key] = _Assumption(decision.admission, waiting, until)
+        cache.assume(
+            Holding(
+                key=waiting.key,
+                cluster_queue=decision.admission.cluster_queue,
+                local_queue=waiting.local_queue,
+                amounts=decision.usage,
+                priority=waiting.spec.priority,
+                uid=waiting.workload.metadata.uid,
+                since=waiting.workload.metadata.creation_timestamp
+                or EPOCH,  # its eviction is over with the reservation
+                reserved_at=whole_second(now),
+                protected=cache.is_protected(waiting.workload),
+                ends_by=until,
+                job=cache.job_of(waiting.workload),
+            ),
+            waiting.demand,
+            replaced,
+        )
+
+    def _refuse(self, decision: Refuse, current: _Pass, now: datetime) -> None:
+        """Give the head back, and with it those behind it that ask for the same: they would hear the same."""
+        waiting = decision.head.waiting
+        verdict = Verdict(decision.message, decision.resource_requests)
+        if waiting.verdict != verdict:
+            current.done.pending.append(waiting.key)
+        waiting.verdict = verdict
+        self._queues.give_back(waiting, decision.reason, now)
+        current.done.pending += self._queues.lines[decision.head.queue.name].hush(waiting, verdict)
+
+    def _fill_back(self, current: _Pass, now: datetime) -> None:
+        """Let pass those who may, in the order of their line."""
+        for decision in current.refused:
+            head, name = decision.head, decision.head.queue.name
+            mode = backfill(self._cache.catalog.queues[name])
+            if not mode or not waits_for_quota(decision):
+                continue
+            timed = mode == KNOWN_ENDS and decision.reason is Reason.GENERIC
+            start = start_of(head, self._cache.holdings.in_queue(name), now) if timed else None
+            for waiting in self._followers(head):
+                found = passing(self.head(waiting, name), head, now=now, start=start)
+                if found is not None and not self._cache.not_ready:
+                    self._admit(found.reserve, current, now, until=found.until)
+
+    def _followers(self, head: Head) -> tuple[Waiting, ...]:
+        """The next behind a head that are to be looked at."""
+        line = self._queues.lines[head.queue.name]
+        behind = (each for each in line.in_order() if each.key != head.waiting.key and line.is_awake(each.key))
+        return tuple(islice((each for each in behind if not self._queues.is_outdated(each.key)), DEPTH))
+
+    def _settle(self, heads: Iterable[Head], current: _Pass) -> None:
+        """Note the trees where another look would only repeat this one: nothing changed in any of their queues, and
+        whoever lost would lose to the same heads again."""
+        root_of = self._cache.forest.root_name
+        restless = set(map(root_of, current.changed))
+        lost = (each for each in current.refused if each.reason is Reason.FAILED_AFTER_NOMINATION)
+        contested = {root_of(each.head.queue.name) for each in lost}
+        for head in heads:
+            root, top = root_of(head.queue.name), self._queues.lines[head.queue.name].top()
+            stays_as_it_is = top is head.waiting and (top.progress is None or top.goes_round())
+            leaves_nobody = top is None and root not in contested
+            if not (stays_as_it_is or leaves_nobody):
+                restless.add(root)
+        self._cache.settled |= {root_of(head.queue.name) for head in heads} - restless

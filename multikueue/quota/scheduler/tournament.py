@@ -1,0 +1,102 @@
+"""The order of heads under fair sharing: who would have the smallest share goes first (quota-engine 3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Generic, Protocol, TypeVar
+
+from multikueue.quota.cache.tree import Amounts, Node, UndoLog
+from multikueue.quota.preemption.shares import Share, share
+from multikueue.quota.workload.ordering import Rank
+
+
+class Contender(Protocol):
+    """A head with its flavors: what it would use, how far up the tree it borrows, and its rank among others."""
+
+    @property
+    def node(self) -> Node: ...
+    @property
+    def usage(self) -> Amounts: ...
+    @property
+    def borrowing(self) -> int: ...
+    @property
+    def rank(self) -> Rank: ...
+
+
+C = TypeVar("C", bound=Contender)
+
+
+def tournament(contenders: Iterable[C]) -> Iterator[C]:
+    """The contenders, one per ClusterQueue, in the order they are served. Whoever iterates adds the usage of each to
+    the tree before asking for the next: it counts."""
+    by_root: dict[Node, list[C]] = {}
+    for contender in contenders:
+        *_, root = contender.node, *contender.node.ancestors()
+        by_root.setdefault(root, []).append(contender)
+    for root in sorted(by_root, key=lambda node: (node.is_queue, node.name)):
+        yield from by_root[root] if root.is_queue else _Rounds(root, by_root[root]).run()
+
+
+class _Rounds(Generic[C]):
+    """One round per contender: at each cohort the winners of the cohorts below and its own queues meet.
+
+    A share with the head's usage added stays what it is until something on the way up from its queue changes.
+    """
+
+    def __init__(self, root: Node, contenders: Iterable[C]) -> None:
+        self._root = root
+        self._log = UndoLog()
+        self._at = {contender.node: contender for contender in contenders}
+        self._below: dict[Node, list[Node]] = {}
+        self._shares: dict[Node, dict[Node, Share]] = {}
+        for node in self._at:
+            self._enter(node)
+
+    def _enter(self, node: Node) -> None:
+        for cohort in node.ancestors():
+            below = self._below.setdefault(cohort, [])
+            if node in below:
+                return
+            below.append(node)
+            node = cohort
+
+    def run(self) -> Iterator[C]:
+        for below in self._below.values():
+            below.sort(key=lambda node: (node.is_queue, node.name))
+        while (winner := self._winner(self._root)) is not None:
+            del self._at[winner.node]
+            yield winner
+            self._outdate(winner.node)
+
+    def _winner(self, cohort: Node) -> C | None:
+        best: C | None = None
+        for node in self._below[cohort]:
+            contender = self._at.get(node) if node.is_queue else self._winner(node)
+            if contender is not None and (best is None or self._place(contender, cohort) < self._place(best, cohort)):
+                best = contender
+        return best
+
+    def _place(self, contender: C, cohort: Node) -> tuple[bool, Share, Rank]:
+        """Those within their own quota come first."""
+        priority, since, _ = contender.rank
+        return contender.borrowing > 0, self._shares_with(contender)[cohort], (priority, since, contender.node.name)
+
+    def _shares_with(self, contender: C) -> dict[Node, Share]:
+        """With its usage added, the shares of its queue and of the cohorts above, each by the cohort it is below of."""
+        known = self._shares.get(contender.node)
+        if known is None:
+            known = self._shares[contender.node] = {}
+            contender.node.add(contender.usage, self._log)
+            node = contender.node
+            for cohort in node.ancestors():
+                known[cohort] = share(node)
+                node = cohort
+            self._log.roll_back()
+        return known
+
+    def _outdate(self, served: Node) -> None:
+        """Forget the shares on which the usage of a served head has a bearing."""
+        changed = {node for node in served.ancestors() if node is not self._root}
+        for node in self._at:
+            if not changed.isdisjoint(node.ancestors()):
+                self._shares.pop(node, None)

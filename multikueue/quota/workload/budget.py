@@ -1,0 +1,88 @@
+"""How many of a ClusterQueue's workloads may be preempted within a time: an annotation of the queue, beyond Kueue's rules.
+
+What counts is in the objects alone, so that another process counts the same: Kueue's condition Preempted forgets its time
+when the workload gets quota again, so a condition of ours keeps it in queues with a budget.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from multikueue.api.meta import find_condition, render_time
+from multikueue.api.queues import MAX_PREEMPTED_ANNOTATION, ClusterQueue
+from multikueue.api.workload import PREEMPTED, PREEMPTED_AT, WorkloadStatus
+from multikueue.quota.workload.transitions import put_condition
+
+_NUMBER = re.compile(r"(0|[1-9][0-9]{0,5})/((?:[0-9]{1,6}[dhms])+)")
+_PART = re.compile(r"([0-9]+)([dhms])")
+_UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1), "s": timedelta(seconds=1)}
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """At most that many preemptions in any `window`."""
+
+    most: int
+    window: timedelta
+
+    def left(self, times: Iterator[datetime], now: datetime) -> int:
+        """How many more there may be now, after those at `times`."""
+        return max(0, self.most - sum(when + self.window > now for when in times))
+
+
+def budget_of(queue: ClusterQueue) -> Budget | None:
+    """The budget that the annotation of a ClusterQueue gives; None without one, or with one that makes no sense."""
+    match = _NUMBER.fullmatch(queue.metadata.annotations.get(MAX_PREEMPTED_ANNOTATION, ""))
+    if match is None:
+        return None
+    window = sum((int(count) * _UNITS[unit] for count, unit in _PART.findall(match[2])), timedelta())
+    return Budget(int(match[1]), window) if window else None
+
+
+def budget_problem(queue: ClusterQueue) -> str:
+    """What is wrong with the annotation, which then counts as absent; empty: nothing."""
+    text = queue.metadata.annotations.get(MAX_PREEMPTED_ANNOTATION)
+    if text is None or budget_of(queue) is not None:
+        return ""
+    name = queue.metadata.name
+    return (
+        f"ClusterQueue {name}: annotation {MAX_PREEMPTED_ANNOTATION}: "
+        f'expected a number of workloads and a duration such as "3/1h" or "0/30m", got "{text}"'
+    )
+
+
+def preemptions(status: WorkloadStatus) -> tuple[datetime, ...]:
+    """When a workload was preempted, as far as its status tells, the earliest first."""
+    kept = find_condition(status.conditions, PREEMPTED_AT)
+    last = find_condition(status.conditions, PREEMPTED)
+    if kept is None and last is None:
+        return ()
+    times = set(_times(kept.message)) if kept else set()
+    if last and last.status == "True" and last.last_transition_time:
+        times.add(last.last_transition_time)
+    return tuple(sorted(times))
+
+
+def _times(text: str) -> Iterator[datetime]:
+    for found in _TIME.findall(text):
+        try:
+            yield datetime.fromisoformat(found)
+        except ValueError:
+            continue  # looks like a time and is none: somebody else wrote that
+
+
+def keep_time(status: WorkloadStatus, queue: ClusterQueue | None, *, generation: int, now: datetime) -> WorkloadStatus:
+    """The status of a workload that is preempted now, with what the budget of its queue has to know for as long as it
+    counts; the very status if there is no budget."""
+    budget = budget_of(queue) if queue else None
+    if budget is None:
+        return status
+    times = [render_time(when) for when in (*preemptions(status), now) if when + budget.window > now]
+    message = ", ".join(dict.fromkeys(times))
+    return put_condition(
+        status, PREEMPTED_AT, "True", reason=PREEMPTED, message=message, generation=generation, now=now
+    )

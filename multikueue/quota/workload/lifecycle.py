@@ -1,0 +1,501 @@
+"""What comes next for a workload, as one new status (quota-engine 4.2-4.4, 5.3, 12; multikueue-contract 3.11).
+
+`step` looks at everything that is due at once, so that several changes end in one write. It is safe to repeat: with
+nothing new it answers the very status it was given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from msgspec.structs import replace
+
+from multikueue.api.foreign import moment
+from multikueue.api.meta import find_condition, is_true, without_condition
+from multikueue.api.queues import ClusterQueue, LocalQueue
+from multikueue.api.workload import (
+    ADMITTED,
+    DEACTIVATED,
+    DEACTIVATION_TARGET,
+    EVICTED,
+    FINISHED,
+    JOB_UID_LABEL,
+    OUT_OF_TIME,
+    PODS_FAILED,
+    PODS_READY,
+    PODS_READY_TIMEOUT,
+    PREEMPTED,
+    QUOTA_RESERVED,
+    REQUEUED,
+    SLICE_REPLACED,
+    WAITING_FOR_REPLACEMENT,
+    Admission,
+    Finish,
+    ReclaimablePod,
+    RequeueState,
+    Workload,
+    WorkloadStatus,
+    workload_spec,
+)
+from multikueue.quota.workload import readiness, transitions
+from multikueue.quota.workload.budget import keep_time
+from multikueue.quota.workload.ends import end_of, keep_end, time_is_up
+from multikueue.quota.workload.outcome import PENDING, Eviction, Verdict
+from multikueue.quota.workload.readiness import REQUEUING_LIMIT_EXCEEDED, Patience
+from multikueue.quota.workload.transitions import evict, put_condition, synchronise_admitted
+
+__all__ = ["Event", "Facts", "Step", "evict", "step", "synchronise_admitted"]
+
+ADMISSION_CHECK = "AdmissionCheck"
+_EVENT_LENGTH = 1024
+_LONGEST_DELAY = 2**31 - 1
+"""Seconds that a check may ask for: what Kueue can say, and what can be reckoned with."""
+
+_FIRST_LOOK = timedelta(seconds=2)
+"""How long after its creation a workload has usually been judged; one behind the head of its queue may never be."""
+_RETRIED = (ADMISSION_CHECK, PODS_READY_TIMEOUT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """All a step may know beside the workload.
+
+    `required_checks` are those of the reservation or admission at hand, or those for all flavors while there is none.
+    `until`: with the reservation, by when it has to be gone.
+    `holding`: something of the workload runs, or may; an evicted workload keeps its quota as long. `run_by_others`: it has
+    no job of a kind that we know, so whoever runs its pods says when they are gone (4.4).
+    `job_finished`: the local job's status is final. `retry_backoff`: how long a workload waits after an eviction by a
+    check that asked for another try, or for pods that were late; None: not at all. `preemption`: another workload is to
+    have its quota. `switched_off`: it was for a moment, in which another one may have got its quota. `patience`: how long
+    pods are waited for; None: nobody looks at them. `ready_pods`: as the job's status says; None: there is no job to ask.
+    `reclaimable`: the pods that will not be needed again; None as before.
+    `replaceable`: how many members a group of Pods lacks; None: it is none.
+    `stays`: the cluster where the slice runs whose place it is to take. `successor`: the slice that has quota in its place.
+    """
+
+    now: datetime
+    reservation: Admission | None = None
+    until: datetime | None = None
+    preemption: Eviction | None = None
+    switched_off: bool = False
+    verdict: Verdict | None = None
+    required_checks: tuple[str, ...] = ()
+    local_queue: LocalQueue | None = None
+    cluster_queue: ClusterQueue | None = None
+    cluster_queue_active: bool = False
+    holding: bool = False
+    run_by_others: bool = False
+    job_finished: Finish | None = None
+    retry_backoff: timedelta | None = None
+    patience: Patience | None = None
+    ready_pods: int | None = None
+    reclaimable: tuple[ReclaimablePod, ...] | None = None
+    replaceable: int | None = None
+    stays: str | None = None
+    successor: Workload | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The status to write if it is not the old one; then, with `deactivate`, `spec.active` becomes false.
+
+    `again_after`: when time alone will bring something new; None: never.
+    """
+
+    status: WorkloadStatus
+    deactivate: bool = False
+    again_after: timedelta | None = None
+    events: tuple[Event, ...] = ()
+
+
+def step(workload: Workload, facts: Facts) -> Step:
+    """The next status of a workload. Raises msgspec.ValidationError if its spec is no workload spec."""
+    return _Step(workload, facts).run()
+
+
+class _Step:
+    """One run over the rules. Each method is a rule: it looks at `status` and may replace it."""
+
+    def __init__(self, workload: Workload, facts: Facts) -> None:
+        self.workload, self.facts, self.now = workload, facts, facts.now
+        self.spec = workload_spec(workload)
+        self.status = workload.status
+        self.generation = workload.metadata.generation
+        self.deactivate = False
+        self.due: list[datetime] = []
+        self.events: list[Event] = []
+
+    def run(self) -> Step:
+        if not self.has(FINISHED):
+            self.go_on()
+        status = self.workload.status if self.status == self.workload.status else self.status
+        again_after = min(self.due) - self.now if self.due else None
+        return Step(status, self.deactivate, again_after, tuple(self.events))
+
+    def go_on(self) -> None:
+        if self.facts.job_finished is not None:
+            self.finish(self.facts.job_finished)
+        elif self.facts.successor is not None:
+            self.make_way(self.facts.successor)
+        elif not self.spec.active:
+            self.end_deactivation()
+            self.release()
+            self.blame_queue()
+            self.list_checks()
+        elif self.has(DEACTIVATION_TARGET):
+            self.deactivate = True
+        else:
+            self.live()
+        self.reclaim()
+        self.look_at_pods()
+        self.look_for_members()
+
+    def live(self) -> None:
+        self.reserve()
+        self.heed_delays()
+        self.list_checks()
+        self.admit()
+        self.look_at_pods()
+        if self.has(QUOTA_RESERVED) and not self.has(EVICTED):
+            self.look_for_trouble()
+        self.release()
+        if self.deactivate:
+            return
+        self.requeue()
+        if not self.has(QUOTA_RESERVED):
+            self.explain()
+            self.list_checks()
+
+    # --- what we know ---
+
+    def has(self, type_: str) -> bool:
+        return is_true(self.status.conditions, type_)
+
+    @property
+    def requeue_at(self) -> datetime | None:
+        return self.status.requeue_state.requeue_at if self.status.requeue_state else None
+
+    @property
+    def first_look_until(self) -> datetime | None:
+        created = self.workload.metadata.creation_timestamp
+        return created + _FIRST_LOOK if created else None
+
+    def waits_for(self, when: datetime | None) -> bool:
+        """Whether that time is yet to come; if so the step is due again then."""
+        if when is None or when <= self.now:
+            return False
+        self.due.append(when)
+        return True
+
+    # --- the rules ---
+
+    def finish(self, finish: Finish) -> None:
+        self.put(FINISHED, "True", reason=finish.reason, message=finish.message)
+
+    def make_way(self, successor: Workload) -> None:
+        """A later slice of the job has quota in its place. Only then, so that what runs is never without any."""
+        meta = successor.metadata
+        job = meta.labels.get(JOB_UID_LABEL, "UNKNOWN")
+        message = f"Replaced by a later slice of its elastic job: Workload {meta.name} (UID: {meta.uid}, JobUID: {job})"
+        self.put(FINISHED, "True", reason=SLICE_REPLACED, message=message)
+        self.tell("Normal", SLICE_REPLACED, message)
+
+    def end_deactivation(self) -> None:
+        """The workload is switched off: by its user, or by us for the cause in DeactivationTarget."""
+        target = find_condition(self.status.conditions, DEACTIVATION_TARGET)
+        if not self.has(EVICTED):
+            cause, message = "", "The workload is deactivated"
+            if target and target.status == "True":
+                cause, message = target.reason, f"{message} due to {target.message}"
+            self.evict(DEACTIVATED, message, cause=cause)
+        conditions = without_condition(self.status.conditions, DEACTIVATION_TARGET)
+        if conditions is not self.status.conditions or self.status.requeue_state is not None:
+            self.status = replace(self.status, conditions=conditions, requeue_state=None)
+
+    def reclaim(self) -> None:
+        """Others may have the quota of pods that are over. What was given back can't be taken again (Kueue's webhook)."""
+        if self.facts.reclaimable is None or self.has(FINISHED):
+            return
+        freed = {pods.name: pods.count for pods in self.facts.reclaimable}
+        old = {pods.name: pods.count for pods in self.status.reclaimable_pods}
+        if self.has(QUOTA_RESERVED):
+            freed |= {name: max(count, freed.get(name, 0)) for name, count in old.items()}
+        if freed != old:
+            pods = tuple(ReclaimablePod(name=name, count=count) for name, count in freed.items())
+            self.status = replace(self.status, reclaimable_pods=pods)
+
+    def reserve(self) -> None:
+        admission = self.facts.reservation
+        if admission is None or self.has(QUOTA_RESERVED):
+            return
+        requeued = find_condition(self.status.conditions, REQUEUED)
+        since = requeued.last_transition_time if requeued else self.workload.metadata.creation_timestamp
+        self.status = transitions.reserve(
+            self.status, admission, self.facts.required_checks, generation=self.generation, now=self.now
+        )
+        if self.facts.stays is not None:
+            self.status = replace(self.status, cluster_name=self.facts.stays)
+        self.status = keep_end(self.status, self.facts.until, generation=self.generation, now=self.now)
+        message = f"Quota reserved in ClusterQueue {admission.cluster_queue}, wait time since queued was"
+        self.tell("Normal", QUOTA_RESERVED, f"{message} {self.seconds_since(since)}s")
+
+    def heed_delays(self) -> None:
+        """A check may ask for a delay; the latest end of all counts, and it never moves back."""
+        ends = [
+            since + timedelta(seconds=max(-_LONGEST_DELAY, min(check.requeue_after_seconds, _LONGEST_DELAY)))
+            for check in self.status.admission_checks
+            if check.requeue_after_seconds and (since := moment(check.last_transition_time))
+        ]
+        if ends:
+            self.hold_back(until=max(ends))
+
+    def hold_back(self, *, until: datetime, retries: int = 0) -> None:
+        state = self.status.requeue_state or RequeueState()
+        until = until.replace(microsecond=0)
+        later = until if state.requeue_at is None else max(until, state.requeue_at)
+        count = (state.count or 0) + retries if retries else state.count
+        self.status = replace(self.status, requeue_state=RequeueState(count=count, requeue_at=later))
+
+    def list_checks(self) -> None:
+        """Keep the list of checks. It waits for the first verdict a while, else it would cost a write of its own."""
+        judged = find_condition(self.status.conditions, QUOTA_RESERVED) is not None
+        if judged or (self.facts.required_checks and not self.waits_for(self.first_look_until)):
+            self.status = transitions.synchronise_checks(self.status, self.facts.required_checks, now=self.now)
+
+    def admit(self) -> None:
+        before = self.has(ADMITTED)
+        reserved = find_condition(self.status.conditions, QUOTA_RESERVED)
+        self.status = synchronise_admitted(self.status, self.generation, self.now)
+        if self.has(ADMITTED) and not before and self.status.admission:
+            waited = self.seconds_since(reserved.last_transition_time if reserved else None)
+            queue = self.status.admission.cluster_queue
+            message = f"Admitted by ClusterQueue {queue}, wait time since reservation was {waited}s"
+            self.tell("Normal", ADMITTED, message)
+
+    def look_at_pods(self) -> None:
+        """Say whether all pods are ready, once there is something else to say: it is not worth a write of its own."""
+        judged = find_condition(self.status.conditions, QUOTA_RESERVED) is not None
+        if self.facts.patience is None or self.facts.ready_pods is None or not judged or self.has(FINISHED):
+            return
+        found = readiness.finding(self.status, ready=self.facts.ready_pods >= self.pods_wanted)
+        self.put(PODS_READY, found.status, reason=found.reason, message=found.message)
+
+    def look_for_members(self) -> None:
+        """Say whether a group of Pods lacks some, and what they went with."""
+        if self.facts.replaceable is None:
+            return
+        said = find_condition(self.status.conditions, WAITING_FOR_REPLACEMENT)
+        waits = said is not None and said.status == "True"
+        evicted = find_condition(self.status.conditions, EVICTED)
+        if self.facts.replaceable and evicted is not None and evicted.status == "True":
+            self.put(WAITING_FOR_REPLACEMENT, "True", reason=evicted.reason, message=evicted.message)
+        elif self.facts.replaceable and not waits:
+            self.put(WAITING_FOR_REPLACEMENT, "True", reason=PODS_FAILED, message="Some Failed pods need replacement")
+        elif waits and not self.facts.replaceable:
+            self.put(WAITING_FOR_REPLACEMENT, "False", reason=PODS_READY, message="No pods need replacement")
+
+    @property
+    def pods_wanted(self) -> int:
+        """How many pods were admitted; all of them before."""
+        all_ = {pod_set.name: pod_set.count for pod_set in self.spec.pod_sets}
+        some = self.status.admission.pod_set_assignments if self.status.admission else ()
+        return sum((all_ | {each.name: each.count for each in some if each.count is not None}).values())
+
+    def look_for_trouble(self) -> None:
+        """A reserved workload may have to go; the first rule that bites decides."""
+        rules = (
+            self.heed_deactivation,
+            self.heed_preemption,
+            self.heed_backfill,
+            self.heed_rejection,
+            self.heed_retry,
+            self.heed_local_queue,
+            self.heed_cluster_queue,
+        )
+        if not any(rule() for rule in rules) and self.has(ADMITTED) and not self.heed_lateness():
+            self.limit_execution_time()
+
+    def heed_deactivation(self) -> bool:
+        if not self.facts.switched_off:
+            return False
+        self.evict(DEACTIVATED, "The workload is deactivated")
+        return True
+
+    def heed_preemption(self) -> bool:
+        eviction = self.facts.preemption
+        if eviction is None:
+            return False
+        if not self.workload.has(QUOTA_RESERVED):
+            self.due.append(self.now)  # let the reservation be seen first, else it would be taken for yet to come
+            return False
+        self.status = transitions.preempt(self.status, eviction, generation=self.generation, now=self.now)
+        self.status = keep_time(self.status, self.facts.cluster_queue, generation=self.generation, now=self.now)
+        self.tell("Normal", "EvictedDueToPreempted", eviction.message)
+        self.tell("Normal", PREEMPTED, eviction.message)
+        return True
+
+    def heed_backfill(self) -> bool:
+        """What passed the head of its queue goes when that is to start, started late or not."""
+        until = end_of(self.status)
+        if until is None or self.waits_for(until):
+            return False
+        self.evict(PREEMPTED, "Preempted since the head of its ClusterQueue, which it passed, is to start")
+        return True
+
+    def heed_rejection(self) -> bool:
+        rejected = sorted(check.name for check in self.status.admission_checks if check.state == "Rejected")
+        if rejected:
+            message = f"Admission check(s): {','.join(rejected)}, were rejected"
+            self.target(ADMISSION_CHECK, message, event="AdmissionCheckRejected")
+        return bool(rejected)
+
+    def heed_retry(self) -> bool:
+        if not any(check.state == "Retry" for check in self.status.admission_checks):
+            return False
+        if self.waits_for(self.requeue_at):
+            return False
+        self.evict(ADMISSION_CHECK, "At least one admission check is false")
+        if self.facts.retry_backoff is not None:
+            self.hold_back(until=self.now + self.facts.retry_backoff, retries=1)
+        return True
+
+    def heed_local_queue(self) -> bool:
+        return self.heed_queue("LocalQueue", self.spec.queue_name, self.facts.local_queue)
+
+    def heed_cluster_queue(self) -> bool:
+        name = self.status.admission.cluster_queue if self.status.admission else ""
+        return self.heed_queue("ClusterQueue", name, self.facts.cluster_queue)
+
+    def heed_queue(self, kind: str, name: str, queue: LocalQueue | ClusterQueue | None) -> bool:
+        """A stopped queue takes reservations back; only draining ends what is admitted already."""
+        policy = queue.spec.stop_policy if queue else "None"
+        gone = queue is None or queue.metadata.deletion_timestamp is not None
+        admitted = self.has(ADMITTED)
+        if policy == "None" and (admitted or not gone):
+            return False
+        if admitted and policy != "HoldAndDrain":
+            return False
+        if admitted or self.facts.holding:
+            self.evict(f"{kind}Stopped", f"The {kind} is stopped")
+            return True
+        message = f"{kind} {name} is {'terminating or missing' if policy == 'None' else 'stopped'}"
+        self.status = transitions.unreserve(
+            self.status, reason="Inadmissible", message=message, generation=self.generation, now=self.now
+        )
+        return True
+
+    def heed_lateness(self) -> bool:
+        """A workload whose pods are not all ready in time makes room for others, and at last is given up."""
+        patience = self.facts.patience
+        deadline = readiness.deadline(self.status, patience) if patience else None
+        if patience is None or deadline is None or self.waits_for(deadline.at):
+            return False
+        if readiness.is_given_up(self.status, patience):
+            message = "exceeding the maximum number of re-queuing retries"
+            self.target(REQUEUING_LIMIT_EXCEEDED, message)
+            return True
+        self.evict(PODS_READY_TIMEOUT, f"Exceeded the PodsReady timeout {self.workload.key}", cause=deadline.cause)
+        self.hold_back(until=self.now + (self.facts.retry_backoff or timedelta()), retries=1)
+        return True
+
+    def limit_execution_time(self) -> None:
+        end = time_is_up(self.status, self.spec)
+        if end is None or self.waits_for(end):
+            return
+        self.status = replace(self.status, accumulated_past_execution_time_seconds=None)
+        message = "exceeding the maximum execution time"
+        self.target(OUT_OF_TIME, message, event=OUT_OF_TIME)
+
+    def release(self) -> None:
+        """An eviction is complete when nothing runs any more: only now does quota go back."""
+        if self.facts.holding or self.facts.run_by_others:
+            return
+        if self.has(EVICTED) and self.has(QUOTA_RESERVED):
+            self.status = transitions.release(self.status, generation=self.generation, now=self.now)
+
+    def requeue(self) -> None:
+        """A workload may queue again when what held it back is over; one of a queue that runs again may have quota by then."""
+        backing_off = self.waits_for(self.requeue_at)
+        if not self.has(QUOTA_RESERVED) and not backing_off and self.status.requeue_state and self.requeue_at:
+            self.status = replace(self.status, requeue_state=replace(self.status.requeue_state, requeue_at=None))
+        requeued = find_condition(self.status.conditions, REQUEUED)
+        if requeued is None or requeued.status != "False":
+            return
+        if requeued.reason.startswith(DEACTIVATED):
+            self.put(REQUEUED, "True", reason="Reactivated", message="The workload is active again")
+        elif requeued.reason in _RETRIED and not backing_off:
+            self.put(REQUEUED, "True", reason="BackoffFinished", message="The back-off is over")
+        elif requeued.reason == "LocalQueueStopped" and _runs(self.facts.local_queue):
+            self.put(REQUEUED, "True", reason="LocalQueueRestarted", message="The LocalQueue runs again")
+        elif requeued.reason == "ClusterQueueStopped" and _runs(self.facts.cluster_queue):
+            self.put(REQUEUED, "True", reason="ClusterQueueRestarted", message="The ClusterQueue runs again")
+
+    def explain(self) -> None:
+        """Say why a workload without quota has none."""
+        verdict = self.facts.verdict
+        if not self.blame_queue() and verdict is not None:
+            before = self.status
+            self.put(QUOTA_RESERVED, "False", reason=verdict.reason, message=verdict.message)
+            if verdict.reason != PENDING:
+                return
+            if self.status.resource_requests != verdict.resource_requests:
+                self.status = replace(self.status, resource_requests=verdict.resource_requests)
+            if self.status is not before:
+                self.tell("Warning", "Pending", verdict.message)
+
+    def blame_queue(self) -> bool:
+        """A workload without quota cannot get any where its queue gives none, switched off or not."""
+        problem = "" if self.has(QUOTA_RESERVED) else self.queue_problem()
+        if problem:
+            self.put(QUOTA_RESERVED, "False", reason="Inadmissible", message=problem)
+        return bool(problem)
+
+    def queue_problem(self) -> str:
+        local_queue, queue = self.facts.local_queue, self.facts.cluster_queue
+        if local_queue is None:
+            return f"LocalQueue {self.spec.queue_name} doesn't exist"
+        if local_queue.spec.stop_policy != "None":
+            return f"LocalQueue {self.spec.queue_name} is inactive"
+        if queue is None:
+            return f"ClusterQueue {local_queue.spec.cluster_queue} doesn't exist"
+        return "" if self.facts.cluster_queue_active else f"ClusterQueue {queue.metadata.name} is inactive"
+
+    # --- how a rule acts ---
+
+    def put(self, type_: str, value: Literal["True", "False"], *, reason: str, message: str) -> None:
+        self.status = put_condition(
+            self.status, type_, value, reason=reason, message=message, generation=self.generation, now=self.now
+        )
+
+    def evict(self, reason: str, message: str, *, cause: str = "") -> None:
+        self.status = evict(
+            self.status, reason=reason, message=message, cause=cause, generation=self.generation, now=self.now
+        )
+        because = f"DueTo{cause}" if cause and reason == DEACTIVATED else ""
+        self.tell("Normal", f"EvictedDueTo{reason}{because}", message)
+
+    def target(self, reason: str, message: str, *, event: str = "") -> None:
+        """Have the workload switched off. The condition makes sure that it happens, and says why, after a crash too."""
+        self.put(DEACTIVATION_TARGET, "True", reason=reason, message=message)
+        self.deactivate = True
+        if event:
+            self.tell("Warning", event, message)
+
+    def tell(self, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+        self.events.append(Event(type_, reason, message[:_EVENT_LENGTH]))
+
+    def seconds_since(self, since: datetime | None) -> int:
+        return max(0, int((self.now - since).total_seconds())) if since else 0
+
+
+def _runs(queue: LocalQueue | ClusterQueue | None) -> bool:
+    return queue is not None and queue.spec.stop_policy == "None"

@@ -1,0 +1,203 @@
+"""The steps of a workload's life, each from one status to the next (quota-engine 4.1-4.3, multikueue-contract 3.11).
+
+A step that changes nothing answers the very status it was given, so that a caller can tell that there is nothing to
+write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from multikueue.api.meta import Condition, ConditionStatus, find_condition, is_true, with_condition
+from multikueue.api.workload import (
+    ADMITTED,
+    DEACTIVATED,
+    EVICTED,
+    OUT_OF_TIME,
+    PREEMPTED,
+    QUOTA_RESERVED,
+    REQUEUED,
+    Admission,
+    AdmissionCheckState,
+    EvictionCount,
+    SchedulingStats,
+    WorkloadStatus,
+    without_nomination,
+)
+from multikueue.quota.workload.outcome import Eviction
+
+_REQUEUED_AT_ONCE = ("Preempted", "NodeFailures")
+_SECOND = timedelta(seconds=1)
+
+
+def put_condition(
+    status: WorkloadStatus,
+    type_: str,
+    value: ConditionStatus,
+    *,
+    reason: str,
+    message: str,
+    generation: int,
+    now: datetime,
+) -> WorkloadStatus:
+    """The status with that condition; it observed `generation`, and its transition time moves as in Kubernetes."""
+    condition = Condition(type=type_, status=value, reason=reason, message=message, observed_generation=generation)
+    conditions = with_condition(status.conditions, condition, now)
+    return status if conditions is status.conditions else replace(status, conditions=conditions)
+
+
+def reserve(
+    status: WorkloadStatus, admission: Admission, checks: Iterable[str], *, generation: int, now: datetime
+) -> WorkloadStatus:
+    """Quota is reserved. The transition is later than any before, in whole seconds: it tells attempts apart."""
+    old = find_condition(status.conditions, QUOTA_RESERVED)
+    at = now
+    if old and old.last_transition_time:
+        at = max(now, old.last_transition_time + _SECOND)
+    message = f"Quota reserved in ClusterQueue {admission.cluster_queue}"
+    status = put_condition(
+        status, QUOTA_RESERVED, "True", reason=QUOTA_RESERVED, message=message, generation=generation, now=at
+    )
+    for type_ in (EVICTED, PREEMPTED):
+        past = find_condition(status.conditions, type_)
+        if past and past.status == "True":
+            message = f"Previously: {past.message}"
+            status = put_condition(
+                status, type_, "False", reason=QUOTA_RESERVED, message=message, generation=generation, now=now
+            )
+    status = replace(status, admission=admission, resource_requests=())
+    return synchronise_checks(status, checks, now=now)
+
+
+def synchronise_checks(status: WorkloadStatus, required: Iterable[str], *, now: datetime) -> WorkloadStatus:
+    """List the required checks and no others: known ones as they are, new ones Pending."""
+    names = tuple(required)
+    kept = tuple(check for check in status.admission_checks if check.name in names)
+    known = {check.name for check in kept}
+    at = now.replace(microsecond=0)
+    new = tuple(
+        AdmissionCheckState(name=name, state="Pending", message="", last_transition_time=at)
+        for name in names
+        if name not in known
+    )
+    if not new and len(kept) == len(status.admission_checks):
+        return status
+    return replace(status, admission_checks=kept + new)
+
+
+def synchronise_admitted(status: WorkloadStatus, generation: int, now: datetime) -> WorkloadStatus:
+    """Admitted follows from the reservation and the checks; call it whenever one of them changed.
+
+    Once admitted, a workload stays so while it holds its reservation, whatever its checks say: it may be running, and
+    whoever wants it stopped evicts it. When Admitted ends, its time is added to the accumulated execution time.
+    """
+    admitted = find_condition(status.conditions, ADMITTED)
+    is_admitted = admitted is not None and admitted.status == "True"
+    reserved = is_true(status.conditions, QUOTA_RESERVED)
+    ready = all(check.state == "Ready" for check in status.admission_checks)
+    if is_admitted == (reserved and (is_admitted or (ready and not _awaits_topology(status)))):
+        return status
+    if not is_admitted:
+        message = "The workload is admitted"
+        return put_condition(status, ADMITTED, "True", reason=ADMITTED, message=message, generation=generation, now=now)
+    reason = "NoReservation" if ready else "NoReservationUnsatisfiedChecks"
+    message = "The workload has no reservation" + ("" if ready else " and not all checks ready")
+    since = admitted.last_transition_time if admitted else None
+    elapsed = max(0, int((now - since).total_seconds())) if since else 0
+    past = status.accumulated_past_execution_time_seconds or 0
+    status = replace(status, accumulated_past_execution_time_seconds=past + elapsed)
+    return put_condition(status, ADMITTED, "False", reason=reason, message=message, generation=generation, now=now)
+
+
+def _awaits_topology(status: WorkloadStatus) -> bool:
+    pod_sets = status.admission.pod_set_assignments if status.admission else ()
+    return any(pod_set.delayed_topology_request == "Pending" for pod_set in pod_sets)
+
+
+def evict(
+    status: WorkloadStatus, *, reason: str, message: str, cause: str = "", generation: int, now: datetime
+) -> WorkloadStatus:
+    """Ask for the end of a workload. It keeps its quota until nothing of it runs any more: `release`.
+
+    The winner stays recorded as long: what may still run there must be known to a process that starts meanwhile.
+    """
+    full_reason = f"{reason}DueTo{cause}" if cause and reason == DEACTIVATED else reason
+    status = put_condition(status, EVICTED, "True", reason=full_reason, message=message, generation=generation, now=now)
+    return replace(
+        without_nomination(reset_checks(status, now=now)),
+        scheduling_stats=_counted(status.scheduling_stats, reason=reason, cause=cause),
+    )
+
+
+def preempt(status: WorkloadStatus, eviction: Eviction, *, generation: int, now: datetime) -> WorkloadStatus:
+    """Ask for the end of a workload because another needs its quota."""
+    message = eviction.message
+    status = evict(status, reason=PREEMPTED, message=message, generation=generation, now=now)
+    return put_condition(
+        status, PREEMPTED, "True", reason=eviction.cause.value, message=message, generation=generation, now=now
+    )
+
+
+def reset_checks(status: WorkloadStatus, *, now: datetime) -> WorkloadStatus:
+    """All checks have to be passed again."""
+    at = now.replace(microsecond=0)
+    checks = tuple(
+        AdmissionCheckState(
+            name=check.name,
+            state="Pending",
+            message=f"Reset to Pending after eviction. Previously: {check.state}",
+            last_transition_time=at,
+            retry_count=(check.retry_count or 0) + 1 if check.state == "Retry" else check.retry_count,
+        )
+        for check in status.admission_checks
+    )
+    return replace(status, admission_checks=checks)
+
+
+def _without_clusters(status: WorkloadStatus) -> WorkloadStatus:
+    return replace(without_nomination(status), cluster_name=None)
+
+
+def _counted(stats: SchedulingStats | None, *, reason: str, cause: str) -> SchedulingStats:
+    old = stats.evictions if stats else ()
+    past = next((each.count for each in old if (each.reason, each.underlying_cause) == (reason, cause)), 0)
+    new = EvictionCount(reason=reason, underlying_cause=cause, count=past + 1)
+    if past == 0:
+        return SchedulingStats(evictions=(*old, new))
+    return SchedulingStats(
+        evictions=tuple(new if (each.reason, each.underlying_cause) == (reason, cause) else each for each in old)
+    )
+
+
+def release(status: WorkloadStatus, *, generation: int, now: datetime) -> WorkloadStatus:
+    """The end of an eviction: nothing runs any more, quota goes back. `status` has an Evicted condition."""
+    eviction = find_condition(status.conditions, EVICTED)
+    assert eviction is not None, "only an evicted workload is released"
+    at_once = eviction.reason in _REQUEUED_AT_ONCE
+    status = put_condition(
+        status,
+        REQUEUED,
+        "True" if at_once else "False",
+        reason=eviction.reason,
+        message=eviction.message,
+        generation=generation,
+        now=now,
+    )
+    status = unreserve(status, reason="Pending", message=eviction.message, generation=generation, now=now)
+    if eviction.reason == f"{DEACTIVATED}DueTo{OUT_OF_TIME}":
+        status = replace(status, accumulated_past_execution_time_seconds=None)  # whoever reactivates it grants all anew
+    return status
+
+
+def unreserve(status: WorkloadStatus, *, reason: str, message: str, generation: int, now: datetime) -> WorkloadStatus:
+    """Quota goes back, and with it all that was built on it."""
+    status = put_condition(
+        status, QUOTA_RESERVED, "False", reason=reason, message=message, generation=generation, now=now
+    )
+    status = replace(_without_clusters(status), admission=None)
+    if any(check.state != "Pending" for check in status.admission_checks):
+        status = reset_checks(status, now=now)
+    return synchronise_admitted(status, generation, now)

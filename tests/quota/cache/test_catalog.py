@@ -1,0 +1,77 @@
+"""What is configured, and whom a change concerns."""
+
+from __future__ import annotations
+
+from multikueue.api.queues import LabelSelector
+from multikueue.quota.cache.catalog import Catalog
+from multikueue.testing import admission_check, cluster_queue, flavor, local_queue, namespace
+
+
+def catalog() -> Catalog:
+    """Queue one uses flavor a and check x, queue two flavor b."""
+    known = Catalog()
+    known.set_queue(cluster_queue("one").quota("a", cpu=1).checks("x").build())
+    known.set_queue(cluster_queue("two").quota("b", cpu=1).build())
+    return known
+
+
+def test_a_flavor_concerns_the_queues_that_name_it() -> None:
+    known = catalog()
+
+    assert known.set_flavor(flavor("b").build()) == ("two",)
+    assert known.is_active("two")
+    assert known.set_flavor(flavor("b").version(2).build()) == ()
+    assert known.set_flavor(flavor("b").node_labels(zone="1").build()) == ("two",)
+    assert known.remove_flavor("b") == ("two",)
+    assert not known.is_active("two")
+    assert known.remove_flavor("b") == ()
+
+
+def test_a_check_concerns_the_queues_that_name_it_when_its_state_changes() -> None:
+    known = catalog()
+    known.set_flavor(flavor("a").build())
+
+    assert known.set_check(admission_check("x").build()) == ("one",)
+    assert [problem.reason for problem in known.problems("one")] == ["AdmissionCheckInactive"]
+    assert known.set_check(admission_check("x").version(2).build()) == ()
+    assert known.set_check(admission_check("x").active().build()) == ("one",)
+    assert known.is_active("one")
+    assert known.remove_check("x") == ("one",)
+    assert known.remove_check("x") == ()
+
+
+def test_a_queue_is_new_when_its_spec_or_its_deletion_is() -> None:
+    known = Catalog()
+    queue = cluster_queue("one").quota("a", cpu=1)
+
+    assert known.set_queue(queue.build())
+    assert not known.set_queue(queue.active().build())
+    assert known.set_queue(queue.stopped().build())
+    assert known.set_queue(queue.stopped().deleted().build())
+    assert known.remove_queue("one")
+    assert not known.remove_queue("one")
+    assert known.problems("one") == ()
+
+
+def test_a_namespace_is_selected_when_it_is_known_and_its_labels_match() -> None:
+    known = Catalog()
+    known.set_queue(cluster_queue("one").namespaces(LabelSelector(match_labels={"team": "a"})).build())
+
+    assert not known.selects("one", "ns")
+    assert known.set_namespace(namespace("ns").labels(team="a").build())
+    assert known.selects("one", "ns")
+    assert not known.set_namespace(namespace("ns").labels(team="a").version(5).build())
+    assert known.set_namespace(namespace("ns").build())
+    assert not known.selects("one", "ns")
+    known.remove_namespace("ns")
+    assert not known.knows_namespace("ns")
+
+
+def test_local_queues_come_and_go() -> None:
+    known = Catalog()
+    queue = local_queue("lq").build()
+    known.set_local_queue(queue)
+
+    assert known.local_queues == {queue.key: queue}
+    assert known.remove_local_queue(queue.key)
+    assert not known.remove_local_queue(queue.key)

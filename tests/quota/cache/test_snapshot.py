@@ -1,0 +1,27 @@
+"""The compiled view of a ClusterQueue."""
+
+from __future__ import annotations
+
+from multikueue.quota.cache.snapshot import snapshot
+from multikueue.quota.cache.tree import Node
+from multikueue.testing import cluster_queue, flavor
+
+
+def test_a_group_knows_its_flavors_in_order_and_the_label_keys_of_those_that_exist() -> None:
+    queue = cluster_queue("cq").quota("b", cpu=1).quota("a", cpu=1).quota("gone", cpu=1).quota("c", {"gpu": 1})
+    flavors = {name: flavor(name).node_labels({f"key-{name}": "x"}).build() for name in ("a", "b", "c")}
+    view = snapshot(queue.build(), Node("cq", is_queue=True, quotas={}), flavors)
+
+    cpu, gpu = view.groups
+    assert cpu.flavors == ("b", "a", "gone")
+    assert cpu.label_keys == {"key-a", "key-b"}
+    assert gpu.flavors == ("c",)
+    assert gpu.label_keys == {"key-c"}
+    assert view.group_of == {"cpu": cpu, "gpu": gpu}
+
+
+def test_a_queue_counts_pods_when_it_covers_them() -> None:
+    node = Node("cq", is_queue=True, quotas={})
+
+    assert snapshot(cluster_queue("cq").quota("a", cpu=1, pods=5).build(), node, {}).counts_pods
+    assert not snapshot(cluster_queue("cq").quota("a", cpu=1).build(), node, {}).counts_pods

@@ -1,0 +1,171 @@
+"""Routes, flushes and back-offs over all queues."""
+
+from __future__ import annotations
+
+from multikueue.api.meta import ObjectKey
+from multikueue.quota.cache.cache import QuotaCache
+from multikueue.quota.queueing.queue_manager import FLUSH_DELAY, QueueManager
+from multikueue.quota.queueing.waiting import Reason
+from multikueue.testing import NOW, cluster_queue, namespace
+from tests.quota.builders import after, key_of, waiting, wants
+
+
+def cache(known: str = "default") -> QuotaCache:
+    """One ClusterQueue cq, for workloads of one namespace."""
+    whole = QuotaCache()
+    whole.set_cluster_queue(cluster_queue("cq").build())
+    whole.catalog.set_namespace(namespace(known).build())
+    return whole
+
+
+def manager(*names: str, selects: str = "default") -> QueueManager:
+    """One ClusterQueue cq reached by LocalQueue lq, with these workloads."""
+    whole = QueueManager(cache(selects))
+    whole.set_queue("cq", strict=False, now=NOW)
+    whole.set_route(key_of("lq"), "cq", NOW)
+    for name in names:
+        whole.line_up(waiting(wants(name)), NOW)
+    return whole
+
+
+def park(whole: QueueManager, queue: str = "cq") -> None:
+    while head := whole.lines[queue].pop():
+        whole.give_back(head, Reason.GENERIC, NOW)
+
+
+def test_a_workload_is_in_line_only_while_its_route_is_open() -> None:
+    whole = manager("a")
+    assert (whole.busy(), whole.members(key_of("lq"))) == (["cq"], 1)
+
+    whole.set_route(key_of("lq"), None, NOW)
+    assert (whole.busy(), whole.lines["cq"].size, whole.members(key_of("lq"))) == ([], 0, 1)
+
+    for _ in range(2):
+        whole.set_route(key_of("lq"), "cq", NOW)
+    assert whole.busy() == ["cq"]
+
+
+def test_opening_a_route_offers_even_what_was_parked() -> None:
+    whole = manager("a")
+    park(whole)
+    assert whole.busy() == []
+
+    whole.set_route(key_of("lq"), None, NOW)
+    whole.set_route(key_of("lq"), "cq", NOW)
+
+    assert whole.busy() == ["cq"]
+
+
+def test_opening_a_route_offers_what_was_evicted_when_it_closed_in_its_place() -> None:
+    whole = manager("young")
+    stopped = wants("old", age=9).condition("Requeued", "False", reason="LocalQueueStopped")
+    punished = wants("other", age=99).condition("Requeued", "False", reason="AdmissionCheck")
+    whole.set_route(key_of("lq"), None, NOW)
+    for builder in (stopped, punished):
+        whole.line_up(waiting(builder), NOW)
+
+    whole.set_route(key_of("lq"), "cq", NOW)
+    heads = [head.key.name for head in iter(whole.lines["cq"].pop, None)]
+    assert heads == ["old", "young"]
+
+
+def test_a_route_to_a_queue_that_is_yet_to_come_offers_nothing() -> None:
+    whole = QueueManager(cache())
+    whole.line_up(waiting(wants("old").condition("Requeued", "False", reason="LocalQueueStopped")), NOW)
+    whole.set_route(key_of("lq"), "cq", NOW)
+    assert whole.busy() == []
+
+    whole.set_queue("cq", strict=False, now=NOW)
+    assert whole.busy() == ["cq"]
+
+
+def test_a_head_whose_route_closed_meanwhile_stays_a_member_only() -> None:
+    whole = manager("a")
+    head = whole.lines["cq"].pop()
+    assert head
+    whole.set_route(key_of("lq"), None, NOW)
+
+    whole.give_back(head, Reason.FAILED_AFTER_NOMINATION, NOW)
+
+    assert (whole.lines["cq"].size, whole.members(key_of("lq"))) == (0, 1)
+
+
+def test_removing_forgets_a_workload_everywhere() -> None:
+    whole = manager("a", "b")
+    whole.remove(key_of("a"))
+    whole.remove(key_of("a"))
+
+    assert (whole.get(key_of("a")), whole.lines["cq"].size, whole.members(key_of("lq"))) == (None, 1, 1)
+
+
+def test_a_workload_that_moves_leaves_its_old_line() -> None:
+    whole = manager("a")
+    whole.set_queue("other", strict=True, now=NOW)
+    whole.set_route(key_of("lq2"), "other", NOW)
+
+    whole.line_up(waiting(wants("a", queue="lq2")), NOW)
+
+    assert whole.busy() == ["other"]
+    assert (whole.members(key_of("lq")), whole.members(key_of("lq2"))) == (0, 1)
+
+
+def test_flushes_of_one_tree_are_collected_from_the_first_on() -> None:
+    whole = manager()
+    whole.request_flush("cohort/c", NOW)
+    whole.request_flush("cohort/c", after(0.9))
+    whole.request_flush("queue/x", after(0.5))
+
+    assert whole.next_due() == NOW + FLUSH_DELAY
+    whole.wake_due(after(0.9))
+    assert whole.next_due() == NOW + FLUSH_DELAY
+    whole.wake_due(after(1))
+    assert whole.next_due() == after(1.5)
+
+
+def test_a_flush_offers_what_is_selected() -> None:
+    whole = manager("a", selects="team")
+    whole.set_route(ObjectKey("team", "lq"), "cq", NOW)
+    whole.line_up(waiting(wants("b", namespace="team")), NOW)
+    park(whole)
+
+    whole.wake("cq", NOW)
+    whole.wake_due(NOW + FLUSH_DELAY)
+
+    head = whole.lines["cq"].pop()
+    assert head
+    assert (head.key.name, whole.busy()) == ("b", [])
+
+
+def test_the_end_of_a_back_off_offers_a_workload_once() -> None:
+    whole = manager()
+    whole.line_up(waiting(wants("a").requeue_state(1, at=after(5))), NOW)
+    assert (whole.busy(), whole.next_due()) == ([], after(5))
+
+    whole.wake_due(after(4))
+    assert whole.busy() == []
+
+    whole.wake_due(after(5))
+    assert (whole.busy(), whole.next_due()) == (["cq"], None)
+
+
+def test_a_back_off_that_was_prolonged_or_is_of_no_interest_any_more_wakes_nobody() -> None:
+    whole = manager()
+    whole.line_up(waiting(wants("longer").requeue_state(1, at=after(5))), NOW)
+    whole.line_up(waiting(wants("longer").requeue_state(2, at=after(9))), NOW)
+    whole.line_up(waiting(wants("gone").requeue_state(1, at=after(5))), NOW)
+    whole.remove(key_of("gone"))
+
+    whole.wake_due(after(5))
+    assert whole.busy() == []
+    whole.wake_due(after(9))
+    assert whole.busy() == ["cq"]
+
+
+def test_a_removed_queue_is_not_busy_and_comes_back_with_its_work() -> None:
+    whole = manager("a")
+    whole.remove_queue("cq")
+    assert whole.busy() == []
+
+    whole.set_queue("cq", strict=False, now=NOW)
+
+    assert whole.busy() == ["cq"]

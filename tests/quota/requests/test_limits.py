@@ -1,0 +1,212 @@
+"""LimitRanges and RuntimeClasses: what pods get, and what is found wrong with them (quota-engine 1.6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from multikueue.api.core import LimitRange, LimitRangeItem, LimitRangeSpec, Overhead, RuntimeClass
+from multikueue.api.meta import ObjectKey, ObjectMeta, encode
+from multikueue.api.workload import workload_spec
+from multikueue.quota.queueing.queue_manager import OUTDATED_AT_A_TIME
+from multikueue.quota.requests.amounts import Demand, demand
+from multikueue.quota.requests.limits import Limits, Surroundings, combined
+from multikueue.testing import cluster_queue, pod_set, workload
+from tests.quota.builders import Play, wants
+
+MAX = "requests must not be above the limitRange max"
+MIN = "requests must not be below the limitRange min"
+POD = "spec.podSets[0].template.spec"
+
+
+def limit_range(*items: LimitRangeItem, name: str = "limits") -> LimitRange:
+    return LimitRange(metadata=ObjectMeta(name=name, namespace="default"), spec=LimitRangeSpec(limits=items))
+
+
+def heavy(cpu: str) -> RuntimeClass:
+    overhead = Overhead(pod_fixed={"cpu": cpu})
+    return RuntimeClass(metadata=ObjectMeta(name="heavy"), overhead=overhead)
+
+
+def of_containers(**bounds: dict[str, str]) -> LimitRangeItem:
+    return LimitRangeItem(type="Container", **bounds)  # type: ignore[arg-type]  # texts are quantities too
+
+
+def limits(*items: LimitRangeItem) -> Limits:
+    return combined([limit_range(*items)], {})
+
+
+def container(limits: dict[str, str] | None = None, **requests: str) -> dict[str, Any]:
+    return {"name": "c", "resources": {"requests": requests, "limits": limits or {}}}
+
+
+def found(rules: Limits, *containers: dict[str, Any], **pod: Any) -> Demand:
+    template = encode({"spec": {"containers": list(containers), **pod}})
+    return demand(workload_spec(workload("w").pod_sets(pod_set().template(template)).build()), rules=rules)
+
+
+def requests(rules: Limits, *containers: dict[str, Any], **pod: Any) -> dict[str, int]:
+    (each,) = found(rules, *containers, **pod).pod_sets
+    return dict(each.requests)
+
+
+DEFAULTS = limits(of_containers(default={"cpu": "3"}, default_request={"cpu": "2"}))
+
+
+@pytest.mark.parametrize(
+    ("asks", "cpu"),
+    [
+        (container(), 2000),
+        (container(cpu="1"), 1000),
+        (container(limits={"cpu": "5"}), 2000),
+        (container(limits={"cpu": "5"}, cpu="4"), 4000),
+    ],
+    ids=["nothing", "a request", "a limit", "both"],
+)
+def test_a_default_request_goes_before_a_limit_and_after_what_is_asked_for(asks: dict[str, Any], cpu: int) -> None:
+    assert requests(DEFAULTS, asks) == {"cpu": cpu}
+
+
+def test_a_default_limit_is_the_request_where_there_is_no_default_request() -> None:
+    assert requests(limits(of_containers(default={"cpu": "3"})), container()) == {"cpu": 3000}
+
+
+def test_init_containers_get_defaults_too() -> None:
+    assert requests(DEFAULTS, container(cpu="1"), initContainers=[container()]) == {"cpu": 2000}
+
+
+def test_section_12_8_a_default_limit_can_be_less_than_what_is_asked_for() -> None:
+    assert found(DEFAULTS, container(cpu="4")).problem == (
+        f'resources validation failed: {POD}.containers[0]: Invalid value: ["cpu"]: requests must not exceed its limits'
+    )
+
+
+BOUNDS = limits(of_containers(max={"cpu": "4", "memory": "1Gi"}, min={"cpu": "500m"}))
+
+
+@pytest.mark.parametrize(
+    ("asks", "problem"),
+    [
+        (container(cpu="500m", memory="1Gi"), ""),
+        (container(gpu="9"), ""),
+        (container(cpu="499m"), f'{POD}.containers[0]: Invalid value: ["cpu"]: {MIN}'),
+        (container(cpu="5", memory="2Gi"), f'{POD}.containers[0]: Invalid value: ["cpu","memory"]: {MAX}'),
+        (container(limits={"cpu": "5"}, cpu="1"), f'{POD}.containers[0]: Invalid value: ["cpu"]: {MAX}'),
+    ],
+    ids=["on the bounds", "something else", "too little", "too much of two", "a limit counts too"],
+)
+def test_a_container_out_of_bounds_is_a_problem(asks: dict[str, Any], problem: str) -> None:
+    prefix = "resources didn't satisfy LimitRange constraints: " if problem else ""
+
+    assert found(BOUNDS, asks).problem == f"{prefix}{problem}"
+
+
+def test_a_pod_is_measured_by_the_sum_of_its_containers() -> None:
+    rules = limits(LimitRangeItem(type="Pod", max={"cpu": "3"}))
+
+    assert found(rules, container(cpu="1"), container(cpu="2")).problem == ""
+    assert found(rules, container(cpu="2"), container(cpu="2")).problem.endswith(
+        f'{POD}: Invalid value: ["cpu"]: {MAX}'
+    )
+
+
+def test_several_findings_are_told_together() -> None:
+    both = found(BOUNDS, container(cpu="5"), container(cpu="1m")).problem
+
+    assert both == (
+        "resources didn't satisfy LimitRange constraints: "
+        f'[{POD}.containers[0]: Invalid value: ["cpu"]: {MAX}, {POD}.containers[1]: Invalid value: ["cpu"]: {MIN}]'
+    )
+
+
+def test_of_several_ranges_the_strictest_bounds_and_the_first_defaults_hold() -> None:
+    second = limit_range(of_containers(max={"cpu": "2"}, min={"cpu": "1"}, default_request={"cpu": "9"}), name="b")
+    first = limit_range(
+        of_containers(max={"cpu": "4"}, min={"cpu": "500m"}, default_request={"cpu": "1500m"}), name="a"
+    )
+    rules = combined([second, first], {})
+
+    assert requests(rules, container()) == {"cpu": 1500}
+    assert MAX in found(rules, container(cpu="3")).problem
+    assert MIN in found(rules, container(cpu="700m")).problem
+
+
+def test_the_overhead_of_a_class_counts_unless_the_pod_has_its_own() -> None:
+    rules = combined([], {"heavy": {"cpu": "250m"}})
+
+    assert requests(rules, container(cpu="1"), runtimeClassName="heavy") == {"cpu": 1250}
+    assert requests(rules, container(cpu="1"), runtimeClassName="heavy", overhead={"cpu": "1"}) == {"cpu": 2000}
+    assert requests(rules, container(cpu="1"), runtimeClassName="unknown") == {"cpu": 1000}
+
+
+def test_what_holds_in_a_namespace_follows_what_is_there() -> None:
+    known, key = Surroundings(), ObjectKey("default", "limits")
+    known.set_range(key, limit_range(of_containers(default_request={"cpu": "2"})))
+    assert requests(known.of("default"), container()) == {"cpu": 2000}
+    assert requests(known.of("elsewhere"), container()) == {}
+
+    known.set_class("heavy", RuntimeClass(overhead=Overhead(pod_fixed={"cpu": "1"})))
+    assert requests(known.of("default"), container(), runtimeClassName="heavy") == {"cpu": 3000}
+
+    known.set_range(key, None)
+    known.set_class("heavy", None)
+    assert requests(known.of("default"), container(), runtimeClassName="heavy") == {}
+
+
+def test_qe_347_those_who_wait_are_looked_at_again_when_their_limits_change() -> None:
+    play = Play.with_queue(cpu=4)
+    play.submit(wants("greedy", cpu=5).count(1), wants("small", cpu=1))
+    play.run()
+    rules = limit_range(of_containers(min={"cpu": "2"}))
+
+    play.apply(rules)
+    play.submit(wants("tiny", cpu=1))
+    play.run()
+    assert play.verdict("greedy").endswith("maximum capacity (4)")
+    assert MIN in play.verdict("tiny")
+
+    play.engine.observe(rules, None, play.now)
+    assert play.run() == ["tiny"]
+
+
+def test_those_who_wait_are_asked_anew_some_at_a_time() -> None:
+    play = Play.with_queue(cpu=0)
+    play.submit(*(wants(f"w{number}", cpu=1) for number in range(OUTDATED_AT_A_TIME + 9)))
+    play.run()
+
+    play.apply(limit_range(of_containers(min={"cpu": "2"})))
+    assert asked_anew(play) == 0
+    play.cycle()
+    assert OUTDATED_AT_A_TIME <= asked_anew(play) < OUTDATED_AT_A_TIME + 9
+    assert play.engine.scheduler.next_look(play.now) == play.now
+    play.run()
+    assert asked_anew(play) == OUTDATED_AT_A_TIME + 9
+
+
+def asked_anew(play: Play) -> int:
+    return sum(MIN in each.demand.problem for each in play.engine.view.waiting_in("cq"))
+
+
+def test_nobody_gets_quota_for_what_it_asked_for_before() -> None:
+    play = Play.with_queue(cpu=0)
+    play.submit(*(wants(f"w{number}", cpu=9) for number in range(OUTDATED_AT_A_TIME)))
+    play.submit(wants("first", cpu=1).priority(9))
+    play.run()
+
+    play.apply(limit_range(of_containers(min={"cpu": "2"})), cluster_queue("cq").quota("default", cpu=1).build())
+    play.wait(1)
+    assert play.run() == []
+    assert MIN in play.verdict("first")
+
+
+def test_qe_347_a_class_changes_what_is_asked_for() -> None:
+    play = Play.with_queue(cpu=4)
+    play.apply(heavy("2"))
+    template = encode({"spec": {"containers": [container(cpu="3")], "runtimeClassName": "heavy"}})
+    play.submit(wants("w").pod_sets(pod_set().template(template)))
+    assert play.run() == []
+
+    play.apply(heavy("1"))
+    assert play.run() == ["w"]
+    assert play.used() == "4"
