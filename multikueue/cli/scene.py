@@ -127,16 +127,18 @@ class _Changes(Generic[T]):
 
     def __init__(self, tell: Callable[[tuple[T, bool]], None]) -> None:
         self.unreadable: dict[ObjectKey, str] = {}
-        self.newest = 0
         self._tell, self._known = tell, dict[ObjectKey, T]()
 
     def get(self, key: ObjectKey, /) -> T | None:
         return self._known.get(key)
 
-    def expect_list(self) -> None:
+    def newest(self, _namespace: str, /) -> int:
+        return 0
+
+    def expect_list(self, _namespace: str, /) -> None:
         """Nothing else tells us anything."""
 
-    def replace(self, items: Sequence[T], _version: int, /) -> None:
+    def replace(self, items: Sequence[T], _version: int, _namespace: str, /) -> None:
         there = {item.key for item in items}
         for item in [item for key, item in self._known.items() if key not in there]:
             self.remove(item)

@@ -66,26 +66,25 @@ _DOUBTS = 3
 
 
 class Sink(Protocol[T]):
-    """What takes in a collection. All synchronous: each call is one atomic change.
+    """What takes in a collection: the objects of a namespace, or of all (""). All synchronous: each call is one atomic change.
 
     `unreadable` holds what is there and cannot be read or taken in, and why: it is missing from the collection, and not
     gone. The sink adds what it cannot take in itself, and goes on with the rest.
-    `newest` is the highest version that anybody told it since the last list.
     """
 
     @property
     def unreadable(self) -> dict[ObjectKey, str]: ...
 
-    @property
-    def newest(self) -> int: ...
+    def newest(self, namespace: str, /) -> int:
+        """The highest version that anybody told it of that namespace since its last list."""
 
     def get(self, key: ObjectKey, /) -> T | None:
         """The object as it was last taken in, from whomever: the answer to a write of ours, or the connection before."""
 
-    def expect_list(self) -> None:
+    def expect_list(self, namespace: str, /) -> None:
         """A list is asked for: what others tell the sink from now on may be newer than what the list says."""
 
-    def replace(self, items: Sequence[T], version: int, /) -> None:
+    def replace(self, items: Sequence[T], version: int, namespace: str, /) -> None:
         """The whole collection as of the resource version: what is missing is gone. The sink finds the differences."""
 
     def upsert(self, item: T, /) -> None:
@@ -180,7 +179,7 @@ class Reflector(Generic[T]):
         if self._vouch is not None and self.synced.is_set():
             await self._vouch()
         self._route = self._client.route
-        self._sink.expect_list()
+        self._sink.expect_list(self._namespace)
         page = await self._client.list(
             self._kind, namespace=self._namespace, label_selector=self._label_selector, page=self._page
         )
@@ -188,13 +187,18 @@ class Reflector(Generic[T]):
         # What exists but cannot be read stays as it was last read: it is not gone.
         found |= {key: kept for key in page.undecodable if (kept := self._sink.get(key)) is not None}
         version = page.resource_version
-        self._sink.unreadable.clear()
+        for key in self._unreadable():
+            del self._sink.unreadable[key]
         self._sink.unreadable.update(page.undecodable)
-        self._sink.replace(tuple(found.values()), version_of(version))
-        for key, why in self._sink.unreadable.items() - page.undecodable.items():
+        self._sink.replace(tuple(found.values()), version_of(version), self._namespace)
+        for key, why in self._unreadable().items() - page.undecodable.items():
             self._client.report_garbage(self._kind, found.get(key) or Stub(StubMeta(key.name, key.namespace)), why)
         self._known, self._version, self._taken = found, version, 0
         self.synced.set()
+
+    def _unreadable(self) -> dict[ObjectKey, str]:
+        """Of this collection: the sink may have others."""
+        return {key: why for key, why in self._sink.unreadable.items() if self._namespace in ("", key.namespace)}
 
     async def _check_version(self) -> None:
         """Ask a server that was away whether it has come as far as we have, by answers to our own writes too.
@@ -202,7 +206,7 @@ class Reflector(Generic[T]):
         One that was restored from a backup meanwhile has not, and would keep silent until it has: then list anew.
         """
         version = version_of(self._version)
-        reached = str(max(version, self._sink.newest)) if version else self._version
+        reached = str(max(version, self._sink.newest(self._namespace))) if version else self._version
         wanted = {"limit": "1", "resourceVersion": reached, "resourceVersionMatch": "NotOlderThan"}
         try:
             await self._client.request("GET", self._path, params=wanted)

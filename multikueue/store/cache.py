@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from multikueue.api.meta import Object, ObjectKey
@@ -25,6 +26,15 @@ def ignore(*_news: object) -> None:
     """Nobody to tell."""
 
 
+@dataclass(slots=True)
+class _Told(Generic[T]):
+    """What came of a collection since its last list: the highest version, and, while the next list is under way, the newest
+    of each object (None: it went)."""
+
+    newest: int = 0
+    news: dict[ObjectKey, T | None] | None = None
+
+
 class Cache(Generic[T]):
     """Objects by key. Owner: the store of the cluster; every method is synchronous, so each change is atomic.
 
@@ -36,15 +46,14 @@ class Cache(Generic[T]):
     `unreadable` holds the objects that are there and could not be read, or taken in, and why: that they are missing, or as
     they were before, means nothing. An error of whoever is told of a change costs that object: all is put back as it was
     before, the object is set aside, and the next version of it, or the next list, is another attempt.
-    `newest` is the highest version that anybody told since the last list.
+    A list is that of one namespace, or of all (""): whoever lists some namespaces only has a collection in each of them.
     """
 
     def __init__(self, on_change: Listener[T] = ignore, *, indexes: Mapping[str, Indexer[T]] | None = None) -> None:
         self.unreadable: dict[ObjectKey, str] = {}
-        self.newest = 0
         self._objects: dict[ObjectKey, T] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()
-        self._news: dict[ObjectKey, T | None] | None = None
+        self._lists: dict[str, _Told[T]] = {"": _Told()}
         self._listeners: list[Listener[T]] = [on_change]
         self._indexers = dict(indexes or {})
         self._indexes: dict[str, dict[Hashable, dict[ObjectKey, None]]] = {name: {} for name in self._indexers}
@@ -67,12 +76,19 @@ class Cache(Generic[T]):
         keys = self._indexes[index].get(value)
         return tuple(self._objects[key] for key in keys) if keys else ()
 
+    def newest(self, namespace: str = "", /) -> int:
+        """The highest version that anybody told of that namespace since its last list."""
+        return self._collection(namespace).newest
+
     def upsert(self, item: T) -> None:
         """Take in an object, unless something newer is known or it is known to be deleted."""
-        self.newest = max(self.newest, item.version)
-        if item.metadata.uid in self._gone:
+        is_late = item.metadata.uid in self._gone
+        for told in self._collections_with(item):
+            told.newest = max(told.newest, item.version)
+            if told.news is not None and not is_late:
+                _note(told.news, item)
+        if is_late:
             return
-        self._note(item)
         old = self._objects.get(item.key)
         if old is not None and old.version >= item.version:
             return
@@ -84,9 +100,10 @@ class Cache(Generic[T]):
         The two race, with each other and with answers to earlier writes, so its UID is remembered: an object that is
         gone never comes back, and what still tells of it is late.
         """
-        self.newest = max(self.newest, item.version)
-        if self._news is not None:
-            self._news[item.key] = None
+        for told in self._collections_with(item):
+            told.newest = max(told.newest, item.version)
+            if told.news is not None:
+                told.news[item.key] = None
         self._gone[item.metadata.uid] = None
         if len(self._gone) > REMEMBERED:
             self._gone.popitem(last=False)
@@ -94,18 +111,19 @@ class Cache(Generic[T]):
         if old is not None and old.metadata.uid == item.metadata.uid:
             self._drop(old)
 
-    def expect_list(self) -> None:
+    def expect_list(self, namespace: str = "", /) -> None:
         """A list is asked for: what comes from now on, until it is here, may be newer than the list."""
-        self._news = {}
+        self._collection(namespace).news = {}
 
-    def replace(self, items: Sequence[T], version: int = 0) -> None:
+    def replace(self, items: Sequence[T], version: int = 0, namespace: str = "", /) -> None:
         """A list as of `version`: missing objects are gone, unless they came after it."""
-        news, self._news = self._news or {}, None
-        self.newest = max((version, *(came.version for came in news.values() if came is not None)))
+        told = self._collection(namespace)
+        news, told.news = told.news or {}, None
+        told.newest = max((version, *(came.version for came in news.values() if came is not None)))
         listed = {item.key: item for item in items}
         for old in self:
             came = news.get(old.key)
-            if old.key in listed:
+            if old.key in listed or namespace not in ("", old.metadata.namespace):
                 continue
             if came is not None and came.version > version:
                 self._take(came)
@@ -118,13 +136,15 @@ class Cache(Generic[T]):
             else:
                 self._take(came if came.version > item.version else item)
 
-    def _note(self, item: T) -> None:
-        """Remembers the newest that came of each object since a list was asked for. What was known before may be of a
-        time that the cluster, restored from a backup, has forgotten: next to that nothing is ever newer."""
-        if self._news is not None:
-            came = self._news.get(item.key)
-            if came is None or came.version <= item.version:
-                self._news[item.key] = item
+    def _collection(self, namespace: str) -> _Told[T]:
+        return self._lists.setdefault(namespace, _Told())
+
+    def _collections_with(self, item: T) -> Iterator[_Told[T]]:
+        """Those that are listed and have the object in them."""
+        yield self._lists[""]
+        own = self._lists.get(item.metadata.namespace) if item.metadata.namespace else None
+        if own is not None:
+            yield own
 
     def _take(self, item: T) -> None:
         self._gone.pop(item.metadata.uid, None)
@@ -190,6 +210,14 @@ def _tell(listeners: Sequence[Listener[T]], old: T | None, new: T | None) -> Non
     with ExitStack() as each:
         for listener in reversed(listeners):
             each.callback(listener, old, new)
+
+
+def _note(news: dict[ObjectKey, T | None], item: T) -> None:
+    """Remembers the newest that came of each object since a list was asked for. What was known before may be of a time that
+    the cluster, restored from a backup, has forgotten: next to that nothing is ever newer."""
+    came = news.get(item.key)
+    if came is None or came.version <= item.version:
+        news[item.key] = item
 
 
 class ByName(Mapping[str, T]):

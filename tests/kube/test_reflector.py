@@ -44,7 +44,7 @@ class Seen:
     def __init__(self) -> None:
         self.unreadable: dict[ObjectKey, str] = {}
         self.versions: dict[str, int] = {}
-        self.newest = 0
+        self.highest = 0
         self.told: list[str] = []
         self.expected = 0
         self.refusing = ""
@@ -53,10 +53,13 @@ class Seen:
     def get(self, key: ObjectKey, /) -> Job | None:
         return self.kept.get(key)
 
-    def expect_list(self) -> None:
+    def newest(self, _namespace: str, /) -> int:
+        return self.highest
+
+    def expect_list(self, _namespace: str, /) -> None:
         self.expected += 1
 
-    def replace(self, items: Sequence[Job], version: int, /) -> None:
+    def replace(self, items: Sequence[Job], version: int, _namespace: str, /) -> None:
         self.versions = {item.key.name: item.version for item in items}
         self.kept = {item.key: item for item in items}
         self.unreadable |= {item.key: "refused" for item in items if item.key.name == self.refusing}
@@ -373,7 +376,7 @@ async def test_a_server_that_comes_back_and_forgot_an_answer_of_its_own_is_liste
     # The answer to a write came, the watch broke before it told of it, and the backup is from before.
     too_large = refuses(504, "Timeout", "Too large resource version: 12, current: 10")
     async with running(LISTED, aborts, *[too_large] * 3, lists(job("a", version=9)), OPEN) as run:
-        run.sink.newest = 12
+        run.sink.highest = 12
         await run.until(lambda: len(run.asked) == 7)
     assert run.asked == ["list", "watch 10", *["check 12"] * 3, "list", "watch 10"]
 
@@ -440,6 +443,15 @@ async def test_what_is_odd_in_one_way_is_told_once() -> None:
     async with running(lists(job("b", version=2)), streams(*lines, then="silence")) as run:
         await run.until(lambda: "c" in run.sink.versions)
     assert run.garbage == [ObjectKey("ns", "b")] * 2
+
+
+async def test_a_list_of_one_namespace_says_nothing_of_what_cannot_be_read_in_another() -> None:
+    async with running(lists(BAD_B), OPEN, namespace="ns") as run:
+        elsewhere = ObjectKey("other", "x")
+        run.sink.unreadable |= {elsewhere: "refused", ObjectKey("ns", "gone"): "refused"}
+        await run.until(run.has_a_state)
+        assert run.sink.unreadable.keys() == {elsewhere, ObjectKey("ns", "b")}
+    assert run.garbage == [ObjectKey("ns", "b")]
 
 
 async def test_what_the_sink_cannot_take_in_is_told_once() -> None:

@@ -115,20 +115,34 @@ def test_what_came_while_a_list_was_asked_for_is_not_mixed_up_with_what_was_know
     told.cache.expect_list()
     told.cache.upsert(seen("a", version=58))  # of a cluster that was restored from a backup
     told.cache.upsert(seen("b", version=59, uid="u2"))
-    told.cache.replace([seen("a", version=58)], version=58)
+    told.cache.replace([seen("a", version=58)], 58)
     assert [(each.metadata.name, each.version) for each in told.cache] == [("a", 58), ("b", 59)]
 
 
 def test_the_newest_version_since_the_last_list_is_known() -> None:
     told = Told()
     told.cache.replace([seen(version=3)], 4)
-    assert told.cache.newest == 4
+    assert told.cache.newest() == 4
     for step, version in ((told.cache.upsert, 11), (told.cache.upsert, 8), (told.cache.remove, 13)):
         step(seen(version=version))
-        assert told.cache.newest == max(version, 11)
+        assert told.cache.newest() == max(version, 11)
     told.cache.expect_list()
     told.cache.replace([], 2)
-    assert told.cache.newest == 2
+    assert told.cache.newest() == 2
+
+
+def test_a_list_of_one_namespace_says_nothing_of_another() -> None:
+    told = Told()
+    for name, namespace in (("a", "one"), ("b", "two")):
+        told.cache.upsert(workload(name, namespace=namespace).uid(name).version(5).build())
+    told.cache.expect_list("one")
+    told.cache.expect_list("two")
+    told.cache.upsert(workload("c", namespace="two").uid("c").version(9).build())
+    told.cache.replace([], 7, "one")
+    assert [item.metadata.name for item in told.cache] == ["b", "c"]
+    assert (told.cache.newest("one"), told.cache.newest("two")) == (7, 9)
+    told.cache.replace([], 8, "two")
+    assert [item.metadata.name for item in told.cache] == ["c"], "it came after the list of its namespace was asked for"
 
 
 def test_a_list_wins_over_what_was_known_before_it_was_asked_for() -> None:
