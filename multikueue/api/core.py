@@ -5,6 +5,8 @@ Namespace, Secret, ConfigMap, APIService, PriorityClass, LimitRange, RuntimeClas
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from multikueue.api.meta import Int64, Object, ObjectKey, Value
@@ -13,8 +15,16 @@ KUBE_SYSTEM = ObjectKey("", "kube-system")
 """The namespace that every cluster has, made when the cluster was; nobody can delete it, so its UID is the cluster's."""
 
 
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
 class Namespace(Object):
     pass
+
+
+def is_namespace(name: str) -> bool:
+    """Whether a namespace can have the name (RFC 1123 label)."""
+    return _LABEL.fullmatch(name) is not None
 
 
 class Secret(Object):

@@ -23,7 +23,7 @@ from multikueue.kube.client import Client
 from multikueue.kube.kubeconfig import check_worker_kubeconfig
 from multikueue.quota.capacity import Feeders, Record, offer
 from multikueue.quota.following import Decision, Figure, Rules, follow, follow_problem, reserve_of
-from multikueue.store.store import CORDON_ANNOTATION
+from multikueue.store.store import CORDON_ANNOTATION, namespaces_of
 
 __all__ = ["Outlook", "Survey", "listing", "survey"]
 
@@ -128,7 +128,7 @@ class _Fleet:
         try:
             check_worker_kubeconfig(member.kubeconfig)
             async with connect(member.name, member.kubeconfig) as worker:
-                record.saw(await read_queues(worker), self._moment)
+                record.saw(await read_queues(worker, namespaces_of(member.cluster)), self._moment)
         except ClusterUnreachable as error:
             record.missed(self._moment, f"is away: {error.why}")
             self.unread.add(member.name)

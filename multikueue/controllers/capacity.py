@@ -57,12 +57,15 @@ def rules_of(settings: CapacityFollow) -> Rules:
     )
 
 
-async def read_queues(worker: Client) -> WorkerQueues:
-    """What a worker has. Raises as `Client` does, and InvalidObject if some of it is not of its kind's shape."""
-    local_queues, cluster_queues = await worker.list(LOCAL_QUEUES), await worker.list(CLUSTER_QUEUES)
-    for key in (*local_queues.undecodable, *cluster_queues.undecodable):
-        raise InvalidObject(f"queue {key} of the worker", "spec", "what Kueue's API says")
-    return WorkerQueues.of(local_queues.items, cluster_queues.items)
+async def read_queues(worker: Client, namespaces: Iterable[str]) -> WorkerQueues:
+    """What a worker has for the namespaces that it offers. Raises as `Client` does, and InvalidObject if some of it is not of
+    its kind's shape."""
+    local_queues = [await worker.list(LOCAL_QUEUES, namespace=namespace) for namespace in namespaces]
+    cluster_queues = await worker.list(CLUSTER_QUEUES)
+    for page in (*local_queues, cluster_queues):
+        for key in page.undecodable:
+            raise InvalidObject(f"queue {key} of the worker", "spec", "what Kueue's API says")
+    return WorkerQueues.of([queue for page in local_queues for queue in page.items], cluster_queues.items)
 
 
 @dataclass(slots=True)
@@ -145,11 +148,12 @@ class Capacity:
         if cluster is not None and cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true":
             record.missed(self.world.now(), CORDONED)
             return
-        if client is None or self.world.store.worker(name).reach is not Reach.CONNECTED:
+        worker = self.world.store.worker(name)
+        if client is None or worker.reach is not Reach.CONNECTED:
             record.missed(self.world.now())
             return
         try:
-            queues = await read_queues(client)
+            queues = await read_queues(client, worker.sight.namespaces)
         except (ClusterUnreachable, Unauthorized):
             record.missed(self.world.now())
         except MultiKueueError as error:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 import anyio
 import anyio.abc
 
+from multikueue.api.foreign import excerpt
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
 from multikueue.api.meta import Condition, ObjectKey, find_condition
 from multikueue.api.multikueue import ACTIVE, MultiKueueCluster
@@ -24,12 +25,15 @@ from multikueue.controllers.world import World
 from multikueue.dispatch.group import Reach
 from multikueue.runtime import DONE, Result, watch_files
 from multikueue.settings import Dispatch
-from multikueue.store.store import source_of
+from multikueue.store.store import namespaces_of, source_of
 from multikueue.store.worker import WorkerView
 
 __all__ = ["Clusters"]
 
 OLD = "the one in use"
+
+SHOWN = 5
+"""Namespaces in one message."""
 
 NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -117,23 +121,23 @@ class Clusters:
 
     async def _connect(self, cluster: MultiKueueCluster) -> Connection:
         """The connection with what the cluster's source says now, made or changed if need be. Raises RefusedError."""
-        name = cluster.metadata.name
+        name, namespaces = cluster.metadata.name, namespaces_of(cluster)
         kubeconfig = await self._kubeconfigs.read(cluster)
         running = self._connections.get(name)
-        if running is not None and running.newest == kubeconfig:
+        if running is not None and (running.newest, running.namespaces) == (kubeconfig, namespaces):
             return running
         access = await self._kubeconfigs.access(cluster, kubeconfig)
         running = self._connections.get(name)
-        if running is not None and running.serves:
+        if running is not None and running.serves and running.namespaces == namespaces:
             running.offer(access)
             return running
         if running is not None:
             self._stop(running)
-        return self._start(name, access)
+        return self._start(name, access, namespaces)
 
-    def _start(self, name: str, access: Access) -> Connection:
-        worker, contact = self.world.store.worker(name), self._contacts[name]
-        made = Connection(self.world, self.settings, worker, access, contact, before=self._before.pop(name, None))
+    def _start(self, name: str, access: Access, namespaces: tuple[str, ...]) -> Connection:
+        worker, contact, before = self.world.store.worker(name), self._contacts[name], self._before.pop(name, None)
+        made = Connection(self.world, self.settings, worker, access, contact, namespaces, before=before)
         self._connections[name] = made
         worker.in_vain = worker.in_vain or NEVER
         assert self._tasks is not None
@@ -182,7 +186,7 @@ class Clusters:
         connection was tried."""
         generation, worker, problem = cluster.metadata.generation, connection.worker, connection.problem
         if worker.reach is Reach.CONNECTED:
-            message = "Connected" if problem is None else f"Connected; {problem.message}"
+            message = "; ".join(("Connected", *_unseen(worker), *((problem.message,) if problem is not None else ())))
             return active(status=True, reason="Active", message=message, generation=generation)
         if worker.reach is not Reach.ISOLATED or not connection.tried:
             return None
@@ -212,6 +216,15 @@ class Clusters:
         if old is not None and _says_the_same(old, condition):
             return
         await write_condition(self.world.manager, MULTIKUEUE_CLUSTERS, cache, cluster, condition, now)
+
+
+def _unseen(worker: WorkerView) -> tuple[str, ...]:
+    """Of which of its namespaces nothing is seen, and why for the first."""
+    blind = dict(worker.sight.blind())
+    if not blind:
+        return ()
+    names = ", ".join(list(blind)[:SHOWN]) + (f" and {len(blind) - SHOWN} more" if len(blind) > SHOWN else "")
+    return (f"nothing is seen in {names}: {excerpt(next(iter(blind.values())))}",)
 
 
 def _says_the_same(old: Condition, new: Condition) -> bool:

@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import product
 from typing import Any
 
 import anyio
@@ -31,6 +32,7 @@ from multikueue.kube.reflector import Reflector
 from multikueue.runtime import Backoff, WorkQueue, run_controller, supervise
 from multikueue.settings import Dispatch
 from multikueue.store.cache import Cache
+from multikueue.store.sight import EVERYWHERE, is_needed
 from multikueue.store.worker import WorkerView
 from multikueue.telemetry import get_logger
 from multikueue.telemetry.metrics import outbox_of
@@ -74,9 +76,10 @@ class Problem:
 class Connection:
     """Owner of a worker's client, watches, heartbeat and outbox; changes the worker's view only.
 
-    `access` is what is in use. `problem` is why what `offer` brought is not. `before` is what the connection before this
-    one used, if there was one: its view of the worker is still there, and must be of the same cluster. Until it was
-    `tried` once, nothing can be said of it. `reason` is what kind of trouble it has, if it has any.
+    `access` is what is in use, `namespaces` what is looked at there ("": all). `problem` is why what `offer` brought is not.
+    `before` is what the connection before this one used, if there was one: its view of the worker is still there, and must be
+    of the same cluster. Until it was `tried` once, nothing can be said of it. `reason` is what kind of trouble it has, if it
+    has any.
     """
 
     world: World
@@ -84,6 +87,7 @@ class Connection:
     worker: WorkerView
     access: Access
     contact: anyio.Event
+    namespaces: tuple[str, ...] = EVERYWHERE
     before: Access | None = None
     problem: Problem | None = None
     tried: bool = False
@@ -188,9 +192,11 @@ class Connection:
     async def _serve(self, client: Client, outbox: WorkQueue[ObjectKey]) -> None:
         self._decline, self._alarm, self._identified = None, anyio.Event(), False
         performer = Outbox(self.world, self.worker, client, alarm=self._raise_alarm)
+        self._look_at_namespaces()
         async with anyio.create_task_group() as self._tasks:
-            self._reflectors = [self._reflector(client, kind, cache) for kind, cache in _watched(self.worker)]
-            unlisted = {kind.name: _unlisted(kind) for kind, _ in _watched(self.worker)}
+            watched = tuple(product(_watched(self.worker), self.namespaces))
+            self._reflectors = [self._reflector(client, kind, cache, namespace) for (kind, cache), namespace in watched]
+            unlisted = {_part(kind, namespace): _unlisted(kind) for (kind, _), namespace in watched}
             self._trouble = {"heartbeat": "not connected yet", **unlisted}
             self._check()
             self._tasks.start_soon(self._heartbeat, self._tasks, client, performer)
@@ -204,35 +210,49 @@ class Connection:
                     on_error=self.world.metrics.failing(outbox_of(self.name)),
                 )
 
+    def _look_at_namespaces(self) -> None:
+        """Nothing is known of those that were not looked at before, and nothing is seen of the others any more."""
+        if self.worker.sight.offer(self.namespaces, self.world.now()):
+            self.worker.known = False
+            self._break_off()
+
     @property
     def _selector(self) -> str:
         return f"{ORIGIN_LABEL}={self.world.origin}"
 
-    def _reflector(self, client: Client, kind: Kind[Any], cache: Cache[Any]) -> Reflector[Any]:
+    def _reflector(self, client: Client, kind: Kind[Any], cache: Cache[Any], namespace: str) -> Reflector[Any]:
         def on_state(ok: bool, why: str) -> None:
-            lacking = not ok and not _is_needed(kind) and reflector.refused
+            lacking = not ok and reflector.refused and _may_lack(kind, namespace)
             if not ok and not lacking:
                 self.world.metrics.watch_failures(self.name, kind.plural).inc()
-            self.world.store.lacks(self.name, kind, why if lacking else "")
-            self._report(kind.name, "" if ok or lacking else f"{kind.plural}: {why}")
+            self.world.store.lacks(self.name, kind, why if lacking else "", namespace=namespace)
+            self._report("namespaces", self._blindness())
+            self._report(_part(kind, namespace), "" if ok or lacking else f"{kind.plural}: {why}")
 
         reflector: Reflector[Any] = Reflector(
             client,
             kind,
             cache,
             label_selector=self._selector,
+            namespace=namespace,
             on_state=on_state,
             vouch=partial(self._identity.vouch, client),
         )
         return reflector
 
+    def _blindness(self) -> str:
+        """Why nothing is seen at all, in none of its namespaces."""
+        blind = tuple(self.worker.sight.blind())
+        return f"namespace {blind[0][0]}: {blind[0][1]}" if blind and len(blind) == len(self.namespaces) else ""
+
     def _also_watch(self, tasks: anyio.abc.TaskGroup, client: Client, kind: Kind[Any], cache: Cache[Any]) -> None:
         """The manager cluster has a further kind of jobs from now on: nothing of ours can be there, so all else goes on."""
-        reflector = self._reflector(client, kind, cache)
-        self._reflectors.append(reflector)
-        self.world.store.lacks(self.name, kind, _unlisted(kind))
-        if self._identified:
-            tasks.start_soon(reflector.run)
+        for namespace in self.namespaces:
+            reflector = self._reflector(client, kind, cache, namespace)
+            self._reflectors.append(reflector)
+            self.world.store.lacks(self.name, kind, _unlisted(kind), namespace=namespace)
+            if self._identified:
+                tasks.start_soon(reflector.run)
 
     async def _identify(self, tasks: anyio.abc.TaskGroup, client: Client) -> None:
         """Look whether it is the cluster that the name stands for; nothing of another one is looked at. Raises if it is
@@ -414,11 +434,11 @@ class Connection:
         """
         await trial.probe(self.settings.heartbeat_timeout.total_seconds())
         seen: set[str] = set()
-        for kind, _ in _watched(self.worker):
+        for (kind, _), namespace in product(_watched(self.worker), self.namespaces):
             try:
-                page = await trial.list(kind, label_selector=self._selector)
+                page = await trial.list(kind, namespace=namespace, label_selector=self._selector)
             except (NotFound, Forbidden):
-                if _is_needed(kind):
+                if is_needed(kind) and self.worker.sight.blindness(namespace) is None:
                     raise
                 continue
             seen.update(item.metadata.uid for item in page.items)
@@ -469,9 +489,14 @@ def _unlisted(kind: Kind[Any]) -> str:
     return f"{kind.plural}: not listed yet"
 
 
-def _is_needed(kind: Kind[Any]) -> bool:
-    """Whether a worker must have the kind. One without some kind of jobs is merely not chosen for those."""
-    return kind is WORKLOADS or not kind.is_optional
+def _part(kind: Kind[Any], namespace: str) -> str:
+    return f"{kind.name} {namespace}"
+
+
+def _may_lack(kind: Kind[Any], namespace: str) -> bool:
+    """Whether a worker is good for something without that: one that lacks some kind of jobs, or shows us nothing of one of
+    its namespaces, is merely not chosen for those."""
+    return bool(namespace) or not is_needed(kind)
 
 
 def _leads_elsewhere(old: Access, new: Access) -> bool:

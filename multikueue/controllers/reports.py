@@ -9,6 +9,7 @@ from multikueue.api.multikueue import ACTIVE
 from multikueue.controllers.world import World
 from multikueue.dispatch.group import Reach
 from multikueue.runtime import DONE, Result
+from multikueue.store.store import namespaces_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,8 @@ class Reports:
         worker.reach = Reach.CONNECTED if active else Reach.ISOLATED
         worker.since = None if active else (condition and condition.last_transition_time) or worker.since
         worker.why = "" if active else _why_not(cluster is not None, condition.message if condition else "")
-        if before != (worker.reach, worker.why):
+        moved = cluster is not None and worker.sight.offer(namespaces_of(cluster), self.world.now())
+        if moved or before != (worker.reach, worker.why):
             store.reach_changed(name)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from multikueue import strategy as contract
 from multikueue.api import kinds
-from multikueue.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass, Secret
+from multikueue.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass, Secret, is_namespace
 from multikueue.api.foreign import excerpt
 from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.kinds import POD_GROUPS, PODS, Kind
@@ -55,6 +55,7 @@ from multikueue.store.jobs import JobCaches
 from multikueue.store.nesting import CONTROLLER, Nesting, controllers
 from multikueue.store.placements import PLACEMENT_ANNOTATION, Placements, named
 from multikueue.store.runtimes import Runtimes
+from multikueue.store.sight import EVERYWHERE, Lack
 from multikueue.store.slices import Slices, replaced
 from multikueue.store.worker import Places, WorkerView
 
@@ -68,6 +69,9 @@ CLUSTERS_ANNOTATION = "multikueue.dev/clusters"
 
 CLUSTER_UID_ANNOTATION = "multikueue.dev/cluster-uid"
 """On a MultiKueueCluster: the UID of the namespace kube-system of the cluster that its name stands for."""
+
+NAMESPACES_ANNOTATION = "multikueue.dev/namespaces"
+"""On a MultiKueueCluster: the namespaces, comma separated, in which the worker lets us run jobs. Without it: in all."""
 
 CORDON_ANNOTATION = "multikueue.dev/cordon"
 """On a MultiKueueCluster: `true` keeps new workloads away from it."""
@@ -141,7 +145,7 @@ class Store:
         self._plans: dict[ObjectKey, Plan] = {}
         self._places = Places()
         self._writing: ObjectKey | None = None
-        self._fleets: dict[tuple[str, str], Fleet] = {}
+        self._fleets: dict[tuple[str, str, str], Fleet] = {}
         self.jobs = JobCaches(
             adapters, self._job_changed, touch=lambda key: self.touched.job(key), indexes={CONTROLLER: controllers}
         )
@@ -337,7 +341,7 @@ class Store:
         """Everything the decision on one workload looks at. `local` may be ahead of the cache by what is to be written."""
         check = self.multikueue_check(local) if local else None
         job = self.local_job(local) if local else None
-        fleet = self._fleet(check, self.owner(local) if local else None)
+        fleet = self._fleet(check, self.owner(local) if local else None, key.namespace)
         remotes = tuple(self._seen(key, local, name, fleet) for name in self._concerned(key, local, fleet))
         over = local is not None and local.has(FINISHED)
         return Group(
@@ -361,30 +365,35 @@ class Store:
     def widened(self, group: Group, clusters: Iterable[str]) -> Group:
         """The group with those of its fleet too."""
         known = {remote.cluster for remote in group.remotes}
-        fleet = self._fleet(
-            self.checks.get(ObjectKey("", group.check)), self.owner(group.local) if group.local else None
-        )
+        check, owner = self.checks.get(ObjectKey("", group.check)), self.owner(group.local) if group.local else None
+        fleet = self._fleet(check, owner, group.key.namespace)
         more = [name for name in clusters if name in fleet.order and name not in known]
         if not more:
             return group
         found = (*group.remotes, *(self._seen(group.key, group.local, name, fleet) for name in more))
         return replace(group, remotes=tuple(sorted(found, key=lambda remote: fleet.place(remote.cluster))))
 
-    def _fleet(self, check: AdmissionCheck | None, job: JobKey | None) -> Fleet:
-        """What a MultiKueueConfig names, for jobs of a kind: one value for all, until something of it changes."""
+    def _fleet(self, check: AdmissionCheck | None, job: JobKey | None, namespace: str) -> Fleet:
+        """What a MultiKueueConfig names, for jobs of a kind: one value for all, until something of it changes. Where some
+        workers offer some namespaces only, it is one for each namespace."""
         config = next(iter(_config_of(check)), "") if check else ""
         kind = "" if job is None else PODS.name if job.kind == POD_GROUPS.name else job.kind
-        found = self._fleets.get((config, kind))
-        if found is None:
-            workers = tuple(self.shown(name, kind) for name in self.clusters_for(check))
-            found = self._fleets[config, kind] = Fleet(workers)
-        return found
+        for place in ("", namespace):
+            known = self._fleets.get((config, kind, place))
+            if known is not None:
+                return known
+        names = self.clusters_for(check)
+        everywhere = all(self.worker(name).sight.namespaces == EVERYWHERE for name in names)
+        made = Fleet(tuple(self.shown(name, kind, namespace) for name in names))
+        self._fleets[config, kind, "" if everywhere else namespace] = made
+        return made
 
-    def shown(self, name: str, kind: str) -> contract.Worker:
-        """A worker as it is for all jobs of a kind."""
+    def shown(self, name: str, kind: str, namespace: str) -> contract.Worker:
+        """A worker as it is for all jobs of a kind in a namespace."""
         worker, cluster = self.worker(name), self.clusters.get(ObjectKey("", name))
         cordoned = cluster is not None and cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true"
-        why = "cordoned" if cordoned else worker.leaving or worker.lacking.get(kind, "")
+        lack = worker.sight.lack(kind, namespace) or worker.sight.blindness(namespace)
+        why = "cordoned" if cordoned else worker.leaving or (lack.why if lack is not None else "")
         if not why and worker.reach is not Reach.CONNECTED:
             why = f"not connected ({excerpt(worker.why)})" if worker.why else "not connected"
         return contract.Worker(
@@ -487,9 +496,10 @@ class Store:
     def _remote(self, key: ObjectKey, name: str, job: JobKey | None, *, configured: bool) -> Remote:
         worker = self.worker(name)
         conflict, asked = worker.conflict(key, self.now()), worker.asked.get(key)
+        blindness = worker.sight.blindness(key.namespace)
         held = worker.job_of(key)
         local = self.jobs.get(job) if job and isinstance(held, PodGroup) else None
-        return Remote(
+        remote = Remote(
             cluster=name,
             reach=worker.reach,
             since=worker.since if worker.reach is not Reach.CONNECTED else None,
@@ -508,6 +518,7 @@ class Store:
             conflict_until=conflict.until if conflict else None,
             configured=configured,
         )
+        return remote if blindness is None else _out_of_sight(remote, blindness)
 
     def _slices_before(self, local: Workload | None) -> tuple[ObjectKey, ...]:
         return self.slices.before(local) if self.slices is not None and local is not None else ()
@@ -583,15 +594,13 @@ class Store:
         for key in self._dispatched_to(name):
             self.touched.workload(key)
 
-    def lacks(self, name: str, kind: Kind[Any], why: str) -> None:
-        """A worker does not have that kind of jobs, or does not let us see them, as `why` says; empty: now it does."""
-        lacking = self.worker(name).lacking
-        if lacking.get(kind.name, "") == why:
+    def lacks(self, name: str, kind: Kind[Any], why: str, *, namespace: str = "") -> None:
+        """A worker does not have that kind in one of its namespaces, or does not let us see it, as `why` says; empty: now it
+        does."""
+        if not self.worker(name).sight.note(kind, namespace, why, self.now()):
             return
-        lacking.pop(kind.name, None)
-        if why:
-            lacking[kind.name] = why
         self.fleet_changed()
+        self.touched.cluster(name)
         for key in self._dispatched_to(name):
             self.touched.workload(key)
 
@@ -869,6 +878,15 @@ def _unreadable(remote: Remote) -> Remote:
     return replace(remote, reach=Reach.SUSPECT, since=None)
 
 
+def _out_of_sight(remote: Remote, lack: Lack) -> Remote:
+    """A worker that is there, and shows nothing of the workload's namespace, is as good as away: what was won there has the
+    time of a worker that is lost. Where it was to show it, nothing is known of it; what it does not offer, we never sent."""
+    if not remote.reachable:
+        return remote
+    known = remote.known and lack.in_vain is None
+    return replace(remote, reach=Reach.ISOLATED, since=lack.since, in_vain=lack.in_vain, known=known)
+
+
 def _name(item: Object | None) -> str:
     assert item is not None
     return item.metadata.name
@@ -904,6 +922,14 @@ def clusters_of(config: MultiKueueConfig) -> tuple[str, ...]:
     """The clusters a MultiKueueConfig names, in order: its spec, then the annotation for more than 20."""
     more = config.metadata.annotations.get(CLUSTERS_ANNOTATION, "")
     return tuple(dict.fromkeys((*config.spec.clusters, *(n.strip() for n in more.split(",") if n.strip()))))
+
+
+def namespaces_of(cluster: MultiKueueCluster) -> tuple[str, ...]:
+    """Those that a worker offers. A name that no namespace can have is none."""
+    text = cluster.metadata.annotations.get(NAMESPACES_ANNOTATION)
+    if text is None:
+        return EVERYWHERE
+    return tuple(sorted({name for each in text.split(",") if is_namespace(name := each.strip())}))
 
 
 def _uid_of(cluster: MultiKueueCluster) -> Iterable[str]:

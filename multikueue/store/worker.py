@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from multikueue.api.foreign import asked
 from multikueue.api.job import AnyJob, JobKey
@@ -16,6 +16,9 @@ from multikueue.jobs.adapter import Adapter
 from multikueue.jobs.table import BATCH_ONLY, Adapters
 from multikueue.store.cache import Cache
 from multikueue.store.jobs import JobCaches
+from multikueue.store.sight import Sight
+
+NEVER = datetime.min.replace(tzinfo=UTC)
 
 CONFLICT_MEMORY = timedelta(minutes=5)
 """How long a worker is passed over for a workload after a foreign object was found in its place."""
@@ -88,8 +91,8 @@ class WorkerView:
     which may be there before they are seen. The caches survive a lost connection: they are the last known state. `leaving`
     says, in words, why its name is about to be given to another cluster, so that it gets nothing new. `silent` turns True
     when it did not answer the last time it was asked, and ends with its next sign of life. `in_vain` is until when it was
-    asked, or looked for, in vain. `lacking` says of the kinds of jobs that it does not have, or does not let us see, why that
-    is. `settled` tells, of a copy before and after a change, whether that is no news. `places` notes what comes here.
+    asked, or looked for, in vain. `sight` is what it lets us see. `settled` tells, of a copy before and after a change,
+    whether that is no news. `places` notes what comes here.
     """
 
     name: str
@@ -109,11 +112,12 @@ class WorkerView:
     read: dict[ObjectKey, datetime] = field(default_factory=dict)
     conflicts: dict[ObjectKey, Conflict] = field(default_factory=dict)
     creating: set[ObjectKey] = field(default_factory=set)
-    lacking: dict[str, str] = field(default_factory=dict)
+    sight: Sight = field(init=False)
     workloads: Cache[Workload] = field(init=False)
     jobs: JobCaches = field(init=False)
 
     def __post_init__(self) -> None:
+        self.sight = Sight(self.since or NEVER)
         self.workloads = Cache(self._workload_changed)
         self.jobs = JobCaches(
             self.adapters, self._job_changed, touch=self.touch_job, indexes={"workload": _workload_of}, copies=True

@@ -17,7 +17,7 @@ from multikueue.api.kinds import (
 )
 from multikueue.api.queues import FOLLOW_ANNOTATION
 from multikueue.controllers.registration.credentials import Credential, Endpoint, build_kubeconfig
-from multikueue.store.store import CORDON_ANNOTATION
+from multikueue.store.store import CORDON_ANNOTATION, NAMESPACES_ANNOTATION
 from multikueue.testing import (
     admission_check,
     cluster_queue,
@@ -62,6 +62,14 @@ def test_it_shows_what_a_queue_would_have_and_changes_nothing(joined: World, cli
 
 def test_wide_says_who_has_how_much(joined: World, cli: Run) -> None:
     assert cells(cli(*COMMAND, "-o", "wide").out)[0][-3:] == ["-", "w1", "24"]
+
+
+def test_a_worker_counts_for_the_namespaces_that_it_offers(joined: World, cli: Run) -> None:
+    cluster = joined.manager.find(MULTIKUEUE_CLUSTERS, "w1")
+    assert cluster is not None
+    for offered, cores in (("team-a,team-b", "24"), ("team-b", "0")):
+        cluster["metadata"]["annotations"] = {NAMESPACES_ANNOTATION: offered}
+        assert cells(cli(*COMMAND).out)[0][5] == cores
 
 
 def test_the_settings_and_the_annotation_count(joined: World, cli: Run, tmp_path: Path) -> None:

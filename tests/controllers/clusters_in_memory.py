@@ -71,9 +71,10 @@ class ClusterInMemory:
         self._asked("get", kind)
         return self._value(kind, self._existing(kind, key))
 
-    async def list(self, kind: Kind[Any]) -> Page[Any]:
+    async def list(self, kind: Kind[Any], *, namespace: str = "") -> Page[Any]:
         self._asked("list", kind)
-        return Page(tuple(self._value(kind, body) for body in self.all(kind)), "1")
+        there = (body for body in self.all(kind) if namespace in ("", body["metadata"].get("namespace", "")))
+        return Page(tuple(self._value(kind, body) for body in there), "1")
 
     async def create(self, kind: Kind[Any], namespace: str, body: Mapping[str, Any]) -> Any:
         self._asked("create", kind)

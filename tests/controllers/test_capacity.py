@@ -124,6 +124,14 @@ async def test_a_cordoned_worker_gets_no_work_and_so_has_nothing_for_it() -> Non
     assert following.events(UNKNOWN)[-1] == "w2 is cordoned"
 
 
+async def test_a_worker_has_nothing_for_queues_of_namespaces_that_it_does_not_offer() -> None:
+    following = Following(100, 60)
+    following.table.store.worker("w1").sight.offer((NAMESPACE,), following.table.now())
+    following.table.store.worker("w2").sight.offer(("other",), following.table.now())
+    await following.look(HOLD)
+    assert following.events(UNKNOWN)[-1] == "none of its LocalQueues leads to a ClusterQueue on w2"
+
+
 async def test_a_process_that_leads_no_more_says_nothing() -> None:
     following = Following(160)
     following.manager.fault = lambda _verb, _plural: NotLeading("another process acts")

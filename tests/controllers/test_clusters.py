@@ -19,6 +19,8 @@ from multikueue.dispatch.group import Reach
 from multikueue.errors import Unauthorized
 from multikueue.kube.credentials import Credentials
 from multikueue.settings import Dispatch
+from multikueue.store.sight import EVERYWHERE
+from multikueue.store.store import NAMESPACES_ANNOTATION
 from tests.controllers.table import Table, table
 
 pytestmark = pytest.mark.anyio
@@ -249,6 +251,37 @@ async def test_a_connection_that_serves_is_offered_what_is_new() -> None:
     await clusters.reconcile("w1")
     assert clusters._connections["w1"] is running
     assert running.newest == KUBECONFIG
+
+
+async def test_a_connection_begins_anew_when_other_namespaces_are_offered() -> None:
+    world = table()
+    clusters = Clusters(world.world, QUICK, "kueue-system")
+    secret(world, kubeconfig=KUBECONFIG)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(clusters.run)
+        await anyio.wait_all_tasks_blocked()
+        await clusters.reconcile("w1")
+        first = clusters._connections["w1"]
+        assert first.namespaces == EVERYWHERE
+        change = {"metadata": {"annotations": {NAMESPACES_ANNOTATION: "a,b"}}}
+        world.manager.change(kinds.MULTIKUEUE_CLUSTERS, W1, change)
+        await clusters.reconcile("w1")
+        assert clusters._connections["w1"].namespaces == ("a", "b")
+        assert first._scope.cancel_called
+        second = clusters._connections["w1"]
+        await clusters.reconcile("w1")
+        assert clusters._connections["w1"] is second
+        tasks.cancel_scope.cancel()
+
+
+async def test_it_is_told_of_which_namespaces_nothing_is_seen() -> None:
+    world = table()
+    names = tuple(f"n{number}" for number in range(7))
+    world.store.worker("w1").sight.offer(names, world.now())
+    for name in names[1:]:
+        world.store.lacks("w1", kinds.JOBS, "you may not", namespace=name)
+    message = "Connected; nothing is seen in n1, n2, n3, n4, n5 and 1 more: you may not"
+    assert await shown(world, Reach.CONNECTED, None) == ("True", "Active", message)
 
 
 async def test_a_changed_file_has_the_clusters_that_name_it_looked_at_again() -> None:

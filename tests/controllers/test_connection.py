@@ -22,6 +22,7 @@ from multikueue.kube.credentials import Credentials
 from multikueue.kube.reflector import Reflector
 from multikueue.kube.tokens import FixedToken
 from multikueue.settings import Dispatch
+from multikueue.store.sight import EVERYWHERE
 from multikueue.store.worker import Asked, WorkerView
 from multikueue.testing import NOW
 from tests.controllers.table import Table, table
@@ -85,21 +86,33 @@ class Line:
 
 
 @asynccontextmanager
-async def connected(server: WorkerServer, *, before: Access | None = None, **dispatch: Any) -> AsyncIterator[Line]:
+async def connected(
+    server: WorkerServer,
+    *,
+    before: Access | None = None,
+    namespaces: tuple[str, ...] = EVERYWHERE,
+    **dispatch: Any,
+) -> AsyncIterator[Line]:
     """A connection to a server with the token "one", that has listed everything."""
-    async with connecting(server, before=before, **dispatch) as line:
+    async with connecting(server, before=before, namespaces=namespaces, **dispatch) as line:
         await line.until(lambda: line.worker.reach is Reach.CONNECTED)
         line.states.clear()
         yield line
 
 
 @asynccontextmanager
-async def connecting(server: WorkerServer, *, before: Access | None = None, **dispatch: Any) -> AsyncIterator[Line]:
+async def connecting(
+    server: WorkerServer,
+    *,
+    before: Access | None = None,
+    namespaces: tuple[str, ...] = EVERYWHERE,
+    **dispatch: Any,
+) -> AsyncIterator[Line]:
     """`dispatch` are settings of that group."""
     world = table(**dispatch)
     worker = world.store.worker("w1")
     worker.reach, worker.known = Reach.SUSPECT, False
-    made = Connection(world.world, QUICK, worker, access(server, "one"), anyio.Event(), before=before)
+    made = Connection(world.world, QUICK, worker, access(server, "one"), anyio.Event(), namespaces, before=before)
     line = Line(world, made, worker)
     world.store.observers.append(line)
     async with anyio.create_task_group() as tasks:
@@ -360,13 +373,19 @@ async def test_a_worker_is_asked_as_soon_as_its_time_is_up() -> None:
 # Kinds of jobs that not every cluster has.
 
 
+def no_gadgets(line: Line) -> str:
+    """Why there can be none on the worker."""
+    lack = line.worker.sight.lack(GADGETS.name, "team")
+    return lack.why if lack is not None else ""
+
+
 async def test_a_worker_that_lacks_a_kind_of_jobs_is_as_good_as_any_for_the_others() -> None:
     async with worker_server("one") as server:
         server.lacks = {"gadgets"}
         async with connected(server, adapters=WITH_GADGETS) as line:
             line.world.store.open_jobs(GADGETS)
-            assert "not listed yet" in line.worker.lacking["Gadget.example.com"]
-            await line.until(lambda: "no kind Gadget" in line.worker.lacking["Gadget.example.com"])
+            assert "not listed yet" in no_gadgets(line)
+            await line.until(lambda: "no kind Gadget" in no_gadgets(line))
             assert line.worker.reach is Reach.CONNECTED
             assert line.states == []
 
@@ -380,9 +399,9 @@ async def test_a_kind_is_watched_once_the_manager_has_it_and_used_once_the_worke
         async with connected(server, adapters=WITH_GADGETS) as line:
             assert "WATCH gadgets" not in server.uses("one")
             line.world.store.open_jobs(GADGETS)
-            await line.until(lambda: "no kind Gadget" in line.worker.lacking["Gadget.example.com"])
+            await line.until(lambda: "no kind Gadget" in no_gadgets(line))
             line.connection.offer(access(server, "two"))
             await line.until(lambda: line.connection.access.kubeconfig == access(server, "two").kubeconfig)
             server.lacks = set()
-            await line.until(lambda: not line.worker.lacking)
+            await line.until(lambda: not no_gadgets(line))
             assert "WATCH gadgets" in server.uses("two")

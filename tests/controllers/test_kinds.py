@@ -38,7 +38,10 @@ def _ignore(_key: object) -> None:
 
 def store(adapters: Adapters = WITH_GADGETS) -> Store:
     return Store(
-        Engine(), cast("Touch", SimpleNamespace(job=_ignore, workload=_ignore)), lambda: NOW, adapters=adapters
+        Engine(),
+        cast("Touch", SimpleNamespace(job=_ignore, workload=_ignore, cluster=_ignore)),
+        lambda: NOW,
+        adapters=adapters,
     )
 
 

@@ -16,14 +16,16 @@ from tests.kube.server import event, refuses, says, serving
 
 @dataclass
 class WorkerServer:
-    """`asked` lists what came in, as token, method and path; a watch is `WATCH`. `lacks` are kinds it does not have.
-    `uid` is that of its kube-system, which may not be read where that is empty."""
+    """`asked` lists what came in, as token, method and path; a watch is `WATCH`. `lacks` are kinds it does not have, `shows`
+    the namespaces that may be looked at (None: all, also at once). `uid` is that of its kube-system, which may not be read
+    where that is empty."""
 
     tokens: set[str] = field(default_factory=lambda: {"one"})
     objects: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     asked: list[tuple[str, str, str]] = field(default_factory=list)
     hangs: bool = False
     lacks: set[str] = field(default_factory=set)
+    shows: set[str] | None = None
     uid: str = ""
     url: str = ""
     _news: anyio.Event = field(default_factory=anyio.Event)
@@ -45,11 +47,14 @@ class WorkerServer:
         if plural == "kube-system":
             answer = says({"metadata": {"name": plural, "uid": self.uid}}) if self.uid else refuses(403, "Forbidden")
             return await answer(request)
-        if watch:
-            return await self._watch(request, plural)
         if request.path == "/api":
             return await says({})(request)
-        items = self.objects.get(plural, [])
+        namespace = request.path.partition("/namespaces/")[2].partition("/")[0]
+        if self.shows is not None and namespace not in self.shows:
+            return await refuses(403, "Forbidden")(request)
+        if watch:
+            return await self._watch(request, plural)
+        items = [o for o in self.objects.get(plural, []) if namespace in ("", o["metadata"]["namespace"])]
         return await says({"metadata": {"resourceVersion": str(self.version)}, "items": items})(request)
 
     async def _watch(self, request: web.BaseRequest, plural: str) -> web.StreamResponse:
@@ -66,8 +71,8 @@ class WorkerServer:
         await anyio.sleep_forever()
         raise AssertionError
 
-    def put(self, kind: str, name: str, uid: str) -> None:
-        metadata = {"name": name, "namespace": "team", "uid": uid, "resourceVersion": str(self.version)}
+    def put(self, kind: str, name: str, uid: str, *, namespace: str = "team") -> None:
+        metadata = {"name": name, "namespace": namespace, "uid": uid, "resourceVersion": str(self.version)}
         self.objects.setdefault(kind.lower() + "s", []).append({"kind": kind, "metadata": metadata, "spec": {}})
 
     def drop(self, kind: str, name: str) -> None:

@@ -1,0 +1,75 @@
+"""What a worker lets us see: which namespaces it offers, and what it lacks in each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from multikueue.api.kinds import JOBS, WORKLOADS, Kind
+
+__all__ = ["EVERYWHERE", "Lack", "Sight", "is_needed"]
+
+EVERYWHERE = ("",)
+"""The namespaces of a worker that offers all it has: one collection of each kind."""
+
+NEEDED = (WORKLOADS, JOBS)
+
+
+def is_needed(kind: Kind[Any]) -> bool:
+    """Whether nothing can be done without the kind. Where another one is lacking, its jobs alone go elsewhere."""
+    return kind in NEEDED
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """Why something is not seen, since when, and until when it was asked for in vain; None: nobody asks for it."""
+
+    why: str
+    since: datetime
+    in_vain: datetime | None = None
+
+
+@dataclass(slots=True)
+class Sight:
+    """Of one worker. The owner is its connection. `since` is when it began to offer these `namespaces`."""
+
+    since: datetime
+    namespaces: tuple[str, ...] = EVERYWHERE
+    _lacking: dict[tuple[str, str], Lack] = field(default_factory=dict)
+
+    def offer(self, namespaces: tuple[str, ...], now: datetime) -> bool:
+        """From now on it offers these; answers whether that is news."""
+        if namespaces == self.namespaces:
+            return False
+        self.since, self.namespaces = now, namespaces
+        self._lacking.clear()
+        return True
+
+    def note(self, kind: Kind[Any], namespace: str, why: str, now: datetime) -> bool:
+        """It does not show us that kind in one of its namespaces; empty: now it does. Answers whether that is news."""
+        before = self._lacking.pop((kind.name, namespace), None)
+        if why:
+            since = before.since if before is not None else now
+            self._lacking[kind.name, namespace] = Lack(why, since, now)
+        return why != (before.why if before is not None else "")
+
+    def lack(self, kind: str, namespace: str) -> Lack | None:
+        """Why jobs of a kind cannot be in a namespace there; None if they can."""
+        return self._lacking.get((kind, self._collection(namespace)))
+
+    def blindness(self, namespace: str) -> Lack | None:
+        """Why nothing of a namespace is seen; None if it is seen."""
+        collection = self._collection(namespace)
+        if collection not in self.namespaces:
+            return Lack(f"it does not offer namespace {namespace}", self.since)
+        return next(filter(None, (self._lacking.get((kind.name, collection)) for kind in NEEDED)), None)
+
+    def blind(self) -> Iterator[tuple[str, str]]:
+        """The namespaces that it offers and of which nothing is seen, and why."""
+        found = ((namespace, self.blindness(namespace)) for namespace in self.namespaces)
+        return ((namespace, lack.why) for namespace, lack in found if lack is not None)
+
+    def _collection(self, namespace: str) -> str:
+        return "" if self.namespaces == EVERYWHERE else namespace
