@@ -132,6 +132,16 @@ def register(
             rich_help_panel=_WORKER,
         ),
     ] = None,
+    run_in: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAMESPACE",
+            help="Rights in this namespace of the worker only: jobs of others are not sent there. Once for each; without it,"
+            " in all.",
+            show_default=False,
+            rich_help_panel=_WORKER,
+        ),
+    ] = None,
     run_pods: Annotated[
         bool,
         typer.Option(
@@ -171,12 +181,16 @@ def register(
     On the worker: a ServiceAccount that may do what the manager needs and nothing else. On the manager: a Secret with a
     kubeconfig, and a MultiKueueCluster that names it. Then the worker is looked at with the new credential.
 
+    With --run-in the rights are Roles in these namespaces, and what else it may in the cluster is to see which one it is and
+    what its ClusterQueues have.
+
     Run it again at any time: it mends what is missing and renews the credential, and touches nothing that is not ours.
 
     \b
     Examples:
       multikueue clusters register worker-1 --context kind-worker-1
       multikueue clusters register worker-1 --context kind-worker-1 --server https://10.0.0.5:6443 --config-name all
+      multikueue clusters register worker-1 --context kind-worker-1 --run-in team-a --run-in team-b
       multikueue clusters register worker-1 --kubeconfig worker-1.yaml --manager-context prod --dry-run
     """
     if context is None and kubeconfig is None:
@@ -190,6 +204,7 @@ def register(
         run_pods=run_pods,
         view_pods=view_pods,
         run_kinds=tuple(run_kind or ()),
+        run_in=tuple(run_in or ()),
     )
     wanted_validity = DEFAULT_VALIDITY if validity is None else validity
     at_worker, at_manager = Target(kubeconfig, context, name), Target(manager_kubeconfig, manager_context)

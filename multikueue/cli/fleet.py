@@ -18,6 +18,7 @@ from multikueue.cli.exit import CommandFailed
 from multikueue.cli.output import Column, Listing, age, since
 from multikueue.controllers.registration.facts import KubeconfigFacts, kubeconfig_facts
 from multikueue.errors import ApiError, Forbidden, NotFound
+from multikueue.store.sight import EVERYWHERE, namespaces_of
 
 if TYPE_CHECKING:
     from multikueue.controllers.registration.ownership import Client
@@ -192,7 +193,13 @@ def facts(member: Member, now: datetime) -> Iterator[tuple[str, str]]:
     else:
         yield "Server", known.server
         yield "Expires", f"{known.expires:%Y-%m-%d %H:%M} UTC, {ends(known.expires, now)}" if known.expires else "never"
+    yield "Namespaces", _namespaces(member)
     yield "Configs", ", ".join(member.configs) or "none: add it to a MultiKueueConfig, or nothing is sent to it"
+
+
+def _namespaces(member: Member) -> str:
+    offered = namespaces_of(member.cluster)
+    return "all" if offered == EVERYWHERE else ", ".join(offered) or "none: nothing is sent to it"
 
 
 def ends(moment: datetime | None, now: datetime) -> str:

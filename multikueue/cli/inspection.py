@@ -24,6 +24,7 @@ from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, Un
 from multikueue.jobs.declared import DeclaredJob
 from multikueue.kube.kubeconfig import InsecureKubeconfig, check_worker_kubeconfig
 from multikueue.settings import DeclaredKind
+from multikueue.store.sight import namespaces_of
 
 __all__ = ["Report", "check_all", "declared", "findings_listing", "refuse_removal"]
 
@@ -96,7 +97,8 @@ async def _check(
         return Report(member.name, tuple(known))
     try:
         async with connect(member.name, member.kubeconfig) as worker:
-            found = await preflight(worker, way.queues_to(member.name), kinds)
+            offered = namespaces_of(member.cluster)
+            found = await preflight(worker, way.queues_to(member.name), kinds, namespaces=offered)
     except ClusterUnreachable as error:
         return Report(member.name, (*known, Finding("unreachable", "API server", error.why)))
     except Unauthorized:

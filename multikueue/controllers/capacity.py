@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 import anyio
 
@@ -62,9 +63,8 @@ async def read_queues(worker: Client, namespaces: Iterable[str]) -> WorkerQueues
     its kind's shape."""
     local_queues = [await worker.list(LOCAL_QUEUES, namespace=namespace) for namespace in namespaces]
     cluster_queues = await worker.list(CLUSTER_QUEUES)
-    for page in (*local_queues, cluster_queues):
-        for key in page.undecodable:
-            raise InvalidObject(f"queue {key} of the worker", "spec", "what Kueue's API says")
+    for key in chain(cluster_queues.undecodable, *(page.undecodable for page in local_queues)):
+        raise InvalidObject(f"queue {key} of the worker", "spec", "what Kueue's API says")
     return WorkerQueues.of([queue for page in local_queues for queue in page.items], cluster_queues.items)
 
 

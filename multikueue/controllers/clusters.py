@@ -25,7 +25,8 @@ from multikueue.controllers.world import World
 from multikueue.dispatch.group import Reach
 from multikueue.runtime import DONE, Result, watch_files
 from multikueue.settings import Dispatch
-from multikueue.store.store import namespaces_of, source_of
+from multikueue.store.sight import namespaces_of
+from multikueue.store.store import source_of
 from multikueue.store.worker import WorkerView
 
 __all__ = ["Clusters"]

@@ -214,6 +214,7 @@ class Connection:
         """Nothing is known of those that were not looked at before, and nothing is seen of the others any more."""
         if self.worker.sight.offer(self.namespaces, self.world.now()):
             self.worker.known = False
+            self.world.store.fleet_changed()
             self._break_off()
 
     @property

@@ -9,7 +9,7 @@ from multikueue.api.multikueue import ACTIVE
 from multikueue.controllers.world import World
 from multikueue.dispatch.group import Reach
 from multikueue.runtime import DONE, Result
-from multikueue.store.store import namespaces_of
+from multikueue.store.sight import namespaces_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ class Workloads:
     async def reconcile(self, key: ObjectKey) -> Result:
         local = self.world.store.workloads.get(key)
         if key in self.world.store.workloads.unreadable:
-            return self._set_aside(key, local)
+            return self._set_aside(local)
         if local is None:
             return _gone(self.world, key)
         group = self.world.group(key, local)
@@ -77,11 +77,11 @@ class Workloads:
             return True
         return phase_of(view(replace(group, local=written), self.world.now())) is not decision.phase
 
-    def _set_aside(self, key: ObjectKey, local: Workload | None) -> Result:
+    def _set_aside(self, local: Workload | None) -> Result:
         """Nothing can be said of it until it can be read. What it has it keeps; what it was about to get others may have."""
         store = self.world.store
-        if local is None or not local.has(QUOTA_RESERVED):
-            store.engine.remove_workload(key, self.world.now())
+        if local is not None and not local.has(QUOTA_RESERVED):
+            store.engine.observe(local, None, self.world.now())
             store.touched.admission()
         return DONE
 

@@ -7,14 +7,27 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from multikueue.api.core import is_namespace
 from multikueue.api.kinds import JOBS, WORKLOADS, Kind
+from multikueue.api.multikueue import MultiKueueCluster
 
-__all__ = ["EVERYWHERE", "Lack", "Sight", "is_needed"]
+__all__ = ["EVERYWHERE", "NAMESPACES_ANNOTATION", "Lack", "Sight", "is_needed", "namespaces_of"]
+
+NAMESPACES_ANNOTATION = "multikueue.dev/namespaces"
+"""On a MultiKueueCluster: the namespaces, comma separated, in which the worker lets us run jobs. Without it: in all."""
 
 EVERYWHERE = ("",)
 """The namespaces of a worker that offers all it has: one collection of each kind."""
 
 NEEDED = (WORKLOADS, JOBS)
+
+
+def namespaces_of(cluster: MultiKueueCluster) -> tuple[str, ...]:
+    """Those that a worker offers. A name that no namespace can have is none."""
+    text = cluster.metadata.annotations.get(NAMESPACES_ANNOTATION)
+    if text is None:
+        return EVERYWHERE
+    return tuple(sorted({name for each in text.split(",") if is_namespace(name := each.strip())}))
 
 
 def is_needed(kind: Kind[Any]) -> bool:

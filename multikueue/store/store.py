@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from multikueue import strategy as contract
 from multikueue.api import kinds
-from multikueue.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass, Secret, is_namespace
+from multikueue.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass, Secret
 from multikueue.api.foreign import excerpt
 from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.kinds import POD_GROUPS, PODS, Kind
@@ -69,9 +69,6 @@ CLUSTERS_ANNOTATION = "multikueue.dev/clusters"
 
 CLUSTER_UID_ANNOTATION = "multikueue.dev/cluster-uid"
 """On a MultiKueueCluster: the UID of the namespace kube-system of the cluster that its name stands for."""
-
-NAMESPACES_ANNOTATION = "multikueue.dev/namespaces"
-"""On a MultiKueueCluster: the namespaces, comma separated, in which the worker lets us run jobs. Without it: in all."""
 
 CORDON_ANNOTATION = "multikueue.dev/cordon"
 """On a MultiKueueCluster: `true` keeps new workloads away from it."""
@@ -922,14 +919,6 @@ def clusters_of(config: MultiKueueConfig) -> tuple[str, ...]:
     """The clusters a MultiKueueConfig names, in order: its spec, then the annotation for more than 20."""
     more = config.metadata.annotations.get(CLUSTERS_ANNOTATION, "")
     return tuple(dict.fromkeys((*config.spec.clusters, *(n.strip() for n in more.split(",") if n.strip()))))
-
-
-def namespaces_of(cluster: MultiKueueCluster) -> tuple[str, ...]:
-    """Those that a worker offers. A name that no namespace can have is none."""
-    text = cluster.metadata.annotations.get(NAMESPACES_ANNOTATION)
-    if text is None:
-        return EVERYWHERE
-    return tuple(sorted({name for each in text.split(",") if is_namespace(name := each.strip())}))
 
 
 def _uid_of(cluster: MultiKueueCluster) -> Iterable[str]:

@@ -44,15 +44,15 @@ KUEUE = {"workloads", "clusterqueues", "localqueues"}
 class Cluster:
     """Objects by (root, plural, namespace, name), and switches for what may go wrong.
 
-    `denied` holds (resource, verb) the account may not use; `longest` is the longest life of a token, None when there
-    are no tokens at all; `writes` lists each change that was asked for.
+    `denied` holds (resource, verb[, namespace]) the account may not use; `longest` is the longest life of a token, None when
+    there are no tokens at all; `writes` lists each change that was asked for.
     """
 
     name: str
     served: Mapping[str, set[str]] = field(
         default_factory=lambda: {"/apis/kueue.x-k8s.io/v1beta2": set(KUEUE), "/apis/batch/v1": {"jobs"}}
     )
-    denied: set[tuple[str, str]] = field(default_factory=set)
+    denied: set[tuple[str, ...]] = field(default_factory=set)
     longest: timedelta | None = timedelta(days=365)
     signs: bool = True
     tokens: set[str] = field(default_factory=lambda: {ADMIN_TOKEN})
@@ -128,7 +128,8 @@ class Cluster:
         if plural == "selfsubjectaccessreviews":
             asked = body["spec"]["resourceAttributes"]
             resource = "/".join(part for part in (asked["resource"], asked["subresource"]) if part)
-            return 201, {"status": {"allowed": (resource, asked["verb"]) not in self.denied}}
+            denied = {(resource, asked["verb"]), (resource, asked["verb"], asked.get("namespace", ""))} & self.denied
+            return 201, {"status": {"allowed": not denied}}
         name = body["metadata"].get("name") or f"{body['metadata']['generateName']}x1"
         if (root, plural, namespace, name) in self.objects:
             return _status(409, "AlreadyExists", f'{plural} "{name}" already exists')

@@ -18,6 +18,7 @@ from multikueue.api.kinds import (
     LOCAL_QUEUES,
     MULTIKUEUE_CLUSTERS,
     MULTIKUEUE_CONFIGS,
+    NAMESPACES,
     SECRETS,
     WORKLOADS,
 )
@@ -25,6 +26,7 @@ from multikueue.cli.durations import parse_duration
 from multikueue.controllers.annotated import KIND_ANNOTATION
 from multikueue.controllers.registration.credentials import Credential, Endpoint, build_kubeconfig
 from multikueue.controllers.registration.plan import CLUSTER_ROLES
+from multikueue.store.sight import NAMESPACES_ANNOTATION
 from multikueue.testing import (
     admission_check,
     cluster_queue,
@@ -127,6 +129,31 @@ def test_a_dry_run_prints_manifests_and_changes_nothing(world: World, cli: Run) 
     assert "ClusterRole multikueue on w1 would be created" in result.err
     assert world.manager.writes == world.worker.writes == []
     assert set(json.loads(cli(*REGISTER, "--dry-run", "-o", "json").out)) == {"worker", "manager"}
+
+
+def test_register_in_some_namespaces_says_so_and_check_and_show_know_it(world: World, cli: Run) -> None:
+    for name in ("team-a", "team-b"):
+        world.worker.add(NAMESPACES, {"metadata": {"name": name}})
+    limited = (*REGISTER, "--run-in", "team-a", "--run-in", "team-b")
+
+    result = cli(*limited, "--dry-run")
+    documents = [document for document in yaml.safe_load_all(result.out) if document]
+    assert [document["kind"] for document in documents][2:6] == ["Role", "RoleBinding", "Role", "RoleBinding"]
+    assert documents[-1]["metadata"]["annotations"] == {NAMESPACES_ANNOTATION: "team-a,team-b"}
+
+    assert cli(*limited).code == 0
+    assert "offers team-a, team-b" in cli("clusters", "check").out
+    assert "rights on jobs.batch in team-b" in cli("clusters", "check").out
+    assert "Namespaces:  team-a, team-b" in cli("clusters", "show", "w1").out
+    assert cli("clusters", "remove", "w1", "--context", "worker").code == 0
+    assert [key for key in world.worker.objects if key[1] in ("roles", "rolebindings")] == []
+
+
+def test_register_refuses_a_namespace_that_is_not_there(world: World, cli: Run) -> None:
+    result = cli(*REGISTER, "--run-in", "nowhere")
+
+    assert (result.code, "w1 has no namespace nowhere" in result.err) == (2, True)
+    assert world.manager.writes == world.worker.writes == []
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,7 @@ from multikueue.dispatch.group import Reach
 from multikueue.errors import Unauthorized
 from multikueue.kube.credentials import Credentials
 from multikueue.settings import Dispatch
-from multikueue.store.sight import EVERYWHERE
-from multikueue.store.store import NAMESPACES_ANNOTATION
+from multikueue.store.sight import EVERYWHERE, NAMESPACES_ANNOTATION
 from tests.controllers.table import Table, table
 
 pytestmark = pytest.mark.anyio

@@ -8,12 +8,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 from multikueue.api import kinds
+from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.reports import Reports
 from multikueue.dispatch.group import Reach
 from multikueue.errors import Forbidden
 from multikueue.settings import EXTERNAL_DISPATCHER
-from multikueue.store.store import NAMESPACES_ANNOTATION
+from multikueue.store.sight import NAMESPACES_ANNOTATION
 from tests.controllers.table import NAMESPACE, Table, table
 from tests.controllers.test_connection import Line, access, connected, connecting
 from tests.controllers.worker_server import WorkerServer, worker_server
@@ -136,13 +137,12 @@ async def test_each_namespace_is_looked_at_by_itself_and_all_are_known_together(
 async def test_a_namespace_that_is_not_shown_costs_the_others_nothing() -> None:
     async with limited("a") as server, connected(server, namespaces=("a", "b")) as line:
         assert held(line) == {"a"}
-        seen, unseen = (
-            line.world.store._remote(ObjectKey(namespace, "job-a"), "w1", None, configured=True)
-            for namespace in ("a", "b")
-        )
-        assert (seen.reach, seen.usable, seen.known) == (Reach.CONNECTED, True, True)
-        assert (unseen.reach, unseen.usable, unseen.known) == (Reach.ISOLATED, False, False)
-        assert "403" in unseen.why
+        seen, unseen = (line.world.store.seen(ObjectKey(namespace, "job-a"), "w1") for namespace in ("a", "b"))
+        assert (seen.reach, seen.known) == (Reach.CONNECTED, True)
+        assert (unseen.reach, unseen.known) == (Reach.ISOLATED, False)
+        shown, hidden = (line.world.store.shown("w1", JOBS.name, namespace) for namespace in ("a", "b"))
+        assert (shown.usable, hidden.usable) == (True, False)
+        assert "403" in hidden.why
 
 
 async def test_a_worker_that_shows_none_of_its_namespaces_is_not_connected() -> None:

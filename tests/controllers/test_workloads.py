@@ -80,12 +80,12 @@ async def test_what_a_workload_was_about_to_get_others_may_have_while_it_cannot_
     found = world.store.workloads.get(KEY._replace(name="other"))
     assert found is not None
     assert found.has(QUOTA_RESERVED)
-    assert world.store.engine.waiting("cq") == (0, 0)
+    assert world.store.engine.view.waiting("cq") == (0, 0)
 
     world.store.workloads.unreadable.clear()
     world.manager.change(kinds.WORKLOADS, KEY, {"metadata": {"labels": {"mended": "true"}}})
     await world.settle()
-    assert sum(world.store.engine.waiting("cq")) == 1, "it is in line again"
+    assert sum(world.store.engine.view.waiting("cq")) == 1, "it is in line again"
 
 
 @pytest.mark.parametrize("write", [statuses.merge, statuses.apply])

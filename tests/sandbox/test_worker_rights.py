@@ -7,6 +7,7 @@ The workers mind roles here, those of `registration.plan`, and the manager is th
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -22,16 +23,19 @@ from multikueue.controllers.registration.plan import (
     CLUSTER_ROLES,
     IDENTITY,
     QUEUE_RIGHTS,
+    ROLES,
     RUN_PODS,
     Registration,
     Right,
     copy_rights,
+    manager_objects,
     role_rules,
     worker_objects,
 )
 from multikueue.sandbox import objects
 from multikueue.sandbox.world import NAMESPACE, Layout, Share, Worker, World, token
 from multikueue.settings import CapacityFollow, Cluster, InForce, Integrations, Settings
+from multikueue.store.sight import NAMESPACES_ANNOTATION
 from multikueue.store.worker import CONFLICT_MEMORY
 from tests.jobs.kinds import body as body_of
 from tests.jobs.pods import body as pod_body
@@ -41,8 +45,9 @@ from tests.sandbox.stage import perform
 from tests.sandbox.test_job_kinds import adapter_of, definition, until
 
 LAYOUT = Layout(queues=(Share("main", 8),), workers=(Share("w1", 8), Share("w2", 8)))
-REGISTRATION = Registration(cluster="any", run_pods=True)
-ACCOUNT = account(*REGISTRATION.account)
+EVERYWHERE = Registration(cluster="any", run_pods=True)
+LIMITED = replace(EVERYWHERE, run_in=(NAMESPACE, "another"))
+ACCOUNT = account(*EVERYWHERE.account)
 LONG = 3600.0
 JOBSET = adapter_of("jobset.x-k8s.io/jobset")
 JOB = ObjectKey(NAMESPACE, "job")
@@ -50,11 +55,16 @@ Object = dict[str, Any]
 Life = Callable[[World], Coroutine[Any, Any, None]]
 
 
-def register(worker: Worker, asked: Asked, *, taken: Verb | None) -> None:
+def register(world: World, worker: Worker, asked: Asked, registration: Registration, *, taken: Verb | None) -> None:
     """As `clusters register` does, but for one verb; and mind that from now on."""
-    for one in worker_objects(REGISTRATION):
-        rules = {"rules": [*without(one.body["rules"], taken)]} if one.kind is CLUSTER_ROLES else {}
+    for name in registration.run_in:
+        if worker.site.stored(kinds.NAMESPACES, ObjectKey("", name)) is None:
+            worker.site.create(kinds.NAMESPACES, {"metadata": {"name": name}})
+    for one in worker_objects(registration):
+        rules = {"rules": [*without(one.body["rules"], taken)]} if one.kind in (CLUSTER_ROLES, ROLES) else {}
         worker.site.create(one.kind, one.manifest | rules)
+    offered = manager_objects(registration)[-1].body["metadata"]["annotations"]
+    world.manager.patch(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", worker.name), {"metadata": {"annotations": offered}})
     host = worker.runner.network.hosts[worker.name]
     others = (worker.kueue, worker.runner)
     guard(host, worker.site.cluster, token(worker.name), ACCOUNT, asked, others=others)
@@ -70,7 +80,7 @@ def settings() -> Settings:
     )
 
 
-def asked_in(life: Life, *, taken: Verb | None = None) -> Asked:
+def asked_in(life: Life, registration: Registration = EVERYWHERE, *, taken: Verb | None = None) -> Asked:
     """What a manager asks of the workers in such a life; without a verb, until it is refused something."""
     asked = Asked()
 
@@ -78,7 +88,7 @@ def asked_in(life: Life, *, taken: Verb | None = None) -> Asked:
         for site in world.sites:
             site.cluster.install([definition(kind) for kind in (STATEFUL_SETS, JOBSET.kind)])
         for worker in world.workers.values():
-            register(worker, asked, taken=taken)
+            register(world, worker, asked, registration, taken=taken)
         await world.add_manager("manager-0", InForce(settings())).begin(tasks).wait()
         if taken is None:
             await life(world)
@@ -191,18 +201,49 @@ LIVES: dict[Life, tuple[Right, ...]] = {
 """And the rights that each of them shows to be used."""
 
 
+BOTH = pytest.mark.parametrize("registration", [EVERYWHERE, LIMITED], ids=["everywhere", "in some namespaces"])
+
+
+@BOTH
 @pytest.mark.parametrize("life", LIVES, ids=lambda life: life.__name__)
-def test_what_is_granted_is_used_and_nothing_else_is_asked_for(life: Life) -> None:
-    asked = asked_in(life)
+def test_what_is_granted_is_used_and_nothing_else_is_asked_for(life: Life, registration: Registration) -> None:
+    asked = asked_in(life, registration)
 
     assert asked.refused == set()
     assert asked.used >= verbs(role_rules(LIVES[life]))
 
 
+@BOTH
 @pytest.mark.parametrize(
     ("life", "verb"),
     [(life, verb) for life, rights in LIVES.items() for verb in sorted(verbs(role_rules(rights)))],
     ids=lambda value: " ".join(value[1:]) if isinstance(value, Verb) else "",
 )
-def test_without_any_one_of_them_something_is_refused(life: Life, verb: Verb) -> None:
-    assert asked_in(life, taken=verb).refused == {verb}
+def test_without_any_one_of_them_something_is_refused(life: Life, verb: Verb, registration: Registration) -> None:
+    assert asked_in(life, registration, taken=verb).refused == {verb}
+
+
+def test_a_role_in_one_namespace_holds_nowhere_else() -> None:
+    elsewhere = replace(EVERYWHERE, run_in=("another",))
+    asked = Asked()
+
+    async def scenario(world: World, tasks: TaskGroup) -> None:
+        for worker in world.workers.values():
+            register(world, worker, asked, elsewhere, taken=None)
+        offered = {NAMESPACES_ANNOTATION: f"another,{NAMESPACE}"}
+        for name in world.workers:
+            world.manager.patch(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", name), {"metadata": {"annotations": offered}})
+        await world.add_manager("manager-0", InForce(settings())).begin(tasks).wait()
+        world.manager.create(kinds.JOBS, objects.job("job", NAMESPACE, queue="main"))
+        await until(lambda: "nothing is seen in" in message(world, "w1"))
+        assert message(world, "w1").startswith(f"Connected; nothing is seen in {NAMESPACE}: ")
+        await anyio.sleep(30)
+        assert not copies(world, kinds.WORKLOADS)
+
+    perform(LAYOUT, scenario)
+    assert {verb.verb for verb in asked.refused} == {"list"}, "and nothing was tried to be made"
+
+
+def message(world: World, cluster: str) -> str:
+    found = world.manager.stored(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", cluster)) or {}
+    return " ".join(each["message"] for each in found.get("status", {}).get("conditions", ()))

@@ -576,7 +576,7 @@ def test_groups_are_of_no_api_and_lacking_where_pods_are() -> None:
     known.lacks("w1", PODS, "you may not")
 
     assert known.jobs.kinds == known.worker("w1").jobs.kinds == (JOBS, PODS)
-    assert known.shown("w1", PODS.name).why == "you may not"
+    assert known.shown("w1", PODS.name, "default").why == "you may not"
 
 
 def test_the_workload_of_a_stateful_set_is_its_own_and_that_of_the_group_of_its_pods() -> None:

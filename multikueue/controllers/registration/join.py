@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any
 
 import anyio
 
@@ -16,6 +17,7 @@ from multikueue.api.kinds import (
     MULTIKUEUE_CONFIGS,
     NAMESPACES,
     SECRETS,
+    Kind,
 )
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue import KUBECONFIG_KEY
@@ -33,7 +35,10 @@ from multikueue.controllers.registration.ownership import Client, Side
 from multikueue.controllers.registration.plan import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
+    LABELS,
     MANAGER_UID_ANNOTATION,
+    ROLE_BINDINGS,
+    ROLES,
     SERVICE_ACCOUNTS,
     Registration,
     Wanted,
@@ -96,6 +101,7 @@ async def join(
     _check_endpoint(request)
     manager_uid = await _refuse_one_cluster(worker.client, manager.client)
     await _refuse_second_name(request, worker.client, manager.client)
+    await _refuse_missing_namespaces(registration, worker)
     account = worker_objects(
         registration, with_user=request.credential is CredentialKind.CERTIFICATE, manager_uid=manager_uid
     )
@@ -103,16 +109,18 @@ async def join(
     await manager.refuse_foreign(manager_objects(registration))
     await _refuse_other_manager(registration, worker, manager_uid)
     await _ensure_all(worker, account)
+    await _remove_all(worker, await _roles_elsewhere(registration, worker))
     if worker.dry_run:
         await _tell_manager(manager, request, b"each run brings a new one")
         return None
     say(f"asking {worker.where} for a credential")
     credential = await _issue(request, worker, say)
     async with connect(build_kubeconfig(registration.cluster, request.here, credential)) as client:
-        await _settle(client)
+        await _settle(client, registration.namespaces)
         await _tell_manager(manager, request, build_kubeconfig(registration.cluster, request.endpoint, credential))
         say(f"looking at {worker.where} with the new credential")
-        findings = await preflight(client, (await routes(manager.client)).queues_to(registration.cluster))
+        queues = (await routes(manager.client)).queues_to(registration.cluster)
+        findings = await preflight(client, queues, namespaces=registration.namespaces)
     return Joined(credential, findings)
 
 
@@ -129,13 +137,31 @@ async def leave(registration: Registration, *, manager: Side, worker: Side | Non
     await manager.remove(SECRETS, registration.secret)
     if worker is None:
         return
+    granted = await _roles_elsewhere(replace(registration, run_in=()), worker)
     everywhere = ObjectKey("", registration.account.name)
     account = (CLUSTER_ROLE_BINDINGS, everywhere), (CLUSTER_ROLES, everywhere), (SERVICE_ACCOUNTS, registration.account)
-    for kind, key in account:
+    for kind, key in (*granted, *account):
         if needing:
             await worker.leave(kind, key, needing)
         else:
             await worker.remove(kind, key)
+
+
+async def _roles_elsewhere(registration: Registration, worker: Side) -> tuple[tuple[Kind[Any], ObjectKey], ...]:
+    """What an earlier registration granted in namespaces that are none of this one's."""
+    found = [(kind, item) for kind in (ROLE_BINDINGS, ROLES) for item in (await worker.client.list(kind)).items]
+    return tuple(
+        (kind, item.key)
+        for kind, item in found
+        if item.key.name == registration.account.name
+        and item.metadata.labels.items() >= LABELS.items()
+        and item.key.namespace not in registration.run_in
+    )
+
+
+async def _remove_all(side: Side, objects: Iterable[tuple[Kind[Any], ObjectKey]]) -> None:
+    for kind, key in objects:
+        await side.remove(kind, key)
 
 
 def busy(cluster: str, workloads: Iterable[Workload]) -> tuple[ObjectKey, ...]:
@@ -184,6 +210,12 @@ async def _other_manager(registration: Registration, worker: Side, manager_uid: 
     role = await worker.find(CLUSTER_ROLES, ObjectKey("", registration.account.name))
     marked = (role["metadata"].get("annotations") or {}).get(MANAGER_UID_ANNOTATION, "") if role else ""
     return str(marked) if manager_uid and marked != manager_uid else ""
+
+
+async def _refuse_missing_namespaces(registration: Registration, worker: Side) -> None:
+    for name in registration.run_in:
+        if await worker.find(NAMESPACES, ObjectKey("", name)) is None:
+            raise ConfigurationError(f"{worker.where} has no namespace {name}: create it first, or leave it out")
 
 
 async def _refuse_second_name(request: Request, worker: Client, manager: Client) -> None:
@@ -255,11 +287,12 @@ async def _issue(request: Request, worker: Side, say: Callable[[str], None]) -> 
             if request.credential is CredentialKind.TOKEN:
                 raise
             say(f"{worker.where} gives no token ({refusal}); asking for a client certificate instead")
-            await worker.ensure(worker_objects(registration, with_user=True)[-1])
+            bindings = (CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS)
+            await _ensure_all(worker, (o for o in worker_objects(registration, with_user=True) if o.kind in bindings))
     return await request_certificate(worker.client, registration.user, request.validity)
 
 
-async def _settle(client: Client) -> None:
+async def _settle(client: Client, namespaces: Sequence[str]) -> None:
     """Wait until the server knows of the new account and binding, which takes it a moment after it has stored them.
 
     Raises Unauthorized if it never takes the credential; rights that stay away are the preflight's to report.
@@ -268,7 +301,7 @@ async def _settle(client: Client) -> None:
     for _ in range(SETTLE_ROUNDS):
         try:
             refusal = None
-            if not any((await missing_rights(client)).values()):
+            if not any((await missing_rights(client, namespaces=namespaces)).values()):
                 return
         except Unauthorized as error:
             refusal = error

@@ -202,5 +202,6 @@ def is_ours(item: Mapping[str, Any]) -> bool:
 def _holds(found: Any, wanted: Any) -> bool:
     """Whether all that is wanted is there: servers add fields of their own to mappings, never to the lists we write."""
     if isinstance(wanted, Mapping):
+        found = {} if found is None else found
         return isinstance(found, Mapping) and all(_holds(found.get(name), value) for name, value in wanted.items())
     return bool(found == wanted)

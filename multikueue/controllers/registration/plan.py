@@ -13,12 +13,14 @@ from hashlib import sha256
 from itertools import groupby
 from typing import Any
 
+from multikueue.api.core import is_namespace
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESPACES, PODS, SECRETS, Kind
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.multikueue import KUBECONFIG_KEY
 from multikueue.controllers.registration.choices import OUR_NAME
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.table import FRAMEWORKS
+from multikueue.store.sight import EVERYWHERE, NAMESPACES_ANNOTATION
 
 __all__ = [
     "GRANTED",
@@ -28,6 +30,8 @@ __all__ = [
     "MANAGER_UID_ANNOTATION",
     "OPTIONAL_KINDS",
     "RIGHTS",
+    "ROLES",
+    "ROLE_BINDINGS",
     "RUN_PODS",
     "VIEW_PODS",
     "Registration",
@@ -42,15 +46,16 @@ MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 LABELS = {MANAGED_BY_LABEL: OUR_NAME}
 
 MANAGER_UID_ANNOTATION = "multikueue.dev/manager-uid"
-"""On the role on the worker: which manager cluster the account is for, by the UID of its namespace kube-system."""
+"""On the ClusterRole on the worker: which manager cluster the account is for, by the UID of its namespace kube-system."""
 
 RBAC = "rbac.authorization.k8s.io"
 SERVICE_ACCOUNTS = Kind("", "v1", "serviceaccounts", "ServiceAccount", True, Object)
 CLUSTER_ROLES = Kind(RBAC, "v1", "clusterroles", "ClusterRole", False, Object)
 CLUSTER_ROLE_BINDINGS = Kind(RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", False, Object)
+ROLES = Kind(RBAC, "v1", "roles", "Role", True, Object)
+ROLE_BINDINGS = Kind(RBAC, "v1", "rolebindings", "RoleBinding", True, Object)
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 # --- the rights on the worker ----------------------------------------------------------------------------------------
@@ -63,26 +68,28 @@ anew."""
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """Verbs on one resource (or `resource/subresource`) of one API group, or on the one object of it that has a name."""
+    """Verbs on one resource (or `resource/subresource`) of one API group, or on the one object of it that has a name. Those on
+    what is `namespaced` may hold in some namespaces only."""
 
     group: str
     resource: str
     verbs: tuple[str, ...]
     name: str = ""
+    namespaced: bool = True
 
     def __str__(self) -> str:
         what = f"{self.resource}.{self.group}" if self.group else self.resource
         return f"{what}/{self.name}" if self.name else what
 
 
-IDENTITY = Right("", "namespaces", ("get",), "kube-system")
+IDENTITY = Right("", "namespaces", ("get",), "kube-system", namespaced=False)
 """To know which cluster it is. One that was registered without it works, and cannot be told from others."""
 
 
 QUEUE_RIGHTS = (
     Right("kueue.x-k8s.io", "workloads", (*_COPY, "patch")),
     Right("kueue.x-k8s.io", "workloads/status", ("patch",)),
-    Right("kueue.x-k8s.io", "clusterqueues", ("list",)),
+    Right("kueue.x-k8s.io", "clusterqueues", ("list",), namespaced=False),
     Right("kueue.x-k8s.io", "localqueues", ("list",)),
 )
 
@@ -132,7 +139,8 @@ class Registration:
 
     `namespace` holds the Secret on the manager and the ServiceAccount on the worker; `run_pods` says that the manager may
     make Pods, `view_pods` that who has the Secret may look at them; `run_kinds` are kinds of jobs beside those we know, each
-    as plural.group. Raises ConfigurationError for a name that Kubernetes would refuse.
+    as plural.group; `run_in` are the namespaces in which all this holds, by default all there are. Raises
+    ConfigurationError for a name that Kubernetes would refuse.
     """
 
     cluster: str
@@ -141,16 +149,18 @@ class Registration:
     run_pods: bool = False
     view_pods: bool = False
     run_kinds: tuple[str, ...] = ()
+    run_in: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not is_name(self.cluster) or not is_name(self.secret.name):
             raise ConfigurationError(
                 f"cluster name {self.cluster!r}: expected lower case letters, digits, '-' and '.', at most 242 of them"
             )
-        if not _LABEL.fullmatch(self.namespace):
-            raise ConfigurationError(
-                f"namespace {self.namespace!r}: expected lower case letters, digits and '-', at most 63 of them"
-            )
+        for namespace in (self.namespace, *self.run_in):
+            if not is_namespace(namespace):
+                raise ConfigurationError(
+                    f"namespace {namespace!r}: expected lower case letters, digits and '-', at most 63 of them"
+                )
         if not _LABEL_VALUE.fullmatch(self.origin):
             raise ConfigurationError(
                 f"origin {self.origin!r}: expected a label value: letters, digits, '-', '_' and '.', at most 63 of them"
@@ -161,6 +171,11 @@ class Registration:
                 raise ConfigurationError(
                     f"kind {kind!r}: expected its plural and its group, as in jobsets.jobset.x-k8s.io"
                 )
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """Those that the worker offers, as the store knows them."""
+        return tuple(sorted(set(self.run_in))) or EVERYWHERE
 
     @property
     def secret(self) -> ObjectKey:
@@ -196,7 +211,8 @@ def _as_name(origin: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """An object that must be there. A `shared` one may belong to anybody: created if missing, never changed."""
+    """An object that must be there, without what is None in it. A `shared` one may belong to anybody: created if missing,
+    never changed."""
 
     kind: Kind[Any]
     body: Mapping[str, Any]
@@ -213,31 +229,44 @@ class Wanted:
     @property
     def manifest(self) -> dict[str, Any]:
         """The whole object, as `kubectl apply` takes it."""
-        return {"apiVersion": self.kind.api_version, "kind": self.kind.kind, **self.body}
+        return {"apiVersion": self.kind.api_version, "kind": self.kind.kind, **_without_none(self.body)}
 
 
 def worker_objects(registration: Registration, *, with_user: bool = False, manager_uid: str = "") -> tuple[Wanted, ...]:
     """Who may enter the worker, what for, and for which manager cluster, where that is known; with `with_user` also the user
     a client certificate speaks for."""
     namespace, name = registration.account
-    role = {"apiGroup": RBAC, "kind": CLUSTER_ROLES.kind, "name": name}
-    run, view = RUN_PODS if registration.run_pods else (), VIEW_PODS if registration.view_pods else ()
-    named = (kind.partition(".") for kind in registration.run_kinds)
-    others = copy_rights((group, plural) for plural, _, group in named)
     subjects = [{"kind": SERVICE_ACCOUNTS.kind, "name": name, "namespace": namespace}]
     if with_user:
         subjects.append({"kind": "User", "name": registration.user, "apiGroup": RBAC})
     mark = {"annotations": {MANAGER_UID_ANNOTATION: manager_uid}} if manager_uid else {}
-    rules = role_rules((IDENTITY, *GRANTED, *others, *run, *view))
-    return (
-        _namespace(registration),
-        Wanted(SERVICE_ACCOUNTS, {"metadata": {"name": name, "namespace": namespace, "labels": LABELS}}),
-        Wanted(CLUSTER_ROLES, {"metadata": {"name": name, "labels": LABELS, **mark}, "rules": rules}),
-        Wanted(
-            CLUSTER_ROLE_BINDINGS,
-            {"metadata": {"name": name, "labels": LABELS}, "roleRef": role, "subjects": subjects},
-        ),
+    account = Wanted(SERVICE_ACCOUNTS, {"metadata": {"name": name, "namespace": namespace, "labels": LABELS}})
+    places = dict.fromkeys((*registration.namespaces, ""))
+    roles = (each for place in places for each in _role(registration, place, subjects, {} if place else mark))
+    return _namespace(registration), account, *roles
+
+
+def _role(
+    registration: Registration, place: str, subjects: list[dict[str, str]], mark: Mapping[str, Any]
+) -> tuple[Wanted, Wanted]:
+    """What holds in a namespace, or everywhere, and for whom."""
+    role, binding = (ROLES, ROLE_BINDINGS) if place else (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)
+    metadata = {"name": registration.account.name, "labels": LABELS} | ({"namespace": place} if place else {})
+    holds = (
+        right for right in _rights(registration) if place in (registration.namespaces if right.namespaced else ("",))
     )
+    reference = {"apiGroup": RBAC, "kind": role.kind, "name": registration.account.name}
+    return (
+        Wanted(role, {"metadata": {**metadata, **mark}, "rules": role_rules(holds)}),
+        Wanted(binding, {"metadata": metadata, "roleRef": reference, "subjects": subjects}),
+    )
+
+
+def _rights(registration: Registration) -> tuple[Right, ...]:
+    run, view = RUN_PODS if registration.run_pods else (), VIEW_PODS if registration.view_pods else ()
+    named = (kind.partition(".") for kind in registration.run_kinds)
+    others = copy_rights((group, plural) for plural, _, group in named)
+    return (IDENTITY, *GRANTED, *others, *run, *view)
 
 
 def manager_objects(registration: Registration, kubeconfig: bytes = b"") -> tuple[Wanted, ...]:
@@ -247,7 +276,9 @@ def manager_objects(registration: Registration, kubeconfig: bytes = b"") -> tupl
     if kubeconfig:
         secret["data"] = {KUBECONFIG_KEY: b64encode(kubeconfig).decode()}
     source = {"kubeConfig": {"location": name, "locationType": "Secret"}}
-    cluster = {"metadata": {"name": registration.cluster, "labels": LABELS}, "spec": {"clusterSource": source}}
+    offers = {NAMESPACES_ANNOTATION: ",".join(registration.namespaces) or None}
+    metadata = {"name": registration.cluster, "labels": LABELS, "annotations": offers}
+    cluster = {"metadata": metadata, "spec": {"clusterSource": source}}
     return _namespace(registration), Wanted(SECRETS, secret), Wanted(MULTIKUEUE_CLUSTERS, cluster)
 
 
@@ -264,6 +295,12 @@ def role_rules(rights: Iterable[Right]) -> list[dict[str, Any]]:
         | ({"resourceNames": [name]} if name else {})
         for (group, verbs, name), same in grouped
     ]
+
+
+def _without_none(body: Mapping[str, Any]) -> dict[str, Any]:
+    """What is left of it, without mappings that had nothing else."""
+    found = {name: _without_none(value) if isinstance(value, Mapping) else value for name, value in body.items()}
+    return {name: value for name, value in found.items() if value is not None and (value != {} or body[name] == {})}
 
 
 def _namespace(registration: Registration) -> Wanted:

@@ -26,6 +26,7 @@ from multikueue.api.queues import ClusterQueue, LocalQueue
 from multikueue.controllers.registration.ownership import Client, ask
 from multikueue.controllers.registration.plan import IDENTITY, JOB_KINDS, OPTIONAL_KINDS, RIGHTS, Right, copy_rights
 from multikueue.errors import ApiError, Forbidden, MultiKueueError, NotFound
+from multikueue.store.sight import EVERYWHERE
 from multikueue.store.store import clusters_of
 
 __all__ = ["Finding", "Level", "Routes", "missing_rights", "preflight", "routes"]
@@ -51,11 +52,26 @@ class Finding:
     detail: str
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A right and the namespace that it shall hold in; empty: everywhere."""
+
+    right: Right
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.right} in {self.namespace}" if self.namespace else str(self.right)
+
+
 async def preflight(
-    worker: Client, queues: Sequence[ObjectKey] = (), declared: Sequence[Kind[Any]] = ()
+    worker: Client,
+    queues: Sequence[ObjectKey] = (),
+    declared: Sequence[Kind[Any]] = (),
+    *,
+    namespaces: Sequence[str] = EVERYWHERE,
 ) -> tuple[Finding, ...]:
     """Everything the manager needs of a worker, one finding each; `queues` are the LocalQueues that must be there, `declared`
-    the kinds of jobs that somebody declared to the manager.
+    the kinds of jobs that somebody declared to the manager, `namespaces` those that the worker offers.
 
     Raises ClusterUnreachable and Unauthorized: then there is nothing to look at.
     """
@@ -66,35 +82,40 @@ async def preflight(
         reached,
         *(_kind(kind, served, "failed", "install Kueue 0.16 or newer there") for kind in _KUEUE),
         *(_kind(kind, served, "warning", _NOT_THERE) for kind in JOB_KINDS),
-        *await _rights(worker),
+        *await _rights(worker, namespaces),
         await _identity(worker),
-        *await _further(worker, [kind for kind in _FURTHER if _is_served(kind, served)], served, _AGAIN),
-        *await _further(worker, declared, served, f"{_AGAIN} with --run-kind {{}}"),
-        *await _queues(worker, queues),
+        *_offered(namespaces, queues),
+        *await _further(worker, [kind for kind in _FURTHER if _is_served(kind, served)], served, _AGAIN, namespaces),
+        *await _further(worker, declared, served, f"{_AGAIN} with --run-kind {{}}", namespaces),
+        *await _queues(worker, queues, namespaces),
     )
 
 
-async def missing_rights(client: Client, rights: Iterable[Right] = RIGHTS) -> dict[Right, tuple[str, ...]]:
-    """The verbs we lack, by right. Rights that lack nothing are in it too, with no verbs."""
-    granted: dict[tuple[Right, str], bool] = {}
+async def missing_rights(
+    client: Client, rights: Iterable[Right] = RIGHTS, *, namespaces: Sequence[str] = EVERYWHERE
+) -> dict[Place, tuple[str, ...]]:
+    """The verbs we lack, by right and namespace. Rights that lack nothing are in it too, with no verbs."""
+    granted: dict[tuple[Place, str], bool] = {}
     errors: list[MultiKueueError] = []
     limit = anyio.CapacityLimiter(AT_ONCE)
 
-    async def look(right: Right, verb: str) -> None:
+    async def look(place: Place, verb: str) -> None:
         try:
             async with limit:
-                granted[right, verb] = await _is_allowed(client, right, verb)
+                granted[place, verb] = await _is_allowed(client, place, verb)
         except MultiKueueError as error:
             errors.append(error)
 
-    wanted = tuple(rights)
+    wanted = tuple(
+        Place(right, where) for right in rights for where in (namespaces if right.namespaced else EVERYWHERE)
+    )
     async with anyio.create_task_group() as tasks:
-        for right in wanted:
-            for verb in right.verbs:
-                tasks.start_soon(look, right, verb)
+        for place in wanted:
+            for verb in place.right.verbs:
+                tasks.start_soon(look, place, verb)
     if errors:
         raise errors[0]
-    return {right: tuple(verb for verb in right.verbs if not granted[right, verb]) for right in wanted}
+    return {place: tuple(verb for verb in place.right.verbs if not granted[place, verb]) for place in wanted}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,30 +195,43 @@ async def _resources(worker: Client, path: str) -> set[str]:
         return set()
 
 
-async def _rights(worker: Client) -> list[Finding]:
-    missing = await missing_rights(worker)
+async def _rights(worker: Client, namespaces: Sequence[str]) -> list[Finding]:
+    missing = await missing_rights(worker, namespaces=namespaces)
     return [
-        Finding("failed", f"rights on {right}", f"lacks {', '.join(lacking)}: {_AGAIN}")
+        Finding("failed", f"rights on {place}", f"lacks {', '.join(lacking)}: {_AGAIN}")
         if lacking
-        else Finding("ok", f"rights on {right}", ", ".join(right.verbs))
-        for right, lacking in missing.items()
+        else Finding("ok", f"rights on {place}", ", ".join(place.right.verbs))
+        for place, lacking in missing.items()
     ]
 
 
 async def _identity(worker: Client) -> Finding:
-    if (await missing_rights(worker, [IDENTITY]))[IDENTITY]:
+    if any((await missing_rights(worker, [IDENTITY])).values()):
         why = f"cannot be read, so nobody sees if two names lead to this cluster, or one leads elsewhere: {_AGAIN}"
         return Finding("warning", "identity", f"namespace {IDENTITY.name} {why}")
     return Finding("ok", "identity", f"namespace {IDENTITY.name} may be read")
 
 
-async def _further(worker: Client, kinds: Sequence[Kind[Any]], served: _Served, advice: str) -> list[Finding]:
+def _offered(namespaces: Sequence[str], queues: Sequence[ObjectKey]) -> list[Finding]:
+    if "" in namespaces:
+        return []
+    names = ", ".join(namespaces) or "none"
+    if any(queue.namespace in namespaces for queue in queues) or (namespaces and not queues):
+        return [Finding("ok", "namespaces", f"offers {names}")]
+    why = "no LocalQueue that leads to it is in one of them, so nothing is sent there"
+    return [Finding("warning", "namespaces", f"offers {names}: {why}")]
+
+
+async def _further(
+    worker: Client, kinds: Sequence[Kind[Any]], served: _Served, advice: str, namespaces: Sequence[str]
+) -> list[Finding]:
     """Whether jobs of each of these kinds may be made there: a worker need not run them."""
     rights = {kind: copy_rights([(kind.group, kind.plural)]) for kind in kinds if _is_served(kind, served)}
-    missing = await missing_rights(worker, (right for each in rights.values() for right in each))
+    missing = await missing_rights(worker, (right for each in rights.values() for right in each), namespaces=namespaces)
 
     def finding(kind: Kind[Any]) -> Finding:
-        lacking = [f"{', '.join(missing[right])} on {right}" for right in rights.get(kind, ()) if missing[right]]
+        own = rights.get(kind, ())
+        lacking = [f"{', '.join(verbs)} on {place}" for place, verbs in missing.items() if place.right in own and verbs]
         if not lacking:
             return _kind(kind, served, "warning", _NOT_THERE)
         what = advice.format(f"{kind.plural}.{kind.group}")
@@ -206,10 +240,12 @@ async def _further(worker: Client, kinds: Sequence[Kind[Any]], served: _Served, 
     return [finding(kind) for kind in kinds]
 
 
-async def _is_allowed(client: Client, right: Right, verb: str) -> bool:
+async def _is_allowed(client: Client, place: Place, verb: str) -> bool:
+    right = place.right
     resource, _, subresource = right.resource.partition("/")
     attributes = {"group": right.group, "resource": resource, "subresource": subresource, "verb": verb}
     attributes |= {"name": right.name} if right.name else {}
+    attributes |= {"namespace": place.namespace} if place.namespace else {}
     body = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
@@ -219,16 +255,18 @@ async def _is_allowed(client: Client, right: Right, verb: str) -> bool:
     return bool(answer["status"].get("allowed", False))
 
 
-async def _queues(worker: Client, wanted: Sequence[ObjectKey]) -> list[Finding]:
+async def _queues(worker: Client, wanted: Sequence[ObjectKey], namespaces: Sequence[str]) -> list[Finding]:
     """Whether each queue is there and takes jobs: a copy carries its queue's name and namespace with it."""
+    wanted = [key for key in wanted if key.namespace in namespaces or "" in namespaces]
     try:
-        there = {queue.key: queue for queue in (await worker.list(LOCAL_QUEUES)).items}
+        pages = [await worker.list(LOCAL_QUEUES, namespace=namespace) for namespace in namespaces]
+        there = {queue.key: queue for page in pages for queue in page.items}
     except (NotFound, Forbidden):
         return []  # said already, as a kind that is not served or a right that is missing
     except ApiError as error:
         return [Finding("warning", "local queues", str(error))]
-    namespaces = {key.namespace for key in there}
-    return [_queue(key, there.get(key), key.namespace in namespaces) for key in wanted]
+    seen = {key.namespace for key in there}
+    return [_queue(key, there.get(key), key.namespace in seen) for key in wanted]
 
 
 def _queue(key: ObjectKey, queue: LocalQueue | None, namespace_seen: bool) -> Finding:

@@ -17,11 +17,14 @@ from multikueue.controllers.registration.plan import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     MANAGER_UID_ANNOTATION,
+    ROLE_BINDINGS,
+    ROLES,
     SERVICE_ACCOUNTS,
     Registration,
 )
 from multikueue.errors import ConfigurationError, Forbidden, InvalidObject, Unauthorized
 from multikueue.kube.kubeconfig import InsecureKubeconfig
+from multikueue.store.sight import NAMESPACES_ANNOTATION
 from multikueue.store.store import CLUSTER_UID_ANNOTATION
 from multikueue.testing import workload
 from tests.cli.cluster import Cluster
@@ -252,6 +255,112 @@ async def test_what_no_server_grants_is_not_asked_for(world: World, wrong: dict[
         await world.join(**wrong)
 
     assert world.worker.writes == []
+
+
+# --- some namespaces only --------------------------------------------------------------------------------------------
+
+
+def with_namespaces(world: World, *names: str) -> None:
+    for name in names:
+        world.worker.add(NAMESPACES, {"metadata": {"name": name}})
+
+
+def granted(world: World) -> list[str]:
+    """Where the account has rights on the worker, and whether the kinds of jobs are among those of the cluster."""
+    role = world.worker.find(CLUSTER_ROLES, "multikueue")
+    assert role is not None
+    everywhere = ["everywhere"] if any(rule["apiGroups"] == ["batch"] for rule in role["rules"]) else []
+    pairs = [[key[2] for key in world.worker.objects if key[1] == plural] for plural in ("roles", "rolebindings")]
+    assert sorted(pairs[0]) == sorted(pairs[1])
+    return sorted(pairs[0]) + everywhere
+
+
+def offered(world: World) -> str | None:
+    cluster = world.manager.find(MULTIKUEUE_CLUSTERS, "w1")
+    assert cluster is not None
+    text: str | None = cluster["metadata"].get("annotations", {}).get(NAMESPACES_ANNOTATION)
+    return text
+
+
+async def test_each_registration_grants_what_it_says_and_takes_back_what_the_one_before_granted(world: World) -> None:
+    with_namespaces(world, "a", "b", "c")
+    steps: list[tuple[tuple[str, ...], list[str], str | None]] = [
+        (("a", "b"), ["a", "b"], "a,b"),
+        (("b", "c"), ["b", "c"], "b,c"),
+        ((), ["everywhere"], None),
+        (("c",), ["c"], "c"),
+    ]
+    for names, rights, told in steps:
+        joined = await world.join(Registration(cluster="w1", run_in=names))
+        assert (granted(world), offered(world)) == (rights, told)
+        assert {finding.level for finding in joined.findings} == {"ok"}
+    world.done()
+    await world.join(Registration(cluster="w1", run_in=("c",)))
+    changed = [words for words in world.done() if not words.endswith("unchanged")]
+    assert changed == ["Secret kueue-system/multikueue-w1 on manager updated"]
+
+
+async def test_a_namespace_that_the_worker_has_not_is_refused_before_the_first_write(world: World) -> None:
+    with_namespaces(world, "a")
+    world.worker.writes.clear()
+
+    with pytest.raises(ConfigurationError, match="worker has no namespace b: create it first"):
+        await world.join(Registration(cluster="w1", run_in=("a", "b")))
+
+    assert world.worker.writes == world.manager.writes == []
+
+
+async def test_roles_of_strangers_stay_and_stop_it_where_they_have_the_name(world: World) -> None:
+    with_namespaces(world, "a", "b")
+    world.worker.add(ROLES, {"metadata": {"name": "multikueue", "namespace": "b"}, "rules": []})
+    await world.join(Registration(cluster="w1", run_in=("a",)))
+    assert world.worker.find(ROLES, "multikueue", "b") is not None
+
+    with pytest.raises(InvalidObject, match="Role b/multikueue"):
+        await world.join(Registration(cluster="w1", run_in=("b",)))
+
+
+async def test_a_certificate_gets_the_rights_in_each_namespace(world: World) -> None:
+    with_namespaces(world, "a", "b")
+    world.worker.longest = None
+
+    await world.join(Registration(cluster="w1", run_in=("a", "b")))
+
+    for namespace in ("a", "b"):
+        binding = world.worker.find(ROLE_BINDINGS, "multikueue", namespace)
+        assert binding is not None
+        assert [subject["kind"] for subject in binding["subjects"]] == ["ServiceAccount", "User"]
+
+
+async def test_leaving_takes_back_the_rights_in_all_namespaces(world: World) -> None:
+    with_namespaces(world, "a", "b")
+    await world.join(Registration(cluster="w1", run_in=("a", "b")))
+    world.done()
+
+    await leave(W1, manager=world.side(world.manager), worker=world.side(world.worker))
+
+    assert [words for words in world.done() if " on worker " in words] == [
+        "RoleBinding a/multikueue on worker removed",
+        "RoleBinding b/multikueue on worker removed",
+        "Role a/multikueue on worker removed",
+        "Role b/multikueue on worker removed",
+        "ClusterRoleBinding multikueue on worker removed",
+        "ClusterRole multikueue on worker removed",
+        "ServiceAccount kueue-system/multikueue on worker removed",
+    ]
+
+
+async def test_another_manager_is_refused_by_the_mark_of_the_first_in_some_namespaces_too(world: World) -> None:
+    with_namespaces(world, "a")
+    limited = Registration(cluster="w1", run_in=("a",))
+    await world.join(limited)
+    world.manager = Cluster("another")
+
+    with pytest.raises(ConfigurationError, match=r"UID manager-1"):
+        await world.join(limited)
+    await leave(limited, manager=world.side(world.manager), worker=world.side(world.worker))
+
+    assert granted(world) == ["a"]
 
 
 # --- leaving ---------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.controllers.registration.plan import (
     GRANTED,
     JOB_KINDS,
+    MANAGER_UID_ANNOTATION,
     OPTIONAL_KINDS,
     RIGHTS,
     RUN_PODS,
@@ -20,6 +21,7 @@ from multikueue.controllers.registration.plan import (
 )
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.table import FRAMEWORKS
+from multikueue.store.sight import NAMESPACES_ANNOTATION
 
 RAY = ("rayclusters", "rayjobs", "rayservices")
 KUBEFLOW = ("pytorchjobs", "tfjobs", "xgboostjobs", "paddlejobs", "jaxjobs", "mpijobs")
@@ -52,6 +54,48 @@ def test_the_worker_gets_an_account_with_the_rights_of_the_contract_and_no_more(
     ]
     assert binding["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "multikueue"}
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "multikueue", "namespace": "kueue-system"}]
+
+
+def test_in_some_namespaces_only_the_rights_are_roles_there() -> None:
+    everywhere = worker_objects(Registration(cluster="w1"))[2].body["rules"]
+    limited = Registration(cluster="w1", run_in=("b", "a", "b"))
+    roles = {(one.kind.kind, one.key.namespace): one.body for one in worker_objects(limited, manager_uid="u")[2:]}
+
+    assert [*roles] == [
+        ("Role", "a"),
+        ("RoleBinding", "a"),
+        ("Role", "b"),
+        ("RoleBinding", "b"),
+        ("ClusterRole", ""),
+        ("ClusterRoleBinding", ""),
+    ]
+    identity, queues = everywhere[0], {**everywhere[3], "resources": ["clusterqueues"]}
+    assert roles["ClusterRole", ""]["rules"] == [identity, queues]
+    assert roles["ClusterRole", ""]["metadata"]["annotations"] == {MANAGER_UID_ANNOTATION: "u"}
+    assert roles["Role", "a"]["rules"] == roles["Role", "b"]["rules"]
+    assert roles["Role", "a"]["rules"] == [
+        *everywhere[1:3],
+        {**everywhere[3], "resources": ["localqueues"]},
+        *everywhere[4:],
+    ]
+    assert roles["RoleBinding", "a"]["roleRef"] == {
+        "apiGroup": "rbac.authorization.k8s.io",
+        "kind": "Role",
+        "name": "multikueue",
+    }
+    assert all(
+        body["subjects"] == roles["RoleBinding", "a"]["subjects"] for body in roles.values() if "subjects" in body
+    )
+
+
+def test_the_manager_is_told_of_the_namespaces() -> None:
+    everywhere, limited = (
+        manager_objects(Registration(cluster="w1", run_in=names))[-1] for names in ((), ("b", "a", "b"))
+    )
+
+    assert limited.manifest["metadata"]["annotations"] == {NAMESPACES_ANNOTATION: "a,b"}
+    assert everywhere.body["metadata"]["annotations"] == {NAMESPACES_ANNOTATION: None}, "an earlier one is taken away"
+    assert "annotations" not in everywhere.manifest["metadata"]
 
 
 def test_pods_may_be_made_only_if_that_was_asked_for() -> None:
@@ -141,9 +185,18 @@ def test_origins_that_are_no_names_do_not_meet_those_that_are() -> None:
         ({"cluster": "a/b"}, "cluster name 'a/b'"),
         ({"cluster": "a" * 243}, "cluster name 'aaa"),
         ({"cluster": "w1", "namespace": "a.b"}, "namespace 'a.b'"),
+        ({"cluster": "w1", "run_in": ("a", "*")}, "namespace '*'"),
         ({"cluster": "w1", "origin": "-x"}, "origin '-x'"),
     ],
-    ids=["capitals", "empty", "a path", "too long for its Secret", "a namespace with a dot", "an origin with a dash"],
+    ids=[
+        "capitals",
+        "empty",
+        "a path",
+        "too long for its Secret",
+        "a namespace with a dot",
+        "all of them",
+        "an origin with a dash",
+    ],
 )
 def test_names_that_kubernetes_would_refuse_are_refused_before(wrong: dict[str, Any], field: str) -> None:
     with pytest.raises(ConfigurationError) as caught:

@@ -71,6 +71,27 @@ async def test_each_missing_verb_is_named() -> None:
 
 
 @pytest.mark.anyio
+async def test_rights_are_looked_at_in_each_namespace_that_is_offered() -> None:
+    worker = Cluster("w", denied={("jobs", "patch", "b")})
+    worker.add(LOCAL_QUEUES, queue("True"))
+
+    async def found(*namespaces: str) -> dict[str, tuple[str, str]]:
+        findings = await preflight(Fake(worker), [MAIN], namespaces=namespaces)
+        return {each.subject: (each.level, each.detail) for each in findings}
+
+    both = await found("b", MAIN.namespace)
+    assert both["rights on jobs.batch in b"] == ("failed", "lacks patch: register the cluster again")
+    assert both["rights on jobs.batch in team-a"][0] == "ok"
+    assert both["rights on clusterqueues.kueue.x-k8s.io"][0] == "ok"
+    assert both["namespaces"] == ("ok", "offers b, team-a")
+    assert both[f"LocalQueue {MAIN}"][0] == "ok"
+    assert f"LocalQueue {MAIN}" not in await found("b")
+    for names, words in ((("b",), "offers b: no LocalQueue"), ((), "offers none: no LocalQueue")):
+        level, detail = (await found(*names))["namespaces"]
+        assert (level, words in detail) == ("warning", True)
+
+
+@pytest.mark.anyio
 async def test_a_worker_that_was_registered_without_the_right_to_its_identity_is_a_warning() -> None:
     worker = Cluster("w", denied={("namespaces", "get")})
 
