@@ -21,6 +21,7 @@ from testbed import objects, queues
 from testbed.bed import Testbed, unique
 from testbed.client import ApiError, Client, Kind, eventually
 from testbed.jobs import complete_job
+from testbed.kubeconfig import dump
 from testbed.objects import JOB, MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, SECRET, WORKLOAD
 from testbed.plane import ControlPlane
 from tests.real.harness import Manager
@@ -31,6 +32,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.timeout(180)]
 SERVICE_ACCOUNT = Kind("v1", "ServiceAccount")
 CLUSTER_ROLE = Kind("rbac.authorization.k8s.io/v1", "ClusterRole")
 CLUSTER_ROLE_BINDING = Kind("rbac.authorization.k8s.io/v1", "ClusterRoleBinding")
+ROLE = Kind("rbac.authorization.k8s.io/v1", "Role")
+ROLE_BINDING = Kind("rbac.authorization.k8s.io/v1", "RoleBinding")
 
 
 @dataclass(frozen=True)
@@ -288,3 +291,94 @@ async def test_a_job_runs_with_nothing_but_the_rights_of_a_registration(desk: De
     await eventually(lambda: is_over(desk), timeout=60)
     assert "Finished" in await desk.run("workloads", "list", "-n", desk.name)
     await desk.run("clusters", "remove", desk.name)
+
+
+@dataclass(frozen=True)
+class Fenced:
+    """worker1 joined for the namespaces a and b, worker2 for all; jobs of a, b and c may go to both."""
+
+    desk: Desk
+    other: Client
+
+    def named(self, part: str) -> str:
+        return f"{self.desk.name}-{part}"
+
+    async def submit(self, part: str) -> None:
+        await self.desk.manager.create(objects.job("train", self.named(part), managed_by=objects.MULTIKUEUE_CONTROLLER))
+
+    async def status(self, part: str) -> dict[str, Any]:
+        """That of the workload; empty before there is one."""
+        found = await self.desk.manager.list(WORKLOAD, self.named(part))
+        return found[0].get("status", {}) if found else {}
+
+    async def check_says(self, part: str, message: str) -> bool:
+        checks = (await self.status(part)).get("admissionChecks") or []
+        assert [check["message"] for check in checks] == [message]
+        return True
+
+    async def runs_on(self, part: str) -> str | None:
+        """The cluster that has won, once its job runs."""
+        winner: str | None = (await self.status(part)).get("clusterName")
+        client = self.desk.worker if winner == self.desk.name else self.other
+        job = await client.get(JOB, "train", self.named(part)) if winner else None
+        return winner if job is not None and not job["spec"]["suspend"] else None
+
+    async def is_over(self, part: str) -> bool:
+        return objects.condition({"status": await self.status(part)}, "Finished") is not None
+
+
+@pytest.fixture
+async def fenced(bed: Testbed, desk: Desk, manager: Manager) -> AsyncIterator[Fenced]:
+    plane, other, names = bed.planes["worker2"], f"{desk.name}-all", [f"{desk.name}-{part}" for part in "abc"]
+    cluster_queue = objects.cluster_queue(desk.name, checks=[desk.name])
+    await desk.manager.apply(objects.admission_check(desk.name, config=desk.name))
+    for name in names:
+        await queues.workers_setup([desk.plane, plane], namespace=name)
+        await queues.setup_queue(desk.manager, namespace=name, queue="main", cluster_queue=cluster_queue)
+    await desk.register("--run-in", names[0], "--run-in", names[1])
+    await desk.manager.apply(objects.kubeconfig_secret(other, dump(plane.kubeconfig())))
+    await desk.manager.apply(objects.multikueue_cluster(other, secret=other))
+    await desk.manager.apply(objects.multikueue_config(desk.name, clusters=[desk.name, other]))
+    async with plane.client() as client:
+        yield Fenced(desk, client)
+        await desk.manager.delete(MULTIKUEUE_CLUSTER, other)
+        for name in names:
+            for kind in (ROLE_BINDING, ROLE):
+                await desk.worker.delete(kind, "multikueue", name)
+
+
+async def test_a_worker_of_two_namespaces_runs_their_jobs_and_no_others(fenced: Fenced, manager: Manager) -> None:
+    desk, other = fenced.desk, fenced.named("all")
+    cordon = {"metadata": {"annotations": {"multikueue.dev/cordon": "true"}}}
+    await desk.manager.patch(MULTIKUEUE_CLUSTER, other, cordon)
+    for part in "abc":
+        await fenced.submit(part)
+    for part in "ab":
+        assert await eventually(lambda part=part: fenced.runs_on(part), timeout=60) == desk.name  # type: ignore[misc]
+    said = (
+        f"No worker can be nominated: {desk.name}: it does not offer namespace {fenced.named('c')}, {other}: cordoned"
+    )
+    await eventually(lambda: fenced.check_says("c", said), timeout=60)
+    assert "it does not offer namespace" in await desk.run("workloads", "show", "train", "-n", fenced.named("c"))
+
+    manager.kill()
+    manager.start()
+    await manager.ready()
+    await desk.manager.patch(MULTIKUEUE_CLUSTER, other, {"metadata": {"annotations": {"multikueue.dev/cordon": None}}})
+    assert await eventually(lambda: fenced.runs_on("c"), timeout=60) == other
+    for part, client in (("a", desk.worker), ("b", desk.worker), ("c", fenced.other)):
+        await complete_job(client, fenced.named(part), "train")
+        await eventually(lambda part=part: fenced.is_over(part), timeout=60)  # type: ignore[misc]
+
+    async with desk.as_manager(await desk.token()) as account:
+        assert await account.list(WORKLOAD, fenced.named("a")) == []
+        for namespace in (fenced.named("c"), None):
+            assert await refuses(account, WORKLOAD, status=403, namespace=namespace)
+    shown = await desk.run("clusters", "show", desk.name)
+    assert f"{fenced.named('a')}, {fenced.named('b')}" in shown
+    checked = await desk.run("clusters", "check", desk.name)
+    assert f"rights on jobs.batch in {fenced.named('b')}" in checked
+    await desk.run("clusters", "remove", desk.name, "--context", "worker1")
+    for part in "ab":
+        assert await desk.worker.find(ROLE, "multikueue", fenced.named(part)) is None
+        assert await desk.worker.find(ROLE_BINDING, "multikueue", fenced.named(part)) is None
