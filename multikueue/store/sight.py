@@ -77,6 +77,8 @@ class Sight:
         collection = self._collection(namespace)
         if collection not in self.namespaces:
             return Lack(f"it does not offer namespace {namespace}", self.since)
+        if not self._lacking:  # as nearly always
+            return None
         return next(filter(None, (self._lacking.get((kind.name, collection)) for kind in NEEDED)), None)
 
     def blind(self) -> Iterator[tuple[str, str]]:

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import anyio
 import pytest
 
 from multikueue.api import kinds
 from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey
+from multikueue.controllers.connection import Connection
 from multikueue.controllers.reports import Reports
 from multikueue.dispatch.group import Reach
 from multikueue.errors import Forbidden
 from multikueue.settings import EXTERNAL_DISPATCHER
 from multikueue.store.sight import NAMESPACES_ANNOTATION
 from tests.controllers.table import NAMESPACE, Table, table
-from tests.controllers.test_connection import Line, access, connected, connecting
+from tests.controllers.test_connection import QUICK, Line, access, connected, connecting
 from tests.controllers.worker_server import WorkerServer, worker_server
 
 pytestmark = pytest.mark.anyio
@@ -46,14 +48,18 @@ async def test_a_workload_goes_to_workers_that_offer_its_namespace_only() -> Non
     assert world.copies() == ["w2", "w3"]
 
 
-async def test_it_is_said_why_no_worker_takes_it() -> None:
+@pytest.mark.parametrize("away", [False, True], ids=["it is there", "it is away as well"])
+async def test_it_is_said_why_no_worker_takes_it(away: bool) -> None:
     world = table(workers=1)
     offers(world, "w1", "other")
+    if away:
+        world.cut("w1")
     world.submit()
     await world.settle()
     assert unfit(world) == f"No worker can be nominated: w1: it does not offer namespace {NAMESPACE}"
     assert world.workers["w1"].calls == []
     offers(world, "w1", "other", NAMESPACE)
+    world.connect("w1")
     await world.settle()
     assert world.copies() == ["w1"]
 
@@ -93,6 +99,26 @@ async def test_what_runs_in_a_namespace_that_is_offered_no_more_has_the_time_of_
     evicted = world.condition("Evicted")
     assert evicted is not None
     assert evicted["status"] == "True"
+
+
+async def test_what_runs_in_a_namespace_that_is_refused_is_lost_once_it_was_asked_for_in_vain_for_long() -> None:
+    world = table()
+    offers(world, "w1", NAMESPACE)
+    world.submit()
+    await world.settle()
+    world.admit("w1")
+    await world.settle()
+    world.store.lacks("w1", kinds.JOBS, "you may not", namespace=NAMESPACE)
+    world.time += world.world.lost_after
+    world.store.reach_changed("w1")
+    await world.settle()
+    assert world.condition("Evicted") is None, "a process that was stopped has to ask again first"
+
+    world.store.lacks("w1", kinds.JOBS, "you may not", namespace=NAMESPACE)
+    world.store.reach_changed("w1")
+    await world.settle()
+    assert world.condition("Evicted") is not None
+    assert world.runs_on() == ["w1"], "nothing can be taken away there"
 
 
 async def test_it_runs_on_if_the_namespace_is_offered_again() -> None:
@@ -151,6 +177,19 @@ async def test_a_worker_that_shows_none_of_its_namespaces_is_not_connected() -> 
         assert "403" in line.worker.why
         server.shows = {"b"}
         await line.until(lambda: line.worker.reach is Reach.CONNECTED)
+
+
+async def test_nothing_is_known_of_a_worker_that_offers_other_namespaces_until_these_were_looked_at() -> None:
+    async with limited("a", "b") as server, connected(server, namespaces=("a",)) as line:
+        line.connection.stop()
+        server.hangs = True
+        link = Connection(line.world.world, QUICK, line.worker, access(server, "one"), anyio.Event(), ("a", "b"))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(link.run)
+            await line.until(lambda: line.worker.sight.namespaces == ("a", "b"))
+            assert (line.worker.known, line.worker.reach) == (False, Reach.SUSPECT)
+            assert held(line) == {"a"}, "what was seen there counts on"
+            link.stop()
 
 
 async def test_a_worker_that_offers_nothing_is_connected_and_not_looked_at() -> None:
