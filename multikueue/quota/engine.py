@@ -183,7 +183,7 @@ class Engine:
         if not spec.active or new.has(FINISHED):
             self._remove(new.key, now)
             if new.has(QUOTA_RESERVED) and not new.has(FINISHED) and not new.has(EVICTED):
-                self.scheduler.switched_off(new.key)
+                self.scheduler.note_switched_off(new.key)
         elif new.has(QUOTA_RESERVED) and admission is not None:
             self._hold(new, spec, admission, now)
         else:
@@ -223,7 +223,7 @@ class Engine:
         if self._is_succeeded(workload, now):
             self._release(workload.key, now)
             return
-        self._cache.has_quota(workload.key, ready=workload.has(PODS_READY))
+        self._cache.note_pods(workload.key, ready=workload.has(PODS_READY))
         old = self._cache.replace(new, now)
         if old is not None and old.traits != new.traits:
             self._queues.wake_after(old, now)

@@ -189,7 +189,7 @@ class QuotaCache:
 
     def assume(self, holding: Holding, demand: Demand, replaced: Holding | None) -> None:
         """The scheduler gave a workload quota, in the place of the slice `replaced` if there is one."""
-        self.has_quota(holding.key, ready=False)
+        self.note_pods(holding.key, ready=False)
         if self.history is not None:
             self.history.charge(holding.local_queue, holding.key, demand)
         if replaced is not None and self.succession is not None:
@@ -209,8 +209,8 @@ class QuotaCache:
     def _renew_generation(self, name: str) -> None:
         self._generations[name] = self.generation(name) + 1
 
-    def has_quota(self, key: ObjectKey, *, ready: bool) -> None:
-        """`ready` says whether all of its pods are."""
+    def note_pods(self, key: ObjectKey, *, ready: bool) -> None:
+        """Whether all pods of a workload with quota are ready."""
         if ready:
             self.not_ready.discard(key)
         elif self._block_admission:

@@ -51,13 +51,11 @@ class Waiting:
     past: list[Progress] = field(default_factory=list)
     replaces: ObjectKey | None = None
     key: ObjectKey = field(init=False)
+    local_queue: ObjectKey = field(init=False)
 
     def __post_init__(self) -> None:
         self.key = self.workload.key
-
-    @property
-    def local_queue(self) -> ObjectKey:
-        return ObjectKey(self.key.namespace, self.spec.queue_name)
+        self.local_queue = ObjectKey(self.key.namespace, self.spec.queue_name)
 
     @property
     def requeue_at(self) -> datetime | None:

@@ -117,7 +117,7 @@ class Scheduler:
         assumption.waiting.workload = workload
         return True
 
-    def switched_off(self, key: ObjectKey) -> None:
+    def note_switched_off(self, key: ObjectKey) -> None:
         """A workload with quota is not active any more."""
         self._switched_off.add(key)
 
