@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from multikueue.api.meta import Condition
+from multikueue.api.core import LimitRange, LimitRangeItem, LimitRangeSpec
+from multikueue.api.meta import Condition, ObjectMeta
 from multikueue.api.workload import PODS_READY, QUOTA_RESERVED
 from multikueue.quota.engine import Engine
 from multikueue.testing import cluster_queue, flavor, local_queue, workload
@@ -94,6 +95,18 @@ def test_what_is_gone_is_not_let_in() -> None:
     del scene.workloads[key_of("second")]
     ready(scene, "first")
     assert scene.settle() == ["third"]
+
+
+def test_nor_what_asks_for_something_else_by_a_new_limit_range() -> None:
+    scene = play()
+    scene.submit(wants("first", cpu=1, age=9), wants("second", cpu=1))
+    scene.settle()
+    at_least = LimitRangeItem(type="Container", min={"cpu": "2"})
+    meta = ObjectMeta(name="limits", namespace="default")
+    scene.apply(LimitRange(metadata=meta, spec=LimitRangeSpec(limits=(at_least,))))
+    ready(scene, "first")
+    assert scene.settle() == []
+    assert "LimitRange" in why(scene, "second")[2]
 
 
 def test_nor_what_asks_for_something_else_now() -> None:

@@ -8,11 +8,12 @@ import pytest
 
 from multikueue.api.core import LimitRange, LimitRangeItem, LimitRangeSpec, Overhead, RuntimeClass
 from multikueue.api.meta import ObjectKey, ObjectMeta, encode
+from multikueue.api.queues import BACKFILL_ANNOTATION
 from multikueue.api.workload import workload_spec
 from multikueue.quota.queueing.queue_manager import OUTDATED_AT_A_TIME
 from multikueue.quota.requests.amounts import Demand, demand
 from multikueue.quota.requests.limits import Limits, Surroundings, combined
-from multikueue.testing import cluster_queue, pod_set, workload
+from multikueue.testing import cluster_queue, flavor, local_queue, pod_set, workload
 from tests.quota.builders import Play, wants
 
 MAX = "requests must not be above the limitRange max"
@@ -190,7 +191,7 @@ def asked_anew(play: Play) -> int:
 
 def test_nobody_gets_quota_for_what_it_asked_for_before() -> None:
     play = Play.with_queue(cpu=0)
-    play.submit(*(wants(f"w{number}", cpu=9) for number in range(OUTDATED_AT_A_TIME)))
+    play.submit(*(wants(f"w{number}", cpu=9) for number in range(OUTDATED_AT_A_TIME + 9)))
     play.submit(wants("first", cpu=1).priority(9))
     play.run()
 
@@ -198,6 +199,18 @@ def test_nobody_gets_quota_for_what_it_asked_for_before() -> None:
     play.wait(1)
     assert play.run() == []
     assert MIN in play.verdict("first")
+
+
+def test_nobody_passes_a_head_with_what_it_asked_for_before() -> None:
+    queue = cluster_queue("cq").quota("default", cpu=1).quota("gpus", gpu=0).strict_fifo()
+    play = Play(flavor("gpus").build(), queue.build(), local_queue("lq", "cq").build())
+    play.submit(wants("head", age=9, gpu=1), *(wants(f"w{n}", gpu=1, age=5) for n in range(OUTDATED_AT_A_TIME + 9)))
+    play.submit(wants("small", cpu=1, age=8))
+    play.run()
+
+    play.apply(limit_range(of_containers(min={"cpu": "2"})))
+    play.apply(queue.annotations({BACKFILL_ANNOTATION: "SpareQuota"}).build())
+    assert play.run() == []
 
 
 def test_qe_347_a_class_changes_what_is_asked_for() -> None:
