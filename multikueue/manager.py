@@ -67,8 +67,8 @@ from multikueue.store.store import Store, Touched
 from multikueue.telemetry import get_logger, logs
 from multikueue.telemetry.metrics import KUEUE, KUEUES_MULTIKUEUE, Metrics
 from multikueue.web.admission import Known
-from multikueue.web.certificates import authority
 from multikueue.web.server import Render, Server
+from multikueue.web.serving import authority
 
 log = get_logger()
 

@@ -17,8 +17,11 @@ PLAIN = [path for path in MODULES if not path.name.startswith("__")]
 
 ELSEWHERE: dict[str, str] = {
     "multikueue/cli/fleet.py": "cli/test_clusters.py",
+    "multikueue/cli/inspection.py": "cli/test_clusters.py",
     "multikueue/cli/scene.py": "cli/test_pods.py",
     "multikueue/cli/sight.py": "cli/test_workloads.py",
+    "multikueue/cli/tree.py": "cli/test_start.py",
+    "multikueue/cli/version.py": "cli/test_main.py",
     "multikueue/controllers/conditions.py": "controllers/test_checks.py",
     "multikueue/controllers/jobs.py": "controllers/test_main_job.py",
     "multikueue/controllers/queues.py": "controllers/test_main_job.py",
@@ -31,6 +34,7 @@ ELSEWHERE: dict[str, str] = {
     "multikueue/quota/cache/budgets.py": "quota/workload/test_budget.py",
     "multikueue/quota/workload/ends.py": "quota/scheduler/test_backfill.py",
     "multikueue/quota/cache/succession.py": "quota/scheduler/test_slices.py",
+    "multikueue/web/serving.py": "web/test_certificates.py",
     "multikueue/sandbox/server/answers.py": "sandbox/server/test_reads.py",
     "multikueue/sandbox/server/calls.py": "sandbox/server/test_writes.py",
     "multikueue/sandbox/server/conversion.py": "sandbox/builtins/test_kinds.py",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from multikueue.api.kinds import SECRETS
@@ -10,7 +10,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.errors import AlreadyExists, Conflict, NotFound
 from multikueue.kube.client import Client
 from multikueue.telemetry import get_logger
-from multikueue.web.certificates import Serving, renewed, serving
+from multikueue.web.serving import Serving, serving
 
 log = get_logger()
 
@@ -41,7 +41,7 @@ async def _settled(client: Client, key: ObjectKey, names: Sequence[str], now: da
         found = await client.get(SECRETS, key)
     except NotFound:
         return await _create(client, key, names, now)
-    data = renewed(now, found.data, names=names)
+    data = _renewed(now, found.data, names)
     if data != found.data:
         patch = {"metadata": {"resourceVersion": found.metadata.resource_version}, "data": data}
         await client.merge_patch(SECRETS, key, patch)
@@ -49,8 +49,14 @@ async def _settled(client: Client, key: ObjectKey, names: Sequence[str], now: da
     return data
 
 
+def _renewed(now: datetime, data: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
+    from multikueue.web.certificates import renewed  # with cryptography, which takes a while to load
+
+    return renewed(now, data, names=names)
+
+
 async def _create(client: Client, key: ObjectKey, names: Sequence[str], now: datetime) -> dict[str, str]:
-    data = renewed(now, {}, names=names)
+    data = _renewed(now, {}, names)
     body = {
         "apiVersion": SECRETS.api_version,
         "kind": SECRETS.kind,

@@ -26,9 +26,9 @@ from multikueue.quota.queueing.waiting import Waiting
 from multikueue.runtime import Clock
 from multikueue.store.store import Store
 from multikueue.telemetry import get_logger
-from multikueue.web.certificates import Serving
 from multikueue.web.front_proxy import Trust, Unknown, User, trust_in, user_of
 from multikueue.web.server import Asked, Server
+from multikueue.web.serving import Serving
 from multikueue.web.visibility import GROUP, VERSIONS, Discovery, Pending, Question, Refused, answer, question, status
 
 log = get_logger()

@@ -35,8 +35,8 @@ from multikueue.jobs.workloads import MIN_PARALLELISM_ANNOTATION
 from multikueue.kube.client import Client
 from multikueue.runtime import Clock, Result
 from multikueue.telemetry import get_logger
-from multikueue.web.certificates import Serving
 from multikueue.web.server import WEBHOOK_PATH, Server
+from multikueue.web.serving import Serving
 
 log = get_logger()
 

@@ -122,9 +122,12 @@ def _up_to(levels: int) -> bytes:
     return _TEXT + rb"|[{\[](?:" + _up_to(levels - 1) + rb")*+[}\]]" if levels else _TEXT
 
 
-_BRACKET = re.compile(rb"(?:" + _up_to(8) + rb")*+([{}\[\]]|\Z)", re.DOTALL)
-"""The next bracket around something of more levels than objects have as a rule: so those are skipped at the speed of a
-pattern. It matches wherever it is tried, hence in one pass, also in what is no JSON."""
+@cache
+def _bracket() -> re.Pattern[bytes]:
+    """The next bracket around something of more levels than objects have as a rule: so those are skipped at the speed of a
+    pattern. It matches wherever it is tried, hence in one pass, also in what is no JSON. Large, so made when needed."""
+    return re.compile(rb"(?:" + _up_to(8) + rb")*+([{}\[\]]|\Z)", re.DOTALL)
+
 
 _CUT = b'"(nested too deeply)"'
 """In place of what is too deep. Whoever writes these words himself is left out where somebody else nested too deeply."""
@@ -148,7 +151,7 @@ async def without_depths(data: bytes) -> bytes:
 def _kept(data: bytes) -> Iterator[bytes]:
     """What stays of it, by and by: something for each bracket that is looked at, even if it is nothing."""
     depth = start = 0
-    for found in _BRACKET.finditer(data):
+    for found in _bracket().finditer(data):
         bracket, part = found[1], b""
         if bracket in (b"{", b"["):
             depth += 1

@@ -7,17 +7,11 @@ certificate, and API servers that still trust the old bundle, meet.
 
 from __future__ import annotations
 
-import os
 import ssl
-from base64 import b64decode, b64encode
-from binascii import Error as Base64Error
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from ipaddress import ip_address
-from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -30,24 +24,12 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from multikueue.errors import ConfigurationError
+from multikueue.web.serving import BUNDLE, CERTIFICATE, KEY, load_chain, read, serving
 
 LIFETIME = timedelta(days=365)
 
-BUNDLE, CERTIFICATE, KEY = "ca.crt", "tls.crt", "tls.key"
-"""Keys of the Secret's data, as Secrets of type kubernetes.io/tls have them. The CA's own key is never stored."""
-
 # Clocks of API servers may be behind ours.
 _BACKDATED = timedelta(hours=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Serving:
-    """What a server needs to serve, and what its clients need to trust it: PEM each."""
-
-    certificate: bytes
-    key: bytes
-    bundle: bytes
 
 
 def renewed(now: datetime, data: Mapping[str, str], *, names: Sequence[str]) -> dict[str, str]:
@@ -58,57 +40,12 @@ def renewed(now: datetime, data: Mapping[str, str], *, names: Sequence[str]) -> 
     """
     if _is_good(now, data, names):
         return dict(data)
-    old = [ca for ca in _certificates(_read(data, BUNDLE)) if _is_valid(ca, now)]
+    old = [ca for ca in _certificates(read(data, BUNDLE)) if _is_valid(ca, now)]
     return {**data, **{name: b64encode(pem).decode() for name, pem in _issue(now, names, old).items()}}
 
 
-def serving(data: Mapping[str, str]) -> Serving:
-    """The three parts out of the Secret's data. ValueError if one is missing or no base64."""
-    parts = {name: _read(data, name) for name in (CERTIFICATE, KEY, BUNDLE)}
-    missing = sorted(name for name, pem in parts.items() if not pem)
-    if missing:
-        raise ValueError(f"no usable {', '.join(missing)} in the certificate Secret")
-    return Serving(parts[CERTIFICATE], parts[KEY], parts[BUNDLE])
-
-
-def authority(path: Path | None) -> str:
-    """The certificates in that file, in PEM; nothing for no file. Raises ConfigurationError if there are none in it."""
-    if path is None:
-        return ""
-    try:
-        found = path.read_text("ascii")
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(cadata=found)
-    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-        raise ConfigurationError(f"{path}: expected certificates in PEM: {error}") from error
-    return found
-
-
-def load_chain(context: ssl.SSLContext, certificate: Serving) -> None:
-    """Takes certificate and key into the context. Raises ssl.SSLError if OpenSSL cannot serve with them."""
-    with _as_file(certificate.certificate + certificate.key) as path:
-        # Without a password OpenSSL would ask the terminal for one.
-        context.load_cert_chain(path, password="")
-
-
-@contextmanager
-def _as_file(content: bytes) -> Iterator[str]:
-    """A path to the content, since the standard library loads keys from files only; in memory where the system can."""
-    if not hasattr(os, "memfd_create"):
-        with NamedTemporaryFile() as file:
-            file.write(content)
-            file.flush()
-            yield file.name
-        return
-    descriptor = os.memfd_create("webhook-certificate")
-    try:
-        os.write(descriptor, content)
-        yield f"/proc/self/fd/{descriptor}"
-    finally:
-        os.close(descriptor)
-
-
 def _is_good(now: datetime, data: Mapping[str, str], names: Sequence[str]) -> bool:
-    certificates, trusted = _certificates(_read(data, CERTIFICATE)), _certificates(_read(data, BUNDLE))
+    certificates, trusted = _certificates(read(data, CERTIFICATE)), _certificates(read(data, BUNDLE))
     if not certificates or not _can_be_served(data):
         return False
     certificate = certificates[0]
@@ -201,14 +138,6 @@ def _names_of(certificate: x509.Certificate) -> set[str]:
     except x509.ExtensionNotFound:
         return set()
     return {str(name.value) for name in found}
-
-
-def _read(data: Mapping[str, str], name: str) -> bytes:
-    """The decoded value; empty when absent or no base64."""
-    try:
-        return b64decode(data.get(name, ""), validate=True)
-    except Base64Error:
-        return b""
 
 
 def _certificates(pem: bytes) -> list[x509.Certificate]:

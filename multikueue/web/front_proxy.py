@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 import msgspec
-from cryptography import x509
 
 _USER_HEADERS = ("x-remote-user",)
 
@@ -45,6 +44,8 @@ _PREFIX = "requestheader-"
 
 def trust_in(data: Mapping[str, str]) -> Trust:
     """What the ConfigMap's data say. ValueError, naming the key, if there is no usable CA or a list is none."""
+    from cryptography import x509  # takes a while to load, and few processes serve this
+
     bundle = data.get(f"{_PREFIX}client-ca-file", "")
     try:
         found = x509.load_pem_x509_certificates(bundle.encode())

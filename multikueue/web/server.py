@@ -28,8 +28,8 @@ from multikueue.telemetry import get_logger
 from multikueue.telemetry.metrics import CONTENT_TYPE
 from multikueue.web.admission import Known, NotAReview, review
 from multikueue.web.bodies import Bodies
-from multikueue.web.certificates import Serving, load_chain
 from multikueue.web.door import HANDSHAKE_SECONDS, Door
+from multikueue.web.serving import Serving, load_chain
 
 log = get_logger()
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 import yaml
 
 from multikueue.api.kinds import (
@@ -22,7 +21,6 @@ from multikueue.api.kinds import (
     SECRETS,
     WORKLOADS,
 )
-from multikueue.cli.durations import parse_duration
 from multikueue.controllers.annotated import KIND_ANNOTATION
 from multikueue.controllers.registration.credentials import Credential, Endpoint, build_kubeconfig
 from multikueue.controllers.registration.plan import CLUSTER_ROLES
@@ -547,17 +545,3 @@ def test_remove_as_a_dry_run_changes_nothing(joined: World, cli: Run) -> None:
     assert result.code == 0
     assert "MultiKueueCluster w1 on the manager would be removed" in result.err
     assert joined.manager.writes == before
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("30d", timedelta(days=30)), ("1h30m", timedelta(minutes=90)), ("600s", timedelta(seconds=600))],
-)
-def test_durations(text: str, expected: timedelta) -> None:
-    assert parse_duration(text) == expected
-
-
-@pytest.mark.parametrize("text", ["99999999999d", f"{'9' * 400}s", f"{'9' * 5000}s"], ids=["days", "float", "digits"])
-def test_a_duration_no_calendar_holds_is_wrong_usage(text: str) -> None:
-    with pytest.raises(typer.BadParameter, match="is too long"):
-        parse_duration(text)

@@ -94,4 +94,4 @@ def test_the_manager_loads_no_command_but_its_own_and_no_rich() -> None:
 
     loaded = set(done.stdout.split())
     assert "structlog" in loaded
-    assert loaded & {"rich", "kubernetes_asyncio", "urllib3", "typer", "multikueue.cli"} == set()
+    assert loaded & {"rich", "kubernetes_asyncio", "urllib3", "typer", "multikueue.cli", "cryptography"} == set()

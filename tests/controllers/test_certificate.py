@@ -12,7 +12,8 @@ from multikueue.api.meta import ObjectKey
 from multikueue.controllers.certificate import keep_certificate
 from multikueue.errors import Conflict
 from multikueue.kube.client import Client
-from multikueue.web.certificates import LIFETIME, Serving
+from multikueue.web.certificates import LIFETIME
+from multikueue.web.serving import Serving
 from tests.controllers.api import Api
 
 pytestmark = pytest.mark.anyio

@@ -30,9 +30,9 @@ from multikueue.errors import ClusterUnreachable
 from multikueue.kube.client import Client
 from multikueue.runtime import Clock
 from multikueue.store.store import Store
-from multikueue.web.certificates import Serving
 from multikueue.web.front_proxy import User
 from multikueue.web.server import Answerer, Asked, Server
+from multikueue.web.serving import Serving
 from multikueue.web.visibility import GROUP, VERSIONS, Pending, Refused
 from tests.controllers.api import Api, Tree
 from tests.quota.builders import Play, wants

@@ -40,8 +40,9 @@ from multikueue.errors import (
 from multikueue.jobs.table import FRAMEWORKS
 from multikueue.kube.client import Client
 from multikueue.web.admission import Known
-from multikueue.web.certificates import LIFETIME, Serving
+from multikueue.web.certificates import LIFETIME
 from multikueue.web.server import WEBHOOK_PATH, Server
+from multikueue.web.serving import Serving
 
 pytestmark = pytest.mark.anyio
 

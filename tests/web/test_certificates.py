@@ -14,7 +14,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
 from multikueue.errors import ConfigurationError
-from multikueue.web.certificates import LIFETIME, authority, renewed, serving
+from multikueue.web.certificates import LIFETIME, renewed
+from multikueue.web.serving import authority, serving
 from tests.web.builders import NOW
 
 NAMES = ("webhook.team.svc", "127.0.0.1")

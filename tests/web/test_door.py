@@ -16,9 +16,10 @@ import trustme
 import uvloop
 
 from multikueue.web.admission import Known
-from multikueue.web.certificates import Serving, renewed, serving
+from multikueue.web.certificates import renewed
 from multikueue.web.door import HEAD_SECONDS, IDLE_SECONDS
 from multikueue.web.server import LARGEST_REVIEW, WEBHOOK_PATH, Server
+from multikueue.web.serving import Serving, serving
 from tests.web.builders import review_of
 
 pytestmark = pytest.mark.anyio

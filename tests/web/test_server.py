@@ -12,8 +12,9 @@ import trustme
 
 from multikueue.errors import ConfigurationError
 from multikueue.web.admission import Known
-from multikueue.web.certificates import Serving, renewed, serving
+from multikueue.web.certificates import renewed
 from multikueue.web.server import LARGEST_REVIEW, WEBHOOK_PATH, Asked, Server
+from multikueue.web.serving import Serving, serving
 from tests.web.builders import response_in, review_of
 
 pytestmark = pytest.mark.anyio

@@ -32,7 +32,7 @@ from multikueue.sandbox.face.users import Users, kubeconfig
 from multikueue.sandbox.model.bodies import BODY_LIMIT
 from multikueue.sandbox.model.refusals import too_large
 from multikueue.sandbox.wire import JSON, Object, Refused, Request, Response, User, Watch
-from multikueue.web.certificates import Serving, load_chain
+from multikueue.web.serving import Serving, load_chain
 
 __all__ = ["Face"]
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 import yaml
@@ -16,10 +16,10 @@ from multikueue.controllers.registration.credentials import (
     request_certificate,
     request_token,
 )
-from multikueue.controllers.registration.facts import KubeconfigFacts, kubeconfig_facts
+from multikueue.controllers.registration.facts import kubeconfig_facts
 from multikueue.errors import ApiError, Forbidden
 from multikueue.kube.kubeconfig import check_worker_kubeconfig
-from tests.cli.cluster import NOW, Answer, Cluster, Fake, Tree, json_web_token
+from tests.cli.cluster import NOW, Answer, Cluster, Fake, Tree
 from tests.controllers.registration.builders import ENDPOINT
 
 ACCOUNT = ObjectKey("kueue-system", "multikueue")
@@ -116,46 +116,3 @@ def test_a_kubeconfig_has_one_context_and_everything_inline() -> None:
 
 def test_a_credential_does_not_show_its_secret() -> None:
     assert "t0ken" not in repr(Credential(kind="token", user={"token": "t0ken"}, expires=None))
-
-
-def claiming(expiry: str) -> str:
-    """A web token that ends at that time."""
-    claims = '{"exp": ' + expiry + "}"
-    return f"a.{b64encode(claims.encode()).decode()}.c"
-
-
-def with_token(token: str) -> bytes:
-    return build_kubeconfig("w1", ENDPOINT, Credential(kind="token", user={"token": token}, expires=None))
-
-
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (
-            with_token(json_web_token(datetime(2026, 3, 1, tzinfo=UTC))),
-            KubeconfigFacts(server=ENDPOINT.server, expires=datetime(2026, 3, 1, tzinfo=UTC)),
-        ),
-        (with_token("static"), KubeconfigFacts(server=ENDPOINT.server)),
-        (with_token("a.b.c"), KubeconfigFacts(server=ENDPOINT.server)),
-        (with_token("a.bnVsbA.c"), KubeconfigFacts(server=ENDPOINT.server)),
-        (with_token(claiming("1e30")), KubeconfigFacts(server=ENDPOINT.server)),
-        (with_token(claiming("4611686018427387904")), KubeconfigFacts(server=ENDPOINT.server)),
-        (b"{", KubeconfigFacts(problem="failed to parse")),
-        (b"clusters: []", KubeconfigFacts(problem="the kubeconfig has no current context with a cluster")),
-    ],
-    ids=[
-        "a web token",
-        "a static token",
-        "dots but no JSON",
-        "JSON but no claims",
-        "no time",
-        "no time either",
-        "no YAML",
-        "no context",
-    ],
-)
-def test_what_a_stored_kubeconfig_tells(data: bytes, expected: KubeconfigFacts) -> None:
-    found = kubeconfig_facts(data)
-
-    assert found.problem.startswith(expected.problem)
-    assert (found.server, found.expires) == (expected.server, expected.expires)

@@ -12,7 +12,7 @@ from aiohttp import web
 from multikueue.sandbox.face.authority import Authority
 from multikueue.sandbox.server.webhooks import CallFailed, Webhooks
 from multikueue.sandbox.wire import Object
-from multikueue.web.certificates import Serving, load_chain
+from multikueue.web.serving import Serving, load_chain
 
 pytestmark = pytest.mark.anyio
 
