@@ -10,9 +10,11 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, cast, get_type_hints
 
@@ -54,7 +56,13 @@ class Description:
 
 def names() -> tuple[str, ...]:
     """The installed strategies, sorted. Imports none of them."""
-    return tuple(sorted({point.name for point in entry_points(group=GROUP)}))
+    return tuple(sorted({point.name for point in _installed(tuple(sys.path))}))
+
+
+@cache
+def _installed(_path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """All strategies on that path, which is looked through once: the files of every distribution are read for it."""
+    return tuple(entry_points(group=GROUP))
 
 
 def load(name: str, options: Mapping[str, Any]) -> Strategy:
@@ -111,7 +119,7 @@ def reads(strategy: Strategy) -> frozenset[str]:
 
 
 def _entry_point(name: str) -> EntryPoint:
-    found = {point.value: point for point in entry_points(group=GROUP) if point.name == name}
+    found = {point.value: point for point in _installed(tuple(sys.path)) if point.name == name}
     if not found:
         raise ConfigurationError(
             f"strategy {name!r}: expected one that is installed: {', '.join(names()) or 'none is'}"

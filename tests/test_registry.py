@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from textwrap import dedent
 
@@ -20,6 +21,7 @@ Install = Callable[..., None]
 CHEAPEST = '''
 from dataclasses import dataclass, field
 from datetime import timedelta
+from importlib.metadata import EntryPoint, entry_points
 from multikueue.strategy import Fleet, Nomination, Workload
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,22 @@ def refusal(name: str, **options: object) -> str:
     with pytest.raises(ConfigurationError) as caught:
         registry.load(name, options)
     return str(caught.value)
+
+
+def test_the_installed_distributions_are_looked_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[str] = []
+
+    def counted(*, group: str) -> Iterable[EntryPoint]:
+        looks.append(group)
+        return entry_points(group=group)
+
+    monkeypatch.setattr(registry, "entry_points", counted)
+    monkeypatch.syspath_prepend("/nowhere")  # a path that nobody has asked about yet
+    for name in registry.names():
+        registry.load(name, {})
+        registry.is_ours(name)
+
+    assert looks == [registry.GROUP]
 
 
 def test_our_own_strategy_is_found_by_its_entry_point() -> None:
