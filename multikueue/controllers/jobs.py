@@ -177,7 +177,7 @@ class Jobs:
         for part, patch in parts(job, action.patch):
             kind = self.world.store.adapters.of(part).kind
             answer = await self.world.manager.merge_patch(kind, part.key, patch, subresource="status")
-            self.world.store.jobs.upsert(answer)
+            self.world.store.job_written(answer, is_news=not action.is_all)
 
     @_perform.register
     async def _delete_job(self, _action: DeleteJob, job: AnyJob) -> None:

@@ -56,9 +56,13 @@ class PatchJob:
 
 @dataclass(frozen=True, slots=True)
 class PatchJobStatus:
-    """Merge-patch the job's status. The patch already carries UID and resource version."""
+    """Merge-patch the job's status. The patch already carries UID and resource version.
+
+    `is_all`: once it is written, and nothing else is new, there is nothing more to do for the job.
+    """
 
     patch: dict[str, Any]
+    is_all: bool = False
 
     @property
     def resource_version(self) -> str:

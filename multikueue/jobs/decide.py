@@ -234,8 +234,8 @@ class _Case:
 
     def end(self) -> Condition | None:
         """That the job's Workload is finished."""
-        matching = (w for w in self.view.workloads if self.adapter.matches(self.view.job, w))
-        return next((w.condition(FINISHED) for w in matching if w.has(FINISHED)), None)
+        finished = (w for w in self.view.workloads if w.has(FINISHED))
+        return next((w.condition(FINISHED) for w in finished if self.adapter.matches(self.view.job, w)), None)
 
     def told_end(self) -> tuple[Action, ...]:
         """The job's end as its Workload tells it, if nothing is left that could tell more: whoever deletes the copy
@@ -243,13 +243,17 @@ class _Case:
         end = self.end()
         if end is None or end.reason not in (SUCCEEDED, FAILED) or self.view.remote is not None:
             return ()
-        return self._written(self.adapter.status_of_end(self.view.job, end))
+        return self._written(self.adapter.status_of_end(self.view.job, end), is_all=False)
 
     def copied_status(self, remote: AnyJob) -> tuple[Action, ...]:
-        return self._written(self.adapter.status_to_copy(self.view.job, remote))
+        """An end has consequences; how far it has come is for people to read."""
+        is_all = self.adapter.finished(remote) is None
+        return self._written(self.adapter.status_to_copy(self.view.job, remote), is_all=is_all)
 
-    def _written(self, status: msgspec.Raw | None) -> tuple[Action, ...]:
-        return (PatchJobStatus(self.adapter.status_patch(self.view.job, status)),) if status is not None else ()
+    def _written(self, status: msgspec.Raw | None, *, is_all: bool) -> tuple[Action, ...]:
+        if status is None:
+            return ()
+        return (PatchJobStatus(self.adapter.status_patch(self.view.job, status), is_all),)
 
     def labelled(self, body: dict[str, Any]) -> dict[str, Any]:
         """A new Workload of the job with those of the job's labels that it gets too."""

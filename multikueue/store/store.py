@@ -142,6 +142,8 @@ class Store:
         self._plans: dict[ObjectKey, Plan] = {}
         self._places = Places()
         self._writing: ObjectKey | None = None
+        self._no_news: str | None = None
+        """The UID of a job whose own reconcile has written it, and is not to look at it again for that."""
         self._fleets: dict[tuple[str, str, str], Fleet] = {}
         self.jobs = JobCaches(
             adapters, self._job_changed, touch=lambda key: self.touched.job(key), indexes={CONTROLLER: controllers}
@@ -582,6 +584,14 @@ class Store:
         finally:
             self._writing = None
 
+    def job_written(self, job: AnyJob, *, is_news: bool) -> None:
+        """The answer to a write of the job's own reconcile, and whether that has to look at it again."""
+        self._no_news = None if is_news else job.metadata.uid
+        try:
+            self.jobs.upsert(job)
+        finally:
+            self._no_news = None
+
     def reach_changed(self, name: str) -> None:
         """A worker came or went: everything that is dispatched to it, or may be, looks again."""
         self.fleet_changed()
@@ -664,7 +674,8 @@ class Store:
         touched = new or old
         assert touched is not None
         traits = self._job_traits(adapter, new) if new is not None else None  # may raise, and then nothing has changed
-        if not isinstance(touched, PodGroup):  # of a group that was told when a member changed
+        # Of a group that was told when a member changed.
+        if not isinstance(touched, PodGroup) and touched.metadata.uid != self._no_news:
             self.touched.job(JobKey(adapter.kind.name, touched.metadata.namespace, touched.metadata.name))
         if is_whole(adapter) and (old is None or new is None or _standing(adapter, old) != _standing(adapter, new)):
             self._touch_jobs_below(touched.metadata.uid)

@@ -311,6 +311,9 @@ def test_following_the_priority(had: Priority, reserved: bool, has: Priority, fo
     assert found == ((UpdateWorkloadSpec(seen.key, patch),) if follows else ())
 
 
+STOPPED = ours().running(active=2).build()
+
+
 # --- running ---------------------------------------------------------------------------------------------------------
 
 
@@ -336,6 +339,33 @@ def test_running_without_leave_is_stopped(workload: Workload, why: str) -> None:
 def test_the_status_of_the_winner_is_mirrored() -> None:
     view = JobView(job=FREE, workloads=(ADMITTED,), remote=REMOTE_RUNNING)
     assert status_written(view) == {"active": 1, "startTime": "2026-01-01T12:00:00Z", "conditions": []}
+
+
+@pytest.mark.parametrize(
+    ("way", "local", "workload"),
+    [
+        pytest.param(decide, FREE, ADMITTED, id="while it runs"),
+        pytest.param(decide, STOPPED, EVICTED, id="while it ends on its worker"),
+        pytest.param(mirror, FREE, ADMITTED, id="while it runs, beside Kueue"),
+        pytest.param(mirror, STOPPED, EVICTED, id="while it ends on its worker, beside Kueue"),
+    ],
+)
+def test_after_a_status_that_is_all_there_is_nothing_to_do(
+    way: Callable[[JobView, datetime], JobDecision], local: Job, workload: Workload
+) -> None:
+    view = JobView(job=local, workloads=(workload,), remote=job("j").running(active=1).build())
+    (action,) = way(view, NOW).actions
+    assert isinstance(action, PatchJobStatus)
+    assert action.is_all
+    patched = with_status(local, plain(action.patch["status"]))
+    assert way(replace(view, job=patched), NOW).actions == ()
+
+
+@pytest.mark.parametrize("way", [decide, mirror], ids=["by ourselves", "beside Kueue"])
+def test_a_status_that_ends_the_job_is_not_all(way: Callable[[JobView, datetime], JobDecision]) -> None:
+    (action,) = way(JobView(job=FREE, workloads=(ADMITTED,), remote=REMOTE_COMPLETE), NOW).actions
+    assert isinstance(action, PatchJobStatus)
+    assert not action.is_all
 
 
 def test_a_lost_worker_says_nothing_new() -> None:
@@ -384,9 +414,6 @@ def test_a_job_whose_copy_vanished_ends_as_its_workload_says(
     ended = with_status(local, written)
     assert BATCH_JOB.finished(ended) is not None
     assert way(JobView(job=ended, workloads=(workload,)), NOW).actions == ()
-
-
-STOPPED = ours().running(active=2).build()
 
 
 def test_after_an_eviction_the_status_follows_the_remote_down() -> None:

@@ -260,6 +260,18 @@ def test_ready_pods_concern_a_workload_only_where_they_are_waited_for(minds_pods
     assert noted.keys == told
 
 
+@pytest.mark.parametrize(("is_news", "told"), [(True, ["job j"]), (False, [])])
+def test_what_a_jobs_reconcile_wrote_and_has_no_consequences_wakes_nobody(is_news: bool, told: list[str]) -> None:
+    store, noted = stored()
+    store.jobs.upsert(job("j").version(1).build())
+    noted.keys.clear()
+    store.job_written(job("j").version(2).running(active=1).build(), is_news=is_news)
+    assert [key for key in noted.keys if key.startswith("job")] == told
+    noted.keys.clear()
+    store.jobs.upsert(job("j").version(3).running(active=2).build())
+    assert "job j" in noted.keys
+
+
 def test_pods_that_are_not_needed_again_concern_the_workload() -> None:
     store, noted = stored()
     submitted = job("job").queue("main").suspended().managed_by().parallelism(2).completions(2)
