@@ -116,7 +116,7 @@ class Jobs:
         store = self.world.store
         for workload in workloads:
             attempt = attempt_of(workload)
-            seen = (store.seen(workload.key, name) for name in store.with_job(workload.key))
+            seen = (self.world.views.seen(workload.key, name) for name in store.with_job(workload.key))
             holding = [remote for remote in seen if is_of_attempt(remote.job, workload, attempt)]
             recorded = [remote for remote in holding if remote.cluster == workload.status.cluster_name]
             if holding:

@@ -318,7 +318,7 @@ class Observer:
             return "deleted"
         if local.has(FINISHED):
             return "finished"
-        winner = local.status.cluster_name or self.store.choice(key, attempt_of(local))
+        winner = local.status.cluster_name or self.store.plans.choice(key, attempt_of(local))
         return "lost" if winner and winner != cluster else "withdrawn"
 
     def _remote_job_changed(self, worker: WorkerView, old: AnyJob | None, new: AnyJob | None) -> None:

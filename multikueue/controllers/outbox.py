@@ -94,7 +94,7 @@ class Outbox:
         """Do what the plan still wants here; nothing while the worker is out of reach, or the plan is overtaken."""
         if self.worker.reach is not Reach.CONNECTED:
             return DONE
-        plan = self.world.store.plan(key)
+        plan = self.world.store.plans.get(key)
         if plan is None:
             return DONE
         if self.worker.silent:
@@ -105,7 +105,7 @@ class Outbox:
         except (ClusterUnreachable, Unauthorized):
             self._doubt()
             raise
-        overtaken = self.world.store.plan(key) is not plan
+        overtaken = self.world.store.plans.get(key) is not plan
         return AGAIN if made and overtaken else DONE  # who decided meanwhile did not know of the copy
 
     async def _carry_out(self, key: ObjectKey, plan: Plan) -> bool:
@@ -122,8 +122,9 @@ class Outbox:
 
     def _left(self, key: ObjectKey, plan: Plan) -> tuple[Action, ...]:
         """Nothing, too, once another plan is in force."""
-        store = self.world.store
-        return effects(plan, store.seen(key, self.worker.name), self.world.now()) if store.plan(key) is plan else ()
+        if self.world.store.plans.get(key) is not plan:
+            return ()
+        return effects(plan, self.world.views.seen(key, self.worker.name), self.world.now())
 
     async def _perform_one(self, action: Action, key: ObjectKey) -> None:
         log.debug("remote.action", action=type(action).__name__, cluster=self.worker.name, why=action.why)
@@ -323,7 +324,7 @@ class Outbox:
 
     def _inherited(self, key: ObjectKey) -> AnyJob | None:
         """The job of an elastic workload that is still marked as that of the slice before it."""
-        return self.world.store.seen(key, self.worker.name).job
+        return self.world.views.seen(key, self.worker.name).job
 
     @_perform.register
     async def _patch_job(self, action: PatchJob, _key: ObjectKey) -> None:

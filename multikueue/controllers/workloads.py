@@ -263,7 +263,7 @@ def _decided(world: World, group: Group) -> tuple[Group, Decision]:
     """The decision, with the strategy asked and the winner chosen: here and nowhere else."""
     group = world.strategies.consulted(choose(group))
     if group.answer is not None and group.answer.nomination is not None:
-        group = world.store.widened(group, group.answer.nomination.clusters)
+        group = world.views.widened(group, group.answer.nomination.clusters)
     decision = decide(group, world.now())
     return group, _with_hint(world, group, decision)
 
@@ -285,7 +285,7 @@ def _tell(world: World, local: Workload, events: Iterable[lifecycle.Event | Even
 def _keep(world: World, group: Group, decision: Decision, written: Workload | None) -> None:
     """The decision becomes the plan, now that it is written; the outboxes that have something to do hear of it."""
     made = plan(group, decision, written, world.now())
-    world.store.planned(group.key, made)
+    world.store.plans.put(group.key, made)
     for remote in group.remotes:
         outbox = world.queues.outboxes.get(remote.cluster)
         if outbox is not None and effects(made, remote, made.at):

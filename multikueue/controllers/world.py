@@ -19,6 +19,7 @@ from multikueue.kube.session import USER_AGENT, Transport, open_session
 from multikueue.runtime import Mandate, WorkQueue
 from multikueue.settings import InForce
 from multikueue.store.store import Store
+from multikueue.store.views import Views
 from multikueue.telemetry.metrics import Metrics
 
 Name = str
@@ -77,6 +78,10 @@ class World:
     """What carries our requests to workers."""
 
     @property
+    def views(self) -> Views:
+        return Views(self.store)
+
+    @property
     def origin(self) -> str:
         return self.settings.dispatch.origin
 
@@ -85,4 +90,4 @@ class World:
         return self.settings.dispatch.worker_lost_timeout
 
     def group(self, key: ObjectKey, local: Workload | None) -> Group:
-        return self.store.group(key, local, origin=self.origin, lost_after=self.lost_after)
+        return self.views.group(key, local, origin=self.origin, lost_after=self.lost_after)

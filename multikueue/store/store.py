@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from multikueue import strategy as contract
 from multikueue.api import kinds
 from multikueue.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass, Secret
-from multikueue.api.foreign import excerpt
 from multikueue.api.job import AnyJob, JobKey
-from multikueue.api.kinds import POD_GROUPS, PODS, Kind
+from multikueue.api.kinds import POD_GROUPS, Kind
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.multikueue import (
     CONTROLLER_NAME,
@@ -23,29 +21,22 @@ from multikueue.api.multikueue import (
 )
 from multikueue.api.pod import PodGroup
 from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
-from multikueue.api.slices import is_elastic
 from multikueue.api.workload import (
     ADMITTED,
     EVICTED,
-    FAILED_ON,
     FINISHED,
     Finish,
     Workload,
-    any_owner_of,
-    owner_kind,
     owner_of,
     queue_of,
     workload_spec,
 )
-from multikueue.dispatch.group import MAX_NOMINATED, NO_FLEET, Fleet, Group, Reach, Remote, attempt_of
-from multikueue.dispatch.plan import Plan
-from multikueue.dispatch.question import failures, may_be_on
-from multikueue.dispatch.slices import NO_SLICE
+from multikueue.dispatch.group import Fleet
+from multikueue.dispatch.question import may_be_on
 from multikueue.jobs.adapter import Adapter, stays
 from multikueue.jobs.nesting import is_whole
 from multikueue.jobs.placement import failed_start
-from multikueue.jobs.pod_members import able, lacks
-from multikueue.jobs.slices import remote_patch
+from multikueue.jobs.pod_members import able
 from multikueue.jobs.table import BATCH_ONLY, Adapters
 from multikueue.jobs.workloads import is_of_group, is_owned
 from multikueue.quota.cache.status import check_names, flavor_names
@@ -54,8 +45,8 @@ from multikueue.store.cache import ByName, Cache, Indexer
 from multikueue.store.jobs import JobCaches
 from multikueue.store.nesting import CONTROLLER, Nesting, controllers
 from multikueue.store.placements import PLACEMENT_ANNOTATION, Placements, named
+from multikueue.store.plans import Plans
 from multikueue.store.runtimes import Runtimes
-from multikueue.store.sight import EVERYWHERE, Lack
 from multikueue.store.slices import Slices, replaced
 from multikueue.store.worker import Places, WorkerView
 
@@ -139,12 +130,12 @@ class Store:
         self.placements = Placements(lambda key: self.touched.workload(key), now)
         self.observers: list[Observer] = []
         self.workers: dict[str, WorkerView] = {}
-        self._plans: dict[ObjectKey, Plan] = {}
         self._places = Places()
         self._writing: ObjectKey | None = None
         self._no_news: str | None = None
         """The UID of a job whose own reconcile has written it, and is not to look at it again for that."""
-        self._fleets: dict[tuple[str, str, str], Fleet] = {}
+        self.fleets: dict[tuple[str, str, str], Fleet] = {}
+        """What `Views` has found out about MultiKueueConfigs, kinds and namespaces, until something of it changes."""
         self.jobs = JobCaches(
             adapters, self._job_changed, touch=lambda key: self.touched.job(key), indexes={CONTROLLER: controllers}
         )
@@ -154,6 +145,7 @@ class Store:
         self.workloads: Cache[Workload] = Cache(
             self._workload_changed, indexes={"owner": _owner_uid, "check": _check_names, "named": _named, **slicing}
         )
+        self.plans = Plans(self.workloads)
         self.slices: Slices | None = Slices(self.workloads) if elastic else None
         """How the workloads of elastic jobs are joined; None: there are no elastic jobs."""
         self.cluster_queues: Cache[ClusterQueue] = Cache(
@@ -164,7 +156,7 @@ class Store:
         )
         self.flavors: Cache[ResourceFlavor] = Cache(self._flavor_changed)
         self.cohorts: Cache[Cohort] = Cache(self._cohort_changed)
-        self.checks: Cache[AdmissionCheck] = Cache(self._check_changed, indexes={"config": _config_of})
+        self.checks: Cache[AdmissionCheck] = Cache(self._check_changed, indexes={"config": config_of})
         self.configs: Cache[MultiKueueConfig] = Cache(self._config_changed, indexes={"cluster": clusters_of})
         self.clusters: Cache[MultiKueueCluster] = Cache(
             self._cluster_changed, indexes={"source": source_of, "uid": _uid_of}
@@ -186,7 +178,7 @@ class Store:
                 name,
                 self._remote_changed,
                 self._remote_job_changed,
-                settled=self._is_settled,
+                settled=self.plans.settles,
                 places=self._places,
                 adapters=self.adapters,
                 since=self.now(),
@@ -235,7 +227,7 @@ class Store:
         """Whether a job has pods on the manager cluster, or may have, or still says where it had: it is none of those that
         are dispatched. Started from there, it could not go where another flavor wants it."""
         adapter = self.adapters.of(job)
-        if _placed_for(adapter, job):
+        if placed_for(adapter, job):
             return True
         if adapter.unmanaged_reason(job) is None:
             return False
@@ -311,7 +303,7 @@ class Store:
 
     def clusters_for(self, check: AdmissionCheck | None) -> tuple[str, ...]:
         """The cluster names of a check's MultiKueueConfig, in its order."""
-        name = next(iter(_config_of(check)), "") if check else ""
+        name = next(iter(config_of(check)), "") if check else ""
         config = self.configs.get(ObjectKey("", name))
         return clusters_of(config) if config else ()
 
@@ -336,218 +328,15 @@ class Store:
         givers = (local, self.local_job(local))
         return any(giver is not None and PLACEMENT_ANNOTATION in giver.metadata.annotations for giver in givers)
 
-    def group(self, key: ObjectKey, local: Workload | None, *, origin: str, lost_after: timedelta) -> Group:
-        """Everything the decision on one workload looks at. `local` may be ahead of the cache by what is to be written."""
-        check = self.multikueue_check(local) if local else None
-        job = self.local_job(local) if local else None
-        fleet = self._fleet(check, self.owner(local) if local else None, key.namespace)
-        remotes = tuple(self._seen(key, local, name, fleet) for name in self._concerned(key, local, fleet))
-        over = local is not None and local.has(FINISHED)
-        return Group(
-            key=key,
-            local=local,
-            hidden=key in self.workloads.unreadable,
-            check=check.metadata.name if check else "",
-            remotes=remotes,
-            fleet=fleet,
-            problem=self._problem(local, job) if local else "",
-            job_may_be_copied=job is not None and self._may_be_copied(job, key.name),
-            job_finished=local is not None and job is not None and self._is_over(local, job, remotes),
-            choice=self.choice(key, attempt_of(local)) if local else "",
-            slice=self.slices.of(key, local, job_runs=over and self._runs(job))
-            if self.slices is not None
-            else NO_SLICE,
-            origin=origin,
-            lost_after=lost_after,
-        )
-
-    def widened(self, group: Group, clusters: Iterable[str]) -> Group:
-        """The group with those of its fleet too."""
-        known = {remote.cluster for remote in group.remotes}
-        check, owner = self.checks.get(ObjectKey("", group.check)), self.owner(group.local) if group.local else None
-        fleet = self._fleet(check, owner, group.key.namespace)
-        more = [name for name in clusters if name in fleet.order and name not in known]
-        if not more:
-            return group
-        found = (*group.remotes, *(self._seen(group.key, group.local, name, fleet) for name in more))
-        return replace(group, remotes=tuple(sorted(found, key=lambda remote: fleet.place(remote.cluster))))
-
-    def _fleet(self, check: AdmissionCheck | None, job: JobKey | None, namespace: str) -> Fleet:
-        """What a MultiKueueConfig names, for jobs of a kind: one value for all, until something of it changes. Where some
-        workers offer some namespaces only, it is one for each namespace."""
-        config = next(iter(_config_of(check)), "") if check else ""
-        kind = "" if job is None else PODS.name if job.kind == POD_GROUPS.name else job.kind
-        for place in ("", namespace):
-            known = self._fleets.get((config, kind, place))
-            if known is not None:
-                return known
-        names = self.clusters_for(check)
-        everywhere = all(self.worker(name).sight.namespaces == EVERYWHERE for name in names)
-        made = Fleet(tuple(self.shown(name, kind, namespace) for name in names))
-        self._fleets[config, kind, "" if everywhere else namespace] = made
-        return made
-
-    def shown(self, name: str, kind: str, namespace: str) -> contract.Worker:
-        """A worker as it is for all jobs of a kind in a namespace."""
-        worker, cluster = self.worker(name), self.clusters.get(ObjectKey("", name))
-        cordoned = cluster is not None and cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true"
-        lack = worker.sight.lack(kind, namespace) or worker.sight.blindness(namespace)
-        why = "cordoned" if cordoned else worker.leaving or (lack.why if lack is not None else "")
-        if not why and worker.reach is not Reach.CONNECTED:
-            why = f"not connected ({excerpt(worker.why)})" if worker.why else "not connected"
-        return contract.Worker(
-            name=name,
-            usable=not why,
-            why=excerpt(why),
-            labels=cluster.metadata.labels if cluster else {},
-            annotations=cluster.metadata.annotations if cluster else {},
-        )
-
-    def fleet_changed(self) -> None:
-        """Something that is true of a worker for everybody is another now."""
-        self._fleets.clear()
-
-    def _concerned(self, key: ObjectKey, local: Workload | None, fleet: Fleet) -> tuple[str, ...]:
-        """The workers that a workload concerns, in the order of the fleet."""
-        ends = self._slices_before(local)
-        heirlooms = (n for end in ends for n in self.places(end) if self.workers[n].job_of(end) is not None)
-        named = _named_by(local) if local is not None else ()
-        all_may = local is not None and len(local.status.nominated_cluster_names) == MAX_NOMINATED
-        found = dict.fromkeys((*(fleet.order if all_may else ()), *named, *self.places(key), *heirlooms))
-        recorded = local.status.cluster_name if local is not None else None
-        known = [name for name in found if name == recorded or name in fleet.order or name in self.workers]
-        return tuple(sorted(known, key=fleet.place))
-
-    def _may_be_copied(self, job: AnyJob, workload: str) -> bool:
-        """Not before it was restored from a start by the same Workload; from another one it may never be: beside Kueue, a
-        job that was started by that of an earlier job of its name keeps what that demanded."""
-        adapter = self.adapters.of(job)
-        return adapter.may_be_copied(job) and _placed_for(adapter, job) != workload
-
-    def _is_held(self, job: AnyJob) -> bool:
-        adapter = self.adapters.of(job)
-        return adapter.is_suspended(job) and adapter.finished(job) is None
-
-    def _runs(self, job: AnyJob | None) -> bool:
-        """Whether it is neither stopped nor at its end."""
-        if job is None or job.metadata.deletion_timestamp is not None:
-            return False
-        adapter = self.adapters.of(job)
-        return not adapter.is_suspended(job) and adapter.finished(job) is None
-
-    def _is_over(self, local: Workload, job: AnyJob, remotes: Iterable[Remote]) -> bool:
-        """Whether the job's status is final. Of a kind that does not say so it is once it is that of the winner's job."""
-        adapter = self.adapters.of(job)
-        if not adapter.external:
-            return adapter.finished(job) is not None
-        winner = next((r for r in remotes if r.cluster == local.status.cluster_name), None)
-        return winner is not None and winner.job is not None and adapter.status_to_copy(job, winner.job) is None
-
-    def plan(self, key: ObjectKey) -> Plan | None:
-        """The newest plan of a workload; None if there is none, or the workload has changed since it was made, be it into
-        something that cannot be read."""
-        plan = self._plans.get(key)
-        if plan is None or key in self.workloads.unreadable or not plan.is_of(self.workloads.get(key)):
-            return None
-        return plan
-
-    def planned(self, key: ObjectKey, plan: Plan | None) -> None:
-        """From now on that is the plan; none is as good as one that wants nothing."""
-        if plan is not None and (plan.desired or plan.choice):
-            self._plans[key] = plan
-        else:
-            self._plans.pop(key, None)
-
-    def choice(self, key: ObjectKey, attempt: str) -> str:
-        """The worker chosen in that attempt of a workload, until it is recorded in the object; empty if none is."""
-        plan = self._plans.get(key)
-        return plan.choice if plan is not None and attempt and plan.attempt == attempt else ""
-
     def forget(self, key: ObjectKey) -> None:
         """The workload is gone."""
         for worker in self.workers.values():
             worker.conflicts.pop(key, None)
             worker.read.pop(key, None)
 
-    def seen(self, key: ObjectKey, name: str) -> Remote:
-        """What is to be seen of a workload on one worker."""
-        return self._seen(key, self.workloads.get(key), name, NO_FLEET)
-
     def may_run_beside(self, key: ObjectKey, name: str) -> Iterator[str]:
         """The other workers that hold the job of a workload, or may."""
         return (n for n in self.places(key) if n != name and self.workers[n].may_run(key))
-
-    def _seen(self, key: ObjectKey, local: Workload | None, name: str, fleet: Fleet) -> Remote:
-        job = self.owner(local) if local else None
-        remote = self._remote(key, name, job, configured=name in fleet.order)
-        if local is not None and self.slices is not None and is_elastic(local):
-            remote = self._elastic(remote, local, self._slices_before(local))
-        unseen = local is not None and self._is_unseen(local, job)
-        return _unreadable(remote) if unseen or self.worker(name).hides(key, job) else remote
-
-    def _is_unseen(self, local: Workload, job: JobKey | None) -> bool:
-        """Whether it is of a kind that is to be in use, and whose jobs nobody shows us for now, here or on the workers."""
-        if job is not None:
-            return not self.jobs.is_on(job.kind)
-        owner = owner_of(local)
-        return owner is not None and self.adapters.is_unclear(owner.api_version, owner.kind)
-
-    def _remote(self, key: ObjectKey, name: str, job: JobKey | None, *, configured: bool) -> Remote:
-        worker = self.worker(name)
-        conflict, asked = worker.conflict(key, self.now()), worker.asked.get(key)
-        blindness = worker.sight.blindness(key.namespace)
-        held = worker.job_of(key)
-        local = self.jobs.get(job) if job and isinstance(held, PodGroup) else None
-        remote = Remote(
-            cluster=name,
-            reach=worker.reach,
-            since=worker.since if worker.reach is not Reach.CONNECTED else None,
-            in_vain=worker.in_vain,
-            known=worker.known,
-            silent=worker.silent,
-            workload=worker.workloads.get(key),
-            job=held,
-            incomplete=isinstance(local, PodGroup) and isinstance(held, PodGroup) and lacks(local, held),
-            is_active=self.adapters.of(held).is_active if held is not None else _never,
-            is_held=self._is_held,
-            maybe_job=asked.attempt if asked else "",
-            maybe_until=asked.until if asked else None,
-            read_at=worker.read.get(key),
-            conflict=conflict.text if conflict else "",
-            conflict_until=conflict.until if conflict else None,
-            configured=configured,
-        )
-        return remote if blindness is None else _out_of_sight(remote, blindness)
-
-    def _slices_before(self, local: Workload | None) -> tuple[ObjectKey, ...]:
-        return self.slices.before(local) if self.slices is not None and local is not None else ()
-
-    def _elastic(self, remote: Remote, local: Workload, ends: Iterable[ObjectKey]) -> Remote:
-        """The job of an elastic workload may be there as that of a slice before it, and may have another size."""
-        worker, job, attempt = self.worker(remote.cluster), self.local_job(local), attempt_of(local)
-        held = remote.job or next(filter(None, map(worker.job_of, ends)), None)
-        if held is None or type(held) is PodGroup:
-            return remote
-        patch = remote_patch(job, held, local, attempt=attempt) if job is not None and attempt else None
-        return replace(
-            remote,
-            job=held,
-            inherited=remote.job is None,
-            job_patch=patch,
-            is_active=self.adapters.of(held).is_active,
-        )
-
-    def _problem(self, local: Workload, job: AnyJob | None) -> str:
-        """Why the job cannot be dispatched at all, in Kueue's words (contract 3.1 E3, E4)."""
-        owner = any_owner_of(local)
-        if owner is None:
-            return "No multikueue adapter found"
-        if self.adapters.is_unclear(owner.api_version, owner.kind):
-            return ""
-        if self.adapters.owner(owner.api_version, owner.kind) is None:
-            return f'No multikueue adapter found for owner kind "{owner_kind(owner)}"'
-        reason = self.adapters.of(job).unmanaged_reason(job) if job else None
-        return f"The owner is not managed by Kueue: {reason}" if reason else ""
 
     def caches(self) -> Iterator[tuple[str, Kind[Any], Cache[Any]]]:
         """All there are, each with its cluster (empty: the manager's) and kind."""
@@ -575,6 +364,10 @@ class Store:
             yield from ((name, kind, worker.jobs.of(kind)) for kind in worker.jobs.kinds)
 
     # Changes. Each notes who must look again.
+
+    def fleet_changed(self) -> None:
+        """Something that is true of a worker for everybody is another now."""
+        self.fleets.clear()
 
     def wrote(self, workload: Workload) -> None:
         """The answer to a write of the workload's own reconcile, which looks again by itself where there is need."""
@@ -702,19 +495,6 @@ class Store:
             if local.has(FINISHED) or (winner and winner != worker):
                 return
         self.touched.workload(key)
-
-    def _is_settled(self, old: Workload | None, copy: Workload, worker: str) -> bool:
-        """What a plan asked for is no news when it comes, as long as it says nothing; nor what becomes of a copy that is to
-        go, unless somebody waits for that."""
-        plan = self.plan(copy.key)
-        if plan is None or plan.local is None:
-            return False
-        if old is None:
-            # Who makes a copy looks at the newest plan once it is made.
-            is_ours = copy.key in self.workers[worker].creating
-            return plan.expects(copy, worker) or (is_ours and plan.is_too_late(copy, worker))
-        waits = plan.local.metadata.deletion_timestamp is not None or plan.local.has(EVICTED)
-        return not waits and plan.gives_up(copy, worker)
 
     def _remote_job_changed(self, key: JobKey) -> None:
         self.touched.job(key)
@@ -863,36 +643,9 @@ class Store:
                 self.touched.workload(workload.key)
 
 
-def _named_by(local: Workload) -> Iterator[str]:
-    """The workers that its status names: the winner, the nominated, and those where attempts ended."""
-    status, failed = local.status, local.condition(FAILED_ON)
-    if status.cluster_name:
-        yield status.cluster_name
-    yield from status.nominated_cluster_names
-    yield from failures(failed.message) if failed is not None else ()
-
-
-def _placed_for(adapter: Adapter, job: AnyJob) -> str:
+def placed_for(adapter: Adapter, job: AnyJob) -> str:
     """The name of the Workload by which a job says where it ran on the manager cluster; empty if it does not."""
     return adapter.placing.placed_for(job) if adapter.placing is not None else ""
-
-
-def _never(_job: AnyJob) -> bool:
-    return False
-
-
-def _unreadable(remote: Remote) -> Remote:
-    """What is there and cannot be read may run: it is neither counted as gone nor ever as lost."""
-    return replace(remote, reach=Reach.SUSPECT, since=None)
-
-
-def _out_of_sight(remote: Remote, lack: Lack) -> Remote:
-    """A worker that is there, and shows nothing of the workload's namespace, is as good as away: what was won there has the
-    time of a worker that is lost. Where it was to show it, nothing is known of it; what it does not offer, we never sent."""
-    if not remote.reachable:
-        return remote
-    known = remote.known and lack.in_vain is None
-    return replace(remote, reach=Reach.ISOLATED, since=lack.since, in_vain=lack.in_vain, known=known)
 
 
 def _name(item: Object | None) -> str:
@@ -922,7 +675,7 @@ def _spec_changed(old: Object, new: Object) -> bool:
     return deleting or old.metadata.generation != new.metadata.generation or old.metadata.uid != new.metadata.uid
 
 
-def _config_of(check: AdmissionCheck) -> tuple[str, ...]:
+def config_of(check: AdmissionCheck) -> tuple[str, ...]:
     return (check.spec.parameters.name,) if check.spec.parameters else ()
 
 

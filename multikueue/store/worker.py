@@ -98,7 +98,7 @@ class WorkerView:
     name: str
     touch_workload: Callable[[ObjectKey, str, bool], None]
     touch_job: Callable[[JobKey], None]
-    settled: Callable[[Workload | None, Workload, str], bool] = _nothing
+    settled: Callable[[Workload | None, Workload, str, bool], bool] = _nothing
     places: Places = field(default_factory=Places)
     adapters: Adapters = BATCH_ONLY
     reach: Reach = Reach.SUSPECT
@@ -182,7 +182,7 @@ class WorkerView:
         assert touched is not None
         if new is not None:
             self.places.note(new.key, self.name)
-        if self.settled(old, touched, self.name):
+        if self.settled(old, touched, self.name, touched.key in self.creating):
             return
         if old is None or new is None or _traits(old) != _traits(new):
             self.touch_workload(touched.key, self.name, _is_leaving(new))

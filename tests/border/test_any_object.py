@@ -22,6 +22,7 @@ from multikueue.quota.cache.history import Fading
 from multikueue.quota.engine import Engine
 from multikueue.store.cache import Cache
 from multikueue.store.store import Store
+from multikueue.store.views import Views
 from multikueue.testing import (
     NOW,
     admission_check,
@@ -224,7 +225,7 @@ def outcome(store: Store) -> tuple[Any, ...]:
         encode(engine.view.local_queue_status(queue.key, NOW))
     for waits in store.workloads:
         encode(engine.scheduler.reservation(waits.key))
-    group = store.group(GOING, store.workloads.get(GOING), origin="multikueue", lost_after=timedelta(minutes=15))
+    group = Views(store).group(GOING, store.workloads.get(GOING), origin="multikueue", lost_after=timedelta(minutes=15))
     decision = decide(group, NOW)
     return encode(engine.scheduler.reservation(INNOCENT)), decision
 

@@ -16,6 +16,7 @@ from multikueue.controllers.events import Recorder
 from multikueue.jobs.table import Adapters
 from multikueue.quota.engine import Engine
 from multikueue.store.store import Store
+from multikueue.store.views import Views
 from multikueue.testing import NOW
 from tests.controllers.test_kinds import owned, store
 from tests.jobs.gadgets import WITH_GADGETS, gadget
@@ -183,5 +184,5 @@ async def test_who_does_not_look_waits_for_nothing() -> None:
 def test_of_a_workload_whose_kind_nobody_shows_nothing_is_taken_for_gone(known: Store) -> None:
     mine = owned("wl", gadget("g"))
     known.workloads.upsert(mine)
-    assert not known.seen(mine.key, "w1").reachable
-    assert known._problem(mine, None) == ""
+    assert not Views(known).seen(mine.key, "w1").reachable
+    assert Views(known)._problem(mine, None) == ""

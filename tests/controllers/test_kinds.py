@@ -22,6 +22,7 @@ from multikueue.jobs.table import FRAMEWORKS, Adapters
 from multikueue.manager import Touch
 from multikueue.quota.engine import Engine
 from multikueue.store.store import Store
+from multikueue.store.views import Views
 from multikueue.testing import NOW, job, workload
 from tests.jobs.gadgets import GADGETS, WITH_GADGETS, gadget
 from tests.kube.server import Answer, client_of, lists, refuses, streams
@@ -180,11 +181,11 @@ def test_a_worker_without_the_kind_is_not_usable_for_its_workloads_and_says_why(
     known.open_jobs(GADGETS)
     known.lacks("w1", GADGETS, "the server has no kind Gadget (example.com/v1)")
     known.worker("w1").reach = Reach.CONNECTED
-    shown = known.shown("w1", GADGETS.name, "default")
+    shown = Views(known).shown("w1", GADGETS.name, "default")
     assert (shown.usable, shown.why) == (False, "the server has no kind Gadget (example.com/v1)")
-    assert known.shown("w1", JOBS.name, "default").usable
+    assert Views(known).shown("w1", JOBS.name, "default").usable
     known.lacks("w1", GADGETS, "")
-    assert known.shown("w1", GADGETS.name, "default").usable
+    assert Views(known).shown("w1", GADGETS.name, "default").usable
 
 
 def test_a_job_and_its_namesake_of_another_kind_are_each_the_owner_of_their_own_workload() -> None:

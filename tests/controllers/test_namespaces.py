@@ -163,10 +163,10 @@ async def test_each_namespace_is_looked_at_by_itself_and_all_are_known_together(
 async def test_a_namespace_that_is_not_shown_costs_the_others_nothing() -> None:
     async with limited("a") as server, connected(server, namespaces=("a", "b")) as line:
         assert held(line) == {"a"}
-        seen, unseen = (line.world.store.seen(ObjectKey(namespace, "job-a"), "w1") for namespace in ("a", "b"))
+        seen, unseen = (line.world.world.views.seen(ObjectKey(namespace, "job-a"), "w1") for namespace in ("a", "b"))
         assert (seen.reach, seen.known) == (Reach.CONNECTED, True)
         assert (unseen.reach, unseen.known) == (Reach.ISOLATED, False)
-        shown, hidden = (line.world.store.shown("w1", JOBS.name, namespace) for namespace in ("a", "b"))
+        shown, hidden = (line.world.world.views.shown("w1", JOBS.name, namespace) for namespace in ("a", "b"))
         assert (shown.usable, hidden.usable) == (True, False)
         assert "403" in hidden.why
 

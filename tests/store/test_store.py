@@ -32,6 +32,7 @@ from multikueue.quota.engine import Engine
 from multikueue.quota.requests.amounts import Demand
 from multikueue.store.cache import ByName
 from multikueue.store.store import CLUSTERS_ANNOTATION, CORDON_ANNOTATION, Store, clusters_of
+from multikueue.store.views import Views
 from multikueue.testing import (
     NOW,
     admission_check,
@@ -109,7 +110,7 @@ def local() -> WorkloadBuilder:
 
 
 def grouped(store: Store) -> Group:
-    return store.group(KEY, store.workloads.get(KEY), origin="multikueue", lost_after=timedelta(minutes=15))
+    return Views(store).group(KEY, store.workloads.get(KEY), origin="multikueue", lost_after=timedelta(minutes=15))
 
 
 def test_a_group_has_the_workers_in_the_order_of_the_configuration() -> None:
@@ -568,7 +569,7 @@ def test_a_group_is_the_job_of_the_workload_that_all_its_members_own() -> None:
     assert known.owner(made) == JobKey("PodGroup", "default", "g")
     assert isinstance(found, PodGroup)
     assert known.owned(found) == (made,)
-    assert known.group(made.key, made, origin="multikueue", lost_after=timedelta(0)).problem == ""
+    assert Views(known).group(made.key, made, origin="multikueue", lost_after=timedelta(0)).problem == ""
 
 
 def test_a_group_on_a_worker_is_one_job_that_may_lack_members() -> None:
@@ -577,9 +578,9 @@ def test_a_group_on_a_worker_is_one_job_that_may_lack_members() -> None:
     jobs.upsert(copied(member("a")))
     held = known.worker("w1").job_of(made.key)
     assert isinstance(held, PodGroup)
-    assert known.seen(made.key, "w1").incomplete
+    assert Views(known).seen(made.key, "w1").incomplete
     jobs.upsert(copied(member("b")))
-    assert not known.seen(made.key, "w1").incomplete
+    assert not Views(known).seen(made.key, "w1").incomplete
     assert known.worker("w1").held() == {made.key}
 
 
@@ -588,7 +589,7 @@ def test_groups_are_of_no_api_and_lacking_where_pods_are() -> None:
     known.lacks("w1", PODS, "you may not")
 
     assert known.jobs.kinds == known.worker("w1").jobs.kinds == (JOBS, PODS)
-    assert known.shown("w1", PODS.name, "default").why == "you may not"
+    assert Views(known).shown("w1", PODS.name, "default").why == "you may not"
 
 
 def test_the_workload_of_a_stateful_set_is_its_own_and_that_of_the_group_of_its_pods() -> None:
@@ -605,7 +606,7 @@ def test_the_workload_of_a_stateful_set_is_its_own_and_that_of_the_group_of_its_
     assert known.owner(made) == JobKey("StatefulSet.apps", "default", "g")
     assert known.local_job(made) is owner
     assert known.owned(owner) == known.owned(group) == (made,)
-    assert known.group(made.key, made, origin="multikueue", lost_after=timedelta(0)).problem == ""
+    assert Views(known).group(made.key, made, origin="multikueue", lost_after=timedelta(0)).problem == ""
     assert [key for key in noted.keys if key.startswith("job")] == ["job g", f"job {made.metadata.name}"]
 
 

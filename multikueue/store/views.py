@@ -1,0 +1,242 @@
+"""What a decision looks at, made of what the store has: a workload's group, and the fleet as one value for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from multikueue import strategy as contract
+from multikueue.api.foreign import excerpt
+from multikueue.api.job import AnyJob, JobKey
+from multikueue.api.kinds import POD_GROUPS, PODS
+from multikueue.api.meta import ObjectKey
+from multikueue.api.multikueue import AdmissionCheck
+from multikueue.api.pod import PodGroup
+from multikueue.api.slices import is_elastic
+from multikueue.api.workload import FAILED_ON, FINISHED, Workload, any_owner_of, owner_kind, owner_of
+from multikueue.dispatch.group import MAX_NOMINATED, NO_FLEET, Fleet, Group, Reach, Remote, attempt_of
+from multikueue.dispatch.question import failures
+from multikueue.dispatch.slices import NO_SLICE
+from multikueue.jobs.pod_members import lacks
+from multikueue.jobs.slices import remote_patch
+from multikueue.store.sight import EVERYWHERE, Lack
+from multikueue.store.store import CORDON_ANNOTATION, Store, config_of, placed_for
+
+__all__ = ["Views"]
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """Changes nothing."""
+
+    store: Store
+
+    def group(self, key: ObjectKey, local: Workload | None, *, origin: str, lost_after: timedelta) -> Group:
+        """Everything the decision on one workload looks at. `local` may be ahead of the cache by what is to be written."""
+        check = self.store.multikueue_check(local) if local else None
+        job = self.store.local_job(local) if local else None
+        fleet = self._fleet(check, self.store.owner(local) if local else None, key.namespace)
+        remotes = tuple(self._seen(key, local, name, fleet) for name in self._concerned(key, local, fleet))
+        over = local is not None and local.has(FINISHED)
+        return Group(
+            key=key,
+            local=local,
+            hidden=key in self.store.workloads.unreadable,
+            check=check.metadata.name if check else "",
+            remotes=remotes,
+            fleet=fleet,
+            problem=self._problem(local, job) if local else "",
+            job_may_be_copied=job is not None and self._may_be_copied(job, key.name),
+            job_finished=local is not None and job is not None and self._is_over(local, job, remotes),
+            choice=self.store.plans.choice(key, attempt_of(local)) if local else "",
+            slice=self.store.slices.of(key, local, job_runs=over and self._runs(job))
+            if self.store.slices is not None
+            else NO_SLICE,
+            origin=origin,
+            lost_after=lost_after,
+        )
+
+    def widened(self, group: Group, clusters: Iterable[str]) -> Group:
+        """The group with those of its fleet too."""
+        known = {remote.cluster for remote in group.remotes}
+        check, owner = (
+            self.store.checks.get(ObjectKey("", group.check)),
+            self.store.owner(group.local) if group.local else None,
+        )
+        fleet = self._fleet(check, owner, group.key.namespace)
+        more = [name for name in clusters if name in fleet.order and name not in known]
+        if not more:
+            return group
+        found = (*group.remotes, *(self._seen(group.key, group.local, name, fleet) for name in more))
+        return replace(group, remotes=tuple(sorted(found, key=lambda remote: fleet.place(remote.cluster))))
+
+    def shown(self, name: str, kind: str, namespace: str) -> contract.Worker:
+        """A worker as it is for all jobs of a kind in a namespace."""
+        worker, cluster = self.store.worker(name), self.store.clusters.get(ObjectKey("", name))
+        cordoned = cluster is not None and cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true"
+        lack = worker.sight.lack(kind, namespace) or worker.sight.blindness(namespace)
+        why = "cordoned" if cordoned else worker.leaving or (lack.why if lack is not None else "")
+        if not why and worker.reach is not Reach.CONNECTED:
+            why = f"not connected ({excerpt(worker.why)})" if worker.why else "not connected"
+        return contract.Worker(
+            name=name,
+            usable=not why,
+            why=excerpt(why),
+            labels=cluster.metadata.labels if cluster else {},
+            annotations=cluster.metadata.annotations if cluster else {},
+        )
+
+    def seen(self, key: ObjectKey, name: str) -> Remote:
+        """What is to be seen of a workload on one worker."""
+        return self._seen(key, self.store.workloads.get(key), name, NO_FLEET)
+
+    def _fleet(self, check: AdmissionCheck | None, job: JobKey | None, namespace: str) -> Fleet:
+        """What a MultiKueueConfig names, for jobs of a kind: one value for all, until something of it changes. Where some
+        workers offer some namespaces only, it is one for each namespace."""
+        config = next(iter(config_of(check)), "") if check else ""
+        kind = "" if job is None else PODS.name if job.kind == POD_GROUPS.name else job.kind
+        for place in ("", namespace):
+            known = self.store.fleets.get((config, kind, place))
+            if known is not None:
+                return known
+        names = self.store.clusters_for(check)
+        everywhere = all(self.store.worker(name).sight.namespaces == EVERYWHERE for name in names)
+        made = Fleet(tuple(self.shown(name, kind, namespace) for name in names))
+        self.store.fleets[config, kind, "" if everywhere else namespace] = made
+        return made
+
+    def _concerned(self, key: ObjectKey, local: Workload | None, fleet: Fleet) -> tuple[str, ...]:
+        """The workers that a workload concerns, in the order of the fleet."""
+        ends = self._slices_before(local)
+        heirlooms = (n for end in ends for n in self.store.places(end) if self.store.workers[n].job_of(end) is not None)
+        named = _named_by(local) if local is not None else ()
+        all_may = local is not None and len(local.status.nominated_cluster_names) == MAX_NOMINATED
+        found = dict.fromkeys((*(fleet.order if all_may else ()), *named, *self.store.places(key), *heirlooms))
+        recorded = local.status.cluster_name if local is not None else None
+        known = [name for name in found if name == recorded or name in fleet.order or name in self.store.workers]
+        return tuple(sorted(known, key=fleet.place))
+
+    def _seen(self, key: ObjectKey, local: Workload | None, name: str, fleet: Fleet) -> Remote:
+        job = self.store.owner(local) if local else None
+        remote = self._remote(key, name, job, configured=name in fleet.order)
+        if local is not None and self.store.slices is not None and is_elastic(local):
+            remote = self._elastic(remote, local, self._slices_before(local))
+        unseen = local is not None and self._is_unseen(local, job)
+        return _unreadable(remote) if unseen or self.store.worker(name).hides(key, job) else remote
+
+    def _remote(self, key: ObjectKey, name: str, job: JobKey | None, *, configured: bool) -> Remote:
+        worker = self.store.worker(name)
+        conflict, asked = worker.conflict(key, self.store.now()), worker.asked.get(key)
+        blindness = worker.sight.blindness(key.namespace)
+        held = worker.job_of(key)
+        local = self.store.jobs.get(job) if job and isinstance(held, PodGroup) else None
+        remote = Remote(
+            cluster=name,
+            reach=worker.reach,
+            since=worker.since if worker.reach is not Reach.CONNECTED else None,
+            in_vain=worker.in_vain,
+            known=worker.known,
+            silent=worker.silent,
+            workload=worker.workloads.get(key),
+            job=held,
+            incomplete=isinstance(local, PodGroup) and isinstance(held, PodGroup) and lacks(local, held),
+            is_active=self.store.adapters.of(held).is_active if held is not None else _never,
+            is_held=self._is_held,
+            maybe_job=asked.attempt if asked else "",
+            maybe_until=asked.until if asked else None,
+            read_at=worker.read.get(key),
+            conflict=conflict.text if conflict else "",
+            conflict_until=conflict.until if conflict else None,
+            configured=configured,
+        )
+        return remote if blindness is None else _out_of_sight(remote, blindness)
+
+    def _elastic(self, remote: Remote, local: Workload, ends: Iterable[ObjectKey]) -> Remote:
+        """The job of an elastic workload may be there as that of a slice before it, and may have another size."""
+        worker, job, attempt = self.store.worker(remote.cluster), self.store.local_job(local), attempt_of(local)
+        held = remote.job or next(filter(None, map(worker.job_of, ends)), None)
+        if held is None or type(held) is PodGroup:
+            return remote
+        patch = remote_patch(job, held, local, attempt=attempt) if job is not None and attempt else None
+        return replace(
+            remote,
+            job=held,
+            inherited=remote.job is None,
+            job_patch=patch,
+            is_active=self.store.adapters.of(held).is_active,
+        )
+
+    def _slices_before(self, local: Workload | None) -> tuple[ObjectKey, ...]:
+        return self.store.slices.before(local) if self.store.slices is not None and local is not None else ()
+
+    def _is_unseen(self, local: Workload, job: JobKey | None) -> bool:
+        """Whether it is of a kind that is to be in use, and whose jobs nobody shows us for now, here or on the workers."""
+        if job is not None:
+            return not self.store.jobs.is_on(job.kind)
+        owner = owner_of(local)
+        return owner is not None and self.store.adapters.is_unclear(owner.api_version, owner.kind)
+
+    def _problem(self, local: Workload, job: AnyJob | None) -> str:
+        """Why the job cannot be dispatched at all, in Kueue's words (contract 3.1 E3, E4)."""
+        owner = any_owner_of(local)
+        if owner is None:
+            return "No multikueue adapter found"
+        if self.store.adapters.is_unclear(owner.api_version, owner.kind):
+            return ""
+        if self.store.adapters.owner(owner.api_version, owner.kind) is None:
+            return f'No multikueue adapter found for owner kind "{owner_kind(owner)}"'
+        reason = self.store.adapters.of(job).unmanaged_reason(job) if job else None
+        return f"The owner is not managed by Kueue: {reason}" if reason else ""
+
+    def _may_be_copied(self, job: AnyJob, workload: str) -> bool:
+        """Not before it was restored from a start by the same Workload; from another one it may never be: beside Kueue, a
+        job that was started by that of an earlier job of its name keeps what that demanded."""
+        adapter = self.store.adapters.of(job)
+        return adapter.may_be_copied(job) and placed_for(adapter, job) != workload
+
+    def _is_over(self, local: Workload, job: AnyJob, remotes: Iterable[Remote]) -> bool:
+        """Whether the job's status is final. Of a kind that does not say so it is once it is that of the winner's job."""
+        adapter = self.store.adapters.of(job)
+        if not adapter.external:
+            return adapter.finished(job) is not None
+        winner = next((r for r in remotes if r.cluster == local.status.cluster_name), None)
+        return winner is not None and winner.job is not None and adapter.status_to_copy(job, winner.job) is None
+
+    def _is_held(self, job: AnyJob) -> bool:
+        adapter = self.store.adapters.of(job)
+        return adapter.is_suspended(job) and adapter.finished(job) is None
+
+    def _runs(self, job: AnyJob | None) -> bool:
+        """Whether it is neither stopped nor at its end."""
+        if job is None or job.metadata.deletion_timestamp is not None:
+            return False
+        adapter = self.store.adapters.of(job)
+        return not adapter.is_suspended(job) and adapter.finished(job) is None
+
+
+def _named_by(local: Workload) -> Iterator[str]:
+    """The workers that its status names: the winner, the nominated, and those where attempts ended."""
+    status, failed = local.status, local.condition(FAILED_ON)
+    if status.cluster_name:
+        yield status.cluster_name
+    yield from status.nominated_cluster_names
+    yield from failures(failed.message) if failed is not None else ()
+
+
+def _never(_job: AnyJob) -> bool:
+    return False
+
+
+def _unreadable(remote: Remote) -> Remote:
+    """What is there and cannot be read may run: it is neither counted as gone nor ever as lost."""
+    return replace(remote, reach=Reach.SUSPECT, since=None)
+
+
+def _out_of_sight(remote: Remote, lack: Lack) -> Remote:
+    """A worker that is there, and shows nothing of the workload's namespace, is as good as away: what was won there has the
+    time of a worker that is lost. Where it was to show it, nothing is known of it; what it does not offer, we never sent."""
+    if not remote.reachable:
+        return remote
+    known = remote.known and lack.in_vain is None
+    return replace(remote, reach=Reach.ISOLATED, since=lack.since, in_vain=lack.in_vain, known=known)
