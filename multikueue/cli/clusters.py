@@ -171,6 +171,10 @@ def register(
     _config: SettingsFile = None,
     manager_context: ManagerContext = None,
     manager_kubeconfig: ManagerKubeconfig = None,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Even if workloads run or wait in namespaces that are left out with --run-in."),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Change nothing; print the objects and what would become of them.")
     ] = False,
@@ -210,6 +214,7 @@ def register(
     at_worker, at_manager = Target(kubeconfig, context, name), Target(manager_kubeconfig, manager_context)
 
     async def work() -> Joined | None:
+        from multikueue.cli import inspection
         from multikueue.controllers.registration.join import Request, join
 
         here = await _endpoint(at_worker)
@@ -224,6 +229,7 @@ def register(
             config=config_name,
         )
         async with _side(at_manager, "the manager", dry_run) as manager, _side(at_worker, name, dry_run) as worker:
+            await inspection.refuse_narrowing(manager, registration, force=force)
             return await join(request, worker=worker, manager=manager, connect=partial(connect_with, name), say=note)
 
     joined = run_async(work)

@@ -10,7 +10,8 @@ from typing import Any
 
 import anyio
 
-from multikueue.api.kinds import DEFINITIONS, SECRETS, WORKLOADS, Kind
+from multikueue.api.kinds import DEFINITIONS, MULTIKUEUE_CLUSTERS, SECRETS, WORKLOADS, Kind
+from multikueue.api.meta import ObjectKey
 from multikueue.cli.exit import CommandFailed
 from multikueue.cli.fleet import RESOURCE, Member, ends, gather, pick
 from multikueue.cli.output import Column, Listing
@@ -24,15 +25,17 @@ from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, Un
 from multikueue.jobs.declared import DeclaredJob
 from multikueue.kube.kubeconfig import InsecureKubeconfig, check_worker_kubeconfig
 from multikueue.settings import DeclaredKind
-from multikueue.store.sight import namespaces_of
+from multikueue.store.sight import EVERYWHERE, namespaces_of
 
-__all__ = ["Report", "check_all", "declared", "findings_listing", "refuse_removal"]
+__all__ = ["Report", "check_all", "declared", "findings_listing", "refuse_narrowing", "refuse_removal"]
 
 SOON = timedelta(days=3)
 """A credential that ends within this time is worth a warning."""
 
 SHOWN = 10
 """Names in one message."""
+
+_FORCED = "with --force (what is there then stays there)"
 
 Connect = Callable[[str, bytes], AbstractAsyncContextManager[Client]]
 """A connection to the worker of that name by that kubeconfig."""
@@ -149,10 +152,22 @@ async def refuse_removal(manager: Side, registration: Registration, *, force: bo
     if await manager.find(SECRETS, registration.secret) is None:
         pick(members, registration.cluster)
     held = busy(registration.cluster, (await manager.client.list(WORKLOADS)).items)
-    if not held or force:
+    if held and not force:
+        raise CommandFailed(f"{_held(held, registration)}; wait for them, or remove it all the same {_FORCED}")
+
+
+async def refuse_narrowing(manager: Side, registration: Registration, *, force: bool) -> None:
+    """Raise CommandFailed if workloads are in namespaces that a registered worker is to offer no more, and `force` is off."""
+    known = await manager.find(MULTIKUEUE_CLUSTERS, ObjectKey("", registration.cluster))
+    if known is None or force or registration.namespaces == EVERYWHERE:
         return
+    held = busy(registration.cluster, (await manager.client.list(WORKLOADS)).items)
+    outside = [key for key in held if key.namespace not in registration.namespaces]
+    if outside:
+        what = _held(outside, registration)
+        raise CommandFailed(f"{what}; wait for them, name their namespaces, or go on all the same {_FORCED}")
+
+
+def _held(held: Sequence[ObjectKey], registration: Registration) -> str:
     names = ", ".join(map(str, held[:SHOWN])) + (f" and {len(held) - SHOWN} more" if len(held) > SHOWN else "")
-    raise CommandFailed(
-        f"{len(held)} workloads run on {registration.cluster} or wait there: {names};"
-        " wait for them, or remove it all the same with --force (what is there then stays there)"
-    )
+    return f"{len(held)} workloads run on {registration.cluster} or wait there: {names}"

@@ -147,6 +147,22 @@ def test_register_in_some_namespaces_says_so_and_check_and_show_know_it(world: W
     assert [key for key in world.worker.objects if key[1] in ("roles", "rolebindings")] == []
 
 
+def test_register_leaves_no_namespace_out_in_which_something_runs(world: World, cli: Run) -> None:
+    for name in ("team-a", "team-b"):
+        world.worker.add(NAMESPACES, {"metadata": {"name": name}})
+    assert cli(*REGISTER).code == 0
+    runs = workload("runs", namespace="team-b").queue("main").reserved("cq").cluster_name("w1").build()
+    world.manager.add(WORKLOADS, runs)
+    world.worker.writes.clear()
+
+    result = cli(*REGISTER, "--run-in", "team-a")
+    assert (result.code, "1 workloads run on w1 or wait there: team-b/runs" in result.err) == (1, True)
+    assert world.worker.writes == []
+    assert cli(*REGISTER, "--run-in", "team-a", "--run-in", "team-b").code == 0
+    assert cli(*REGISTER, "--run-in", "team-a", "--force").code == 0
+    assert cli(*REGISTER).code == 0
+
+
 def test_register_refuses_a_namespace_that_is_not_there(world: World, cli: Run) -> None:
     result = cli(*REGISTER, "--run-in", "nowhere")
 
