@@ -6,6 +6,7 @@ anything of the right shape. Whatever that is, it must cost that worker no more 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import datetime
 from typing import TypeVar
@@ -15,10 +16,11 @@ import msgspec
 from multikueue.api.meta import LONGEST_MESSAGE, Condition
 from multikueue.errors import InvalidObject
 
-__all__ = ["asked", "excerpt", "heard", "moment"]
+__all__ = ["LONGEST_EXCERPT", "asked", "excerpt", "heard", "moment"]
 
-_EXCERPT = 1000
+LONGEST_EXCERPT = 1000
 _LONGEST_REASON = 1024
+_USER_INFO = re.compile(r"(?<=://)[^/?#\s]*@")
 _YEARS = range(1970, 9000)
 
 _ODD = (msgspec.MsgspecError, InvalidObject, ArithmeticError, AttributeError, RecursionError, TypeError, ValueError)
@@ -27,9 +29,13 @@ _ODD = (msgspec.MsgspecError, InvalidObject, ArithmeticError, AttributeError, Re
 T = TypeVar("T")
 
 
-def excerpt(text: str) -> str:
-    """A text short enough to be one of many in a message of ours."""
-    return text if len(text) <= _EXCERPT else f"{text[: _EXCERPT - 1]}…"
+def excerpt(text: str, longest: int = LONGEST_EXCERPT) -> str:
+    """Text of others as it may stand in errors, logs and statuses: short, printable, and no URL in it has a password."""
+    if len(text) <= longest and text.isprintable() and "@" not in text:
+        return text
+    shown = _USER_INFO.sub("***@", text)[: longest + 1]
+    shown = "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in shown)
+    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
 
 
 def moment(time: datetime | None) -> datetime | None:

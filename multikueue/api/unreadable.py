@@ -6,6 +6,7 @@ from traceback import extract_tb
 
 import msgspec
 
+from multikueue.api.foreign import excerpt
 from multikueue.errors import MultiKueueError
 
 __all__ = ["why_unreadable"]
@@ -16,7 +17,7 @@ _LONGEST = 300
 
 def why_unreadable(error: Exception) -> str:
     """In one line; of what we did not foresee also where it happened."""
-    return " ".join(_words(error)[:_LONGEST].split())
+    return " ".join(excerpt(_words(error), _LONGEST).split())
 
 
 def _words(error: Exception) -> str:

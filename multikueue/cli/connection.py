@@ -140,16 +140,19 @@ class Target:
 
         return await from_environment(self.kubeconfig, self.context)
 
-    async def namespace(self, given: str | None) -> str:
-        """The one that is meant: as given, else that of the context, as with kubectl. Raises ConfigurationError."""
-        return given or (await self.credentials()).namespace
-
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[kube.Client]:
+        async with self.connect_in(None) as (client, _):
+            yield client
+
+    @asynccontextmanager
+    async def connect_in(self, namespace: str | None) -> AsyncIterator[tuple[kube.Client, str]]:
+        """With the namespace that is meant: as given, else that of the context, as with kubectl."""
         from multikueue.kube.client import Client
 
-        async with Client.connect(await self.credentials(), cluster=self.cluster) as client:
-            yield client
+        credentials = await self.credentials()
+        async with Client.connect(credentials, cluster=self.cluster) as client:
+            yield client, namespace or credentials.namespace
 
 
 def run_async(work: Callable[[], Awaitable[T]]) -> T:

@@ -108,8 +108,7 @@ class Scene:
 @asynccontextmanager
 async def open_scene(named: str, namespace: str | None, reach: Reach) -> AsyncIterator[Scene]:
     """In the namespace of the context, if none is given. Raises CommandFailed if there is no such workload, or several."""
-    where = await reach.manager.namespace(namespace)
-    async with reach.manager.connect() as manager:
+    async with reach.manager.connect_in(namespace) as (manager, where):
         item, workload = pick(await fetch_workloads(manager, where), named, where)
         yield Scene(manager, reach, item, workload)
 
@@ -128,6 +127,9 @@ class _Changes(Generic[T]):
     def __init__(self, tell: Callable[[tuple[T, bool]], None]) -> None:
         self.unreadable: dict[ObjectKey, str] = {}
         self._tell, self._known = tell, dict[ObjectKey, T]()
+
+    def __len__(self) -> int:
+        return len(self._known)
 
     def get(self, key: ObjectKey, /) -> T | None:
         return self._known.get(key)

@@ -151,8 +151,8 @@ async def _fetch(target: Target, namespace: str | None) -> tuple[str, Objects]:
     """The namespace that is meant, and all that quota depends on."""
     from multikueue.api import kinds
 
-    where, found = await target.namespace(namespace), Objects()
-    async with target.connect() as client:
+    found = Objects()
+    async with target.connect_in(namespace) as (client, where):
         for kind in (
             kinds.NAMESPACES,
             kinds.LIMIT_RANGES,

@@ -159,8 +159,8 @@ async def _show(named: str, namespace: str | None, reach: Reach, output: Format)
 
 async def _fetch(target: Target, namespace: str | None, *, everywhere: bool) -> tuple[str, list[Pair]]:
     """The namespace that is meant, and its workloads."""
-    where = "" if everywhere else await target.namespace(namespace)
-    async with target.connect() as client:
+    async with target.connect_in(namespace) as (client, meant):
+        where = "" if everywhere else meant
         return where, await fetch_workloads(client, where)
 
 

@@ -24,10 +24,11 @@ import anyio
 import msgspec
 
 from multikueue import registry
+from multikueue.api.foreign import excerpt
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.multikueue import AdmissionCheck
 from multikueue.api.workload import Workload
-from multikueue.dispatch.consult import Answer, Chosen, Question, again_at, consult, plain
+from multikueue.dispatch.consult import Answer, Chosen, Question, again_at, consult
 from multikueue.dispatch.group import Group
 from multikueue.dispatch.question import question
 from multikueue.errors import ConfigurationError, StrategyError
@@ -111,7 +112,7 @@ class Strategies:
             return group
         except ConfigurationError as error:
             self._thinking.pop(group.key, None)
-            return self._answered(group, Answer(question=asked, problem=plain(str(error))))
+            return self._answered(group, Answer(question=asked, problem=excerpt(str(error))))
         if PLACEMENTS in by.reads:
             asked = self._with_placement(asked, group.local, by)
         return self._ask(group, asked, by)
@@ -133,7 +134,7 @@ class Strategies:
         try:
             await _known(partial(self._of_check, check))
         except ConfigurationError as error:
-            return plain(str(error))
+            return excerpt(str(error))
         return ""
 
     async def any_reads(self, word: str) -> bool:
@@ -184,7 +185,7 @@ class Strategies:
             )
         decoded = _options(options) if options is not None else {}
         if decoded is None:
-            raise _wrong(check, OPTIONS_ANNOTATION, f"a JSON object, got {plain(options or '')[:100]!r}")
+            raise _wrong(check, OPTIONS_ANNOTATION, f"a JSON object, got {excerpt(options or '')[:100]!r}")
         try:
             return self._load(name[:100], decoded)
         except ConfigurationError as error:
@@ -302,7 +303,7 @@ class Strategies:
             return Answer(question=asked, by=by, nomination=outcome, again_at=again_at(outcome, now))
         failures = (last.failures if last is not None and last.by is by else 0) + 1
         wait = self._patience().delay(failures)
-        problem = plain(_words(outcome, by, self.settings.dispatch.strategy_timeout))
+        problem = excerpt(_words(outcome, by, self.settings.dispatch.strategy_timeout))
         self.failed(by.name)
         log.warning("strategy.failed", strategy=by.name, why=problem, again_after=wait.total_seconds())
         return Answer(question=asked, by=by, problem=problem, failures=failures, again_at=now + wait)

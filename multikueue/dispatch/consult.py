@@ -7,15 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from multikueue.api.foreign import LONGEST_EXCERPT, excerpt
 from multikueue.errors import StrategyError
 from multikueue.strategy import Fleet, Nomination, Strategy, Workload
 
-__all__ = ["Answer", "Chosen", "Question", "again_at", "consult", "plain"]
+__all__ = ["Answer", "Chosen", "Question", "again_at", "consult"]
 
 SOONEST, LATEST = timedelta(milliseconds=250), timedelta(days=1)
 """A strategy that wants to be asked again is asked no sooner, and no later."""
-
-_TEXT = 1000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,7 +88,7 @@ def consult(strategy: Strategy, workload: Workload, fleet: Fleet) -> Nomination:
     except Exception as error:
         raise StrategyError(f"strategy {name} raised {type(error).__name__}: {_words(error)}") from error
     if fault is not None:
-        raise StrategyError(plain(f"strategy {name} {fault}"))
+        raise StrategyError(excerpt(f"strategy {name} {fault}"))
     return nomination
 
 
@@ -130,8 +129,8 @@ def _faults_of_revisit(after: object) -> Iterator[str]:
 def _faults_of_reason(reason: object) -> Iterator[str]:
     if type(reason) is not str:
         yield f"must give its reason as text, gave {_shown(reason)}"
-    elif len(reason) > _TEXT or reason != plain(reason):
-        yield f"must give its reason as text of at most {_TEXT} characters, gave {_shown(reason)}"
+    elif len(reason) > LONGEST_EXCERPT or reason != reason.encode(errors="replace").decode():
+        yield f"must give its reason as text of at most {LONGEST_EXCERPT} characters, gave {_shown(reason)}"
 
 
 def _faults_of_giving_back(give_back: object, clusters: tuple[str, ...]) -> Iterator[str]:
@@ -148,11 +147,6 @@ def _shown(value: object) -> str:
 def _words(error: Exception) -> str:
     """What it says, if it can be made to say anything."""
     try:
-        return plain(str(error))
+        return excerpt(str(error))
     except Exception:  # noqa: BLE001  # what can raise may raise again when asked why
         return "(without words)"
-
-
-def plain(text: str) -> str:
-    """Text that can be written down: not too long, and free of halves of characters."""
-    return text[:_TEXT].encode(errors="replace").decode()

@@ -18,6 +18,7 @@ import anyio
 import msgspec
 from yarl import URL
 
+from multikueue.api.foreign import excerpt
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import Object, ObjectKey, encode
 from multikueue.api.unreadable import why_unreadable
@@ -33,7 +34,7 @@ from multikueue.errors import (
 )
 from multikueue.kube.credentials import Credentials
 from multikueue.kube.decode import Listing, Stub, cut_list_of, list_of, object_of, without_depths
-from multikueue.kube.errors import error_from_answer, words
+from multikueue.kube.errors import error_from_answer
 from multikueue.kube.identity import Identity, Proof
 from multikueue.kube.retry import is_repeatable, wait_before_retry
 from multikueue.kube.session import (
@@ -490,7 +491,7 @@ class Client:
         try:
             return decode(data)
         except msgspec.ValidationError as error:
-            expected, _, field = words(str(error)).partition(" - at ")
+            expected, _, field = excerpt(str(error)).partition(" - at ")
             where = f"answer to {request} of cluster {self.cluster or 'manager'}"
             raise InvalidObject(where, field.strip("`") or "$", expected.removeprefix("Expected ")) from error
         except RecursionError as error:

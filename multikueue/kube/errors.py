@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
 import msgspec
 
+from multikueue.api.foreign import excerpt
 from multikueue.errors import (
     AlreadyExists,
     ApiError,
@@ -22,7 +22,7 @@ from multikueue.errors import (
 )
 from multikueue.kube.decode import UNREADABLE
 
-__all__ = ["BY_REASON", "BY_STATUS", "LONGEST_AFTER", "Status", "error_from_answer", "error_from_status", "words"]
+__all__ = ["BY_REASON", "BY_STATUS", "LONGEST_AFTER", "Status", "error_from_answer", "error_from_status"]
 
 BY_STATUS: Mapping[int, type[ApiError]] = {
     400: Invalid,
@@ -43,8 +43,6 @@ LONGEST_AFTER = 120.0
 """Seconds that a server may tell us to stay away; one that says more is asked again then."""
 
 _LONGEST_REASON = 64
-_LONGEST_TEXT = 1024
-_USER_INFO = re.compile(r"(?<=://)[^/?#\s]*@")
 
 _SHOWN = 200
 """How many bytes of a body that is not ours to understand are shown in a message."""
@@ -67,13 +65,6 @@ class Status(msgspec.Struct, gc=False):
 _decode_status = msgspec.json.Decoder(Status).decode
 
 
-def words(text: str) -> str:
-    """Text of others as it may stand in errors, logs and conditions: short, printable, and no URL in it has a password."""
-    shown = _USER_INFO.sub("***@", text)[: _LONGEST_TEXT + 1]
-    shown = "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in shown)
-    return shown if len(shown) <= _LONGEST_TEXT else shown[: _LONGEST_TEXT - 1] + "…"
-
-
 def error_from_answer(status: int, headers: Mapping[str, str], body: bytes, *, call: str) -> ApiError:
     """The error that an HTTP answer with an error status stands for.
 
@@ -93,8 +84,8 @@ def error_from_status(raw: bytes | msgspec.Raw, *, call: str) -> ApiError:
 def _error(status: int, answer: Status, *, call: str, after: float | None) -> ApiError:
     reason = answer.reason or ""
     kind = BY_REASON.get(reason) or BY_STATUS.get(status) or (ServerError if status >= 500 else ApiError)
-    message = words(answer.message or "no message")
-    return kind(status, words(reason)[:_LONGEST_REASON] or kind.__name__, message, call=call, after=after)
+    message = excerpt(answer.message or "no message")
+    return kind(status, excerpt(reason, _LONGEST_REASON) or kind.__name__, message, call=call, after=after)
 
 
 def _status_of(body: bytes | msgspec.Raw) -> Status | None:

@@ -78,6 +78,9 @@ class Sink(Protocol[T]):
     def newest(self, namespace: str, /) -> int:
         """The highest version that anybody told it of that namespace since its last list."""
 
+    def __len__(self) -> int:
+        """How many objects it has."""
+
     def get(self, key: ObjectKey, /) -> T | None:
         """The object as it was last taken in, from whomever: the answer to a write of ours, or the connection before."""
 
@@ -131,7 +134,6 @@ class Reflector(Generic[T]):
         self._vouch, self._sleep, self._jitter = vouch, sleep, jitter
         self._decode, self._decode_change = object_of(kind.type), change_of(kind.type)
         self._path = kind.collection(namespace) if namespace else kind.path()
-        self._known: dict[ObjectKey, T] = {}
         self._version = ""
         self._route: object = None
         self._standing = False
@@ -193,7 +195,7 @@ class Reflector(Generic[T]):
         self._sink.replace(tuple(found.values()), version_of(version), self._namespace)
         for key, why in self._unreadable().items() - page.undecodable.items():
             self._client.report_garbage(self._kind, found.get(key) or Stub(StubMeta(key.name, key.namespace)), why)
-        self._known, self._version, self._taken = found, version, 0
+        self._version, self._taken = version, 0
         self.synced.set()
 
     def _unreadable(self) -> dict[ObjectKey, str]:
@@ -271,7 +273,7 @@ class Reflector(Generic[T]):
                 except RecursionError:
                     self._took(self._take_odd(await without_depths(line)))
                 self._taken += len(line)
-                if self._client.is_too_much(len(self._known), self._taken):
+                if self._client.is_too_much(len(self._sink), self._taken):
                     self._version = ""  # a list says how much there really is
                     return
                 count += 1
@@ -300,10 +302,8 @@ class Reflector(Generic[T]):
         """Hand the object to the sink; answers its version. A BOOKMARK is nothing but a version."""
         before = self._sink.unreadable.pop(item.key, "") if self._sink.unreadable else ""
         if type_ in ("ADDED", "MODIFIED"):
-            self._known[item.key] = item
             self._sink.upsert(item)
         elif type_ == "DELETED":
-            self._known.pop(item.key, None)
             self._sink.remove(item)
         if self._sink.unreadable and (why := self._sink.unreadable.get(item.key, before)) != before:
             self._client.report_garbage(self._kind, item, why)
@@ -339,7 +339,6 @@ class Reflector(Generic[T]):
         if event.type != "DELETED" and stub.key is not None:
             self._sink.unreadable[stub.key] = why
         elif stub.key is not None and (gone := self._sink.get(stub.key)) is not None:
-            self._known.pop(stub.key, None)
             self._sink.remove(gone)
         return stub.metadata.resource_version
 

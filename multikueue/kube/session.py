@@ -19,8 +19,8 @@ from aiohttp import hdrs
 from aiohttp.http import HttpProcessingError
 
 from multikueue import __version__
+from multikueue.api.foreign import excerpt
 from multikueue.errors import NotLeading
-from multikueue.kube.errors import words
 
 if TYPE_CHECKING:
     from aiohttp.abc import AbstractStreamWriter
@@ -219,7 +219,7 @@ async def beginning(answer: Answer, most: int) -> bytes:
     """The body to its end, or somewhat more than `most` bytes of it: what a server packs small may be large."""
     packing = answer.headers.get(hdrs.CONTENT_ENCODING, "identity").lower()
     if packing not in ("gzip", "identity"):
-        raise aiohttp.ClientPayloadError(f"the answer is packed as {words(packing)}, which nobody asked for")
+        raise aiohttp.ClientPayloadError(f"the answer is packed as {excerpt(packing)}, which nobody asked for")
     packed = _Packed() if packing == "gzip" else None
     body = bytearray()
     while len(body) <= most and (block := await answer.content.readany()):
@@ -280,4 +280,4 @@ def explain(error: BaseException) -> str:
             return "no connection in time"
         case TimeoutError():
             return "no answer in time"
-    return words(str(error)) or type(error).__name__
+    return excerpt(str(error)) or type(error).__name__

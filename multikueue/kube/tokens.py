@@ -24,8 +24,8 @@ import anyio
 import msgspec
 from anyio.abc import ByteReceiveStream
 
+from multikueue.api.foreign import excerpt
 from multikueue.errors import ConfigurationError
-from multikueue.kube.errors import words
 from multikueue.kube.library import spare_models
 
 __all__ = ["AuthProvider", "ExecPlugin", "FileToken", "FixedToken", "Grant", "TokenSource", "plugin_environment"]
@@ -248,9 +248,9 @@ class AuthProvider:
             with anyio.fail_after(self.timeout):
                 await load_kube_config_from_dict(self.tree, client_configuration=configuration)
         except (ConfigException, LookupError, ValueError, TypeError, AssertionError) as error:
-            raise ConfigurationError(f"auth provider: {type(error).__name__}: {words(str(error))}") from error
+            raise ConfigurationError(f"auth provider: {type(error).__name__}: {excerpt(str(error))}") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ConfigurationError(
-                f"auth provider gave no answer: {type(error).__name__} {words(str(error))}"
+                f"auth provider gave no answer: {type(error).__name__} {excerpt(str(error))}"
             ) from error
         return Grant(configuration.api_key.get("BearerToken", ""), lifetime=FILE_LIFETIME)

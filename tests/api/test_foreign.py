@@ -4,6 +4,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from multikueue.api.foreign import asked, excerpt, heard, moment
 from multikueue.api.meta import LONGEST_MESSAGE, Condition, decoder
@@ -43,6 +45,27 @@ def test_what_is_not_is_cut_and_loses_its_time() -> None:
     assert found is not None
     assert (len(found.reason), len(found.message), found.last_transition_time) == (1024, LONGEST_MESSAGE, None)
     assert len(excerpt(odd.message)) == 1000
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        pytest.param('jobs "a" not found\n: é', 'jobs "a" not found\n: é', id="what people read stays"),
+        pytest.param("\x1b[2Jgone\u202e\ud800", "�[2Jgone��", id="what a terminal obeys or hides does not"),
+        pytest.param("x" * 20 * 2**20, "x" * 999 + "…", id="a novel is its beginning"),
+        pytest.param("url='http://me:S3CRET@h:1/x'", "url='http://***@h:1/x'", id="a URL with user and password"),
+        pytest.param("https://me@h and http://a:b@c", "https://***@h and http://***@c", id="several"),
+        pytest.param("http://h/a@b mail@example.com", "http://h/a@b mail@example.com", id="an @ elsewhere stays"),
+        pytest.param("http://me:" + "S3CRET" * 500 + "@h", "http://***@h", id="a password longer than what is shown"),
+    ],
+)
+def test_foreign_words_are_short_printable_and_without_passwords(text: str, shown: str) -> None:
+    assert excerpt(text) == shown
+
+
+@given(st.text(alphabet=st.characters(codec=None)))
+def test_whatever_text_comes_can_be_written_down(text: str) -> None:
+    excerpt(text).encode()
 
 
 def test_a_question_about_an_odd_object_has_the_other_answer() -> None:

@@ -8,10 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from multikueue.dispatch.consult import Answer, Chosen, Question, again_at, consult, plain
+from multikueue.dispatch.consult import Answer, Chosen, Question, again_at, consult
 from multikueue.errors import StrategyError
 from multikueue.strategy import Fleet, Nomination, Workload
 from multikueue.testing import NOW, fleet, strategy_workload
@@ -177,9 +175,3 @@ def test_whether_an_answer_stands(answer: Answer, question: Question, by: Chosen
 )
 def test_when_it_is_asked_again_has_bounds(after: timedelta | None, when: timedelta | None) -> None:
     assert again_at(Nomination(revisit_after=after), NOW) == (None if when is None else NOW + when)
-
-
-@given(st.text(alphabet=st.characters(codec=None)))
-def test_whatever_text_comes_can_be_written_down(text: str) -> None:
-    assert len(plain(text)) <= 1000
-    plain(text).encode()

@@ -50,6 +50,9 @@ class Seen:
         self.refusing = ""
         self.kept: dict[ObjectKey, Job] = {}
 
+    def __len__(self) -> int:
+        return len(self.versions)
+
     def get(self, key: ObjectKey, /) -> Job | None:
         return self.kept.get(key)
 
