@@ -138,40 +138,6 @@ async def test_a_body_that_is_none_is_refused(sent: bytes, status: bytes, monkey
         assert (await answer(wire, sent)).startswith(b"HTTP/1.1 " + status)
 
 
-@pytest.mark.parametrize("padding", [0, 2**20], ids=["small ones", "large ones"])
-async def test_large_bodies_that_never_come_take_no_turn_from_others(padding: int) -> None:
-    body = review_of() + b" " * padding
-    async with server() as listening:
-        port = await listening.serve_webhook(HOST, 0, SERVED)
-        async with anyio.create_task_group() as tasks:
-
-            async def promise() -> None:
-                async with called(port, trusting()) as wire:
-                    await answer(wire, post(LARGEST_REVIEW, b"half"))
-
-            for _ in range(12):
-                tasks.start_soon(promise)
-            await anyio.wait_all_tasks_blocked()
-            async with called(port, trusting()) as wire:
-                assert b"200 OK" in await answer(wire, post(len(body), body))
-            tasks.cancel_scope.cancel()
-
-
-async def test_where_bodies_take_too_much_the_one_that_began_first_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("multikueue.web.bodies.MOST_HELD", 3000)
-    async with server() as listening:
-        port = await listening.serve_webhook(HOST, 0, SERVED)
-        async with called(port, trusting()) as first, called(port, trusting()) as second:
-            for wire in (first, second):
-                wire[1].write(post(2500, b" " * 1000))
-                await anyio.sleep(0.05)
-            async with called(port, trusting()) as third:
-                body = review_of() + b" " * (2000 - len(review_of()))
-                assert b"200 OK" in await answer(third, post(2000, body))
-            assert (await answer(first, b"")).startswith(b"HTTP/1.1 408")
-            assert (await answer(second, b" " * 1500)).startswith(b"HTTP/1.1 400")
-
-
 async def test_nobody_shuts_a_port_by_holding_connections_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("multikueue.web.door.MOST_CALLERS", 3)
     async with server() as listening:
