@@ -34,6 +34,7 @@ ELSEWHERE: dict[str, str] = {
     "multikueue/quota/cache/budgets.py": "quota/workload/test_budget.py",
     "multikueue/quota/workload/ends.py": "quota/scheduler/test_backfill.py",
     "multikueue/quota/cache/succession.py": "quota/scheduler/test_slices.py",
+    "multikueue/web/bodies.py": "web/test_door.py",
     "multikueue/web/serving.py": "web/test_certificates.py",
     "multikueue/sandbox/server/answers.py": "sandbox/server/test_reads.py",
     "multikueue/sandbox/server/calls.py": "sandbox/server/test_writes.py",

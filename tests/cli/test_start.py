@@ -36,7 +36,7 @@ NO_LIST_NEEDS = (
     "multikueue.jobs",
     "multikueue.quota",
     "multikueue.dispatch",
-    "multikueue.store",
+    "multikueue.store.store",
     "multikueue.manager",
 )
 
@@ -57,7 +57,7 @@ CASES = (
     Case("clusters list --help", (*NO_HELP_NEEDS, "multikueue.cli.workloads", "multikueue.cli.run"), 14, 310),
     Case("clusters list", NO_LIST_NEEDS, 45, 560),
     Case("clusters show w", NO_LIST_NEEDS, 45, 560),
-    Case("clusters check w", NO_COMMAND_NEEDS, 170, 740),
+    Case("clusters check w", NO_COMMAND_NEEDS, 185, 740),
     Case("workloads list", NO_LIST_NEEDS, 45, 560),
     Case("workloads show w", NO_LIST_NEEDS, 50, 560),
     Case("workloads logs w", NO_LIST_NEEDS, 50, 560),
