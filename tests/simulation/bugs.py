@@ -98,7 +98,7 @@ def losers_are_not_deleted() -> Iterator[None]:
     def make(real: Any) -> Any:
         return lambda keep, remotes: () if keep else real(keep, remotes)
 
-    with replaced(decide, "_removals", make):
+    with replaced(decide, "_removals", make), replaced(decide, "_losers", lambda _real: lambda _v: ()):
         yield
 
 

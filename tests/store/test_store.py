@@ -19,7 +19,6 @@ from multikueue.api.pods import WORKLOAD_ANNOTATION
 from multikueue.api.queues import WorkloadPriorityClass
 from multikueue.api.stateful_set import StatefulSet
 from multikueue.api.workload import ORIGIN_LABEL, PREBUILT_LABEL, Workload, WorkloadSpec
-from multikueue.dispatch.group import Group, Reach
 from multikueue.jobs.batch_job import BATCH_JOB, STOPPING_ANNOTATION
 from multikueue.jobs.nesting import Nested
 from multikueue.jobs.placement import placement
@@ -31,7 +30,7 @@ from multikueue.jobs.table import Adapters
 from multikueue.quota.engine import Engine
 from multikueue.quota.requests.amounts import Demand
 from multikueue.store.cache import ByName
-from multikueue.store.store import CLUSTERS_ANNOTATION, CORDON_ANNOTATION, Store, clusters_of
+from multikueue.store.store import CLUSTERS_ANNOTATION, Store, clusters_of
 from multikueue.store.views import Views
 from multikueue.testing import (
     NOW,
@@ -51,88 +50,7 @@ from multikueue.testing.workloads import WorkloadBuilder
 from tests.jobs import places
 from tests.jobs.builders import with_status, workload_of
 from tests.jobs.pods import member
-
-KEY = ObjectKey("default", "wl")
-
-
-class Noted:
-    """A `Touched` that only notes."""
-
-    def __init__(self) -> None:
-        self.keys: list[str] = []
-
-    def workload(self, key: ObjectKey) -> None:
-        self.keys.append(f"workload {key.name}")
-
-    def job(self, key: JobKey) -> None:
-        self.keys.append(f"job {key.name}")
-
-    def queue(self, cluster_queue: str, local_queue: ObjectKey | None) -> None:
-        self.keys.append(f"queue {cluster_queue}")
-
-    def cohort(self, name: str) -> None:
-        self.keys.append(f"cohort {name}")
-
-    def check(self, name: str) -> None:
-        self.keys.append(f"check {name}")
-
-    def flavor(self, name: str) -> None:
-        self.keys.append(f"flavor {name}")
-
-    def cluster(self, name: str) -> None:
-        self.keys.append(f"cluster {name}")
-
-    def admission(self) -> None:
-        pass
-
-
-def stored(*, minds_pods: bool = False) -> tuple[Store, Noted]:
-    """A store with one queue, one check over w1 and w2, a job and its workload."""
-    noted = Noted()
-    store = Store(Engine(), noted, lambda: NOW, minds_pods=minds_pods)
-    store.checks.upsert(admission_check("mk").config("mk").build())
-    store.configs.upsert(multikueue_config("mk", "w1", "w2").build())
-    for name in ("w1", "w2"):
-        store.clusters.upsert(multikueue_cluster(name).build())
-    store.cluster_queues.upsert(cluster_queue("cq").checks("mk").build())
-    store.local_queues.upsert(local_queue("main", "cq").build())
-    store.jobs.upsert(job("job").queue("main").suspended().managed_by().build())
-    store.workloads.upsert(local().build())
-    for name in ("w1", "w2"):
-        store.worker(name).reach = Reach.CONNECTED
-        store.reach_changed(name)
-    noted.keys.clear()
-    return store, noted
-
-
-def local() -> WorkloadBuilder:
-    return workload("wl").queue("main").request(cpu=1).owner_job("job").reserved("cq").check("mk")
-
-
-def grouped(store: Store) -> Group:
-    return Views(store).group(KEY, store.workloads.get(KEY), origin="multikueue", lost_after=timedelta(minutes=15))
-
-
-def test_a_group_has_the_workers_in_the_order_of_the_configuration() -> None:
-    store, _ = stored()
-    store.workloads.upsert(local().nominated("w2", "w1").version(2).build())
-    group = grouped(store)
-    assert [r.cluster for r in group.remotes] == [w.name for w in group.fleet.workers] == ["w1", "w2"]
-    assert (group.check, group.problem, group.job_finished) == ("mk", "", False)
-
-
-def test_a_worker_outside_the_configuration_that_holds_something_is_in_the_group() -> None:
-    store, noted = stored()
-    store.worker("w9").workloads.upsert(workload("wl").origin().build())
-    assert [(r.cluster, r.configured) for r in grouped(store).remotes][-1] == ("w9", False)
-    assert noted.keys == ["workload wl"]
-
-
-def test_the_recorded_winner_is_in_the_group_even_if_nobody_knows_it() -> None:
-    store, _ = stored()
-    store.workloads.upsert(local().check("mk", "Ready").cluster_name("gone").version(7).build())
-    (gone,) = [r for r in grouped(store).remotes if r.cluster == "gone"]
-    assert (gone.reach, gone.known) == (Reach.SUSPECT, False)
+from tests.store.known import KEY, Noted, grouped, local, stored
 
 
 def noted_by(change: Callable[[Store], None]) -> list[str]:
@@ -215,20 +133,6 @@ def test_a_placement_without_a_namespace_is_one_in_ours() -> None:
 
 def _placement(version: str) -> Placement:
     return Placement(metadata=ObjectMeta(name="gpu", namespace="kueue-system", uid="p", resource_version=version))
-
-
-def test_a_cordoned_worker_is_not_usable() -> None:
-    store, _ = stored()
-    store.clusters.upsert(multikueue_cluster("w1").annotations({CORDON_ANNOTATION: "true"}).version(9).build())
-    assert [w.usable for w in grouped(store).fleet.workers] == [False, True]
-
-
-def test_a_worker_whose_name_goes_to_another_cluster_is_not_usable_and_says_why() -> None:
-    store, _ = stored()
-    store.worker("w1").leaving = "another cluster has its name"
-    store.reach_changed("w1")
-    assert [w.usable for w in grouped(store).fleet.workers] == [False, True]
-    assert grouped(store).fleet.workers[0].why == "another cluster has its name"
 
 
 def test_the_clusters_of_a_source_look_again_when_it_changes() -> None:

@@ -1,0 +1,83 @@
+"""A store with one of everything that a workload needs, and somebody who notes what it touches."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from multikueue.api.job import JobKey
+from multikueue.api.meta import ObjectKey
+from multikueue.dispatch.group import Group, Reach
+from multikueue.quota.engine import Engine
+from multikueue.store.store import Store
+from multikueue.store.views import Views
+from multikueue.testing import (
+    NOW,
+    admission_check,
+    cluster_queue,
+    job,
+    local_queue,
+    multikueue_cluster,
+    multikueue_config,
+    workload,
+)
+from multikueue.testing.workloads import WorkloadBuilder
+
+KEY = ObjectKey("default", "wl")
+
+
+class Noted:
+    """A `Touched` that only notes."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+
+    def workload(self, key: ObjectKey) -> None:
+        self.keys.append(f"workload {key.name}")
+
+    def job(self, key: JobKey) -> None:
+        self.keys.append(f"job {key.name}")
+
+    def queue(self, cluster_queue: str, local_queue: ObjectKey | None) -> None:
+        self.keys.append(f"queue {cluster_queue}")
+
+    def cohort(self, name: str) -> None:
+        self.keys.append(f"cohort {name}")
+
+    def check(self, name: str) -> None:
+        self.keys.append(f"check {name}")
+
+    def flavor(self, name: str) -> None:
+        self.keys.append(f"flavor {name}")
+
+    def cluster(self, name: str) -> None:
+        self.keys.append(f"cluster {name}")
+
+    def admission(self) -> None:
+        pass
+
+
+def stored(*, minds_pods: bool = False) -> tuple[Store, Noted]:
+    """A store with one queue, one check over w1 and w2, a job and its workload."""
+    noted = Noted()
+    store = Store(Engine(), noted, lambda: NOW, minds_pods=minds_pods)
+    store.checks.upsert(admission_check("mk").config("mk").build())
+    store.configs.upsert(multikueue_config("mk", "w1", "w2").build())
+    for name in ("w1", "w2"):
+        store.clusters.upsert(multikueue_cluster(name).build())
+    store.cluster_queues.upsert(cluster_queue("cq").checks("mk").build())
+    store.local_queues.upsert(local_queue("main", "cq").build())
+    store.jobs.upsert(job("job").queue("main").suspended().managed_by().build())
+    store.workloads.upsert(local().build())
+    for name in ("w1", "w2"):
+        store.worker(name).reach = Reach.CONNECTED
+        store.reach_changed(name)
+    noted.keys.clear()
+    return store, noted
+
+
+def local() -> WorkloadBuilder:
+    return workload("wl").queue("main").request(cpu=1).owner_job("job").reserved("cq").check("mk")
+
+
+def grouped(store: Store) -> Group:
+    return Views(store).group(KEY, store.workloads.get(KEY), origin="multikueue", lost_after=timedelta(minutes=15))

@@ -1,0 +1,115 @@
+"""What a decision looks at: the workers that a workload concerns, and the fleet as one value for all."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from multikueue.api.meta import ObjectKey
+from multikueue.dispatch.group import MAX_NOMINATED, Reach
+from multikueue.store.store import CORDON_ANNOTATION
+from multikueue.store.views import Views
+from multikueue.store.worker import Asked, Conflict
+from multikueue.testing import NOW, job, multikueue_cluster, multikueue_config, workload
+from tests.store.known import KEY, grouped, local, stored
+
+
+def test_a_group_has_the_workers_in_the_order_of_the_configuration() -> None:
+    store, _ = stored()
+    store.workloads.upsert(local().nominated("w2", "w1").version(2).build())
+    group = grouped(store)
+    assert [r.cluster for r in group.remotes] == [w.name for w in group.fleet.workers] == ["w1", "w2"]
+    assert (group.check, group.problem, group.job_finished) == ("mk", "", False)
+
+
+def test_a_worker_outside_the_configuration_that_holds_something_is_in_the_group() -> None:
+    store, noted = stored()
+    store.worker("w9").workloads.upsert(workload("wl").origin().build())
+    assert [(r.cluster, r.configured) for r in grouped(store).remotes][-1] == ("w9", False)
+    assert noted.keys == ["workload wl"]
+
+
+def test_the_recorded_winner_is_in_the_group_even_if_nobody_knows_it() -> None:
+    store, _ = stored()
+    store.workloads.upsert(local().check("mk", "Ready").cluster_name("gone").version(7).build())
+    (gone,) = [r for r in grouped(store).remotes if r.cluster == "gone"]
+    assert (gone.reach, gone.known) == (Reach.SUSPECT, False)
+
+
+def test_a_cordoned_worker_is_not_usable() -> None:
+    store, _ = stored()
+    store.clusters.upsert(multikueue_cluster("w1").annotations({CORDON_ANNOTATION: "true"}).version(9).build())
+    assert [w.usable for w in grouped(store).fleet.workers] == [False, True]
+
+
+def test_a_worker_whose_name_goes_to_another_cluster_is_not_usable_and_says_why() -> None:
+    store, _ = stored()
+    store.worker("w1").leaving = "another cluster has its name"
+    store.reach_changed("w1")
+    assert [w.usable for w in grouped(store).fleet.workers] == [False, True]
+    assert grouped(store).fleet.workers[0].why == "another cluster has its name"
+
+
+def test_only_workers_that_it_concerns_are_in_the_group() -> None:
+    store, _ = stored()
+    assert grouped(store).remotes == ()
+    store.workloads.upsert(local().nominated("w2").version(2).build())
+    assert [r.cluster for r in grouped(store).remotes] == ["w2"]
+
+
+def test_a_worker_where_an_attempt_ended_is_in_the_group() -> None:
+    store, _ = stored()
+    note = "w2 at 2026-01-01T11:00:00Z; gone at 2026-01-01T11:00:00Z"
+    store.workloads.upsert(local().condition("multikueue.dev/FailedOn", message=note).version(2).build())
+    assert [r.cluster for r in grouped(store).remotes] == ["w2"]
+
+
+def test_what_was_asked_for_or_refused_or_cannot_be_read_puts_its_worker_in_the_group() -> None:
+    store, _ = stored()
+    store.worker("w1").ask(KEY, Asked("a", NOW))
+    store.worker("w2").pass_over(KEY, Conflict("taken", NOW + timedelta(minutes=1)))
+    assert [(r.cluster, r.maybe_job, r.conflict) for r in grouped(store).remotes] == [
+        ("w1", "a", ""),
+        ("w2", "", "taken"),
+    ]
+    store.worker("w1").asked.clear()
+    store.worker("w2").conflicts.clear()
+    assert grouped(store).remotes == ()
+
+
+def test_where_more_may_be_nominated_than_is_recorded_all_are_in_the_group() -> None:
+    store, _ = stored()
+    names = [f"w{number}" for number in range(MAX_NOMINATED + 5)]
+    store.configs.upsert(multikueue_config("mk", *names).version(2).build())
+    store.workloads.upsert(local().nominated(*names[:MAX_NOMINATED]).version(2).build())
+    assert [r.cluster for r in grouped(store).remotes] == names
+
+
+def test_a_group_is_widened_by_workers_of_its_fleet_only() -> None:
+    store, _ = stored()
+    group = grouped(store)
+    assert [r.cluster for r in Views(store).widened(group, ("w2", "gone")).remotes] == ["w2"]
+    assert Views(store).widened(group, ()) is group
+
+
+def test_the_fleet_is_one_value_until_something_of_it_changes() -> None:
+    store, _ = stored()
+    fleet = grouped(store).fleet
+    store.jobs.upsert(job("other").build())
+    store.worker("w1").workloads.upsert(workload("other").origin().build())
+    assert grouped(store).fleet is fleet
+    store.worker("w1").reach = Reach.ISOLATED
+    store.reach_changed("w1")
+    assert [w.usable for w in grouped(store).fleet.workers] == [False, True]
+    store.configs.upsert(multikueue_config("mk", "w2").version(2).build())
+    assert [w.name for w in grouped(store).fleet.workers] == ["w2"]
+
+
+def test_it_is_one_for_each_namespace_where_a_worker_offers_some_only() -> None:
+    store, _ = stored()
+    store.worker("w1").sight.offer(("default",), NOW)
+    store.reach_changed("w1")
+    elsewhere = Views(store).group(
+        ObjectKey("elsewhere", "wl"), local().build(), origin="multikueue", lost_after=timedelta(minutes=15)
+    )
+    assert grouped(store).fleet.usable == ("w1", "w2")
+    assert elsewhere.fleet.usable == ("w2",)
