@@ -81,13 +81,13 @@ class Identity:
         are given one after another: what was recorded first is first, for ever and on all replicas; unless nothing of ours
         is there by that name, and something may be by this one.
         """
-        if self._recorded == uid:
-            return self._judge(uid)
-        async with self.world.claims:
-            await self._displace(uid)
-            self._judge(uid)
-            await self._record(uid)
-        return self._judge(uid)  # the world went on meanwhile
+        if self._recorded != uid:
+            async with self.world.claims:
+                await self._displace(uid)
+                self._judge(uid)
+                await self._record(uid)
+        self._judge(uid)  # the world went on meanwhile
+        self.world.identified[self.worker.name] = uid
 
     def uphold(self, tasks: anyio.abc.TaskGroup) -> None:
         """The same for the cluster in use, which the name stands for. Nobody waits for the manager cluster to keep that."""
@@ -118,8 +118,13 @@ class Identity:
         return self._object.metadata.annotations.get(CLUSTER_UID_ANNOTATION, "") if self._object is not None else ""
 
     def _first(self, uid: str) -> MultiKueueCluster | None:
-        """The other name that stands for a cluster, if one does."""
-        first = min(self.world.store.clusters.by("uid", uid), key=_age, default=None)
+        """The other name that stands for a cluster, if one does: as long as that is written down nowhere, as on a standby,
+        the eldest of those that were seen to lead there."""
+        clusters, identified = self.world.store.clusters, self.world.identified
+        names = {self.worker.name, *(name for name, seen in identified.items() if seen == uid)}
+        there = (clusters.get(ObjectKey("", name)) for name in names)
+        found = clusters.by("uid", uid) or tuple(filter(None, there))
+        first = min(found, key=_age, default=None)
         return first if first is not None and first.metadata.name != self.worker.name else None
 
     def _judge(self, uid: str) -> None:

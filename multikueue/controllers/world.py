@@ -67,6 +67,9 @@ class World:
     claims: anyio.Lock = field(default_factory=anyio.Lock)
     """Whoever gives a name to a cluster: one after another."""
 
+    identified: dict[Name, str] = field(default_factory=dict)
+    """The UIDs of the clusters that names were seen to stand for."""
+
     metrics: Metrics = field(default_factory=Metrics)
     mandate: Mandate = field(default_factory=Mandate.standing)
     """Until when this process may act. All clients ask it before each write."""

@@ -332,3 +332,17 @@ async def test_a_standby_keeps_nothing() -> None:
         line.world.world.mandate.end()
         await line.until(lambda: line.worker.reach is Reach.CONNECTED)
         assert kept(line.world) is None
+
+
+@pytest.mark.parametrize("elder", ["w1", "w2"])
+async def test_where_nothing_is_written_down_the_elder_name_is_first(elder: str) -> None:
+    """A standby knows of both before it leads, and keeps nothing."""
+    async with worker_server("one", uid="u1") as server, connecting(server) as line:
+        assert isinstance(line.world.world.mandate, Mandate)
+        line.world.world.mandate.end()
+        for name in ("w1", "w2"):
+            born = "2026-01-01T10:00:00Z" if name == elder else "2026-01-01T11:00:00Z"
+            keep(line.world, None, name, creationTimestamp=born)
+        line.world.world.identified["w2"] = "u1"
+        wanted = Reach.CONNECTED if elder == "w1" else Reach.ISOLATED
+        await line.until(lambda: line.worker.reach is wanted)

@@ -307,11 +307,11 @@ class Deeds:
         return undo
 
     def configure(self) -> None:
-        """Have the MultiKueueConfig name those that it should name now."""
+        """Have the MultiKueueConfig name those that it should name now, or later, should it be mislaid."""
         clusters = [name for name in self.plan.workers if name not in self._outside] + self.second_names
-        self.world.manager.patch(
-            kinds.MULTIKUEUE_CONFIGS, ObjectKey("", objects.CONFIG), {"spec": {"clusters": clusters}}
-        )
+        key = ObjectKey("", objects.CONFIG)
+        if self.world.manager.stored(kinds.MULTIKUEUE_CONFIGS, key) is not None:
+            self.world.manager.patch(kinds.MULTIKUEUE_CONFIGS, key, {"spec": {"clusters": clusters}})
 
     @do.register
     def _forget_cluster(self, event: plans.ForgetCluster) -> Undo:

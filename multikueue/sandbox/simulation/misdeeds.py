@@ -283,6 +283,7 @@ class Misdeeds:
             now = manager.stored(kind, key)
             if now is None:
                 manager.create(kind, body)
+                self.deeds.configure()
             elif seen.is_leaving(now):
                 self._later(1.0, undo)
 
