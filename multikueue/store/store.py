@@ -178,7 +178,7 @@ class Store:
                 name,
                 self._remote_changed,
                 self._remote_job_changed,
-                settled=self.plans.settles,
+                settled=self._is_settled,
                 places=self._places,
                 adapters=self.adapters,
                 since=self.now(),
@@ -493,8 +493,24 @@ class Store:
         if leaving and local is not None and local.metadata.deletion_timestamp is None and not local.has(EVICTED):
             winner = local.status.cluster_name
             if local.has(FINISHED) or (winner and winner != worker):
+                self._tidy(key)
                 return
         self.touched.workload(key)
+
+    def _is_settled(self, old: Workload | None, new: Workload | None, worker: str, making: bool) -> bool:
+        """Whether a change of a copy is no news, as `Plans` tells."""
+        copy = new or old
+        assert copy is not None
+        if not self.plans.settles(old, copy, worker, making):
+            return False
+        self._tidy(copy.key)
+        return True
+
+    def _tidy(self, key: ObjectKey) -> None:
+        """Nothing is kept of what is over, and on no worker any more."""
+        local = self.workloads.get(key)
+        if (local is None or local.has(FINISHED)) and not self.places(key):
+            self.plans.put(key, None)
 
     def _remote_job_changed(self, key: JobKey) -> None:
         self.touched.job(key)

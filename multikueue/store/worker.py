@@ -98,7 +98,7 @@ class WorkerView:
     name: str
     touch_workload: Callable[[ObjectKey, str, bool], None]
     touch_job: Callable[[JobKey], None]
-    settled: Callable[[Workload | None, Workload, str, bool], bool] = _nothing
+    settled: Callable[[Workload | None, Workload | None, str, bool], bool] = _nothing
     places: Places = field(default_factory=Places)
     adapters: Adapters = BATCH_ONLY
     reach: Reach = Reach.SUSPECT
@@ -182,7 +182,7 @@ class WorkerView:
         assert touched is not None
         if new is not None:
             self.places.note(new.key, self.name)
-        if self.settled(old, touched, self.name, touched.key in self.creating):
+        if self.settled(old, new, self.name, touched.key in self.creating):
             return
         if old is None or new is None or _traits(old) != _traits(new):
             self.touch_workload(touched.key, self.name, _is_leaving(new))
@@ -193,7 +193,8 @@ class WorkerView:
         if not isinstance(touched, PodGroup):  # of a group that was told when a member changed
             self.touch_job(JobKey(adapter.kind.name, touched.metadata.namespace, touched.metadata.name))
         for key in prebuilt_key(touched):
-            self.places.note(key, self.name)
+            if new is not None:
+                self.places.note(key, self.name)
             self.asked.pop(key, None)
             if old is None or new is None or _job_traits(adapter, old) != _job_traits(adapter, new):
                 self.touch_workload(key, self.name, _is_leaving(new))

@@ -481,3 +481,17 @@ async def test_a_copy_that_arrives_after_the_race_is_over_is_removed_at_once(mon
     await world.settle()
     assert world.runs_on() == ["w1"]
     assert world.copies() == ["w1"]
+
+
+async def test_nothing_is_kept_of_what_is_over() -> None:
+    world = table()
+    world.submit()
+    await world.settle()
+    world.admit("w1")
+    await world.settle()
+    assert world.store.plans.get(world.key()) is not None
+    world.finish("w1")
+    await world.settle()
+    assert world.copies() == world.runs_on() == []
+    assert not world.store.plans._newest
+    assert not world.store._places._of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 
 import msgspec
 import pytest
@@ -19,6 +20,7 @@ from multikueue.api.pods import WORKLOAD_ANNOTATION
 from multikueue.api.queues import WorkloadPriorityClass
 from multikueue.api.stateful_set import StatefulSet
 from multikueue.api.workload import ORIGIN_LABEL, PREBUILT_LABEL, Workload, WorkloadSpec
+from multikueue.dispatch.plan import Absent, Plan
 from multikueue.jobs.batch_job import BATCH_JOB, STOPPING_ANNOTATION
 from multikueue.jobs.nesting import Nested
 from multikueue.jobs.placement import placement
@@ -627,3 +629,22 @@ def test_a_job_that_still_says_where_it_ran_is_neither_over_here_nor_copied() ->
         meta = job("job").queue("main").version(version).value.metadata
         store.jobs.upsert(msgspec.structs.replace(marked, metadata=meta))
         assert grouped(store).job_may_be_copied is expected
+
+
+@pytest.mark.parametrize("first", ["the copy", "the job"])
+def test_a_plan_goes_with_the_last_of_what_is_over(first: str) -> None:
+    store, _ = stored()
+    done = local().finished().version(2).build()
+    copy, copied_job = workload("wl").origin().build(), job("job").prebuilt("wl").build()
+    store.workloads.upsert(done)
+    worker = store.worker("w1")
+    worker.workloads.upsert(copy)
+    worker.jobs.upsert(copied_job)
+    gone = Absent(cluster="w1", why="finished", uids=frozenset({copy.metadata.uid, copied_job.metadata.uid}))
+    store.plans.put(KEY, Plan(local=done, attempt="", at=NOW, desired=(gone,)))
+    steps = [partial(worker.workloads.remove, copy), partial(worker.jobs.remove, copied_job)]
+    for remove in steps if first == "the copy" else reversed(steps):
+        assert store.plans.get(KEY) is not None
+        remove()
+    assert store.plans.get(KEY) is None
+    assert store._places._of == {}
