@@ -14,7 +14,6 @@ import signal
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -24,7 +23,6 @@ import anyio.to_thread
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
 from multikueue.api import quantity
-from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.admission import Admission
 from multikueue.controllers.annotated import AnnotatedKinds
@@ -34,7 +32,7 @@ from multikueue.controllers.figures import Figures
 from multikueue.controllers.leadership import Alone, Elected, Leadership, candidate
 from multikueue.controllers.observer import Observer
 from multikueue.controllers.reload import Reload, tell_ignored
-from multikueue.controllers.standby import Bystander, look_at_all
+from multikueue.controllers.standby import Touch, look_at_all
 from multikueue.controllers.strategies import Strategies, verify
 from multikueue.controllers.visibility import Gate, Visibility, keep_visibility
 from multikueue.controllers.webhooks import Service, Webhooks, keep_webhook
@@ -63,7 +61,7 @@ from multikueue.settings import (
     Quota,
     Settings,
 )
-from multikueue.store.store import Store, Touched
+from multikueue.store.store import Store
 from multikueue.telemetry import get_logger, logs
 from multikueue.telemetry.metrics import KUEUE, KUEUES_MULTIKUEUE, Metrics
 from multikueue.web.admission import Known
@@ -71,9 +69,6 @@ from multikueue.web.server import Render, Server
 from multikueue.web.serving import authority
 
 log = get_logger()
-
-STATUS_DELAY = timedelta(seconds=1)
-"""Changes of a queue are collected this long before its status is written (quota-engine 4.5)."""
 
 CONNECTIONS = 16
 """Calls in flight to the manager cluster. More would not be served faster, and each new connection costs a handshake."""
@@ -84,40 +79,6 @@ PATIENCE = 60.0
 
 KUEUES_METRICS = {STANDALONE: (KUEUE,), BESIDE_KUEUE: (KUEUES_MULTIKUEUE,), EXTERNAL_DISPATCHER: ()}
 """Which of Kueue's metrics this process exposes: those about what it does, where a Kueue beside it does the rest."""
-
-
-@dataclass(slots=True)
-class Touch:
-    """Turns what changed into keys on the queues: the `Touched` of the store."""
-
-    queues: Queues
-    admission_: Admission
-
-    def workload(self, key: ObjectKey) -> None:
-        self.queues.workloads.add(key)
-
-    def job(self, key: JobKey) -> None:
-        self.queues.jobs.add(key)
-
-    def queue(self, cluster_queue: str, local_queue: ObjectKey | None) -> None:
-        self.queues.cluster_queues.add_after(cluster_queue, STATUS_DELAY)
-        if local_queue is not None:
-            self.queues.local_queues.add_after(local_queue, STATUS_DELAY)
-
-    def cohort(self, name: str) -> None:
-        self.queues.cohorts.add_after(name, STATUS_DELAY)
-
-    def check(self, name: str) -> None:
-        self.queues.checks.add(name)
-
-    def flavor(self, name: str) -> None:
-        self.queues.flavors.add(name)
-
-    def cluster(self, name: str) -> None:
-        self.queues.clusters.add(name)
-
-    def admission(self) -> None:
-        self.admission_.wake()
 
 
 class Readiness:
@@ -188,7 +149,9 @@ class Manager:
         take in other kinds of jobs."""
         await first(self.stop.wait, self.kinds.known)
         admission = Admission()
-        world = self._world()
+        queues = self._queues()
+        touch = Touch(queues, admission, acting=False)
+        world = self._world(queues, touch)
         deployment = compose(world, self.settings, admission)
         caches = (watch.kind.plural for watch in deployment.watches)
         self.readiness = Readiness(caches=caches, webhook=self.settings.webhook.enabled)
@@ -206,7 +169,8 @@ class Manager:
                 await first(self._end, self.leadership.gain)
                 if not (self.stop.is_set() or self.kinds.stale):
                     observer.acting = True
-                    self._act(tasks, world, deployment, Touch(world.queues, admission))
+                    touch.acting = True
+                    self._act(tasks, world, deployment)
                     await first(self.leadership.keep, lambda: self._retire(world.queues))
                 tasks.cancel_scope.cancel()
             await self.leadership.resign()
@@ -230,18 +194,20 @@ class Manager:
         tasks.start_soon(self._serve_webhook, server, world.store.adapters, defaults)
         tasks.start_soon(self._serve_visibility, server, world)
 
-    def _world(self) -> World:
+    def _queues(self) -> Queues:
         dispatch = self.settings.dispatch
         retries = Backoff(first=dispatch.retry_first, cap=dispatch.retry_cap)
-        queues = Queues(
+        return Queues(
             workloads=WorkQueue(retries=retries, tenant=tenant), jobs=WorkQueue(retries=retries, tenant=tenant)
         )
+
+    def _world(self, queues: Queues, touch: Touch) -> World:
         elastic = self.settings.integrations.elastic_jobs
         engine = engine_of(self.settings.quota, elastic=elastic)
         namespace = self.settings.cluster.namespace
         store = Store(
             engine,
-            Bystander(queues.clusters),
+            touch,
             self.clock.now,
             namespace=namespace,
             adapters=adapters_of(self.settings, self.kinds.take()),
@@ -386,24 +352,23 @@ class Manager:
         await deployment.contact()
         self.readiness.reached("workers")
 
-    def _act(self, tasks: anyio.abc.TaskGroup, world: World, deployment: Deployment, touched: Touched) -> None:
+    def _act(self, tasks: anyio.abc.TaskGroup, world: World, deployment: Deployment) -> None:
         """From now on what changes is looked at, and all there is, once."""
-        world.store.touched = touched
-        look_at_all(world.store, touched)
+        look_at_all(world.store, world.store.touched)
         tasks.start_soon(world.recorder.run, self.client)
         tasks.start_soon(self.kinds.tell, world.recorder)
-        tasks.start_soon(self._look_again, world.store, touched)
+        tasks.start_soon(self._look_again, world.store)
         for task in deployment.tasks:
             tasks.start_soon(task)
         for loop in deployment.loops:
             tasks.start_soon(loop.run, self.metrics)
         log.info("manager.acting", role=self.leadership.role, workers=sorted(world.store.workers))
 
-    async def _look_again(self, store: Store, touched: Touched) -> None:
+    async def _look_again(self, store: Store) -> None:
         """At everything, when settings changed: what was decided and until when to wait may have rested on them."""
         while True:
             await self.in_force.changed()
-            look_at_all(store, touched)
+            look_at_all(store, store.touched)
 
     async def _retire(self, queues: Queues) -> None:
         """When this life is to end: nothing new is begun, and calls under way have a while to end."""

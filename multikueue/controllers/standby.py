@@ -7,45 +7,63 @@ would grow for as long as it waits and be out of date when they are needed. Inst
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import chain
 
 from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey
-from multikueue.runtime import WorkQueue
+from multikueue.controllers.admission import Admission
+from multikueue.controllers.world import Queues
 from multikueue.store.store import Store, Touched
 
-__all__ = ["Bystander", "look_at_all"]
+__all__ = ["Touch", "look_at_all"]
 
 
-@dataclass(frozen=True, slots=True)
-class Bystander:
-    """The `Touched` of a process that does not act (yet): it looks after its own connections and nothing else."""
+STATUS_DELAY = timedelta(seconds=1)
+"""Changes of a queue are collected this long before its status is written (quota-engine 4.5)."""
 
-    clusters: WorkQueue[str]
+
+@dataclass(slots=True)
+class Touch:
+    """Turns what changed into keys on the queues: the `Touched` of the store. As long as the process is not `acting`, it looks
+    after its own connections and nothing else."""
+
+    queues: Queues
+    admission_: Admission
+    acting: bool = True
 
     def workload(self, key: ObjectKey) -> None:
-        pass
+        if self.acting:
+            self.queues.workloads.add(key)
 
     def job(self, key: JobKey) -> None:
-        pass
+        if self.acting:
+            self.queues.jobs.add(key)
 
     def queue(self, cluster_queue: str, local_queue: ObjectKey | None) -> None:
-        pass
+        if self.acting:
+            self.queues.cluster_queues.add_after(cluster_queue, STATUS_DELAY)
+            if local_queue is not None:
+                self.queues.local_queues.add_after(local_queue, STATUS_DELAY)
 
     def cohort(self, name: str) -> None:
-        pass
+        if self.acting:
+            self.queues.cohorts.add_after(name, STATUS_DELAY)
 
     def check(self, name: str) -> None:
-        pass
+        if self.acting:
+            self.queues.checks.add(name)
 
     def flavor(self, name: str) -> None:
-        pass
+        if self.acting:
+            self.queues.flavors.add(name)
 
     def cluster(self, name: str) -> None:
-        self.clusters.add(name)
+        self.queues.clusters.add(name)
 
     def admission(self) -> None:
-        pass
+        if self.acting:
+            self.admission_.wake()
 
 
 def look_at_all(store: Store, touched: Touched) -> None:

@@ -19,6 +19,7 @@ from multikueue.controllers.events import Recorder
 from multikueue.controllers.observer import Observer
 from multikueue.controllers.outbox import Outbox
 from multikueue.controllers.queues import Queues as QueueStatuses
+from multikueue.controllers.standby import Touch
 from multikueue.controllers.strategies import Strategies
 from multikueue.controllers.world import Queues, World
 from multikueue.dispatch.decide import SHORTEST_ATTEMPT
@@ -26,7 +27,6 @@ from multikueue.dispatch.group import Reach
 from multikueue.errors import Conflict, MultiKueueError
 from multikueue.jobs.table import BATCH_ONLY, Adapters
 from multikueue.kube.client import Client
-from multikueue.manager import Touch
 from multikueue.quota.engine import Engine
 from multikueue.roles import compose
 from multikueue.runtime import Result, WorkQueue

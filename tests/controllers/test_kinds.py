@@ -16,10 +16,10 @@ from multikueue.api.kinds import JOBS
 from multikueue.api.meta import OwnerReference
 from multikueue.api.workload import Workload
 from multikueue.controllers.kinds import JobKinds
+from multikueue.controllers.standby import Touch
 from multikueue.controllers.world import World
 from multikueue.dispatch.group import Reach
 from multikueue.jobs.table import FRAMEWORKS, Adapters
-from multikueue.manager import Touch
 from multikueue.quota.engine import Engine
 from multikueue.store.store import Store
 from multikueue.store.views import Views

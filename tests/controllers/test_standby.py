@@ -8,8 +8,9 @@ import pytest
 from multikueue.api import kinds
 from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.standby import Bystander, look_at_all
-from multikueue.runtime import WorkQueue
+from multikueue.controllers.admission import Admission
+from multikueue.controllers.standby import Touch, look_at_all
+from multikueue.controllers.world import Queues
 from tests.controllers.table import CHECK, NAMESPACE, QUEUE, Table
 
 pytestmark = pytest.mark.anyio
@@ -46,20 +47,24 @@ class Notes:
         self.taken.add(("admission", None))
 
 
-async def test_a_bystander_looks_after_its_connections_and_notes_nothing_else() -> None:
-    clusters: WorkQueue[str] = WorkQueue()
-    bystander = Bystander(clusters)
-    bystander.workload(ObjectKey("ns", "w"))
-    bystander.job(JobKey("Job.batch", "ns", "j"))
-    bystander.queue("main", ObjectKey("ns", "q"))
-    bystander.cohort("all")
-    bystander.check("mk")
-    bystander.flavor("default")
-    bystander.admission()
-    assert len(clusters) == 0
+async def test_a_standby_looks_after_its_connections_and_notes_nothing_else() -> None:
+    queues = Queues()
+    touch = Touch(queues, Admission(), acting=False)
+    touch.workload(ObjectKey("ns", "w"))
+    touch.job(JobKey("Job.batch", "ns", "j"))
+    touch.queue("main", ObjectKey("ns", "q"))
+    touch.cohort("all")
+    touch.check("mk")
+    touch.flavor("default")
+    touch.admission()
+    assert [len(queue) for queue in queues.all()] == [0] * len(queues.all())
 
-    bystander.cluster("w1")
-    assert len(clusters) == 1
+    touch.cluster("w1")
+    assert len(queues.clusters) == 1
+
+    touch.acting = True
+    touch.workload(ObjectKey("ns", "w"))
+    assert len(queues.workloads) == 1
 
 
 async def test_who_takes_over_looks_at_everything_once() -> None:

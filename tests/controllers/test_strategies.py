@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.admission import Admission
+from multikueue.controllers.standby import Touch
 from multikueue.controllers.strategies import Strategies, _known, verify
 from multikueue.controllers.world import Queues
 from multikueue.errors import ConfigurationError
-from multikueue.manager import Touch
 from multikueue.quota.engine import Engine
 from multikueue.settings import Dispatch, InForce, Loaded, Settings, StrategyChoice
 from multikueue.store.store import Store

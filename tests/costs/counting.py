@@ -32,7 +32,7 @@ COUNTED: Mapping[str, Sequence[str]] = {
     "job reconciles": ("multikueue.controllers.jobs:Jobs.reconcile",),
     "outbox turns": ("multikueue.controllers.outbox:Outbox.reconcile",),
     "touches": tuple(
-        f"multikueue.manager:Touch.{name}"
+        f"multikueue.controllers.standby:Touch.{name}"
         for name in ("workload", "job", "queue", "cohort", "check", "flavor", "cluster", "admission")
     ),
 }
