@@ -513,8 +513,12 @@ class Store:
             self.plans.put(key, None)
 
     def _remote_job_changed(self, key: JobKey) -> None:
+        """What is left on workers of a job that is over is its workload's affair. A group is looked at when it is asked for."""
+        local = self.jobs.get(key) if key.kind != POD_GROUPS.name else None
+        if local is not None and self.adapters.of(local).finished(local) is not None:
+            return
         self.touched.job(key)
-        local = self.jobs.get(key) if self._minds_pods else None
+        local = self.jobs.get(key) if self._minds_pods else None  # be it a group
         if local is not None and not self.adapters.of(local).mirrors:
             for workload in self.owned(local):
                 self.touched.workload(workload.key)

@@ -220,6 +220,16 @@ def test_a_remote_job_wakes_its_workload_and_the_local_job() -> None:
     assert store.worker("w1").job_of(KEY) is not None
 
 
+def test_a_remote_job_says_nothing_more_to_a_local_one_that_is_over() -> None:
+    store, noted = stored()
+    copied_job = job("job").origin().prebuilt("wl").build()
+    store.worker("w1").jobs.upsert(copied_job)
+    store.jobs.upsert(job("job").queue("main").managed_by().complete().version(5).build())
+    noted.keys.clear()
+    store.worker("w1").jobs.remove(copied_job)
+    assert noted.keys == ["workload wl"]
+
+
 def test_a_loser_that_leaves_is_no_news_once_the_winner_is_recorded() -> None:
     store, noted = stored()
     for name in ("w1", "w2"):
