@@ -52,6 +52,7 @@ from multikueue.kube.session import (
     cut,
     explain,
     open_session,
+    received,
 )
 
 __all__ = ["FIELD_MANAGER", "Body", "Call", "Client", "OnGarbage", "Page", "Stream"]
@@ -165,7 +166,7 @@ class Stream:
         if self._ended or self._response is None:
             return b""
         try:
-            return await self._response.content.readline()
+            return await received(self._response.content.readline())
         except TRANSPORT_ERRORS as error:
             return self._broken(error)
 

@@ -41,6 +41,7 @@ __all__ = [
     "cut",
     "explain",
     "open_session",
+    "received",
 ]
 
 USER_AGENT = f"multikueue/{__version__}"
@@ -215,6 +216,15 @@ def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
     return made
 
 
+async def received(more: Awaitable[bytes]) -> bytes:
+    """More of a body. Raises ClientConnectionError, too, where the connection was gone before anybody waited for it: aiohttp
+    says that as if it were a mistake of ours."""
+    try:
+        return await more
+    except RuntimeError as error:
+        raise aiohttp.ClientConnectionError(str(error)) from error
+
+
 async def beginning(answer: Answer, most: int) -> bytes:
     """The body to its end, or somewhat more than `most` bytes of it: what a server packs small may be large."""
     packing = answer.headers.get(hdrs.CONTENT_ENCODING, "identity").lower()
@@ -222,7 +232,7 @@ async def beginning(answer: Answer, most: int) -> bytes:
         raise aiohttp.ClientPayloadError(f"the answer is packed as {excerpt(packing)}, which nobody asked for")
     packed = _Packed() if packing == "gzip" else None
     body = bytearray()
-    while len(body) <= most and (block := await answer.content.readany()):
+    while len(body) <= most and (block := await received(answer.content.readany())):
         for piece in packed.pieces(block) if packed else (block,):
             body += piece
             if len(body) > most:

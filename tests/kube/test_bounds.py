@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from multikueue.api.kinds import JOBS, WORKLOADS
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, Invalid, InvalidObject, MultiKueueError, TooLarge
-from multikueue.kube.client import Client
+from multikueue.kube.client import Client, Stream
 from multikueue.kube.credentials import Credentials, from_kubeconfig
-from multikueue.kube.session import beginning
+from multikueue.kube.session import TRANSPORT_ERRORS, beginning
 from tests.kube.server import Answer, Script, aborts, client_of, job, lists, names, refuses, says, serving, streams
 from tests.kube.test_reflector import running
 
@@ -382,3 +382,22 @@ def test_whatever_a_server_answers_is_an_object_or_an_error_of_ours(
     assert error is None or isinstance(error, MultiKueueError), repr(error)
     if isinstance(error, ApiError):
         assert error.after is None or 0 <= error.after <= 120
+
+
+class Gone(Blocks):
+    """An answer whose connection is closed already when more of it is asked for."""
+
+    async def readany(self) -> bytes:
+        raise RuntimeError("Connection closed.")
+
+    readline = readany
+
+
+@pytest.mark.anyio
+async def test_a_connection_that_is_gone_before_anybody_waits_for_more_is_a_broken_one() -> None:
+    stream = Stream("w1")
+    stream.attach(Gone())
+    with pytest.raises(ClusterUnreachable, match="Connection closed"):
+        await stream.line()
+    with pytest.raises(TRANSPORT_ERRORS):
+        await beginning(Gone(), 100)
