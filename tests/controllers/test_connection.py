@@ -121,6 +121,12 @@ async def connecting(
         made.stop()
 
 
+async def beats(line: Line, server: WorkerServer, token: str) -> None:
+    """Until there were two more signs of life by that token."""
+    before = server.uses(token).count("GET api")
+    await line.until(lambda: server.uses(token).count("GET api") >= before + 2)
+
+
 async def test_a_new_token_takes_over_without_a_moment_of_trouble() -> None:
     async with worker_server("one", "two") as server:
         server.put("Workload", "job-a", "u1")
@@ -128,8 +134,9 @@ async def test_a_new_token_takes_over_without_a_moment_of_trouble() -> None:
             outbox = line.world.queues.outboxes["w1"]
             line.connection.offer(access(server, "two"))
             await line.changes_to(server, "two")
+            await beats(line, server, "two")  # what was under way with the old one has arrived by then
             count = len(server.uses("one"))
-            await anyio.sleep(0.05)
+            await beats(line, server, "two")
             assert len(server.uses("one")) == count
             assert line.states == []
             assert line.world.queues.outboxes["w1"] is outbox
