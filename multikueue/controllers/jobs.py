@@ -177,7 +177,8 @@ class Jobs:
         for part, patch in parts(job, action.patch):
             kind = self.world.store.adapters.of(part).kind
             answer = await self.world.manager.merge_patch(kind, part.key, patch, subresource="status")
-            self.world.store.job_written(answer, is_news=not action.is_all)
+            take_in = self.world.store.wrote if action.is_all else self.world.store.jobs.upsert
+            take_in(answer)
 
     @_perform.register
     async def _delete_job(self, _action: DeleteJob, job: AnyJob) -> None:

@@ -48,16 +48,13 @@ from multikueue.errors import (
 )
 from multikueue.jobs.pod_members import members_of, missing
 from multikueue.kube.client import Client
-from multikueue.runtime import DONE, Result
+from multikueue.runtime import AGAIN, DONE, Result
 from multikueue.store.cache import Cache
 from multikueue.store.worker import AWAY_MEMORY, CONFLICT_MEMORY, Asked, WorkerView, prebuilt_key
 from multikueue.store.worker import Conflict as Taken
 from multikueue.telemetry import get_logger
 
 T = TypeVar("T", bound=Object)
-
-AGAIN = Result(again_after=timedelta())
-"""Look at the plan anew: another one was made meanwhile."""
 
 SILENCE = timedelta(seconds=1)
 """How long calls may be under way without an answer to any before their worker counts as silent. Most take milliseconds."""

@@ -11,7 +11,7 @@ the call of a strategy). Both let cancellation and `InvariantBroken` pass.
 from multikueue.runtime.aside import Aside, Crowded, Overdue
 from multikueue.runtime.backoff import Backoff
 from multikueue.runtime.clock import Clock, SystemClock
-from multikueue.runtime.controller import DONE, Result, run_controller
+from multikueue.runtime.controller import AGAIN, DONE, Result, run_controller
 from multikueue.runtime.files import watch_files
 from multikueue.runtime.mandate import Mandate
 from multikueue.runtime.queue import Closed, Depth, Priority, WorkQueue
@@ -19,6 +19,7 @@ from multikueue.runtime.race import first
 from multikueue.runtime.supervisor import supervise
 
 __all__ = [
+    "AGAIN",
     "DONE",
     "Aside",
     "Backoff",

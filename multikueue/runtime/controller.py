@@ -29,6 +29,7 @@ class Result:
 
 
 DONE = Result()
+AGAIN = Result(again_after=timedelta())
 
 LASTING = 5
 """Failures of a key in a row from which on trouble with a cluster is worth a warning of its own."""

@@ -131,9 +131,8 @@ class Store:
         self.observers: list[Observer] = []
         self.workers: dict[str, WorkerView] = {}
         self._places = Places()
-        self._writing: ObjectKey | None = None
-        self._no_news: str | None = None
-        """The UID of a job whose own reconcile has written it, and is not to look at it again for that."""
+        self._wrote: str | None = None
+        """The UID of what is taken in as its own reconcile has written it: that need not look at it again."""
         self.fleets: dict[tuple[str, str, str], Fleet] = {}
         """What `Views` has found out about MultiKueueConfigs, kinds and namespaces, until something of it changes."""
         self.jobs = JobCaches(
@@ -369,21 +368,16 @@ class Store:
         """Something that is true of a worker for everybody is another now."""
         self.fleets.clear()
 
-    def wrote(self, workload: Workload) -> None:
-        """The answer to a write of the workload's own reconcile, which looks again by itself where there is need."""
-        self._writing = workload.key
+    def wrote(self, item: Workload | AnyJob) -> None:
+        """The answer to a write of the object's own reconcile, which looks again by itself where there is need."""
+        self._wrote = item.metadata.uid
         try:
-            self.workloads.upsert(workload)
+            if isinstance(item, Workload):
+                self.workloads.upsert(item)
+            else:
+                self.jobs.upsert(item)
         finally:
-            self._writing = None
-
-    def job_written(self, job: AnyJob, *, is_news: bool) -> None:
-        """The answer to a write of the job's own reconcile, and whether that has to look at it again."""
-        self._no_news = None if is_news else job.metadata.uid
-        try:
-            self.jobs.upsert(job)
-        finally:
-            self._no_news = None
+            self._wrote = None
 
     def reach_changed(self, name: str) -> None:
         """A worker came or went: everything that is dispatched to it, or may be, looks again."""
@@ -428,7 +422,7 @@ class Store:
         assert touched is not None
         if new is None or new.status.cluster_name is not None:
             self.placements.forget(touched.key)
-        if touched.key != self._writing:
+        if touched.metadata.uid != self._wrote:
             self.touched.workload(touched.key)
         if self.slices is not None:
             for key in self.slices.beside(touched):
@@ -468,7 +462,7 @@ class Store:
         assert touched is not None
         traits = self._job_traits(adapter, new) if new is not None else None  # may raise, and then nothing has changed
         # Of a group that was told when a member changed.
-        if not isinstance(touched, PodGroup) and touched.metadata.uid != self._no_news:
+        if not isinstance(touched, PodGroup) and touched.metadata.uid != self._wrote:
             self.touched.job(JobKey(adapter.kind.name, touched.metadata.namespace, touched.metadata.name))
         if is_whole(adapter) and (old is None or new is None or _standing(adapter, old) != _standing(adapter, new)):
             self._touch_jobs_below(touched.metadata.uid)

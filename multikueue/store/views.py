@@ -26,6 +26,18 @@ from multikueue.store.store import CORDON_ANNOTATION, Store, config_of, placed_f
 __all__ = ["Views"]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Workload:
+    """What is the same for all workers: the key of its `job`, the slices `before` it whose job may be there still, and
+    whether such jobs are shown to nobody now."""
+
+    key: ObjectKey
+    local: Workload | None
+    job: JobKey | None
+    before: tuple[ObjectKey, ...]
+    is_unseen: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Views:
     """Changes nothing."""
@@ -36,8 +48,9 @@ class Views:
         """Everything the decision on one workload looks at. `local` may be ahead of the cache by what is to be written."""
         check = self.store.multikueue_check(local) if local else None
         job = self.store.local_job(local) if local else None
-        fleet = self._fleet(check, self.store.owner(local) if local else None, key.namespace)
-        remotes = tuple(self._seen(key, local, name, fleet) for name in self._concerned(key, local, fleet))
+        of = self._of(key, local)
+        fleet = self._fleet(check, of.job, key.namespace)
+        remotes = tuple(self._seen(of, name, fleet) for name in self._concerned(of, fleet))
         over = local is not None and local.has(FINISHED)
         return Group(
             key=key,
@@ -59,16 +72,12 @@ class Views:
 
     def widened(self, group: Group, clusters: Iterable[str]) -> Group:
         """The group with those of its fleet too."""
-        known = {remote.cluster for remote in group.remotes}
-        check, owner = (
-            self.store.checks.get(ObjectKey("", group.check)),
-            self.store.owner(group.local) if group.local else None,
-        )
-        fleet = self._fleet(check, owner, group.key.namespace)
+        known, fleet = {remote.cluster for remote in group.remotes}, group.fleet
         more = [name for name in clusters if name in fleet.order and name not in known]
         if not more:
             return group
-        found = (*group.remotes, *(self._seen(group.key, group.local, name, fleet) for name in more))
+        of = self._of(group.key, group.local)
+        found = (*group.remotes, *(self._seen(of, name, fleet) for name in more))
         return replace(group, remotes=tuple(sorted(found, key=lambda remote: fleet.place(remote.cluster))))
 
     def shown(self, name: str, kind: str, namespace: str) -> contract.Worker:
@@ -89,7 +98,7 @@ class Views:
 
     def seen(self, key: ObjectKey, name: str) -> Remote:
         """What is to be seen of a workload on one worker."""
-        return self._seen(key, self.store.workloads.get(key), name, NO_FLEET)
+        return self._seen(self._of(key, self.store.workloads.get(key)), name, NO_FLEET)
 
     def _fleet(self, check: AdmissionCheck | None, job: JobKey | None, namespace: str) -> Fleet:
         """What a MultiKueueConfig names, for jobs of a kind: one value for all, until something of it changes. Where some
@@ -106,24 +115,32 @@ class Views:
         self.store.fleets[config, kind, "" if everywhere else namespace] = made
         return made
 
-    def _concerned(self, key: ObjectKey, local: Workload | None, fleet: Fleet) -> tuple[str, ...]:
+    def _of(self, key: ObjectKey, local: Workload | None) -> _Workload:
+        slices, job = self.store.slices, self.store.owner(local) if local is not None else None
+        return _Workload(
+            key=key,
+            local=local,
+            job=job,
+            before=slices.before(local) if slices is not None and local is not None else (),
+            is_unseen=local is not None and self._is_unseen(local, job),
+        )
+
+    def _concerned(self, of: _Workload, fleet: Fleet) -> tuple[str, ...]:
         """The workers that a workload concerns, in the order of the fleet."""
-        ends = self._slices_before(local)
-        heirlooms = (n for end in ends for n in self.store.places(end) if self.store.workers[n].job_of(end) is not None)
+        local = of.local
+        heirlooms = (name for end in of.before for name in self.store.with_job(end))
         named = _named_by(local) if local is not None else ()
         all_may = local is not None and len(local.status.nominated_cluster_names) == MAX_NOMINATED
-        found = dict.fromkeys((*(fleet.order if all_may else ()), *named, *self.store.places(key), *heirlooms))
+        found = dict.fromkeys((*(fleet.order if all_may else ()), *named, *self.store.places(of.key), *heirlooms))
         recorded = local.status.cluster_name if local is not None else None
         known = [name for name in found if name == recorded or name in fleet.order or name in self.store.workers]
         return tuple(sorted(known, key=fleet.place))
 
-    def _seen(self, key: ObjectKey, local: Workload | None, name: str, fleet: Fleet) -> Remote:
-        job = self.store.owner(local) if local else None
-        remote = self._remote(key, name, job, configured=name in fleet.order)
-        if local is not None and self.store.slices is not None and is_elastic(local):
-            remote = self._elastic(remote, local, self._slices_before(local))
-        unseen = local is not None and self._is_unseen(local, job)
-        return _unreadable(remote) if unseen or self.store.worker(name).hides(key, job) else remote
+    def _seen(self, of: _Workload, name: str, fleet: Fleet) -> Remote:
+        remote = self._remote(of.key, name, of.job, configured=name in fleet.order)
+        if of.local is not None and self.store.slices is not None and is_elastic(of.local):
+            remote = self._elastic(remote, of.local, of.before)
+        return _unreadable(remote) if of.is_unseen or self.store.worker(name).hides(of.key, of.job) else remote
 
     def _remote(self, key: ObjectKey, name: str, job: JobKey | None, *, configured: bool) -> Remote:
         worker = self.store.worker(name)
@@ -166,9 +183,6 @@ class Views:
             job_patch=patch,
             is_active=self.store.adapters.of(held).is_active,
         )
-
-    def _slices_before(self, local: Workload | None) -> tuple[ObjectKey, ...]:
-        return self.store.slices.before(local) if self.store.slices is not None and local is not None else ()
 
     def _is_unseen(self, local: Workload, job: JobKey | None) -> bool:
         """Whether it is of a kind that is to be in use, and whose jobs nobody shows us for now, here or on the workers."""

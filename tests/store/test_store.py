@@ -172,7 +172,7 @@ def test_what_a_jobs_reconcile_wrote_and_has_no_consequences_wakes_nobody(is_new
     store, noted = stored()
     store.jobs.upsert(job("j").version(1).build())
     noted.keys.clear()
-    store.job_written(job("j").version(2).running(active=1).build(), is_news=is_news)
+    (store.jobs.upsert if is_news else store.wrote)(job("j").version(2).running(active=1).build())
     assert [key for key in noted.keys if key.startswith("job")] == told
     noted.keys.clear()
     store.jobs.upsert(job("j").version(3).running(active=2).build())
