@@ -30,9 +30,7 @@ from multikueue.quota.workload import lifecycle
 from multikueue.quota.workload.backoff import backoff
 from multikueue.quota.workload.protection import INVALID_ANNOTATION, non_preemptible_problem
 from multikueue.quota.workload.readiness import Patience
-from multikueue.runtime import DONE, Result
-
-AGAIN = Result(again_after=timedelta())
+from multikueue.runtime import AGAIN, DONE, Result
 
 ROUTINE = frozenset({"QuotaReserved", "Admitted", "Pending"})
 """Events that say what a condition says already: not sent, for each would cost every workload a write."""
@@ -60,22 +58,21 @@ class Workloads:
             status = lifecycle.synchronise_admitted(status, local.metadata.generation, self.world.now())
         written = await self._write(local, status, deactivate=step.deactivate)
         _tell(self.world, local, (*step.events, *self._misread(local), *decision.events))
-        _keep(self.world, group, decision, written)
+        group = _as_written(group, written)
+        _keep(self.world, group, decision)
         await self._release(local)
         await self._follow_class(local)
         if written is not local:
             step = self._step(written, group)
-            if self._moves_on(written, status, step, group, decision):
+            if written.status != status or self._moves_on(group, step, decision):
                 return AGAIN
         return Result(again_after=_sooner(step.again_after, decision.again_after))
 
-    def _moves_on(
-        self, written: Workload, status: WorkloadStatus, step: lifecycle.Step, group: Group, decision: Decision
-    ) -> bool:
-        """Whether what was written asks for another step, or is something else than was decided."""
-        if written.status != status or step.status is not written.status or step.deactivate:
+    def _moves_on(self, group: Group, step: lifecycle.Step, decision: Decision) -> bool:
+        """Whether what was written asks for another step, or for another decision."""
+        if group.local is None or step.status is not group.local.status or step.deactivate:
             return True
-        return phase_of(view(replace(group, local=written), self.world.now())) is not decision.phase
+        return phase_of(view(group, self.world.now())) is not decision.phase
 
     def _set_aside(self, local: Workload | None) -> Result:
         """Nothing can be said of it until it can be read. What it has it keeps; what it was about to get others may have."""
@@ -215,7 +212,7 @@ class Dispatches:
         group, decision = _decided(self.world, self.world.group(key, local))
         written = await statuses.apply(self.world, local, decision.status or local.status)
         _tell(self.world, local, decision.events)
-        _keep(self.world, group, decision, written)
+        _keep(self.world, _as_written(group, written), decision)
         return Result(again_after=decision.again_after)
 
 
@@ -244,7 +241,7 @@ def _gone(world: World, key: ObjectKey) -> Result:
     decision = decide(group, world.now())
     if decision.phase is Phase.GONE:
         _forget(world, key)
-    _keep(world, group, decision, None)
+    _keep(world, group, decision)
     return Result(again_after=decision.again_after)
 
 
@@ -282,9 +279,13 @@ def _tell(world: World, local: Workload, events: Iterable[lifecycle.Event | Even
             world.recorder.emit(WORKLOADS, local, type_=event.type, reason=event.reason, message=event.message)
 
 
-def _keep(world: World, group: Group, decision: Decision, written: Workload | None) -> None:
+def _as_written(group: Group, written: Workload) -> Group:
+    return group if written is group.local else replace(group, local=written)
+
+
+def _keep(world: World, group: Group, decision: Decision) -> None:
     """The decision becomes the plan, now that it is written; the outboxes that have something to do hear of it."""
-    made = plan(group, decision, written, world.now())
+    made = plan(group, decision, world.now())
     world.store.plans.put(group.key, made)
     for remote in group.remotes:
         outbox = world.queues.outboxes.get(remote.cluster)

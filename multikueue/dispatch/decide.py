@@ -24,13 +24,12 @@ from multikueue.api.workload import (
     QUOTA_RESERVED,
     Admission,
     AdmissionCheckState,
-    Workload,
     WorkloadStatus,
     without_nomination,
 )
 from multikueue.dispatch.consult import Answer
 from multikueue.dispatch.group import MAX_NOMINATED, Group, Remote
-from multikueue.dispatch.phases import Phase, View, named_clusters, phase_of, view
+from multikueue.dispatch.phases import Phase, View, has_won, named_clusters, phase_of, view
 from multikueue.dispatch.plan import (
     Absent,
     Alone,
@@ -93,8 +92,9 @@ def decide(group: Group, now: datetime) -> Decision:
     return _with_questions(decision, group, now) if doubts else decision
 
 
-def plan(group: Group, decision: Decision, local: Workload | None, now: datetime) -> Plan:
-    """What is kept of the decision, once its status is written: `local` is the workload with it."""
+def plan(group: Group, decision: Decision, now: datetime) -> Plan:
+    """What is kept of the decision, once its status is written: `group` is that of the workload with it."""
+    local = group.local
     recorded = local is None or bool(local.status.cluster_name and not group.slice.stays)
     return Plan(
         local=local,
@@ -102,7 +102,7 @@ def plan(group: Group, decision: Decision, local: Workload | None, now: datetime
         at=now,
         desired=decision.desired,
         choice="" if recorded else group.choice,
-        ready=view(group, now).ready,
+        ready=has_won(group),
         slice=group.slice,
         origin=group.origin,
         lost=frozenset(r.cluster for r in group.remotes if r.lost(now, group.lost_after)),

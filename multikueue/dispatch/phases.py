@@ -69,8 +69,7 @@ class View:
 
     @property
     def ready(self) -> bool:
-        """Whether somebody has won for good: the check is Ready, or was when it was taken away."""
-        return self.state == "Ready" or bool(recorded_winner(self.group))
+        return has_won(self.group)
 
     @property
     def state(self) -> str:
@@ -96,6 +95,12 @@ def find_winner(group: Group) -> Remote | None:
     holding = [r for r in group.remotes if group.is_current(r.job) and _is_nominated(group, r)]
     chosen = [r for r in group.remotes if r.cluster == group.choice and _may_win(group, r)]
     return next(iter((*asked, *sorted(holding, key=_job_age), *chosen)), None)
+
+
+def has_won(group: Group) -> bool:
+    """Whether somebody has won for good: the check is Ready, or was when it was taken away."""
+    check = group.check_state
+    return (check is not None and check.state == "Ready") or bool(recorded_winner(group))
 
 
 def recorded_winner(group: Group) -> str:

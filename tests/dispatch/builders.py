@@ -117,7 +117,7 @@ def carried_out(seen: Group, now: datetime) -> Decided:
     written = seen.local
     if written is not None and decision.status is not None:
         written = msgspec.structs.replace(written, status=decision.status)
-    made = plan(seen, decision, written, now)
+    made = plan(replace(seen, local=written), decision, now)
     actions = tuple(action for remote in seen.remotes for action in effects(made, remote, now))
     return Decided(**{each.name: getattr(decision, each.name) for each in fields(decision)}, actions=actions)
 

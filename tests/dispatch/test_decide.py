@@ -468,6 +468,13 @@ def test_a_tie_goes_by_the_order_of_the_configuration() -> None:
     assert told(decided(reserved().nominated("w2", "w1"), w2, w1)) == ["CreateJob w2", "DeleteWorkload w1"]
 
 
+def test_a_copy_out_of_step_stays_with_the_win_that_is_written() -> None:
+    drifted = worker("w1", admitted_copy().request(cpu=7), remote_job())
+    decision = decided(reserved().nominated("w1"), drifted)
+    assert check_of(decision.status)[0] == "Ready"
+    assert told(decision) == []
+
+
 def test_the_win_is_one_write_once_the_job_exists() -> None:
     status = decided(reserved().nominated("w1", "w2"), worker("w1", admitted_copy(), remote_job())).status
     assert status is not None

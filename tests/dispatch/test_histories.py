@@ -124,7 +124,7 @@ class World:
         self.phase = decision.phase
         if self.local is not None and decision.status is not None:
             self.local = msgspec.structs.replace(self.local, status=decision.status)
-        made = plan(group, decision, self.local, self.now)
+        made = plan(replace(group, local=self.local), decision, self.now)
         for remote in self.group().remotes:
             for action in effects(made, remote, self.now):
                 self.perform(action)
