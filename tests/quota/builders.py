@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from multikueue.api.meta import Object, ObjectKey
+from multikueue.api.queues import ClusterQueue
 from multikueue.api.workload import QUOTA_RESERVED, Workload, workload_spec
 from multikueue.quota.engine import Engine
 from multikueue.quota.queueing.waiting import Waiting
@@ -149,3 +150,10 @@ def key_of(name: str, namespace: str = "default") -> ObjectKey:
 
 def names(keys: Iterable[ObjectKey]) -> tuple[str, ...]:
     return tuple(key.name for key in keys)
+
+
+def two_queues(first: ClusterQueue, second: ClusterQueue) -> Play:
+    """LocalQueues a and b lead to the two."""
+    return Play(
+        first, second, local_queue("a", first.metadata.name).build(), local_queue("b", second.metadata.name).build()
+    )

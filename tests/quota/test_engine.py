@@ -21,15 +21,7 @@ from multikueue.testing import (
     namespace,
     workload,
 )
-from tests.quota.builders import SECOND, Play, key_of, wants
-
-
-def two_queues(first: ClusterQueue, second: ClusterQueue) -> Play:
-    """LocalQueues a and b lead to the two."""
-    return Play(
-        first, second, local_queue("a", first.metadata.name).build(), local_queue("b", second.metadata.name).build()
-    )
-
+from tests.quota.builders import SECOND, Play, key_of, two_queues, wants
 
 # --- waking ----------------------------------------------------------------------------------------------------------
 

@@ -6,23 +6,14 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multikueue.api.queues import ClusterQueue
 from multikueue.api.workload import Admission, Workload, workload_spec
 from multikueue.testing import (
     cluster_queue,
     cohort,
     limits,
-    local_queue,
     workload,
 )
-from tests.quota.builders import Play, key_of, wants
-
-
-def two_queues(first: ClusterQueue, second: ClusterQueue) -> Play:
-    """LocalQueues a and b lead to the two."""
-    return Play(
-        first, second, local_queue("a", first.metadata.name).build(), local_queue("b", second.metadata.name).build()
-    )
+from tests.quota.builders import Play, key_of, two_queues, wants
 
 
 def test_a_reservation_made_by_another_process_counts() -> None:

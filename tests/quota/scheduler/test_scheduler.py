@@ -8,7 +8,6 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from multikueue.api.queues import ClusterQueue
 from multikueue.api.workload import Workload
 from multikueue.quota.engine import Engine
 from multikueue.quota.queueing.waiting import Progress
@@ -24,15 +23,7 @@ from multikueue.testing import (
     pod_set,
     workload,
 )
-from tests.quota.builders import Play, after, key_of, names, wants
-
-
-def two_queues(first: ClusterQueue, second: ClusterQueue) -> Play:
-    """LocalQueues a and b lead to the two."""
-    return Play(
-        first, second, local_queue("a", first.metadata.name).build(), local_queue("b", second.metadata.name).build()
-    )
-
+from tests.quota.builders import Play, after, key_of, names, two_queues, wants
 
 # --- one queue -------------------------------------------------------------------------------------------------------
 
