@@ -26,7 +26,6 @@ from multikueue.dispatch.group import Reach
 from multikueue.runtime import DONE, Result, watch_files
 from multikueue.settings import Dispatch
 from multikueue.store.sight import namespaces_of
-from multikueue.store.store import source_of
 from multikueue.store.worker import WorkerView
 
 __all__ = ["Clusters"]
@@ -85,8 +84,7 @@ class Clusters:
                 worker.in_vain = began
 
     def _files(self) -> Iterable[str]:
-        sources = (source for cluster in self.world.store.clusters for source in source_of(cluster))
-        return (location for type_, location in sources if type_ == "Path")
+        return self.world.store.files()
 
     def _file_changed(self, path: str) -> None:
         self.world.store.source_changed("Path", path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import singledispatchmethod
 from typing import Any
@@ -175,10 +175,13 @@ class Jobs:
     @_perform.register
     async def _patch_status(self, action: PatchJobStatus, job: AnyJob) -> None:
         for part, patch in parts(job, action.patch):
-            kind = self.world.store.adapters.of(part).kind
-            answer = await self.world.manager.merge_patch(kind, part.key, patch, subresource="status")
-            take_in = self.world.store.wrote if action.is_all else self.world.store.jobs.upsert
-            take_in(answer)
+            await self._write_status(part, patch, is_all=action.is_all)
+
+    async def _write_status(self, part: AnyJob, patch: dict[str, Any], *, is_all: bool) -> None:
+        store, kind = self.world.store, self.world.store.adapters.of(part).kind
+        key = JobKey(kind.name, *part.key)
+        with store.writing(key) if is_all else nullcontext(store.jobs.upsert) as take_in:
+            take_in(await self.world.manager.merge_patch(kind, part.key, patch, subresource="status"))
 
     @_perform.register
     async def _delete_job(self, _action: DeleteJob, job: AnyJob) -> None:

@@ -100,6 +100,7 @@ class Outbox:
         try:
             made = await self._carry_out(key, plan)
         except (ClusterUnreachable, Unauthorized):
+            self._held.add(key)  # its turn comes with the sign of life, whatever its back-off
             self._doubt()
             raise
         overtaken = self.world.store.plans.get(key) is not plan

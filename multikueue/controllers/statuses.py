@@ -30,9 +30,9 @@ async def merge(world: World, local: Workload, status: WorkloadStatus) -> Worklo
     if not patch:
         return local
     body = status_patch(local, patch)
-    with _refusal_told(world, local):
+    with _refusal_told(world, local), world.store.writing(local.key) as take_in:
         answer = await world.manager.merge_patch(WORKLOADS, local.key, body, subresource="status")
-    world.store.wrote(answer)
+        take_in(answer)
     return _told(answer, patch)
 
 

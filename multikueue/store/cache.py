@@ -76,6 +76,10 @@ class Cache(Generic[T]):
         keys = self._indexes[index].get(value)
         return tuple(self._objects[key] for key in keys) if keys else ()
 
+    def named(self, index: str) -> tuple[Hashable, ...]:
+        """All that its index function named."""
+        return tuple(self._indexes[index])
+
     def newest(self, namespace: str = "", /) -> int:
         """The highest version that anybody told of that namespace since its last list."""
         return self._collection(namespace).newest

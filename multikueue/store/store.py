@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from multikueue import strategy as contract
@@ -49,6 +51,7 @@ from multikueue.store.plans import Plans
 from multikueue.store.runtimes import Runtimes
 from multikueue.store.slices import Slices, replaced
 from multikueue.store.worker import Places, WorkerView
+from multikueue.store.writes import Writes
 
 T = TypeVar("T")
 
@@ -131,8 +134,7 @@ class Store:
         self.observers: list[Observer] = []
         self.workers: dict[str, WorkerView] = {}
         self._places = Places()
-        self._wrote: str | None = None
-        """The UID of what is taken in as its own reconcile has written it: that need not look at it again."""
+        self._writes = Writes()
         self.fleets: dict[tuple[str, str, str], Fleet] = {}
         """What `Views` has found out about MultiKueueConfigs, kinds and namespaces, until something of it changes."""
         self.jobs = JobCaches(
@@ -158,7 +160,7 @@ class Store:
         self.checks: Cache[AdmissionCheck] = Cache(self._check_changed, indexes={"config": config_of})
         self.configs: Cache[MultiKueueConfig] = Cache(self._config_changed, indexes={"cluster": clusters_of})
         self.clusters: Cache[MultiKueueCluster] = Cache(
-            self._cluster_changed, indexes={"source": source_of, "uid": _uid_of}
+            self._cluster_changed, indexes={"source": source_of, "file": _file_of, "uid": _uid_of}
         )
         self.secrets: Cache[Secret] = Cache(self._secret_changed)
         self.profiles: Cache[ClusterProfile] = Cache(self._profile_changed)
@@ -177,6 +179,7 @@ class Store:
                 name,
                 self._remote_changed,
                 self._remote_job_changed,
+                self._remote_pods_changed,
                 settled=self._is_settled,
                 places=self._places,
                 adapters=self.adapters,
@@ -368,16 +371,21 @@ class Store:
         """Something that is true of a worker for everybody is another now."""
         self.fleets.clear()
 
-    def wrote(self, item: Workload | AnyJob) -> None:
-        """The answer to a write of the object's own reconcile, which looks again by itself where there is need."""
-        self._wrote = item.metadata.uid
-        try:
-            if isinstance(item, Workload):
-                self.workloads.upsert(item)
-            else:
-                self.jobs.upsert(item)
-        finally:
-            self._wrote = None
+    @contextmanager
+    def writing(self, key: ObjectKey | JobKey) -> Iterator[Callable[[Workload | AnyJob], None]]:
+        """While the reconcile of a workload or a job writes its own object: what is yielded takes the answer in. That write
+        does not wake the reconcile, which goes on by itself where there is need; anything else does."""
+        wake = partial(self.touched.job, key) if isinstance(key, JobKey) else partial(self.touched.workload, key)
+        with self._writes.under_way(key, wake) as answered:
+
+            def take_in(answer: Workload | AnyJob) -> None:
+                if isinstance(answer, Workload):
+                    self.workloads.upsert(answer)
+                else:
+                    self.jobs.upsert(answer)
+                answered(answer)
+
+            yield take_in
 
     def reach_changed(self, name: str) -> None:
         """A worker came or went: everything that is dispatched to it, or may be, looks again."""
@@ -422,16 +430,20 @@ class Store:
         assert touched is not None
         if new is None or new.status.cluster_name is not None:
             self.placements.forget(touched.key)
-        if touched.metadata.uid != self._wrote:
+        self.touched.admission()  # first: what gets quota at once is looked at once
+        if not self._is_held_back(touched.key, new):
             self.touched.workload(touched.key)
         if self.slices is not None:
             for key in self.slices.beside(touched):
                 self.touched.workload(key)
-        self.touched.admission()
         if old is None or new is None or _traits(old) != _traits(new):
             self._touch_jobs_of(touched)
         for queue in dict.fromkeys(place for seen in (old, new) if seen is not None for place in self._places_of(seen)):
             self.touched.queue(*queue)
+
+    def _is_held_back(self, key: ObjectKey | JobKey, new: Object | None) -> bool:
+        """Whether a new version may be what the reconcile of `key` writes just now."""
+        return new is not None and self._writes.holds_back(key, new)
 
     def _touch_jobs_of(self, workload: Workload) -> None:
         """Its owner, what belongs to that, and, where it is a StatefulSet, the group of its Pods."""
@@ -462,8 +474,10 @@ class Store:
         assert touched is not None
         traits = self._job_traits(adapter, new) if new is not None else None  # may raise, and then nothing has changed
         # Of a group that was told when a member changed.
-        if not isinstance(touched, PodGroup) and touched.metadata.uid != self._wrote:
-            self.touched.job(JobKey(adapter.kind.name, touched.metadata.namespace, touched.metadata.name))
+        if not isinstance(touched, PodGroup):
+            key = JobKey(adapter.kind.name, touched.metadata.namespace, touched.metadata.name)
+            if not self._is_held_back(key, new):
+                self.touched.job(key)
         if is_whole(adapter) and (old is None or new is None or _standing(adapter, old) != _standing(adapter, new)):
             self._touch_jobs_below(touched.metadata.uid)
         if old is None or new is None or self._job_traits(adapter, old) != traits:
@@ -491,6 +505,12 @@ class Store:
                 return
         self.touched.workload(key)
 
+    def _remote_pods_changed(self, key: ObjectKey, worker: str) -> None:
+        """Whether the job of a worker has pods is news only where they have to go, or should not be."""
+        local = self.workloads.get(key)
+        if local is None or self.slices is not None or not _runs_on(local, worker):
+            self._remote_changed(key, worker, leaving=False)
+
     def _is_settled(self, old: Workload | None, new: Workload | None, worker: str, making: bool) -> bool:
         """Whether a change of a copy is no news, as `Plans` tells."""
         copy = new or old
@@ -506,11 +526,14 @@ class Store:
         if (local is None or local.has(FINISHED)) and not self.places(key):
             self.plans.put(key, None)
 
-    def _remote_job_changed(self, key: JobKey) -> None:
-        """What is left on workers of a job that is over is its workload's affair. A group is looked at when it is asked for."""
+    def _remote_job_changed(self, key: JobKey, idle: bool) -> None:
+        """What is left on workers of a job that is over is its workload's affair, and one that only waits there has nothing to
+        say before it is started here. A group is looked at when it is asked for."""
         local = self.jobs.get(key) if key.kind != POD_GROUPS.name else None
-        if local is not None and self.adapters.of(local).finished(local) is not None:
-            return
+        if local is not None:
+            adapter = self.adapters.of(local)
+            if adapter.finished(local) is not None or (idle and adapter.resumes and adapter.is_suspended(local)):
+                return
         self.touched.job(key)
         local = self.jobs.get(key) if self._minds_pods else None  # be it a group
         if local is not None and not self.adapters.of(local).mirrors:
@@ -639,6 +662,10 @@ class Store:
     def _profile_changed(self, old: ClusterProfile | None, new: ClusterProfile | None) -> None:
         self.source_changed("ClusterProfile", _name(new or old))
 
+    def files(self) -> tuple[str, ...]:
+        """The paths from which clusters are read."""
+        return tuple(map(str, self.clusters.named("file")))
+
     def source_changed(self, type_: str, location: str) -> None:
         """Where clusters are read from (Secret, Path, ClusterProfile) says something else now."""
         for cluster in self.clusters.by("source", (type_, location)):
@@ -672,6 +699,12 @@ def _traits(workload: Workload) -> tuple[object, ...]:
     meta, status = workload.metadata, workload.status
     states = tuple(workload.has(type_) for type_ in (ADMITTED, EVICTED, FINISHED))
     return states, status.cluster_name, meta.generation, meta.uid, meta.deletion_timestamp is None, meta.annotations
+
+
+def _runs_on(local: Workload, worker: str) -> bool:
+    """Whether a workload is to run on that worker, and nothing says otherwise."""
+    stops = local.metadata.deletion_timestamp is not None or local.has(EVICTED) or local.has(FINISHED)
+    return local.has(ADMITTED) and local.status.cluster_name == worker and not stops
 
 
 def _standing(adapter: Adapter, job: AnyJob) -> tuple[object, ...]:
@@ -711,3 +744,7 @@ def source_of(cluster: MultiKueueCluster) -> tuple[tuple[str, str], ...]:
         return ((source.kube_config.location_type, source.kube_config.location),)
     profile = source.cluster_profile_ref
     return (("ClusterProfile", profile.name),) if profile is not None else ()
+
+
+def _file_of(cluster: MultiKueueCluster) -> tuple[str, ...]:
+    return tuple(location for type_, location in source_of(cluster) if type_ == "Path")

@@ -97,7 +97,8 @@ class WorkerView:
 
     name: str
     touch_workload: Callable[[ObjectKey, str, bool], None]
-    touch_job: Callable[[JobKey], None]
+    touch_job: Callable[[JobKey, bool], None]
+    pods_changed: Callable[[ObjectKey, str], None]
     settled: Callable[[Workload | None, Workload | None, str, bool], bool] = _nothing
     places: Places = field(default_factory=Places)
     adapters: Adapters = BATCH_ONLY
@@ -120,7 +121,7 @@ class WorkerView:
         self.sight = Sight(self.since or NEVER)
         self.workloads = Cache(self._workload_changed)
         self.jobs = JobCaches(
-            self.adapters, self._job_changed, touch=self.touch_job, indexes={"workload": _workload_of}, copies=True
+            self.adapters, self._job_changed, touch=self._touch_group, indexes={"workload": _workload_of}, copies=True
         )
 
     def job_of(self, key: ObjectKey) -> AnyJob | None:
@@ -187,17 +188,25 @@ class WorkerView:
         if old is None or new is None or _traits(old) != _traits(new):
             self.touch_workload(touched.key, self.name, _is_leaving(new))
 
+    def _touch_group(self, key: JobKey) -> None:
+        self.touch_job(key, False)
+
     def _job_changed(self, adapter: Adapter, old: AnyJob | None, new: AnyJob | None) -> None:
         touched = new or old
         assert touched is not None
         if not isinstance(touched, PodGroup):  # of a group that was told when a member changed
-            self.touch_job(JobKey(adapter.kind.name, touched.metadata.namespace, touched.metadata.name))
+            self.touch_job(
+                JobKey(adapter.kind.name, touched.metadata.namespace, touched.metadata.name),
+                _is_idle(adapter, old, new),
+            )
         for key in prebuilt_key(touched):
             if new is not None:
                 self.places.note(key, self.name)
             self.asked.pop(key, None)
-            if old is None or new is None or _job_traits(adapter, old) != _job_traits(adapter, new):
+            if old is None or new is None or _job_traits(old) != _job_traits(new):
                 self.touch_workload(key, self.name, _is_leaving(new))
+            elif _has_pods(adapter, old) != _has_pods(adapter, new):
+                self.pods_changed(key, self.name)
 
 
 _DECISIVE = frozenset({ADMITTED, EVICTED, FINISHED, DEACTIVATION_TARGET})
@@ -217,10 +226,23 @@ def _traits(copy: Workload) -> tuple[object, ...]:
     return states, meta.deletion_timestamp is None, meta.uid, meta.annotations, bytes(copy.spec)
 
 
-def _job_traits(adapter: Adapter, job: AnyJob) -> tuple[object, ...]:
+def _job_traits(job: AnyJob) -> tuple[object, ...]:
+    meta = job.metadata
+    return meta.deletion_timestamp is None, _is_kept(job), meta.uid, meta.annotations
+
+
+def _has_pods(adapter: Adapter, job: AnyJob) -> bool | None:
     """The worker's words may be odd; what comes after them must be seen all the same."""
-    meta, runs = job.metadata, asked(lambda: adapter.is_active(job), otherwise=None)
-    return runs, meta.deletion_timestamp is None, _is_kept(job), meta.uid, meta.annotations
+    return asked(lambda: adapter.is_active(job), otherwise=None)
+
+
+def _is_idle(adapter: Adapter, old: AnyJob | None, new: AnyJob | None) -> bool:
+    """Whether a job that is there neither has pods nor shows an end, and did not before."""
+    return new is not None and all(_waits(adapter, job) for job in (old, new) if job is not None)
+
+
+def _waits(adapter: Adapter, job: AnyJob) -> bool:
+    return asked(lambda: adapter.finished(job) is None and not adapter.is_active(job), otherwise=False)
 
 
 def _is_kept(job: AnyJob) -> bool:

@@ -289,7 +289,7 @@ async def test_a_changed_file_has_the_clusters_that_name_it_looked_at_again() ->
         source = {"kubeConfig": {"location": "/k", "locationType": "Path"}}
         world.manager.change(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", name), {"spec": {"clusterSource": source}})
     clusters = Clusters(world.world, QUICK, "kueue-system")
-    assert list(clusters._files()) == ["/k", "/k"]
+    assert list(clusters._files()) == ["/k"]
     world.queues.clusters = type(world.queues.clusters)()
     clusters._file_changed("/k")
     assert len(world.queues.clusters) == 2

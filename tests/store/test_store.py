@@ -48,7 +48,7 @@ from multikueue.testing import (
     secret,
     workload,
 )
-from multikueue.testing.workloads import WorkloadBuilder
+from multikueue.testing.workloads import JobBuilder, WorkloadBuilder
 from tests.jobs import places
 from tests.jobs.builders import with_status, workload_of
 from tests.jobs.pods import member
@@ -167,14 +167,13 @@ def test_ready_pods_concern_a_workload_only_where_they_are_waited_for(minds_pods
     assert noted.keys == told
 
 
-@pytest.mark.parametrize(("is_news", "told"), [(True, ["job j"]), (False, [])])
-def test_what_a_jobs_reconcile_wrote_and_has_no_consequences_wakes_nobody(is_news: bool, told: list[str]) -> None:
+def test_what_a_jobs_reconcile_wrote_and_has_no_consequences_does_not_wake_it() -> None:
     store, noted = stored()
     store.jobs.upsert(job("j").version(1).build())
     noted.keys.clear()
-    (store.jobs.upsert if is_news else store.wrote)(job("j").version(2).running(active=1).build())
-    assert [key for key in noted.keys if key.startswith("job")] == told
-    noted.keys.clear()
+    with store.writing(JobKey("Job.batch", "default", "j")) as take_in:
+        take_in(job("j").version(2).running(active=1).build())
+    assert "job j" not in noted.keys
     store.jobs.upsert(job("j").version(3).running(active=2).build())
     assert "job j" in noted.keys
 
@@ -215,9 +214,51 @@ def test_an_owner_of_an_unknown_kind_is_a_problem() -> None:
 
 def test_a_remote_job_wakes_its_workload_and_the_local_job() -> None:
     store, noted = stored()
+    store.jobs.upsert(job("job").queue("main").managed_by().version(2).build())
+    noted.keys.clear()
     store.worker("w1").jobs.upsert(job("job").origin().prebuilt("wl").build())
     assert noted.keys == ["job job", "workload wl"]
     assert store.worker("w1").job_of(KEY) is not None
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "told"),
+    [
+        (job("job").suspended(), job("job"), []),
+        (job("job").suspended(), job("job").running(active=1), ["job job"]),
+        (job("job").suspended(), job("job").complete(), ["job job"]),
+        (job("job"), job("job"), ["job job"]),
+    ],
+    ids=[
+        "one that only waits there, before it is started here",
+        "one that has pods",
+        "one that is over",
+        "one that waits there and is started here",
+    ],
+)
+def test_a_remote_job_wakes_the_local_one_when_it_has_something_to_say(
+    here: JobBuilder, there: JobBuilder, told: list[str]
+) -> None:
+    store, noted = stored()
+    store.jobs.upsert(here.queue("main").managed_by().version(2).build())
+    noted.keys.clear()
+    store.worker("w1").jobs.upsert(there.origin().prebuilt("wl").build())
+    assert noted.keys == [*told, "workload wl"]
+
+
+def test_pods_of_the_winner_s_job_are_no_news_to_a_workload_that_runs_there() -> None:
+    store, noted = stored()
+    runs = local().admitted().cluster_name("w1").version(9)
+    store.workloads.upsert(runs.build())
+    there = job("job").origin().prebuilt("wl")
+    store.worker("w1").jobs.upsert(there.build())
+    noted.keys.clear()
+    store.worker("w1").jobs.upsert(there.running(active=1).version(2).build())
+    assert "workload wl" not in noted.keys
+    store.workloads.upsert(runs.evicted("Preempted").version(10).build())
+    noted.keys.clear()
+    store.worker("w1").jobs.upsert(there.version(3).build())
+    assert "workload wl" in noted.keys, "its pods are gone, and it waits for that"
 
 
 def test_a_remote_job_says_nothing_more_to_a_local_one_that_is_over() -> None:

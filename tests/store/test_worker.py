@@ -17,7 +17,7 @@ ASKED = Asked("attempt", NOW)
 
 
 def view() -> WorkerView:
-    return WorkerView("w1", lambda *_: None, lambda _: None)
+    return WorkerView("w1", lambda *_: None, lambda *_: None, lambda *_: None)
 
 
 def test_a_job_is_found_by_the_workload_it_names() -> None:
@@ -47,7 +47,9 @@ def test_a_conflict_is_forgotten_in_time() -> None:
 
 def test_a_copy_that_is_expected_is_no_news_until_something_happens_to_it() -> None:
     told: list[ObjectKey] = []
-    worker = WorkerView("w1", lambda key, *_: told.append(key), lambda _: None, settled=lambda old, *_: old is None)
+    worker = WorkerView(
+        "w1", lambda key, *_: told.append(key), lambda *_: None, lambda *_: None, settled=lambda old, *_: old is None
+    )
     worker.workloads.upsert(workload("wl").version(1).build())
     assert told == []
     worker.workloads.upsert(workload("wl").reserved().admitted().version(2).build())
@@ -56,7 +58,7 @@ def test_a_copy_that_is_expected_is_no_news_until_something_happens_to_it() -> N
 
 def test_what_the_worker_s_kueue_writes_beside_is_no_news() -> None:
     told: list[ObjectKey] = []
-    worker = WorkerView("w1", lambda key, *_: told.append(key), lambda _: None)
+    worker = WorkerView("w1", lambda key, *_: told.append(key), lambda *_: None, lambda *_: None)
     worker.workloads.upsert(workload("wl").version(1).build())
     worker.workloads.upsert(workload("wl").reserved().version(2).build())
     assert told == [KEY]
@@ -84,7 +86,7 @@ def test_a_name_given_to_another_cluster_forgets_the_one_before() -> None:
 
 def test_a_job_that_speaks_nonsense_is_seen_when_it_makes_sense_again() -> None:
     told: list[ObjectKey] = []
-    worker = WorkerView("w1", lambda key, *_: told.append(key), lambda _: None)
+    worker = WorkerView("w1", lambda key, *_: told.append(key), lambda *_: None, lambda key, *_: told.append(key))
     sound = job("job").prebuilt("wl").build()
     odd = msgspec.structs.replace(_at(sound, 1), status=msgspec.Raw(b'{"active": "many"}'))
     for each in (odd, _at(sound, 2), _at(sound, 3)):
