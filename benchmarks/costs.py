@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 
 from multikueue.api.core import LimitRange, LimitRangeItem, LimitRangeSpec, Overhead, RuntimeClass
-from multikueue.api.job import JobKey
 from multikueue.api.kinds import PODS
 from multikueue.api.meta import Object, ObjectKey, ObjectMeta, is_true
 from multikueue.api.multikueue import ACTIVE
@@ -28,6 +27,7 @@ from multikueue.jobs.pod import PLAIN_POD
 from multikueue.jobs.table import Adapters
 from multikueue.quota.engine import Engine
 from multikueue.store.cache import Cache
+from multikueue.store.queues import Key, Queue
 from multikueue.store.store import Store
 from multikueue.testing import (
     NOW,
@@ -54,35 +54,13 @@ MARKER = "<!-- costs -->"
 
 @dataclass(slots=True)
 class Asked:
-    """The keys that were asked for, each once, as the work queues keep them: a `Touched` of the store."""
+    """The keys that were asked for, each once, as the work queues keep them: the `WorkQueues` of a store."""
 
     keys: set[tuple[str, object]] = field(default_factory=set)
 
-    def workload(self, key: ObjectKey) -> None:
-        self.keys.add(("workload", key))
-
-    def job(self, key: JobKey) -> None:
-        self.keys.add(("job", key))
-
-    def queue(self, cluster_queue: str, local_queue: ObjectKey | None) -> None:
-        self.keys.add(("queue", cluster_queue))
-        if local_queue is not None:
-            self.keys.add(("local queue", local_queue))
-
-    def cohort(self, name: str) -> None:
-        self.keys.add(("cohort", name))
-
-    def check(self, name: str) -> None:
-        self.keys.add(("check", name))
-
-    def flavor(self, name: str) -> None:
-        self.keys.add(("flavor", name))
-
-    def cluster(self, name: str) -> None:
-        self.keys.add(("cluster", name))
-
-    def admission(self) -> None:
-        pass
+    def add(self, queue: Queue, key: Key, /) -> None:
+        if queue != "admission":
+            self.keys.add((queue, key))
 
 
 @dataclass(frozen=True, slots=True)

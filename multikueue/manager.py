@@ -354,7 +354,7 @@ class Manager:
 
     def _act(self, tasks: anyio.abc.TaskGroup, world: World, deployment: Deployment) -> None:
         """From now on what changes is looked at, and all there is, once."""
-        look_at_all(world.store, world.store.touched)
+        look_at_all(world.store)
         tasks.start_soon(world.recorder.run, self.client)
         tasks.start_soon(self.kinds.tell, world.recorder)
         tasks.start_soon(self._look_again, world.store)
@@ -368,7 +368,7 @@ class Manager:
         """At everything, when settings changed: what was decided and until when to wait may have rested on them."""
         while True:
             await self.in_force.changed()
-            look_at_all(store, store.touched)
+            look_at_all(store)
 
     async def _retire(self, queues: Queues) -> None:
         """When this life is to end: nothing new is begun, and calls under way have a while to end."""

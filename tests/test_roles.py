@@ -106,13 +106,14 @@ async def test_keys_that_nobody_looks_at_do_not_pile_up(roles: frozenset[Role], 
 
 def touch_everything(world: Table) -> None:
     key = next(iter(world.store.local_queues)).key
-    touched = world.store.touched
-    touched.workload(key)
-    touched.job(JobKey("Job.batch", *key))
-    touched.check("mk")
-    touched.flavor("default")
-    touched.cluster("w1")
-    touched.queue("cq", key)
+    look_at = world.store.look_at
+    look_at("workloads", key)
+    look_at("jobs", JobKey("Job.batch", *key))
+    look_at("checks", "mk")
+    look_at("flavors", "default")
+    look_at("clusters", "w1")
+    look_at("cluster_queues", "cq")
+    look_at("local_queues", key)
 
 
 def test_each_valid_set_of_roles_has_its_deployment() -> None:

@@ -24,7 +24,7 @@ from multikueue.kube.kubeconfig import check_worker_kubeconfig
 from multikueue.quota.capacity import Feeders, Record, offer
 from multikueue.quota.following import Decision, Figure, Rules, follow, follow_problem, reserve_of
 from multikueue.store.sight import namespaces_of
-from multikueue.store.store import CORDON_ANNOTATION
+from multikueue.store.state import CORDON_ANNOTATION
 
 __all__ = ["Outlook", "Survey", "listing", "survey"]
 

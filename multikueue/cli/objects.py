@@ -57,11 +57,12 @@ def unreadable(
 async def _list(target: Target, output: Format) -> None:
     from multikueue.api.kinds import SECRETS
     from multikueue.quota.engine import Engine
+    from multikueue.store.queues import Nowhere
     from multikueue.store.store import Store
 
     found: list[dict[str, Any]] = []
     async with target.connect() as client:
-        store = Store(Engine(), _Nobody(), now)
+        store = Store(Engine(), Nowhere(), now)
         for _, kind, cache in store.caches():
             if kind is SECRETS:
                 continue  # the manager reads those of one namespace; nobody's else are ours to look at
@@ -89,13 +90,6 @@ async def _take_in(client: Client, kind: Kind[Any], cache: Cache[Any]) -> None:
         return
     cache.unreadable.update(page.undecodable)
     cache.replace(page.items)
-
-
-class _Nobody:
-    """Nobody is to look again."""
-
-    def __getattr__(self, _name: str) -> Any:
-        return lambda *_: None
 
 
 def _item(kind: Kind[Any], key: ObjectKey, why: str) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES
 from multikueue.api.meta import ObjectKey
 from multikueue.api.queues import FOLLOW_ANNOTATION, ClusterQueue
 from multikueue.controllers.world import World
-from multikueue.dispatch.group import Reach
 from multikueue.errors import ClusterUnreachable, Forbidden, InvalidObject, MultiKueueError, NotLeading, Unauthorized
 from multikueue.kube.client import FIELD_MANAGER, Client
 from multikueue.quota.capacity import Feeders, Offer, Record, WorkerQueues, offer
@@ -32,7 +31,7 @@ from multikueue.quota.following import (
 from multikueue.quota.workload.protection import INVALID_ANNOTATION
 from multikueue.runtime import supervise
 from multikueue.settings import CapacityFollow
-from multikueue.store.store import CORDON_ANNOTATION
+from multikueue.store.state import CORDON_ANNOTATION
 from multikueue.telemetry import get_logger
 
 __all__ = ["CORDONED", "Capacity", "read_queues", "rules_of", "why_unread"]
@@ -149,7 +148,7 @@ class Capacity:
             record.missed(self.world.now(), CORDONED)
             return
         worker = self.world.store.worker(name)
-        if client is None or worker.reach is not Reach.CONNECTED:
+        if client is None or not worker.link.is_connected:
             record.missed(self.world.now())
             return
         try:

@@ -10,7 +10,7 @@ from multikueue.api.multikueue import ACTIVE, CONTROLLER_NAME, AdmissionCheck
 from multikueue.controllers.conditions import active, write_condition
 from multikueue.controllers.world import World
 from multikueue.runtime import DONE, Result
-from multikueue.store.store import clusters_of
+from multikueue.store.state import clusters_of
 
 
 @dataclass(frozen=True, slots=True)

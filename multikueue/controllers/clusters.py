@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import anyio
 import anyio.abc
@@ -34,8 +34,6 @@ OLD = "the one in use"
 
 SHOWN = 5
 """Namespaces in one message."""
-
-NEVER = datetime.min.replace(tzinfo=UTC)
 
 LOOK, LOOKS = timedelta(seconds=1), 5
 """We look for news of workers that we cannot ask so often, and so many times before their absence counts."""
@@ -81,7 +79,7 @@ class Clusters:
     def _looked(self, began: datetime) -> None:
         for name, worker in self.world.store.workers.items():
             if name not in self._connections:
-                worker.in_vain = began
+                worker.asked_in_vain(began, self.world.now(), self.world.lost_after)
 
     def _files(self) -> Iterable[str]:
         return self.world.store.files()
@@ -115,8 +113,8 @@ class Clusters:
     def _remember(self, worker: WorkerView, cluster: MultiKueueCluster) -> None:
         """A loss that an earlier process recorded goes on counting from when it was recorded."""
         condition = find_condition(cluster.status.conditions, ACTIVE)
-        if condition is not None and condition.status == "False" and worker.reach is not Reach.CONNECTED:
-            worker.since = condition.last_transition_time
+        if condition is not None and condition.status == "False":
+            worker.recorded(condition.last_transition_time)
 
     async def _connect(self, cluster: MultiKueueCluster) -> Connection:
         """The connection with what the cluster's source says now, made or changed if need be. Raises RefusedError."""
@@ -138,7 +136,7 @@ class Clusters:
         worker, contact, before = self.world.store.worker(name), self._contacts[name], self._before.pop(name, None)
         made = Connection(self.world, self.settings, worker, access, contact, namespaces, before=before)
         self._connections[name] = made
-        worker.in_vain = worker.in_vain or NEVER
+        worker.awaited()
         assert self._tasks is not None
         self._tasks.start_soon(made.run, name=f"cluster {name}")
         return made
@@ -146,20 +144,14 @@ class Clusters:
     def _stop(self, connection: Connection) -> None:
         """End a connection. What it knew of stays, and the next one must be to the same cluster."""
         connection.stop()
-        if connection.worker.held() or connection.worker.asked:
+        if connection.worker.is_in_use:
             self._before[connection.name] = connection.before or connection.access
 
     def _disconnect(self, name: str, why: str) -> None:
         connection = self._connections.pop(name, None)
-        worker = self.world.store.worker(name)
-        worker.leaving, worker.in_vain = "", worker.in_vain or NEVER
         if connection is not None:
             self._stop(connection)
-        if worker.reach is not Reach.ISOLATED or worker.why != why:
-            if worker.reach is Reach.CONNECTED:
-                worker.since = self.world.now()
-            worker.reach, worker.why = Reach.ISOLATED, why
-            self.world.store.reach_changed(name)
+        self.world.store.worker(name).disconnected(why, self.world.now())
 
     def _part_with(self, name: str) -> None:
         """A worker whose object is gone. What is known to be there counts until the worker is lost, as with any other;
@@ -170,7 +162,7 @@ class Clusters:
         self._disconnect(name, "its MultiKueueCluster is gone")
         if connected:
             return  # until its tasks have ended
-        if worker.lost(self.world.now(), self.world.lost_after):
+        if worker.is_lost(self.world.now(), self.world.lost_after):
             worker.forget()
         if self.world.store.forget_worker(name):
             self._before.pop(name, None)
@@ -184,10 +176,10 @@ class Clusters:
         """What the condition must say; None while a worker is suspect (a moment of trouble is not shown), and before a
         connection was tried."""
         generation, worker, problem = cluster.metadata.generation, connection.worker, connection.problem
-        if worker.reach is Reach.CONNECTED:
+        if worker.link.is_connected:
             message = "; ".join(("Connected", *_unseen(worker), *((problem.message,) if problem is not None else ())))
             return active(status=True, reason="Active", message=message, generation=generation)
-        if worker.reach is not Reach.ISOLATED or not connection.tried:
+        if worker.link.reach is not Reach.ISOLATED or not connection.tried:
             return None
         reason = connection.reason
         message = worker.why if reason == CONNECTION_FAILED else NOT_LOADED + worker.why
@@ -208,8 +200,8 @@ class Clusters:
         if not self.world.mandate.valid():
             return
         worker, now = self.world.store.worker(cluster.metadata.name), self.world.now()
-        if condition.status == "False" and worker.since is not None:
-            now = worker.since + timedelta(microseconds=999_999)
+        if condition.status == "False" and worker.link.since is not None:
+            now = worker.link.since + timedelta(microseconds=999_999)
         cache = self.world.store.clusters
         old = find_condition(cluster.status.conditions, ACTIVE)
         if old is not None and _says_the_same(old, condition):

@@ -25,7 +25,6 @@ from multikueue.controllers.identities import Identity, OtherCluster, SameCluste
 from multikueue.controllers.kubeconfigs import NOT_LOADED, Access
 from multikueue.controllers.outbox import Outbox
 from multikueue.controllers.world import World, tenant
-from multikueue.dispatch.group import Reach
 from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, NotFound, Unauthorized
 from multikueue.kube.client import Client
 from multikueue.kube.reflector import Reflector
@@ -168,9 +167,8 @@ class Connection:
 
     def _break_off(self) -> None:
         """Nobody speaks with the worker now, be it for a moment: it is not connected, and what waited for it looks anew."""
-        if self.worker.reach is Reach.CONNECTED:
-            self.worker.since, self.worker.why = self.world.now(), "the connection ended"
-            self._become(Reach.SUSPECT)
+        if self.worker.link.is_connected:
+            self._moved(self.worker.suspected(self.world.now(), "the connection ended"))
 
     async def _succeed(self, client: Client) -> None:
         """Follow the connection before this one, unless that was with another cluster."""
@@ -181,7 +179,7 @@ class Connection:
             await self._prove(client, self.access, self.before)
         except MultiKueueError as error:
             self._settle(_problem(error))
-            self.worker.in_vain = self.world.now()
+            self._in_vain(self.world.now())
             self._was_tried()
             raise
         self._settle(None)
@@ -212,9 +210,7 @@ class Connection:
 
     def _look_at_namespaces(self) -> None:
         """Nothing is known of those that were not looked at before, and nothing is seen of the others any more."""
-        if self.worker.sight.offer(self.namespaces, self.world.now()):
-            self.worker.known = False
-            self.world.store.fleet_changed()
+        if self.worker.offers(self.namespaces, self.world.now()):
             self._break_off()
 
     @property
@@ -226,7 +222,7 @@ class Connection:
             lacking = not ok and reflector.refused and _may_lack(kind, namespace)
             if not ok and not lacking:
                 self.world.metrics.watch_failures(self.name, kind.plural).inc()
-            self.world.store.lacks(self.name, kind, why if lacking else "", namespace=namespace)
+            self.worker.lacks(kind, why if lacking else "", self.world.now(), namespace=namespace)
             self._report("namespaces", self._blindness())
             self._report(_part(kind, namespace), "" if ok or lacking else f"{kind.plural}: {why}")
 
@@ -251,7 +247,7 @@ class Connection:
         for namespace in self.namespaces:
             reflector = self._reflector(client, kind, cache, namespace)
             self._reflectors.append(reflector)
-            self.world.store.lacks(self.name, kind, _unlisted(kind), namespace=namespace)
+            self.worker.lacks(kind, _unlisted(kind), self.world.now(), namespace=namespace)
             if self._identified:
                 tasks.start_soon(reflector.run)
 
@@ -314,11 +310,7 @@ class Connection:
             await self._rest()
 
     def _in_vain(self, until: datetime) -> None:
-        """So long it was asked in vain. If that settles that it is lost, those who wait for it need not wait any longer."""
-        was_lost = self._is_lost()
-        self.worker.in_vain = until
-        if self._is_lost() and not was_lost:
-            self.world.store.reach_changed(self.name)
+        self.worker.asked_in_vain(until, self.world.now(), self.world.lost_after)
 
     def _blame(self, error: MultiKueueError | None) -> None:
         """What kind of trouble it has now."""
@@ -345,10 +337,10 @@ class Connection:
         time is up: it counts as lost once it was asked in vain after that.
         """
         interval, worker = self.settings.heartbeat_interval, self.worker
-        if worker.reach is Reach.CONNECTED:
-            interval = min(interval, RECHECK) if worker.silent else interval
-        elif "heartbeat" in self._trouble and worker.since is not None and not self._is_lost():
-            left = worker.since + self.world.lost_after - self.world.now()
+        if worker.link.is_connected:
+            interval = min(interval, RECHECK) if worker.link.silent else interval
+        elif "heartbeat" in self._trouble and worker.link.since is not None and not self._is_lost():
+            left = worker.link.since + self.world.lost_after - self.world.now()
             interval = min(interval, max(left, timedelta(0)) + MARGIN)
         with anyio.move_on_after(interval.total_seconds()):
             await self._alarm.wait()
@@ -367,8 +359,7 @@ class Connection:
 
     def _check(self) -> None:
         if self._trouble:
-            self.worker.why = next(iter(self._trouble.values()))
-            self.world.store.fleet_changed()
+            self.worker.troubled(next(iter(self._trouble.values())))
             if self._decline is None and self._tasks is not None:
                 self._decline = anyio.CancelScope()
                 self._tasks.start_soon(self._degrade, self._decline)
@@ -376,28 +367,21 @@ class Connection:
         if self._decline is not None:
             self._decline.cancel()
             self._decline = None
-        if self.worker.reach is not Reach.CONNECTED:
-            self.worker.since, self.worker.why, self.worker.known = None, "", True
-            self._become(Reach.CONNECTED)
+        if not self.worker.link.is_connected:
+            self._moved(self.worker.connected())
             self.contact.set()
 
     async def _degrade(self, scope: anyio.CancelScope) -> None:
         with scope:
             began = self.world.now()
             await anyio.sleep(self.settings.suspect_after.total_seconds())
-            if self.worker.since is None:
-                self.worker.since = began
-            if self.worker.reach is Reach.CONNECTED:
-                self._become(Reach.SUSPECT)
+            self._moved(self.worker.suspected(began))
             await anyio.sleep((self.settings.isolate_after - self.settings.suspect_after).total_seconds())
-            self._become(Reach.ISOLATED)
+            self._moved(self.worker.isolated())
 
-    def _become(self, reach: Reach) -> None:
-        if self.worker.reach is reach:
-            return
-        self.worker.reach = reach
-        log.info(f"cluster.{reach.value}", cluster=self.name, why=self.worker.why)
-        self.world.store.reach_changed(self.name)
+    def _moved(self, is_news: bool) -> None:
+        if is_news:
+            log.info(f"cluster.{self.worker.link.reach.value}", cluster=self.name, why=self.worker.why)
 
     # Other credentials.
 
@@ -422,7 +406,7 @@ class Connection:
                 failures += 1
                 self._settle(_problem(error))
             wait = retries.delay(failures)
-            if self.worker.reach is not Reach.CONNECTED:
+            if not self.worker.link.is_connected:
                 wait = min(wait, self.settings.heartbeat_interval)
             with anyio.CancelScope() as self._pause:
                 await anyio.sleep(wait.total_seconds())
@@ -451,7 +435,7 @@ class Connection:
         return uid
 
     def _is_lost(self) -> bool:
-        return self.worker.lost(self.world.now(), self.world.lost_after)
+        return self.worker.is_lost(self.world.now(), self.world.lost_after)
 
     def _use(self, client: Client, trial: Client, candidate: Access, uid: str) -> None:
         """The change itself: no await in it."""
@@ -476,9 +460,7 @@ class Connection:
         leaving = problem.message if problem is not None and problem.kind is OtherCluster else ""
         if problem is not None:
             log.warning("cluster.credentials_refused", cluster=self.name, why=problem.message)
-        if leaving != self.worker.leaving:
-            self.worker.leaving = leaving
-            self.world.store.reach_changed(self.name)
+        self.worker.leaves(leaving)
         self.world.queues.clusters.add(self.name)
 
 
@@ -508,7 +490,7 @@ def _leads_elsewhere(old: Access, new: Access) -> bool:
 def _check_same(worker: WorkerView, seen: set[str]) -> None:
     """Raises OtherCluster if we know of objects on a worker, and none of them is among those with the UIDs seen."""
     held = {item.metadata.uid for _, cache in _watched(worker) for item in cache}
-    if (held or worker.asked or worker.creating) and held.isdisjoint(seen):
+    if (held or worker.expectations) and held.isdisjoint(seen):
         raise OtherCluster(
             f"it leads to another cluster, that has none of our {len(held)} objects; "
             "it is used once they are gone from the cluster before, or that one is lost"

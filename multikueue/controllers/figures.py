@@ -85,8 +85,8 @@ class Figures:
             name = cluster.metadata.name
             worker = self.store.worker(name)
             for reach in Reach:
-                status.add_metric((name, reach.value), worker.reach is reach)
-            since = None if worker.reach is Reach.CONNECTED else worker.since
+                status.add_metric((name, reach.value), worker.link.reach is reach)
+            since = worker.link.since
             away.add_metric((name,), (self.store.now() - since).total_seconds() if since else 0)
             copies.add_metric((name,), len(worker.workloads))
             jobs.add_metric((name,), len(worker.jobs))

@@ -18,7 +18,7 @@ from multikueue.api.multikueue import MultiKueueCluster
 from multikueue.controllers.world import World
 from multikueue.errors import Forbidden, MultiKueueError, NotFound
 from multikueue.kube.client import Client
-from multikueue.store.store import CLUSTER_UID_ANNOTATION
+from multikueue.store.state import CLUSTER_UID_ANNOTATION
 from multikueue.store.worker import WorkerView
 from multikueue.telemetry import get_logger
 
@@ -143,11 +143,10 @@ class Identity:
 
     def _holds(self, worker: WorkerView) -> bool:
         """Whether anything of ours is, or may be, on the cluster that a name stood for."""
-        seen = worker.held() or worker.asked or worker.creating
-        return bool(seen) or (not worker.known and self.world.store.may_be_on(worker.name))
+        return worker.is_in_use or (not worker.link.known and self.world.store.may_be_on(worker.name))
 
     def _is_lost(self) -> bool:
-        return self.worker.lost(self.world.now(), self.world.lost_after)
+        return self.worker.is_lost(self.world.now(), self.world.lost_after)
 
     def _is_over(self, refusal: str) -> bool:
         return self.world.now() >= self._refused.get(refusal, EVER) + PATIENCE

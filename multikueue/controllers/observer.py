@@ -97,7 +97,7 @@ class Observer:
         self.store.workloads.observe(self._workload_changed)
         self.store.cluster_queues.observe(self._cluster_queue_changed)
         self.store.local_queues.observe(self._local_queue_changed)
-        self.store.observers.append(self)
+        self.store.observe(self)
 
     # Workers.
 
@@ -109,7 +109,7 @@ class Observer:
         self.metrics.forget_cluster(worker.name)
 
     def reach_changed(self, worker: WorkerView) -> None:
-        self.metrics.cluster_changes(worker.name, worker.reach.value).inc()
+        self.metrics.cluster_changes(worker.name, worker.link.reach.value).inc()
 
     # Queues: of one that is gone, there are no series.
 
@@ -291,7 +291,7 @@ class Observer:
     # What is on a worker. Before all of it was seen once, what appears is not new.
 
     def _copy_changed(self, worker: WorkerView, old: Workload | None, new: Workload | None) -> None:
-        if not (self.acting and worker.known):
+        if not (self.acting and worker.link.known):
             return
         if old is None:
             assert new is not None
@@ -322,7 +322,7 @@ class Observer:
         return "lost" if winner and winner != cluster else "withdrawn"
 
     def _remote_job_changed(self, worker: WorkerView, old: AnyJob | None, new: AnyJob | None) -> None:
-        if new is None or not (self.acting and worker.known):
+        if new is None or not (self.acting and worker.link.known):
             return
         for key in prebuilt_key(new):
             if (story := self._stories.get(key)) is None:

@@ -34,7 +34,7 @@ from multikueue.dispatch.actions import (
     PatchWorkload,
 )
 from multikueue.dispatch.effects import effects
-from multikueue.dispatch.group import Reach
+from multikueue.dispatch.group import Asked, Unfit
 from multikueue.dispatch.plan import Plan
 from multikueue.errors import (
     AlreadyExists,
@@ -50,8 +50,8 @@ from multikueue.jobs.pod_members import members_of, missing
 from multikueue.kube.client import Client
 from multikueue.runtime import AGAIN, DONE, Result
 from multikueue.store.cache import Cache
-from multikueue.store.worker import AWAY_MEMORY, CONFLICT_MEMORY, Asked, WorkerView, prebuilt_key
-from multikueue.store.worker import Conflict as Taken
+from multikueue.store.expectations import AWAY_MEMORY, CONFLICT_MEMORY
+from multikueue.store.worker import WorkerView, prebuilt_key
 from multikueue.telemetry import get_logger
 
 T = TypeVar("T", bound=Object)
@@ -89,12 +89,12 @@ class Outbox:
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Do what the plan still wants here; nothing while the worker is out of reach, or the plan is overtaken."""
-        if self.worker.reach is not Reach.CONNECTED:
+        if not self.worker.link.is_connected:
             return DONE
         plan = self.world.store.plans.get(key)
         if plan is None:
             return DONE
-        if self.worker.silent:
+        if self.worker.link.silent:
             self._held.add(key)
             return DONE
         try:
@@ -135,17 +135,17 @@ class Outbox:
 
     def hold(self) -> None:
         """Make no calls until `trust`."""
-        self.world.store.heard(self.worker.name, silent=True)
+        self.worker.fell_silent()
 
     def trust(self) -> None:
         """The worker answers: do what was held back."""
-        self.world.store.heard(self.worker.name, silent=False)
+        self.worker.answered()
         for key in self._held:
             self.world.queues.outboxes[self.worker.name].add(key)
         self._held.clear()
 
     def _doubt(self) -> None:
-        if not self.worker.silent:
+        if not self.worker.link.silent:
             self.hold()
             self.alarm()
 
@@ -177,17 +177,15 @@ class Outbox:
 
     @_perform.register
     async def _create_workload(self, action: CreateWorkload, key: ObjectKey) -> None:
-        self.worker.creating.add(key)
-        try:
-            made = await self.client.create(WORKLOADS, key.namespace, action.body)
-        except AlreadyExists:
-            await self._adopt(WORKLOADS, self.worker.workloads, key)
-        except ApiError as error:
-            self._refused(key, f"the copy is refused: {error}", error)
-        else:
-            self.worker.workloads.upsert(made)
-        finally:
-            self.worker.creating.discard(key)
+        with self.worker.expectations.creating(key):
+            try:
+                made = await self.client.create(WORKLOADS, key.namespace, action.body)
+            except AlreadyExists:
+                await self._adopt(WORKLOADS, self.worker.workloads, key)
+            except ApiError as error:
+                self._refused(key, f"the copy is refused: {error}", error)
+            else:
+                self.worker.workloads.upsert(made)
 
     @_perform.register
     async def _create_job(self, action: CreateJob, key: ObjectKey) -> None:
@@ -196,9 +194,9 @@ class Outbox:
         job = self.world.store.local_job(local) if local else None
         if local is None or job is None:
             return
-        before = self.worker.asked.get(key)
+        before = self.worker.expectations.asked(key)
         until = self.world.now() + self.world.settings.dispatch.call_timeout + CARRIED_OUT
-        self.worker.ask(key, Asked(action.attempt, until))
+        self.worker.ask_for_job(key, Asked(action.attempt, until))
         for part in missing(job, self.worker.job_of(key)):
             try:
                 await self._create_part(part, key, local, action.attempt)
@@ -237,9 +235,9 @@ class Outbox:
             if await self._find(job):
                 return
             if self.world.now() < before.until:
-                self.worker.ask(key, before)
+                self.worker.ask_for_job(key, before)
                 raise error
-        self.worker.asked.pop(key, None)
+        self.worker.expectations.answered(key)
         if isinstance(error, (ClusterUnreachable, Unauthorized)):
             self._pass_over(key, str(error), AWAY_MEMORY)
         self._refused(key, f"the job is refused: {error}", error)
@@ -251,7 +249,7 @@ class Outbox:
         name = self.world.store.owner(local) if local else None
         if name is not None:
             await self._find(name)
-        self.worker.read[key] = began
+        self.worker.expectations.look(key, began)
         self._answered(key)
 
     async def _find(self, job: JobKey) -> bool:
@@ -267,7 +265,7 @@ class Outbox:
         return self._is_ours(found)
 
     def _answered(self, key: ObjectKey) -> None:
-        self.worker.asked.pop(key, None)
+        self.worker.expectations.answered(key)
         self.world.queues.workloads.add(key)
 
     @_perform.register
@@ -369,7 +367,7 @@ class Outbox:
 
     def _pass_over(self, key: ObjectKey, why: str, memory: timedelta) -> None:
         """For that time the workload goes to other workers."""
-        self.worker.pass_over(key, Taken(excerpt(why), self.world.now() + memory))
+        self.worker.pass_over(key, Unfit(excerpt(why), self.world.now() + memory))
         self.world.queues.workloads.add(key)
 
 

@@ -52,5 +52,5 @@ class Queues:
         await write_status(self.world.manager, LOCAL_QUEUES, store.local_queues, queue, status)
         if again_after is None:
             return DONE
-        store.touched.admission()  # who comes next may be another one now
+        store.look_at("admission")  # who comes next may be another one now
         return Result(again_after=again_after)

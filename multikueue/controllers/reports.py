@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from multikueue.api.meta import ObjectKey, find_condition
 from multikueue.api.multikueue import ACTIVE
 from multikueue.controllers.world import World
-from multikueue.dispatch.group import Reach
 from multikueue.runtime import DONE, Result
 from multikueue.store.sight import namespaces_of
 
@@ -35,13 +34,9 @@ class Reports:
         cluster, worker = store.clusters.get(ObjectKey("", name)), store.worker(name)
         condition = find_condition(cluster.status.conditions, ACTIVE) if cluster else None
         active = condition is not None and condition.status == "True"
-        before = (worker.reach, worker.why)
-        worker.reach = Reach.CONNECTED if active else Reach.ISOLATED
-        worker.since = None if active else (condition and condition.last_transition_time) or worker.since
-        worker.why = "" if active else _why_not(cluster is not None, condition.message if condition else "")
-        moved = cluster is not None and worker.sight.offer(namespaces_of(cluster), self.world.now())
-        if moved or before != (worker.reach, worker.why):
-            store.reach_changed(name)
+        why = "" if active else _why_not(cluster is not None, condition.message if condition else "")
+        since = condition.last_transition_time if condition is not None else None
+        worker.reported(since, why, self.world.now(), namespaces_of(cluster) if cluster is not None else None)
 
 
 def _why_not(exists: bool, message: str) -> str:

@@ -226,7 +226,7 @@ class Strategies:
         """What took too long to import may be quick by now: whoever names it asks anew."""
         self.known.pop(key, None)
         for check in self.store.checks:
-            self.store.touched.check(check.metadata.name)
+            self.store.look_at("checks", check.metadata.name)
         for workload in self.store.workloads:
             self.wake(workload.key)
 

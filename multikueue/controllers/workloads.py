@@ -79,7 +79,7 @@ class Workloads:
         store = self.world.store
         if local is not None and not local.has(QUOTA_RESERVED):
             store.engine.observe(local, None, self.world.now())
-            store.touched.admission()
+            store.look_at("admission")
         return DONE
 
     def _step(self, local: Workload, group: Group) -> lifecycle.Step:

@@ -30,10 +30,13 @@ __all__ = [
     "CONTROLLER_NAME",
     "MAX_NOMINATED",
     "NO_FLEET",
+    "Asked",
     "Fleet",
     "Group",
+    "Link",
     "Reach",
     "Remote",
+    "Unfit",
     "attempt_of",
     "is_lost",
     "is_of_attempt",
@@ -63,6 +66,53 @@ def is_lost(since: datetime | None, in_vain: datetime | None, now: datetime, tim
     """
     proven = now if in_vain is None else min(now, in_vain)
     return since is not None and proven >= since + timeout
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """How a worker can be reached.
+
+    `since` is when it was last reachable (None while CONNECTED), `in_vain` until when it was asked in vain for a sign of life
+    (None: until now). `known` tells whether its objects have been seen since this process began: before that, absence means
+    nothing. While it is `silent`, having given no answer just now, it wins nothing more.
+    """
+
+    reach: Reach = Reach.CONNECTED
+    since: datetime | None = None
+    in_vain: datetime | None = None
+    known: bool = True
+    silent: bool = False
+
+    @property
+    def is_connected(self) -> bool:
+        return self.reach is Reach.CONNECTED
+
+    def is_lost(self, now: datetime, timeout: timedelta) -> bool:
+        """Whether it is away for too long: not by the clock alone, but asked in vain after that time.
+
+        A process that was stopped for a while, with the machine it runs on perhaps, has to ask again first: a worker that
+        nobody asks is not lost. Where `in_vain` is None, the clock counts.
+        """
+        if self.since is None or self.is_connected:
+            return False
+        proven = now if self.in_vain is None else min(now, self.in_vain)
+        return proven >= self.since + timeout
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The attempt whose job was asked for, and until when that may be carried out, should no answer come."""
+
+    attempt: str
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """Why a worker cannot take a workload, in words, and until when we take that to be so."""
+
+    text: str
+    until: datetime
 
 
 def _never(_job: AnyJob) -> bool:

@@ -17,7 +17,7 @@ from multikueue.controllers.registration.ownership import MOST_CLUSTERS
 from multikueue.controllers.strategies import OPTIONS_ANNOTATION, STRATEGY_ANNOTATION
 from multikueue.sandbox.wire import Object
 from multikueue.sandbox.workers.jobs import FAIL_ANNOTATION, RUN_SECONDS_ANNOTATION
-from multikueue.store.store import CLUSTERS_ANNOTATION
+from multikueue.store.state import CLUSTERS_ANNOTATION
 
 __all__ = [
     "CHECK",

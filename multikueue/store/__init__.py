@@ -1,7 +1,8 @@
 """What we know now, of all clusters; synchronous; hands out values.
 
-`cache` holds one kind of one cluster, `worker` one worker's side, `store` the manager's side and the questions that need
-both: a workload's group, who uses what; `runtimes` has what some jobs only name. Changed only by watch events and by the
-answers to our own writes, on one event loop, so no lock is needed. Who must look again after a change is told through
-`Touched`; nobody is called back into.
+`cache` holds one kind of one cluster, `worker` one worker's side, `state` all of it and the questions that need several of
+them. `triggers` is the table of which keys are looked at again after which change, `store` takes a change in and puts these
+keys on the work queues. `views` makes what a decision looks at, `plans` keeps what was decided. Changed only by watch events,
+by the answers to our own writes, and by the methods of a worker's view, on one event loop, so no lock is needed. Nobody is
+called back into.
 """

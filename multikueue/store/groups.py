@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from datetime import datetime
 from hashlib import sha1
 from itertools import count
@@ -22,9 +22,8 @@ def group_key(pod: Pod) -> Iterable[ObjectKey]:
 
 
 class Groups(Cache[PodGroup]):
-    """The groups of `pods`, which has an index `group`. A change of a member makes its group stale, and `stale` is told
-    each time; it is gathered, as a new version, once somebody asks for it. So many changes at once cost it one look at
-    its members.
+    """The groups of `pods`, which has an index `group`. A change of a member makes its group stale; it is gathered, as a
+    new version, once somebody asks for it. So many changes at once cost it one look at its members.
 
     A group is being deleted when all its members are; `copies` of them, which Kueue may keep for ever, only once nothing
     of Kueue's keeps them.
@@ -35,12 +34,11 @@ class Groups(Cache[PodGroup]):
         pods: Cache[Pod],
         on_change: Listener[PodGroup] = ignore,
         *,
-        stale: Callable[[ObjectKey], None] = ignore,
         copies: bool = False,
         indexes: Mapping[str, Indexer[PodGroup]] | None = None,
     ) -> None:
         super().__init__(on_change, indexes=indexes)
-        self._pods, self._told, self._copies = pods, stale, copies
+        self._pods, self._copies = pods, copies
         self._stale: dict[ObjectKey, None] = {}
         self._versions = count(1)
         pods.observe(self._member_changed)
@@ -64,9 +62,7 @@ class Groups(Cache[PodGroup]):
 
     def _member_changed(self, old: Pod | None, new: Pod | None) -> None:
         touched = (key for pod in (old, new) if pod is not None for key in group_key(pod))
-        for key in dict.fromkeys(touched):
-            self._stale[key] = None
-            self._told(key)
+        self._stale.update(dict.fromkeys(touched))
 
     def _gather_all(self) -> None:
         while self._stale:

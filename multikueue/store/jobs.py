@@ -26,20 +26,19 @@ Opened = Callable[[Kind[Any], Cache[Any]], None]
 class JobCaches:
     """Caches of jobs by kind. Batch Jobs are on from the start, others as soon as somebody opens them.
 
-    `on_change` is told each real change, with the adapter of the kind, as `Cache` tells it; `touch` that a group of Pods
-    must be looked at again, whose change shows when it is asked for. `copies`: those of a worker.
+    `on_change` is told each real change, with the adapter of the kind, as `Cache` tells it. That of a group of Pods shows
+    when it is asked for. `copies`: those of a worker.
     """
 
     def __init__(
         self,
         adapters: Adapters,
-        on_change: Changed,
+        on_change: Changed = ignore,
         *,
-        touch: Callable[[JobKey], None] = ignore,
         indexes: Mapping[str, Indexer[AnyJob]] | None = None,
         copies: bool = False,
     ) -> None:
-        self._adapters, self._on_change, self._touch, self._copies = adapters, on_change, touch, copies
+        self._adapters, self._on_change, self._copies = adapters, on_change, copies
         self._indexes: dict[str, Indexer[Any]] = dict(indexes or {})
         self._caches: dict[str, Cache[Any]] = {}
         self._observers: list[Listener[AnyJob]] = []
@@ -80,7 +79,6 @@ class JobCaches:
         groups = Groups(
             pods,
             partial(self._on_change, self._adapters.named(POD_GROUPS.name)),
-            stale=lambda key: self._touch(JobKey(POD_GROUPS.name, *key)),
             copies=self._copies,
             indexes=self._indexes,
         )

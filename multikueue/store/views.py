@@ -21,7 +21,8 @@ from multikueue.dispatch.slices import NO_SLICE
 from multikueue.jobs.pod_members import lacks
 from multikueue.jobs.slices import remote_patch
 from multikueue.store.sight import EVERYWHERE, Lack
-from multikueue.store.store import CORDON_ANNOTATION, Store, config_of, placed_for
+from multikueue.store.state import CORDON_ANNOTATION, config_of, placed_for
+from multikueue.store.store import Store
 
 __all__ = ["Views"]
 
@@ -86,7 +87,7 @@ class Views:
         cordoned = cluster is not None and cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true"
         lack = worker.sight.lack(kind, namespace) or worker.sight.blindness(namespace)
         why = "cordoned" if cordoned else worker.leaving or (lack.why if lack is not None else "")
-        if not why and worker.reach is not Reach.CONNECTED:
+        if not why and not worker.link.is_connected:
             why = f"not connected ({excerpt(worker.why)})" if worker.why else "not connected"
         return contract.Worker(
             name=name,
@@ -144,17 +145,18 @@ class Views:
 
     def _remote(self, key: ObjectKey, name: str, job: JobKey | None, *, configured: bool) -> Remote:
         worker = self.store.worker(name)
-        conflict, asked = worker.conflict(key, self.store.now()), worker.asked.get(key)
+        link, expected = worker.link, worker.expectations
+        conflict, asked = expected.unfit(key, self.store.now()), expected.asked(key)
         blindness = worker.sight.blindness(key.namespace)
         held = worker.job_of(key)
         local = self.store.jobs.get(job) if job and isinstance(held, PodGroup) else None
         remote = Remote(
             cluster=name,
-            reach=worker.reach,
-            since=worker.since if worker.reach is not Reach.CONNECTED else None,
-            in_vain=worker.in_vain,
-            known=worker.known,
-            silent=worker.silent,
+            reach=link.reach,
+            since=link.since,
+            in_vain=link.in_vain,
+            known=link.known,
+            silent=link.silent,
             workload=worker.workloads.get(key),
             job=held,
             incomplete=isinstance(local, PodGroup) and isinstance(held, PodGroup) and lacks(local, held),
@@ -162,7 +164,7 @@ class Views:
             is_held=self._is_held,
             maybe_job=asked.attempt if asked else "",
             maybe_until=asked.until if asked else None,
-            read_at=worker.read.get(key),
+            read_at=expected.looked(key),
             conflict=conflict.text if conflict else "",
             conflict_until=conflict.until if conflict else None,
             configured=configured,

@@ -3,44 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
 
-from multikueue.api.foreign import asked
 from multikueue.api.job import AnyJob, JobKey
+from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey
-from multikueue.api.pod import GROUP_LABEL, POD_FINALIZER, Pod, PodGroup
-from multikueue.api.workload import ADMITTED, DEACTIVATION_TARGET, EVICTED, FINISHED, PREBUILT_LABEL, Workload
-from multikueue.dispatch.group import Reach, is_lost
+from multikueue.api.pod import GROUP_LABEL, Pod
+from multikueue.api.workload import PREBUILT_LABEL, Workload
+from multikueue.dispatch.group import Asked, Link, Reach, Unfit
 from multikueue.jobs.adapter import Adapter
 from multikueue.jobs.table import BATCH_ONLY, Adapters
 from multikueue.store.cache import Cache
+from multikueue.store.expectations import Expectations
 from multikueue.store.jobs import JobCaches
 from multikueue.store.sight import Sight
 
+__all__ = ["NEVER", "Places", "WorkerAspect", "WorkerView", "prebuilt_key"]
+
 NEVER = datetime.min.replace(tzinfo=UTC)
 
-CONFLICT_MEMORY = timedelta(minutes=5)
-"""How long a worker is passed over for a workload after a foreign object was found in its place."""
+WorkerAspect = Literal["reach", "use", "silence", "why"]
+"""What of a worker changed: its reach, what else it can be used for, whether it answers, or only the words for its trouble."""
 
-AWAY_MEMORY = timedelta(seconds=5)
-"""The same after its job could not even be asked for there, or not yet; by then it is known whether the worker is away."""
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The attempt whose job was asked for, and until when that may be carried out, should no answer come."""
-
-    attempt: str
-    until: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Conflict:
-    """Why a worker cannot take a workload, in words, and until when we take that to be so."""
-
-    text: str
-    until: datetime
+Changed = Callable[["WorkerView", WorkerAspect], None]
 
 
 def _workload_of(job: AnyJob) -> Iterable[ObjectKey]:
@@ -54,8 +41,8 @@ def prebuilt_key(job: AnyJob) -> Iterable[ObjectKey]:
     return (ObjectKey(job.metadata.namespace, name),) if name else ()
 
 
-def _nothing(*_news: object) -> bool:
-    return False
+def _nobody(_worker: WorkerView, _aspect: WorkerAspect) -> None:
+    """Nobody to tell."""
 
 
 class Places:
@@ -82,93 +69,61 @@ class Places:
         return tuple(noted)
 
 
-@dataclass(slots=True)
 class WorkerView:
-    """Owner of the state: the worker's connection task (caches, reach) and its outbox (silent, asked, creating, conflicts).
+    """Changed by its methods only; each tells `changed` what is another now. The caches are filled by the worker's watches.
 
-    `known` turns True once all its objects were seen, and stays. `asked` holds, per workload, the job we asked for without
-    having learned the outcome; `read` when the job of a workload was last asked about; `creating` the copies being made,
-    which may be there before they are seen. The caches survive a lost connection: they are the last known state. `leaving`
-    says, in words, why its name is about to be given to another cluster, so that it gets nothing new. `silent` turns True
-    when it did not answer the last time it was asked, and ends with its next sign of life. `in_vain` is until when it was
-    asked, or looked for, in vain. `sight` is what it lets us see. `settled` tells, of a copy before and after a change,
-    whether that is no news. `places` notes what comes here.
+    Callers: the worker's connection (how it can be reached), and its outbox (what is expected there). The caches survive a
+    lost connection: they are the last known state. `why` says in words what trouble it has, `leaving` why its name is about
+    to be given to another cluster, so that it gets nothing new. `sight` is what it lets us see.
     """
 
-    name: str
-    touch_workload: Callable[[ObjectKey, str, bool], None]
-    touch_job: Callable[[JobKey, bool], None]
-    pods_changed: Callable[[ObjectKey, str], None]
-    settled: Callable[[Workload | None, Workload | None, str, bool], bool] = _nothing
-    places: Places = field(default_factory=Places)
-    adapters: Adapters = BATCH_ONLY
-    reach: Reach = Reach.SUSPECT
-    since: datetime | None = None
-    in_vain: datetime | None = None
-    why: str = "not connected yet"
-    known: bool = False
-    silent: bool = False
-    leaving: str = ""
-    asked: dict[ObjectKey, Asked] = field(default_factory=dict)
-    read: dict[ObjectKey, datetime] = field(default_factory=dict)
-    conflicts: dict[ObjectKey, Conflict] = field(default_factory=dict)
-    creating: set[ObjectKey] = field(default_factory=set)
-    sight: Sight = field(init=False)
-    workloads: Cache[Workload] = field(init=False)
-    jobs: JobCaches = field(init=False)
+    __slots__ = (
+        "_changed",
+        "_places",
+        "expectations",
+        "jobs",
+        "leaving",
+        "link",
+        "name",
+        "sight",
+        "why",
+        "workloads",
+    )
 
-    def __post_init__(self) -> None:
-        self.sight = Sight(self.since or NEVER)
-        self.workloads = Cache(self._workload_changed)
-        self.jobs = JobCaches(
-            self.adapters, self._job_changed, touch=self._touch_group, indexes={"workload": _workload_of}, copies=True
-        )
+    def __init__(
+        self,
+        name: str,
+        changed: Changed = _nobody,
+        *,
+        places: Places | None = None,
+        adapters: Adapters = BATCH_ONLY,
+        since: datetime | None = None,
+    ) -> None:
+        self.name, self.why, self.leaving = name, "not connected yet", ""
+        self.link = Link(Reach.SUSPECT, since, known=False)
+        self.sight = Sight(since or NEVER)
+        self.expectations = Expectations()
+        self.workloads: Cache[Workload] = Cache(self._copy_changed)
+        self.jobs = JobCaches(adapters, self._job_changed, indexes={"workload": _workload_of}, copies=True)
+        self._changed, self._places = changed, places if places is not None else Places()
+
+    # What is there.
 
     def job_of(self, key: ObjectKey) -> AnyJob | None:
         """Our job for the workload of that key."""
         return self.jobs.first("workload", key)
 
-    def ask(self, key: ObjectKey, asked_: Asked) -> None:
-        """The job of a workload is asked for."""
-        self.places.note(key, self.name)
-        self.asked[key] = asked_
-
-    def pass_over(self, key: ObjectKey, conflict: Conflict) -> None:
-        """For a while it cannot take that workload."""
-        self.places.note(key, self.name)
-        self.conflicts[key] = conflict
-
-    def concerns(self, key: ObjectKey) -> bool:
-        """Whether it holds, or hides, anything of the workload, or was passed over for it."""
-        return self.holds(key) or key in self.conflicts or key in self.workloads.unreadable
-
-    def conflict(self, key: ObjectKey, now: datetime) -> Conflict | None:
-        conflict = self.conflicts.get(key)
-        if conflict is not None and now >= conflict.until:
-            del self.conflicts[key]
-            return None
-        return conflict
-
-    def lost(self, now: datetime, timeout: timedelta) -> bool:
-        """Whether it is out of reach for so long that nothing of it counts any more."""
-        return self.reach is not Reach.CONNECTED and is_lost(self.since, self.in_vain, now, timeout)
-
     def holds(self, key: ObjectKey) -> bool:
         """Whether anything of the workload is, or may be, there."""
-        return self.workloads.get(key) is not None or self.job_of(key) is not None or key in self.asked
+        return self.workloads.get(key) is not None or self.may_run(key)
 
     def may_run(self, key: ObjectKey) -> bool:
         """Whether the job of the workload is there, or may be."""
-        return self.job_of(key) is not None or key in self.asked
+        return self.job_of(key) is not None or self.expectations.asked(key) is not None
 
-    def forget(self) -> None:
-        """Another cluster has the name from now on: what was seen of the one before is nothing of its."""
-        self.known = False
-        self.asked.clear()
-        self.read.clear()
-        self.conflicts.clear()
-        self.workloads.replace(())
-        self.jobs.forget()
+    def concerns(self, key: ObjectKey) -> bool:
+        """Whether it holds, or hides, anything of the workload, or was passed over for it."""
+        return self.holds(key) or self.expectations.is_passed_over(key) or key in self.workloads.unreadable
 
     def hides(self, key: ObjectKey, job: JobKey | None) -> bool:
         """Whether the copy or the job of a workload is there and cannot be read: nothing can be said of it."""
@@ -178,73 +133,142 @@ class WorkerView:
         """The workloads that have something there."""
         return {w.key for w in self.workloads} | {key for job in self.jobs for key in prebuilt_key(job)}
 
-    def _workload_changed(self, old: Workload | None, new: Workload | None) -> None:
-        touched = new or old
-        assert touched is not None
+    @property
+    def is_in_use(self) -> bool:
+        """Whether anything of ours is, or may be, there."""
+        return bool(self.held() or self.expectations)
+
+    def is_lost(self, now: datetime, timeout: timedelta) -> bool:
+        """Whether it is out of reach for so long that nothing of it counts any more."""
+        return self.link.is_lost(now, timeout)
+
+    # How it can be reached.
+
+    def connected(self) -> bool:
+        """Its watches run, and calls are answered. Answers, as all of these, whether its reach is another now."""
+        self.why = ""
+        return self._reached(replace(self.link, reach=Reach.CONNECTED, since=None, known=True))
+
+    def suspected(self, since: datetime, why: str | None = None) -> bool:
+        """It has trouble since then; for now nothing is shown."""
+        self.why = self.why if why is None else why
+        reach = Reach.SUSPECT if self.link.is_connected else self.link.reach
+        return self._reached(replace(self.link, reach=reach, since=self.link.since or since))
+
+    def isolated(self) -> bool:
+        """Its trouble is shown."""
+        return self._reached(replace(self.link, reach=Reach.ISOLATED))
+
+    def disconnected(self, why: str, now: datetime) -> None:
+        """It has no connection any more."""
+        link, is_news = self.link, (self.why, self.leaving) != (why, "")
+        self.why, self.leaving = why, ""
+        since = now if link.is_connected else link.since
+        if (
+            not self._reached(replace(link, reach=Reach.ISOLATED, since=since, in_vain=link.in_vain or NEVER))
+            and is_news
+        ):
+            self._changed(self, "use")
+
+    def reported(self, since: datetime | None, why: str, now: datetime, namespaces: tuple[str, ...] | None) -> None:
+        """Somebody else speaks to it, and says: active, if there is no `why`; else not, `since` then. `namespaces` is what
+        it offers, None if nobody can tell."""
+        is_news = (why != self.why) | (namespaces is not None and self.sight.offer(namespaces, now))
+        self.why = why
+        lost = replace(self.link, reach=Reach.ISOLATED, since=since or self.link.since)
+        found = lost if why else replace(self.link, reach=Reach.CONNECTED, since=None)
+        if not self._reached(found) and is_news:
+            self._changed(self, "use")
+
+    def recorded(self, since: datetime | None) -> None:
+        """An earlier process has written down since when it is away."""
+        if not self.link.is_connected:
+            self.link = replace(self.link, since=since)
+
+    def troubled(self, why: str) -> None:
+        """Why it is, or may soon be, away."""
+        self.why = why
+        self._changed(self, "why")
+
+    def awaited(self) -> None:
+        """From now on it is asked for signs of life: it is away for as long as that was in vain."""
+        self.link = replace(self.link, in_vain=self.link.in_vain or NEVER)
+
+    def asked_in_vain(self, until: datetime, now: datetime, timeout: timedelta) -> None:
+        """So long. If that settles that it is lost, those who wait for it need not wait any longer."""
+        was_lost = self.is_lost(now, timeout)
+        self.link = replace(self.link, in_vain=until)
+        if self.is_lost(now, timeout) and not was_lost:
+            self._changed(self, "use")
+
+    def fell_silent(self) -> None:
+        """It did not answer the last time it was asked."""
+        self._voiced(silent=True)
+
+    def answered(self) -> None:
+        """It gave a sign of life."""
+        self._voiced(silent=False)
+
+    # What else it can be used for.
+
+    def offers(self, namespaces: tuple[str, ...], now: datetime) -> bool:
+        """It lets us see these; answers whether that is news. Then nothing is known of those that were not looked at before."""
+        is_news = self.sight.offer(namespaces, now)
+        if is_news:
+            self.link = replace(self.link, known=False)
+            self._changed(self, "why")
+        return is_news
+
+    def lacks(self, kind: Kind[Any], why: str, now: datetime, *, namespace: str = "") -> None:
+        """It does not have that kind in one of its namespaces, or does not let us see it, as `why` says; empty: now it does."""
+        if self.sight.note(kind, namespace, why, now):
+            self._changed(self, "use")
+
+    def leaves(self, why: str) -> None:
+        """Its name is about to be given to another cluster; empty: it is not."""
+        if why != self.leaving:
+            self.leaving = why
+            self._changed(self, "use")
+
+    def forget(self) -> None:
+        """Another cluster has the name from now on: what was seen of the one before is nothing of its."""
+        self.link = replace(self.link, known=False)
+        self.expectations.clear()
+        self.workloads.replace(())
+        self.jobs.forget()
+
+    # What is expected there.
+
+    def ask_for_job(self, key: ObjectKey, asked: Asked) -> None:
+        """The job of a workload is asked for: from now on it may be there."""
+        self._places.note(key, self.name)
+        self.expectations.ask(key, asked)
+
+    def pass_over(self, key: ObjectKey, unfit: Unfit) -> None:
+        """For a while it cannot take that workload."""
+        self._places.note(key, self.name)
+        self.expectations.pass_over(key, unfit)
+
+    def _reached(self, link: Link) -> bool:
+        is_news, self.link = link.reach is not self.link.reach, link
+        if is_news:
+            self._changed(self, "reach")
+        return is_news
+
+    def _voiced(self, *, silent: bool) -> None:
+        if self.link.silent is not silent:
+            self.link = replace(self.link, silent=silent)
+            self._changed(self, "silence")
+
+    def _copy_changed(self, _old: Workload | None, new: Workload | None) -> None:
         if new is not None:
-            self.places.note(new.key, self.name)
-        if self.settled(old, new, self.name, touched.key in self.creating):
-            return
-        if old is None or new is None or _traits(old) != _traits(new):
-            self.touch_workload(touched.key, self.name, _is_leaving(new))
+            self._places.note(new.key, self.name)
 
-    def _touch_group(self, key: JobKey) -> None:
-        self.touch_job(key, False)
-
-    def _job_changed(self, adapter: Adapter, old: AnyJob | None, new: AnyJob | None) -> None:
-        touched = new or old
-        assert touched is not None
-        if not isinstance(touched, PodGroup):  # of a group that was told when a member changed
-            self.touch_job(
-                JobKey(adapter.kind.name, touched.metadata.namespace, touched.metadata.name),
-                _is_idle(adapter, old, new),
-            )
-        for key in prebuilt_key(touched):
-            if new is not None:
-                self.places.note(key, self.name)
-            self.asked.pop(key, None)
-            if old is None or new is None or _job_traits(old) != _job_traits(new):
-                self.touch_workload(key, self.name, _is_leaving(new))
-            elif _has_pods(adapter, old) != _has_pods(adapter, new):
-                self.pods_changed(key, self.name)
-
-
-_DECISIVE = frozenset({ADMITTED, EVICTED, FINISHED, DEACTIVATION_TARGET})
-
-
-def _is_leaving(item: Workload | AnyJob | None) -> bool:
-    return item is None or item.metadata.deletion_timestamp is not None
-
-
-def _traits(copy: Workload) -> tuple[object, ...]:
-    """What a decision can depend on. A worker's Kueue writes more than that: finalizers, owners, pending messages."""
-    conditions = copy.status.conditions
-    states = tuple(
-        (c.type, c.status, c.reason) for c in conditions if c.type in _DECISIVE or c.reason == "Inadmissible"
-    )
-    meta = copy.metadata
-    return states, meta.deletion_timestamp is None, meta.uid, meta.annotations, bytes(copy.spec)
-
-
-def _job_traits(job: AnyJob) -> tuple[object, ...]:
-    meta = job.metadata
-    return meta.deletion_timestamp is None, _is_kept(job), meta.uid, meta.annotations
-
-
-def _has_pods(adapter: Adapter, job: AnyJob) -> bool | None:
-    """The worker's words may be odd; what comes after them must be seen all the same."""
-    return asked(lambda: adapter.is_active(job), otherwise=None)
-
-
-def _is_idle(adapter: Adapter, old: AnyJob | None, new: AnyJob | None) -> bool:
-    """Whether a job that is there neither has pods nor shows an end, and did not before."""
-    return new is not None and all(_waits(adapter, job) for job in (old, new) if job is not None)
-
-
-def _waits(adapter: Adapter, job: AnyJob) -> bool:
-    return asked(lambda: adapter.finished(job) is None and not adapter.is_active(job), otherwise=False)
-
-
-def _is_kept(job: AnyJob) -> bool:
-    """Whether it is a Pod that Kueue keeps: it counts as one of its group, also while it is being deleted."""
-    return type(job) is Pod and POD_FINALIZER in job.metadata.finalizers
+    def _job_changed(self, _adapter: Adapter, old: AnyJob | None, new: AnyJob | None) -> None:
+        """Whatever becomes of it, it answers what was asked."""
+        for key in prebuilt_key(new) if new is not None else ():
+            self._places.note(key, self.name)
+        seen = new if new is not None else old
+        assert seen is not None
+        for key in prebuilt_key(seen):
+            self.expectations.answered(key)

@@ -16,11 +16,11 @@ from multikueue.api import kinds
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey, encode
 from multikueue.dispatch.decide import decide
-from multikueue.dispatch.group import Reach
 from multikueue.kube.decode import list_of
 from multikueue.quota.cache.history import Fading
 from multikueue.quota.engine import Engine
 from multikueue.store.cache import Cache
+from multikueue.store.queues import Nowhere
 from multikueue.store.store import Store
 from multikueue.store.views import Views
 from multikueue.testing import (
@@ -44,24 +44,17 @@ INNOCENT, GOING = ObjectKey("default", "innocent"), ObjectKey("default", "going"
 Place = Callable[[Store], Cache[Any]]
 
 
-class _Deaf:
-    """Nobody is to look again: the tests look at everything."""
-
-    def __getattr__(self, _name: str) -> Callable[..., None]:
-        return lambda *_: None
-
-
 def honest() -> Store:
     """A manager over two workers with two queues, and a workload of each that waits."""
     engine = Engine(admission_sharing=Fading(half_life=timedelta(minutes=5)), non_preemptible=True, elastic=True)
-    store = Store(engine, _Deaf(), lambda: NOW, elastic=True, minds_pods=True)
+    store = Store(engine, Nowhere(), lambda: NOW, elastic=True, minds_pods=True)
     store.namespaces.upsert(namespace("default").build())
     store.flavors.upsert(flavor().build())
     store.checks.upsert(admission_check("mk").config("mk").active().build())
     store.configs.upsert(multikueue_config("mk", "w1", "w2").build())
     for name in ("w1", "w2"):
         store.clusters.upsert(multikueue_cluster(name).build())
-        store.worker(name).reach, store.worker(name).known = Reach.CONNECTED, True
+        store.worker(name).connected()
     for name in ("cq", "other"):
         store.cluster_queues.upsert(cluster_queue(name).checks("mk").quota("default", cpu=10).build())
         store.local_queues.upsert(local_queue(name, name).build())

@@ -23,7 +23,6 @@ from multikueue.controllers.standby import Touch
 from multikueue.controllers.strategies import Strategies
 from multikueue.controllers.world import Queues, World
 from multikueue.dispatch.decide import SHORTEST_ATTEMPT
-from multikueue.dispatch.group import Reach
 from multikueue.errors import Conflict, MultiKueueError
 from multikueue.jobs.table import BATCH_ONLY, Adapters
 from multikueue.kube.client import Client
@@ -62,10 +61,12 @@ class Table:
         pods_ready: PodsReady = PodsReady(),  # noqa: B008  # frozen
         retention: Retention = Retention(),  # noqa: B008  # frozen
         adapters: Adapters = BATCH_ONLY,
+        engine: Callable[[], Engine] = Engine,
         **dispatch: Any,
     ) -> None:
-        """`manager` is the kind of cluster that the manager's is; `dispatch` are settings of that group."""
-        self.time, self.adapters = NOW, adapters
+        """`manager` is the kind of cluster that the manager's is; `engine` makes one for each process; `dispatch` are
+        settings of that group."""
+        self.time, self.adapters, self._new_engine = NOW, adapters, engine
         dispatching, quotas = Dispatch(origin=ORIGIN, **dispatch), Quota(pods_ready=pods_ready)
         self.settings = Settings(roles=roles, dispatch=dispatching, quota=quotas, retention=retention)
         self.manager = manager("manager", self.now)
@@ -80,7 +81,7 @@ class Table:
     def start(self) -> None:
         """A new manager process over the clusters as they are."""
         self.queues, admission = Queues(), Admission()
-        self.engine = Engine()
+        self.engine = self._new_engine()
         self.store = Store(
             self.engine,
             Touch(self.queues, admission),
@@ -124,14 +125,13 @@ class Table:
 
     def connect(self, name: str) -> None:
         worker = self.store.worker(name)
-        worker.reach, worker.since, worker.known, worker.why = Reach.CONNECTED, None, True, ""
-        self.store.reach_changed(name)
+        worker.connected()
         self.outboxes[name].trust()
 
     def cut(self, name: str) -> None:
         worker = self.store.worker(name)
-        worker.reach, worker.since, worker.why = Reach.ISOLATED, self.now(), "no answer"
-        self.store.reach_changed(name)
+        worker.suspected(self.now(), "no answer")
+        worker.isolated()
 
     async def settle(self) -> None:
         """Until nothing is left to do. A conflict is looked at again; any other error is the test's."""

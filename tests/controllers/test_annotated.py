@@ -15,6 +15,7 @@ from multikueue.controllers.annotated import KIND_ANNOTATION, AnnotatedKinds, an
 from multikueue.controllers.events import Recorder
 from multikueue.jobs.table import Adapters
 from multikueue.quota.engine import Engine
+from multikueue.store.queues import Nowhere
 from multikueue.store.store import Store
 from multikueue.store.views import Views
 from multikueue.testing import NOW
@@ -176,7 +177,7 @@ async def test_who_does_not_look_waits_for_nothing() -> None:
     [
         pytest.param(store(WITH_GADGETS), id="of a kind that the manager cluster does not show"),
         pytest.param(
-            Store(Engine(), store().touched, lambda: NOW, adapters=Adapters((), unclear={"Gadget.example.com"})),
+            Store(Engine(), Nowhere(), lambda: NOW, adapters=Adapters((), unclear={"Gadget.example.com"})),
             id="of a kind that is declared badly",
         ),
     ],

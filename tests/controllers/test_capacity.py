@@ -15,7 +15,7 @@ from multikueue.controllers.capacity import FOLLOWED, MANAGER, UNKNOWN, UNWRITTE
 from multikueue.errors import ClusterUnreachable, Forbidden, InvalidObject, NotLeading, Unauthorized
 from multikueue.quota.workload.protection import INVALID_ANNOTATION
 from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, STANDALONE, CapacityFollow, Role, load
-from multikueue.store.store import CORDON_ANNOTATION
+from multikueue.store.state import CORDON_ANNOTATION
 from tests.controllers.clusters_in_memory import Body, ClusterInMemory
 from tests.controllers.table import NAMESPACE, QUEUE, Table, table
 

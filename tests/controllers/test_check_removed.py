@@ -61,7 +61,7 @@ def is_true(world: Table, type_: str) -> bool:
 def is_lost_on(world: Table, worker: str) -> None:
     world.cut(worker)
     world.time += timedelta(minutes=16)
-    world.store.worker(worker).in_vain = world.time
+    world.store.worker(worker).asked_in_vain(world.time, world.time, world.world.lost_after)
     world.queues.workloads.add(world.key())
 
 

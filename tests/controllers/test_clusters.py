@@ -85,7 +85,7 @@ async def test_a_refused_cluster_is_out_of_reach_and_wakes_its_workloads() -> No
     world.submit()
     await world.settle()
     await condition(world)
-    assert world.store.worker("w1").reach is Reach.ISOLATED
+    assert world.store.worker("w1").link.reach is Reach.ISOLATED
     assert len(world.queues.workloads) == 1
 
 
@@ -100,12 +100,12 @@ async def test_the_same_refusal_is_written_once() -> None:
 async def test_a_recorded_loss_goes_on_counting_in_a_new_process() -> None:
     world = table()
     await condition(world)
-    recorded = world.store.worker("w1").since
+    recorded = world.store.worker("w1").link.since
     world.time += timedelta(minutes=5)
     world.start()
-    world.store.worker("w1").reach = Reach.SUSPECT
+    world.store.worker("w1").suspected(world.time)
     await condition(world)
-    since = world.store.worker("w1").since
+    since = world.store.worker("w1").link.since
     assert since is not None
     assert recorded is None or since <= recorded + timedelta(seconds=1)
     assert since < world.time - timedelta(minutes=4)
@@ -122,14 +122,14 @@ async def test_trouble_is_suspect_then_isolated_and_over_at_once() -> None:
     async with anyio.create_task_group() as tasks:
         link._tasks = tasks
         link._report("heartbeat", "")
-        assert worker.reach is Reach.CONNECTED
+        assert worker.link.reach is Reach.CONNECTED
         link._report("heartbeat", "no answer")
         with anyio.fail_after(5):
-            while worker.reach is not Reach.ISOLATED:  # noqa: ASYNC110
+            while worker.link.reach is not Reach.ISOLATED:  # noqa: ASYNC110
                 await anyio.sleep(0.005)
         assert worker.why == "no answer"
         link._report("heartbeat", "")
-        assert (worker.reach, worker.since, worker.why) == (Reach.CONNECTED, None, "")
+        assert (worker.link.reach, worker.link.since, worker.why) == (Reach.CONNECTED, None, "")
 
 
 async def test_a_moment_of_trouble_is_not_shown() -> None:
@@ -141,10 +141,10 @@ async def test_a_moment_of_trouble_is_not_shown() -> None:
         link._report("heartbeat", "")
         link._report("workloads", "reset")
         await anyio.wait_all_tasks_blocked()
-        assert worker.reach is Reach.CONNECTED
+        assert worker.link.reach is Reach.CONNECTED
         link._report("workloads", "")
         await anyio.wait_all_tasks_blocked()
-        assert worker.reach is Reach.CONNECTED
+        assert worker.link.reach is Reach.CONNECTED
 
 
 # New credentials that are not in use.
@@ -158,7 +158,10 @@ async def shown(world: Table, reach: Reach, problem: Problem | None, *, why: str
     """The condition after a look at a worker with that problem."""
     clusters = Clusters(world.world, QUICK, "kueue-system")
     running = connection(world)
-    running.problem, running.worker.reach, running.worker.why, running.tried = problem, reach, why, True
+    running.problem, running.tried = problem, True
+    if reach is not Reach.CONNECTED:
+        running.worker.suspected(world.time, why)
+        running.worker.isolated()
     clusters._connections["w1"] = running
     secret(world, kubeconfig=b"")
     await clusters.reconcile("w1")
@@ -217,7 +220,7 @@ async def test_a_source_that_is_refused_ends_the_connection_and_keeps_what_is_kn
     await clusters.reconcile("w1")
     assert held
     assert len(running.worker.workloads) == held
-    assert running.worker.reach is Reach.ISOLATED
+    assert running.worker.link.reach is Reach.ISOLATED
     assert clusters._before["w1"] is running.access
 
 
@@ -278,7 +281,7 @@ async def test_it_is_told_of_which_namespaces_nothing_is_seen() -> None:
     names = tuple(f"n{number}" for number in range(7))
     world.store.worker("w1").sight.offer(names, world.now())
     for name in names[1:]:
-        world.store.lacks("w1", kinds.JOBS, "you may not", namespace=name)
+        world.store.worker("w1").lacks(kinds.JOBS, "you may not", world.time, namespace=name)
     message = "Connected; nothing is seen in n1, n2, n3, n4, n5 and 1 more: you may not"
     assert await shown(world, Reach.CONNECTED, None) == ("True", "Active", message)
 
@@ -305,7 +308,7 @@ async def taken_away(world: Table) -> Clusters:
     world.manager.change(kinds.MULTIKUEUE_CONFIGS, ObjectKey("", "mk"), {"spec": {"clusters": ["w2", "w3"]}})
     world.manager.drop(kinds.MULTIKUEUE_CLUSTERS, W1)
     await clusters.reconcile("w1")
-    assert world.store.worker("w1").reach is Reach.ISOLATED, "as long as its tasks end"
+    assert world.store.worker("w1").link.reach is Reach.ISOLATED, "as long as its tasks end"
     return clusters
 
 
@@ -357,14 +360,14 @@ async def test_workers_that_nobody_can_ask_are_looked_for(*, stopped: bool, monk
     monkeypatch.setattr("multikueue.controllers.clusters.LOOK", timedelta(milliseconds=1))
     world = table()
     clusters = await taken_away(world)
-    before = world.store.worker("w1").in_vain
+    before = world.store.worker("w1").link.in_vain
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(clusters._look_around)
         for _ in range(100):
             await anyio.sleep(0.001)
             if stopped:
                 world.time += timedelta(minutes=1)
-            if world.store.worker("w1").in_vain != before:
+            if world.store.worker("w1").link.in_vain != before:
                 break
         tasks.cancel_scope.cancel()
-    assert (world.store.worker("w1").in_vain == before) is stopped
+    assert (world.store.worker("w1").link.in_vain == before) is stopped

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -16,14 +16,14 @@ from multikueue.api.meta import ObjectKey
 from multikueue.controllers.connection import TIME_TO_STAND, Connection
 from multikueue.controllers.identities import OtherCluster
 from multikueue.controllers.kubeconfigs import Access
-from multikueue.dispatch.group import Reach
+from multikueue.dispatch.group import Asked, Reach
 from multikueue.errors import ClusterUnreachable, Unauthorized
 from multikueue.kube.credentials import Credentials
 from multikueue.kube.reflector import Reflector
 from multikueue.kube.tokens import FixedToken
 from multikueue.settings import Dispatch
 from multikueue.store.sight import EVERYWHERE
-from multikueue.store.worker import Asked, WorkerView
+from multikueue.store.worker import NEVER, WorkerView
 from multikueue.testing import NOW
 from tests.controllers.table import Table, table
 from tests.controllers.worker_server import WorkerServer, worker_server
@@ -60,7 +60,7 @@ class Line:
     states: list[Reach] = field(default_factory=list)
 
     def reach_changed(self, worker: WorkerView) -> None:
-        self.states.append(worker.reach)
+        self.states.append(worker.link.reach)
 
     def worker_met(self, worker: WorkerView) -> None:
         raise AssertionError
@@ -85,6 +85,13 @@ class Line:
         return self.connection.problem.message
 
 
+def not_connected_yet(worker: WorkerView) -> None:
+    """As in a process that has just begun."""
+    worker.suspected(NOW)
+    worker.recorded(None)
+    worker.forget()
+
+
 @asynccontextmanager
 async def connected(
     server: WorkerServer,
@@ -95,7 +102,7 @@ async def connected(
 ) -> AsyncIterator[Line]:
     """A connection to a server with the token "one", that has listed everything."""
     async with connecting(server, before=before, namespaces=namespaces, **dispatch) as line:
-        await line.until(lambda: line.worker.reach is Reach.CONNECTED)
+        await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
         line.states.clear()
         yield line
 
@@ -111,14 +118,18 @@ async def connecting(
     """`dispatch` are settings of that group."""
     world = table(**dispatch)
     worker = world.store.worker("w1")
-    worker.reach, worker.known = Reach.SUSPECT, False
+    not_connected_yet(worker)
     made = Connection(world.world, QUICK, worker, access(server, "one"), anyio.Event(), namespaces, before=before)
     line = Line(world, made, worker)
-    world.store.observers.append(line)
+    world.store.observe(line)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(made.run)
         yield line
         made.stop()
+
+
+def never_asked(line: Line) -> None:
+    line.worker.asked_in_vain(NEVER, line.world.now(), line.world.world.lost_after)
 
 
 async def beats(line: Line, server: WorkerServer, token: str) -> None:
@@ -178,9 +189,9 @@ async def test_credentials_become_good_later() -> None:
 async def test_a_token_revoked_before_the_new_one_came_costs_no_more_than_the_time_between() -> None:
     async with worker_server("one") as server, connected(server) as line:
         server.tokens = {"two"}
-        await line.until(lambda: line.worker.reach is Reach.ISOLATED)
+        await line.until(lambda: line.worker.link.reach is Reach.ISOLATED)
         line.connection.offer(access(server, "two"))
-        await line.until(lambda: line.worker.reach is Reach.CONNECTED)
+        await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
 
 
 async def test_a_refused_token_has_its_source_looked_at_again() -> None:
@@ -258,17 +269,17 @@ async def test_another_cluster_gets_the_name_when_the_one_before_counts_as_lost(
         server.put("Workload", "job-a", "u1")
         server.version = 10_000
         async with connected(server) as line:
-            line.worker.asked[KEY] = ASKED
+            line.worker.ask_for_job(KEY, ASKED)
             server.tokens.clear()
             line.connection.offer(access(other, "two"))
             await line.objects(OtherCluster)
-            await line.until(lambda: line.worker.reach is Reach.ISOLATED)
+            await line.until(lambda: line.worker.link.reach is Reach.ISOLATED)
             assert line.worker.workloads.get(KEY) is not None
             line.world.time += line.world.world.lost_after
             await line.changes_to(other, "two")
-            await line.until(lambda: line.worker.reach is Reach.CONNECTED)
+            await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
             assert line.worker.workloads.get(KEY) is None
-            assert line.worker.asked == {}
+            assert line.worker.expectations.asked(KEY) is None
 
 
 async def test_a_cluster_without_anything_of_ours_may_be_changed_for_another_at_once() -> None:
@@ -281,30 +292,31 @@ async def test_a_cluster_without_anything_of_ours_may_be_changed_for_another_at_
 @pytest.mark.parametrize("what", ["asked", "creating"])
 async def test_what_may_be_there_by_now_is_something_of_ours(what: str) -> None:
     async with worker_server("one") as server, worker_server("two") as other, connected(server) as line:
-        line.worker.asked |= {KEY: ASKED} if what == "asked" else {}
-        line.worker.creating |= {KEY} if what == "creating" else set()
-        line.connection.offer(access(other, "two"))
-        await line.objects(OtherCluster)
+        with line.worker.expectations.creating(KEY) if what == "creating" else nullcontext():
+            if what == "asked":
+                line.worker.ask_for_job(KEY, ASKED)
+            line.connection.offer(access(other, "two"))
+            await line.objects(OtherCluster)
 
 
 async def test_a_connection_that_follows_another_one_does_not_read_another_cluster_as_everything_gone() -> None:
     async with worker_server("one") as server, connecting(server, before=access("http://before", "x")) as line:
-        line.worker.asked[KEY] = ASKED
+        line.worker.ask_for_job(KEY, ASKED)
         assert "another cluster" in await line.objects(OtherCluster)
         assert line.connection.tried
         assert not line.connection.serves
         assert "WATCH jobs" not in server.uses("one")
-        assert line.worker.reach is not Reach.CONNECTED
-        line.worker.asked.clear()
-        await line.until(lambda: line.worker.reach is Reach.CONNECTED)
+        assert line.worker.link.reach is not Reach.CONNECTED
+        line.worker.expectations.answered(KEY)
+        await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
         assert line.connection.problem is None
         assert line.connection.serves
 
 
 async def test_a_connection_that_follows_another_one_to_the_same_address_does_not_ask_first() -> None:
     async with worker_server("one") as server, connecting(server, before=access(server, "zero")) as line:
-        line.worker.asked[KEY] = ASKED
-        await line.until(lambda: line.worker.reach is Reach.CONNECTED)
+        line.worker.ask_for_job(KEY, ASKED)
+        await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
 
 
 @pytest.mark.parametrize("trouble", ["a heartbeat", "a watch"])
@@ -312,7 +324,7 @@ async def test_the_first_trouble_of_a_connection_is_made_known(trouble: str) -> 
     async with worker_server("two") as server, connecting(server) as line:
         if trouble == "a watch":
             server.tokens, server.lacks = {"one"}, {"workloads"}
-        line.worker.reach = Reach.ISOLATED
+        line.worker.isolated()
         line.world.queues.clusters = type(line.world.queues.clusters)()
         await line.until(lambda: line.connection.tried)
         assert len(line.world.queues.clusters) == 1
@@ -325,24 +337,24 @@ async def test_a_worker_is_asked_in_vain_for_as_long_as_it_is_away(trouble: str)
             server.lacks = {"workloads"}
         else:
             server.tokens.clear()
-        await line.until(lambda: line.worker.reach is Reach.ISOLATED)
-        line.worker.in_vain = None
+        await line.until(lambda: line.worker.link.reach is Reach.ISOLATED)
+        never_asked(line)
         line.world.time += TIME_TO_STAND + timedelta(seconds=1)
-        await line.until(lambda: line.worker.in_vain is not None)
+        await line.until(lambda: line.worker.link.in_vain != NEVER)
         server.tokens, server.lacks = {"one"}, set()
-        await line.until(lambda: line.worker.reach is Reach.CONNECTED)
-        assert not line.worker.lost(NOW + timedelta(days=1), timedelta(minutes=1))
+        await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
+        assert not line.worker.is_lost(NOW + timedelta(days=1), timedelta(minutes=1))
 
 
 async def test_a_worker_that_answers_again_has_a_while_for_its_watches_to_stand() -> None:
     async with worker_server("one") as server, connecting(server) as line:
         server.lacks = {"workloads"}
-        await line.until(lambda: line.worker.reach is Reach.ISOLATED)
-        line.worker.in_vain = None
+        await line.until(lambda: line.worker.link.reach is Reach.ISOLATED)
+        never_asked(line)
         line.world.time += TIME_TO_STAND
         server.asked.clear()
         await line.until(lambda: server.uses("one").count("GET api") > 2)
-        assert line.worker.in_vain is None
+        assert line.worker.link.in_vain == NEVER
 
 
 async def test_watches_do_not_rest_while_their_worker_shows_signs_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -351,17 +363,17 @@ async def test_watches_do_not_rest_while_their_worker_shows_signs_of_life(monkey
         server.lacks = {"workloads"}
         await line.until(lambda: "no kind Workload" in line.worker.why)
         server.lacks = set()
-        await line.until(lambda: line.worker.reach is Reach.CONNECTED)
+        await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
 
 
 async def test_who_waits_for_the_loss_of_a_worker_is_told_of_it() -> None:
     async with worker_server("one") as server, connected(server) as line:
         server.tokens.clear()
-        await line.until(lambda: line.worker.reach is Reach.ISOLATED)
-        line.states.clear()
+        await line.until(lambda: line.worker.link.reach is Reach.ISOLATED)
+        line.world.queues.clusters = type(line.world.queues.clusters)()
         line.world.time += line.world.world.lost_after + timedelta(minutes=1)
-        await line.until(lambda: line.states)
-        assert line.worker.lost(line.world.time, line.world.world.lost_after)
+        await line.until(lambda: len(line.world.queues.clusters))
+        assert line.worker.is_lost(line.world.time, line.world.world.lost_after)
 
 
 async def test_a_worker_is_asked_as_soon_as_its_time_is_up() -> None:
@@ -370,11 +382,11 @@ async def test_a_worker_is_asked_as_soon_as_its_time_is_up() -> None:
         connected(server, worker_lost_timeout=timedelta(milliseconds=20)) as line,
     ):
         server.tokens.clear()
-        await line.until(lambda: line.worker.reach is Reach.ISOLATED)
+        await line.until(lambda: line.worker.link.reach is Reach.ISOLATED)
         line.connection.settings = QUICK.model_copy(update={"heartbeat_interval": timedelta(hours=1)})
         await anyio.sleep(0.05)  # the last of the short intervals is over
-        line.worker.in_vain = None
-        await line.until(lambda: line.worker.in_vain is not None)
+        never_asked(line)
+        await line.until(lambda: line.worker.link.in_vain != NEVER)
 
 
 # Kinds of jobs that not every cluster has.
@@ -393,7 +405,7 @@ async def test_a_worker_that_lacks_a_kind_of_jobs_is_as_good_as_any_for_the_othe
             line.world.store.open_jobs(GADGETS)
             assert "not listed yet" in no_gadgets(line)
             await line.until(lambda: "no kind Gadget" in no_gadgets(line))
-            assert line.worker.reach is Reach.CONNECTED
+            assert line.worker.link.reach is Reach.CONNECTED
             assert line.states == []
 
 

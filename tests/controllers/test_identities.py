@@ -18,9 +18,9 @@ from multikueue.controllers.identities import PATIENCE, OtherCluster, SameCluste
 from multikueue.dispatch.group import Reach
 from multikueue.errors import Forbidden, MultiKueueError, ServerError
 from multikueue.runtime import Mandate
-from multikueue.store.store import CLUSTER_UID_ANNOTATION
+from multikueue.store.state import CLUSTER_UID_ANNOTATION
 from tests.controllers.table import NAMESPACE, Table
-from tests.controllers.test_connection import ASKED, KEY, QUICK, Line, access, connected, connecting
+from tests.controllers.test_connection import ASKED, KEY, QUICK, Line, access, connected, connecting, not_connected_yet
 from tests.controllers.worker_server import WorkerServer, worker_server
 
 pytestmark = pytest.mark.anyio
@@ -47,7 +47,7 @@ def nominated(world: Table, **status: Any) -> None:
 @asynccontextmanager
 async def refused(line: Line, server: WorkerServer, reason: str) -> AsyncIterator[str]:
     """The connection is refused for that reason, and nothing but who it is was asked for."""
-    await line.until(lambda: line.worker.reach is Reach.ISOLATED and line.connection.reason == reason)
+    await line.until(lambda: line.worker.link.reach is Reach.ISOLATED and line.connection.reason == reason)
     assert set(server.uses("one")) == {"GET api", "GET kube-system"}
     assert not line.connection.serves
     yield line.worker.why
@@ -77,7 +77,7 @@ async def test_nothing_is_done_through_a_second_name_until_the_first_is_gone() -
             assert '"w2"' in why
             assert kept(line.world) is None
         line.world.manager.drop(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", "w2"))
-        await line.until(lambda: line.worker.reach is Reach.CONNECTED)
+        await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
         assert kept(line.world) == "u1"
         assert line.connection.reason == CONNECTION_FAILED
 
@@ -100,12 +100,12 @@ def cluster_of(world: Table, name: str = "w1") -> Any:
 async def test_of_two_that_come_at_once_one_is_first() -> None:
     async with worker_server("one", uid="u1") as server, connecting(server) as line:
         second = line.world.store.worker("w2")
-        second.reach, second.known = Reach.SUSPECT, False
+        not_connected_yet(second)
         other = Connection(line.world.world, QUICK, second, access(server, "one"), anyio.Event())
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(other.run)
             reaches = {Reach.CONNECTED, Reach.ISOLATED}
-            await line.until(lambda: {line.worker.reach, second.reach} == reaches)
+            await line.until(lambda: {line.worker.link.reach, second.link.reach} == reaches)
             assert [kept(line.world), kept(line.world, "w2")].count("u1") == 1
             other.stop()
 
@@ -117,7 +117,7 @@ async def test_of_two_objects_with_one_identity_the_eldest_is_first(elder: str) 
             born = "2026-01-01T10:00:00Z" if name == elder else "2026-01-01T11:00:00Z"
             keep(line.world, "u1", name, creationTimestamp=born)
         wanted = Reach.CONNECTED if elder == "w1" else Reach.ISOLATED
-        await line.until(lambda: line.worker.reach is wanted)
+        await line.until(lambda: line.worker.link.reach is wanted)
 
 
 async def test_new_credentials_that_lead_to_the_cluster_of_another_name_are_not_used() -> None:
@@ -139,7 +139,7 @@ async def test_a_name_that_has_work_is_first_before_an_idle_one_that_was_written
         keep(line.world, "u1", "w2")
         if busy:
             nominated(line.world)
-            await line.until(lambda: line.worker.reach is Reach.CONNECTED)
+            await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
             assert (kept(line.world), kept(line.world, "w2")) == ("u1", None)
         else:
             async with refused(line, server, "SameCluster"):
@@ -184,7 +184,7 @@ async def test_after_a_start_another_cluster_gets_the_name_at_once_if_nothing_ca
     async with worker_server("one", uid="u2") as server, connecting(server) as line:
         keep(line.world, "u1")
         nominated(line.world, **status)
-        await line.until(lambda: line.worker.reach is Reach.CONNECTED)
+        await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
         assert kept(line.world) == "u2"
 
 
@@ -194,7 +194,7 @@ async def test_another_cluster_gets_the_name_once_the_one_before_counts_as_lost(
         nominated(line.world)
         async with refused(line, server, "BadKubeConfig"):
             line.world.time += line.world.world.lost_after
-        await line.until(lambda: line.worker.reach is Reach.CONNECTED)
+        await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
         assert kept(line.world) == "u2"
 
 
@@ -204,7 +204,7 @@ async def test_another_cluster_gets_the_name_once_the_operator_says_so() -> None
         nominated(line.world)
         async with refused(line, server, "BadKubeConfig"):
             keep(line.world, None)
-        await line.until(lambda: line.worker.reach is Reach.CONNECTED)
+        await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
 
 
 async def test_the_same_cluster_is_the_same_whatever_of_ours_is_seen_there() -> None:
@@ -239,7 +239,7 @@ async def test_another_cluster_behind_the_same_address_is_not_read_as_everything
             assert line.worker.workloads.get(KEY) is not None
             assert "u2" in line.worker.why
             line.world.time += line.world.world.lost_after
-            await line.until(lambda: line.worker.reach is Reach.CONNECTED)
+            await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
             assert line.worker.workloads.get(KEY) is None
             assert kept(line.world) == "u2"
 
@@ -258,14 +258,14 @@ async def test_new_credentials_of_a_lost_worker_cost_what_is_known_only_if_the_c
     new: str, forgotten: bool
 ) -> None:
     async with worker_server("one", uid="u1") as server, connected(server) as line:
-        line.worker.asked[KEY] = ASKED
+        line.worker.ask_for_job(KEY, ASKED)
         server.tokens = {"two"}
         server.uid = new
-        await line.until(lambda: line.worker.reach is Reach.ISOLATED)
+        await line.until(lambda: line.worker.link.reach is Reach.ISOLATED)
         line.world.time += line.world.world.lost_after
         line.connection.offer(access(server, "two"))
-        await line.until(lambda: line.worker.reach is Reach.CONNECTED)
-        assert (line.worker.asked == {}) is forgotten
+        await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
+        assert (line.worker.expectations.asked(KEY) is None) is forgotten
 
 
 # Where we may not know.
@@ -275,7 +275,7 @@ async def test_a_worker_that_does_not_let_us_see_its_identity_goes_on_and_a_warn
     async with worker_server("one") as server, connecting(server) as line:
         keep(line.world, "u1")
         nominated(line.world)
-        await line.until(lambda: line.worker.reach is Reach.CONNECTED)
+        await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
         ((reason, message),) = line.world.said()
         assert reason == "IdentityUnknown"
         assert "register it again" in message
@@ -313,7 +313,7 @@ async def test_the_credentials_of_a_new_registration_make_it_known() -> None:
 async def test_an_identity_that_cannot_be_kept_costs_the_worker_nothing(error: MultiKueueError) -> None:
     async with worker_server("one", uid="u1") as server, connecting(server) as line:
         line.world.manager.fault = lambda verb, plural: error if (verb, plural) == PATCHED else None
-        await line.until(lambda: line.worker.reach is Reach.CONNECTED)
+        await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
         line.world.manager.fault = lambda *_: None
         if isinstance(error, ServerError):
             await line.until(lambda: kept(line.world) == "u1")
@@ -330,7 +330,7 @@ async def test_a_standby_keeps_nothing() -> None:
     async with worker_server("one", uid="u1") as server, connecting(server) as line:
         assert isinstance(line.world.world.mandate, Mandate)
         line.world.world.mandate.end()
-        await line.until(lambda: line.worker.reach is Reach.CONNECTED)
+        await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
         assert kept(line.world) is None
 
 
@@ -345,4 +345,4 @@ async def test_where_nothing_is_written_down_the_elder_name_is_first(elder: str)
             keep(line.world, None, name, creationTimestamp=born)
         line.world.world.identified["w2"] = "u1"
         wanted = Reach.CONNECTED if elder == "w1" else Reach.ISOLATED
-        await line.until(lambda: line.worker.reach is wanted)
+        await line.until(lambda: line.worker.link.reach is wanted)

@@ -16,11 +16,10 @@ from multikueue.api.kinds import JOBS
 from multikueue.api.meta import OwnerReference
 from multikueue.api.workload import Workload
 from multikueue.controllers.kinds import JobKinds
-from multikueue.controllers.standby import Touch
 from multikueue.controllers.world import World
-from multikueue.dispatch.group import Reach
 from multikueue.jobs.table import FRAMEWORKS, Adapters
 from multikueue.quota.engine import Engine
+from multikueue.store.queues import Nowhere
 from multikueue.store.store import Store
 from multikueue.store.views import Views
 from multikueue.testing import NOW, job, workload
@@ -33,14 +32,10 @@ GADGET = JobKey("Gadget.example.com", "default", "g")
 BODY = {"metadata": {"name": "g", "namespace": "default", "uid": "u", "resourceVersion": "5"}}
 
 
-def _ignore(_key: object) -> None:
-    """Nobody looks again."""
-
-
 def store(adapters: Adapters = WITH_GADGETS) -> Store:
     return Store(
         Engine(),
-        cast("Touch", SimpleNamespace(job=_ignore, workload=_ignore, cluster=_ignore)),
+        Nowhere(),
         lambda: NOW,
         adapters=adapters,
     )
@@ -179,12 +174,12 @@ def test_a_kind_is_opened_on_the_workers_that_are_there_and_on_those_that_come()
 def test_a_worker_without_the_kind_is_not_usable_for_its_workloads_and_says_why() -> None:
     known = store()
     known.open_jobs(GADGETS)
-    known.lacks("w1", GADGETS, "the server has no kind Gadget (example.com/v1)")
-    known.worker("w1").reach = Reach.CONNECTED
+    known.worker("w1").lacks(GADGETS, "the server has no kind Gadget (example.com/v1)", NOW)
+    known.worker("w1").connected()
     shown = Views(known).shown("w1", GADGETS.name, "default")
     assert (shown.usable, shown.why) == (False, "the server has no kind Gadget (example.com/v1)")
     assert Views(known).shown("w1", JOBS.name, "default").usable
-    known.lacks("w1", GADGETS, "")
+    known.worker("w1").lacks(GADGETS, "", NOW)
     assert Views(known).shown("w1", GADGETS.name, "default").usable
 
 

@@ -141,7 +141,7 @@ async def test_a_lost_answer_does_not_make_a_second_job() -> None:
     )
     world.admit("w1")
     await world.settle()
-    assert world.store.worker("w1").asked == {}  # the watch brought the job home all the same
+    assert not world.store.worker("w1").expectations  # the watch brought the job home all the same
     assert world.runs_on() == ["w1"]
 
 
@@ -222,7 +222,7 @@ async def test_a_refusal_does_not_hide_a_job_whose_answer_was_lost_before() -> N
     world.admit("w1")
     await world.settle()
     del known.upsert
-    assert world.store.worker("w1").asked
+    assert world.store.worker("w1").expectations
     refusal = Forbidden(403, "Forbidden", "no")
     worker.fault = lambda verb, plural: refusal if (verb, plural) == ("create", "jobs") else None
     world.outboxes["w1"].trust()

@@ -26,8 +26,7 @@ pytestmark = pytest.mark.anyio
 
 def offers(world: Table, worker: str, *namespaces: str) -> None:
     """What its connection is told when it begins."""
-    world.store.worker(worker).sight.offer(namespaces, world.now())
-    world.store.reach_changed(worker)
+    world.store.worker(worker).reported(None, "", world.now(), namespaces)
 
 
 def unfit(world: Table) -> str:
@@ -94,7 +93,7 @@ async def test_what_runs_in_a_namespace_that_is_offered_no_more_has_the_time_of_
     assert world.condition("Evicted") is None
 
     world.time += world.world.lost_after
-    world.store.reach_changed("w1")
+    world.queues.workloads.add(world.key())
     await world.settle()
     evicted = world.condition("Evicted")
     assert evicted is not None
@@ -108,14 +107,14 @@ async def test_what_runs_in_a_namespace_that_is_refused_is_lost_once_it_was_aske
     await world.settle()
     world.admit("w1")
     await world.settle()
-    world.store.lacks("w1", kinds.JOBS, "you may not", namespace=NAMESPACE)
+    world.store.worker("w1").lacks(kinds.JOBS, "you may not", world.time, namespace=NAMESPACE)
     world.time += world.world.lost_after
-    world.store.reach_changed("w1")
+    world.queues.workloads.add(world.key())
     await world.settle()
     assert world.condition("Evicted") is None, "a process that was stopped has to ask again first"
 
-    world.store.lacks("w1", kinds.JOBS, "you may not", namespace=NAMESPACE)
-    world.store.reach_changed("w1")
+    world.store.worker("w1").lacks(kinds.JOBS, "you may not", world.time, namespace=NAMESPACE)
+    world.queues.workloads.add(world.key())
     await world.settle()
     assert world.condition("Evicted") is not None
     assert world.runs_on() == ["w1"], "nothing can be taken away there"
@@ -173,10 +172,10 @@ async def test_a_namespace_that_is_not_shown_costs_the_others_nothing() -> None:
 
 async def test_a_worker_that_shows_none_of_its_namespaces_is_not_connected() -> None:
     async with limited() as server, connecting(server, namespaces=("a", "b")) as line:
-        await line.until(lambda: line.worker.reach is Reach.ISOLATED)
+        await line.until(lambda: line.worker.link.reach is Reach.ISOLATED)
         assert "403" in line.worker.why
         server.shows = {"b"}
-        await line.until(lambda: line.worker.reach is Reach.CONNECTED)
+        await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
 
 
 async def test_nothing_is_known_of_a_worker_that_offers_other_namespaces_until_these_were_looked_at() -> None:
@@ -187,7 +186,7 @@ async def test_nothing_is_known_of_a_worker_that_offers_other_namespaces_until_t
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(link.run)
             await line.until(lambda: line.worker.sight.namespaces == ("a", "b"))
-            assert (line.worker.known, line.worker.reach) == (False, Reach.SUSPECT)
+            assert (line.worker.link.known, line.worker.link.reach) == (False, Reach.SUSPECT)
             assert held(line) == {"a"}, "what was seen there counts on"
             link.stop()
 

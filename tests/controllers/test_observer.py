@@ -17,6 +17,7 @@ from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.observer import Observer
 from multikueue.quota.engine import Engine
+from multikueue.store.queues import Nowhere
 from multikueue.store.store import Store
 from multikueue.telemetry.metrics import Metrics
 from multikueue.testing import NOW, workload
@@ -265,13 +266,6 @@ async def test_queues_that_are_gone_have_no_series() -> None:
     assert 'cluster_queue="cq"' not in world.world.metrics.render().decode()
 
 
-class Deaf:
-    """Touches nothing."""
-
-    def __getattr__(self, _name: str) -> Any:
-        return lambda *_: None
-
-
 CONDITIONS = st.dictionaries(
     st.sampled_from(["QuotaReserved", "Admitted", "Evicted", "Finished", "Requeued", "Strange"]),
     st.tuples(
@@ -283,7 +277,7 @@ CONDITIONS = st.dictionaries(
 @given(st.lists(CONDITIONS, min_size=1, max_size=6), st.booleans())
 def test_whatever_states_a_workload_goes_through_the_observer_keeps_quiet(steps: list[Any], per_queue: bool) -> None:
     """An error here would end the watch that it looks on."""
-    store = Store(Engine(), Deaf(), lambda: NOW)
+    store = Store(Engine(), Nowhere(), lambda: NOW)
     observer = Observer(store=store, metrics=Metrics(local_queues=per_queue), now=lambda: NOW, acting=True)
     observer.attach()
     with capture_logs():

@@ -189,12 +189,12 @@ async def test_a_deleted_workload_is_looked_at_again_when_it_can_be_told_what_be
     world.outboxes["w1"].trust()
     await world.settle()
     (loop,) = (loop for loop in world.deployment.loops if loop.name == "workloads")
-    assert world.store.worker("w1").asked
+    assert world.store.worker("w1").expectations.asked(key)
     assert (await loop.reconcile(key)).again_after == timedelta(seconds=70)
     world.time += timedelta(seconds=70)
     world.queues.workloads.add(key)
     await world.settle()
-    assert world.store.worker("w1").asked == {}
+    assert world.store.worker("w1").expectations.asked(key) is None
 
 
 async def test_a_refusal_settles_nothing_while_an_earlier_request_may_still_be_carried_out() -> None:
@@ -203,14 +203,14 @@ async def test_a_refusal_settles_nothing_while_an_earlier_request_may_still_be_c
     world.outboxes["w1"].trust()
     world.queues.workloads.add(world.key())
     await world.settle()
-    assert world.store.worker("w1").asked
+    assert world.store.worker("w1").expectations.asked(world.key())
     assert world.runs_on() == []
-    assert world.store.worker("w1").conflicts == {}
+    assert not world.store.worker("w1").expectations.is_passed_over(world.key())
     world.time += timedelta(seconds=80)
     world.queues.workloads.add(world.key())
     await world.settle()
-    assert world.store.worker("w1").asked == {}
-    assert world.store.worker("w1").conflicts
+    assert world.store.worker("w1").expectations.asked(world.key()) is None
+    assert world.store.worker("w1").expectations.is_passed_over(world.key())
 
 
 async def test_an_answer_that_cannot_be_read_is_a_lost_one() -> None:
@@ -227,7 +227,7 @@ async def test_an_answer_that_cannot_be_read_is_a_lost_one() -> None:
     world.queues.outboxes["w1"].add(world.key())
     await world.settle()
     assert {type(error) for error in world.errors} == {InvalidObject}
-    assert world.store.worker("w1").asked
+    assert world.store.worker("w1").expectations.asked(world.key())
     assert world.runs_on() == ["w1"]
 
 

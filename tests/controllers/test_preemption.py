@@ -138,8 +138,7 @@ async def test_preemptions_are_counted_by_the_queue_that_gains() -> None:
 
 
 async def test_the_shares_of_queues_and_cohorts_are_shown_where_sharing_is_fair() -> None:
-    world = table(quota=1)
-    world.engine = world.store.engine = Engine(fair_sharing=FairSharing())
+    world = table(quota=1, engine=lambda: Engine(fair_sharing=FairSharing()))
     for name, parent in (("all", ""), ("part", "all")):
         world.manager.put(kinds.COHORTS, {"metadata": {"name": name}, "spec": {"parentName": parent}})
     queue = world.manager.find(kinds.CLUSTER_QUEUES, QUEUE) or {}
@@ -161,8 +160,7 @@ async def test_the_shares_of_queues_and_cohorts_are_shown_where_sharing_is_fair(
 
 
 async def test_qe_243_the_share_of_who_may_not_borrow_and_does_is_no_number() -> None:
-    world = table(quota=0)
-    world.engine = world.store.engine = Engine(fair_sharing=FairSharing())
+    world = table(quota=0, engine=lambda: Engine(fair_sharing=FairSharing()))
     flavors = [{"name": "default", "resources": [{"name": "cpu", "nominalQuota": "1"}]}]
     bank = {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": flavors}]}
     world.manager.put(kinds.COHORTS, {"metadata": {"name": "all"}, "spec": bank})

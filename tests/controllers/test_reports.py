@@ -37,15 +37,15 @@ async def test_a_worker_is_what_its_condition_says(status: str | None, message: 
     world = table()
     await told(world, status, message=message)
     worker = world.store.worker("w1")
-    assert (worker.reach, worker.why) == (reach, why)
+    assert (worker.link.reach, worker.why) == (reach, why)
 
 
 async def test_the_clock_of_a_loss_is_the_time_of_the_condition() -> None:
     world = table()
     await told(world, "False")
-    assert world.store.worker("w1").since == world.now() - timedelta(minutes=1)
+    assert world.store.worker("w1").link.since == world.now() - timedelta(minutes=1)
     await told(world, "True")
-    assert world.store.worker("w1").since is None
+    assert world.store.worker("w1").link.since is None
 
 
 async def test_a_cluster_that_is_gone_is_out_of_reach() -> None:
@@ -53,7 +53,7 @@ async def test_a_cluster_that_is_gone_is_out_of_reach() -> None:
     await told(world, "True")
     world.manager.drop(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", "w1"))
     await Reports(world.world).reconcile("w1")
-    assert world.store.worker("w1").reach is Reach.ISOLATED
+    assert world.store.worker("w1").link.reach is Reach.ISOLATED
 
 
 async def test_a_cluster_that_is_gone_and_that_nothing_names_is_forgotten() -> None:
@@ -83,7 +83,7 @@ async def test_all_workers_are_read_before_the_first_decision() -> None:
     for name in world.workers:
         world.cut(name)
     await Reports(world.world).read_all()
-    assert {worker.reach for worker in world.store.workers.values()} == {Reach.CONNECTED}
+    assert {worker.link.reach for worker in world.store.workers.values()} == {Reach.CONNECTED}
 
 
 async def test_nothing_is_written() -> None:

@@ -19,13 +19,11 @@ from hypothesis import strategies as st
 
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.admission import Admission
-from multikueue.controllers.standby import Touch
 from multikueue.controllers.strategies import Strategies, _known, verify
-from multikueue.controllers.world import Queues
 from multikueue.errors import ConfigurationError
 from multikueue.quota.engine import Engine
 from multikueue.settings import Dispatch, InForce, Loaded, Settings, StrategyChoice
+from multikueue.store.queues import Nowhere
 from multikueue.store.store import Store
 from multikueue.testing import NOW, admission_check, workload
 from tests.controllers.table import CHECK, NAMESPACE, Table, table
@@ -615,5 +613,5 @@ def test_whatever_a_workload_says_is_refused_unless_it_is_allowed(name: str) -> 
 
 def _strategies(**dispatch: Any) -> Strategies:
     inside = InForce(Settings(dispatch=Dispatch(**dispatch)))
-    store = Store(Engine(), Touch(Queues(), Admission()), lambda: NOW)
+    store = Store(Engine(), Nowhere(), lambda: NOW)
     return Strategies(store=store, settings=inside, now=lambda: NOW, wake=lambda _: None)

@@ -22,9 +22,8 @@ MINUTE = timedelta(minutes=1)
 
 
 def with_turns() -> Table:
-    world = table()
     fading = Fading(half_life=5 * MINUTE)
-    world.engine = world.store.engine = Engine(admission_sharing=fading)
+    world = table(engine=lambda: Engine(admission_sharing=fading))
     for kind in (kinds.CLUSTER_QUEUES, kinds.LOCAL_QUEUES, kinds.RESOURCE_FLAVORS, kinds.ADMISSION_CHECKS):
         for body in world.manager.all(kind):
             scope = {"admissionScope": {"admissionMode": USAGE_BASED}} if kind is kinds.CLUSTER_QUEUES else {}

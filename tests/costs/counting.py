@@ -31,10 +31,7 @@ COUNTED: Mapping[str, Sequence[str]] = {
     "workload reconciles": ("multikueue.controllers.workloads:Workloads.reconcile",),
     "job reconciles": ("multikueue.controllers.jobs:Jobs.reconcile",),
     "outbox turns": ("multikueue.controllers.outbox:Outbox.reconcile",),
-    "touches": tuple(
-        f"multikueue.controllers.standby:Touch.{name}"
-        for name in ("workload", "job", "queue", "cohort", "check", "flavor", "cluster", "admission")
-    ),
+    "touches": ("multikueue.controllers.standby:Touch.add",),
 }
 """What is counted: each call of one of these functions, here and nowhere else."""
 

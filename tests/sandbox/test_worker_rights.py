@@ -35,8 +35,8 @@ from multikueue.controllers.registration.plan import (
 from multikueue.sandbox import objects
 from multikueue.sandbox.world import NAMESPACE, Layout, Share, Worker, World, token
 from multikueue.settings import CapacityFollow, Cluster, InForce, Integrations, Settings
+from multikueue.store.expectations import CONFLICT_MEMORY
 from multikueue.store.sight import NAMESPACES_ANNOTATION
-from multikueue.store.worker import CONFLICT_MEMORY
 from tests.jobs.kinds import body as body_of
 from tests.jobs.pods import body as pod_body
 from tests.jobs.test_stateful_set import body as stateful_set_body

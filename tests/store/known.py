@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey
-from multikueue.dispatch.group import Group, Reach
+from multikueue.dispatch.group import Group
 from multikueue.quota.engine import Engine
+from multikueue.store.queues import Key, Queue
 from multikueue.store.store import Store
 from multikueue.store.views import Views
 from multikueue.testing import (
@@ -26,34 +26,27 @@ KEY = ObjectKey("default", "wl")
 
 
 class Noted:
-    """A `Touched` that only notes."""
+    """Work queues that only note what they get; of the statuses of queues, those of ClusterQueues."""
 
     def __init__(self) -> None:
         self.keys: list[str] = []
+        self.admissions = 0
 
-    def workload(self, key: ObjectKey) -> None:
-        self.keys.append(f"workload {key.name}")
+    def add(self, queue: Queue, key: Key, /) -> None:
+        self.admissions += queue == "admission"
+        if queue not in ("admission", "local_queues"):
+            self.keys.append(f"{WORDS[queue]} {key if isinstance(key, str) else key.name}")
 
-    def job(self, key: JobKey) -> None:
-        self.keys.append(f"job {key.name}")
 
-    def queue(self, cluster_queue: str, local_queue: ObjectKey | None) -> None:
-        self.keys.append(f"queue {cluster_queue}")
-
-    def cohort(self, name: str) -> None:
-        self.keys.append(f"cohort {name}")
-
-    def check(self, name: str) -> None:
-        self.keys.append(f"check {name}")
-
-    def flavor(self, name: str) -> None:
-        self.keys.append(f"flavor {name}")
-
-    def cluster(self, name: str) -> None:
-        self.keys.append(f"cluster {name}")
-
-    def admission(self) -> None:
-        pass
+WORDS: dict[Queue, str] = {
+    "workloads": "workload",
+    "jobs": "job",
+    "cluster_queues": "queue",
+    "cohorts": "cohort",
+    "checks": "check",
+    "flavors": "flavor",
+    "clusters": "cluster",
+}
 
 
 def stored(*, minds_pods: bool = False) -> tuple[Store, Noted]:
@@ -69,8 +62,7 @@ def stored(*, minds_pods: bool = False) -> tuple[Store, Noted]:
     store.jobs.upsert(job("job").queue("main").suspended().managed_by().build())
     store.workloads.upsert(local().build())
     for name in ("w1", "w2"):
-        store.worker(name).reach = Reach.CONNECTED
-        store.reach_changed(name)
+        store.worker(name).connected()
     noted.keys.clear()
     return store, noted
 

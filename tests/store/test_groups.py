@@ -86,17 +86,6 @@ def test_whoever_asks_has_it_as_its_members_are(asked: Callable[[Groups], object
     assert [(old, new and len(new.members)) for old, new in told] == [(None, 2)]
 
 
-def test_each_change_of_a_member_is_told() -> None:
-    told: list[ObjectKey] = []
-    pods: Cache[Pod] = Cache(indexes={"group": group_key})
-    Groups(pods, stale=told.append)
-    pods.upsert(member("a"))
-    pods.upsert(pod("x"))
-    pods.upsert(changed(member("a")))
-    pods.remove(member("a"))
-    assert told == [KEY] * 3
-
-
 def test_it_is_another_one_with_other_members_and_the_same_whatever_becomes_of_them() -> None:
     pods, groups = gathered()
     pods.upsert(member("a"))

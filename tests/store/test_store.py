@@ -13,17 +13,15 @@ from multikueue.api.core import LimitRange, LimitRangeItem, LimitRangeSpec, Over
 from multikueue.api.job import Job, JobKey
 from multikueue.api.kinds import JOBS, PODS, STATEFUL_SETS
 from multikueue.api.meta import ObjectKey, ObjectMeta, decoder, encode
-from multikueue.api.multikueue import CONTROLLER_NAME, ClusterProfile, MultiKueueCluster
+from multikueue.api.multikueue import ClusterProfile, MultiKueueCluster
 from multikueue.api.ocm import Placement
 from multikueue.api.pod import GROUP_LABEL, Pod, PodGroup
-from multikueue.api.pods import WORKLOAD_ANNOTATION
 from multikueue.api.queues import WorkloadPriorityClass
 from multikueue.api.stateful_set import StatefulSet
-from multikueue.api.workload import ORIGIN_LABEL, PREBUILT_LABEL, Workload, WorkloadSpec
+from multikueue.api.workload import ORIGIN_LABEL, PREBUILT_LABEL, Workload
 from multikueue.dispatch.plan import Absent, Plan
 from multikueue.jobs.batch_job import BATCH_JOB, STOPPING_ANNOTATION
 from multikueue.jobs.nesting import Nested
-from multikueue.jobs.placement import placement
 from multikueue.jobs.pod import PLAIN_POD
 from multikueue.jobs.pod_group import POD_GROUP
 from multikueue.jobs.priority import Priority
@@ -31,8 +29,7 @@ from multikueue.jobs.stateful_set import STATEFUL_SET
 from multikueue.jobs.table import Adapters
 from multikueue.quota.engine import Engine
 from multikueue.quota.requests.amounts import Demand
-from multikueue.store.cache import ByName
-from multikueue.store.store import CLUSTERS_ANNOTATION, Store, clusters_of
+from multikueue.store.store import Store
 from multikueue.store.views import Views
 from multikueue.testing import (
     NOW,
@@ -48,9 +45,8 @@ from multikueue.testing import (
     secret,
     workload,
 )
-from multikueue.testing.workloads import JobBuilder, WorkloadBuilder
-from tests.jobs import places
-from tests.jobs.builders import with_status, workload_of
+from multikueue.testing.workloads import JobBuilder
+from tests.jobs.builders import with_status
 from tests.jobs.pods import member
 from tests.store.known import KEY, Noted, grouped, local, stored
 
@@ -122,15 +118,6 @@ def test_a_workload_with_a_winner_hears_of_its_placement_no_more() -> None:
     noted.keys.clear()
     store.placements.placements.remove(_placement("2"))
     assert noted.keys == []
-
-
-def test_a_placement_without_a_namespace_is_one_in_ours() -> None:
-    noted = Noted()
-    store = Store(Engine(), noted, lambda: NOW, namespace="ours")
-    store.placements.begin()
-    found = store.placement_for(local().build(), option="gpu")
-    assert found is not None
-    assert found.problem == "there is no Placement ours/gpu"
 
 
 def _placement(version: str) -> Placement:
@@ -285,10 +272,10 @@ def test_a_loser_that_leaves_is_no_news_once_the_winner_is_recorded() -> None:
 
 def test_a_worker_coming_or_going_wakes_what_it_concerns() -> None:
     store, noted = stored()
-    store.reach_changed("w2")
+    store.worker("w2").isolated()
     assert noted.keys == ["cluster w2", "workload wl"]
     noted.keys.clear()
-    store.reach_changed("w9")
+    store.worker("w9").connected()
     assert noted.keys == ["cluster w9"]
 
 
@@ -297,12 +284,12 @@ def test_a_worker_that_falls_silent_or_answers_again_wakes_what_it_may_win() -> 
     store.worker("w1").workloads.upsert(workload("wl").origin().reserved().admitted().build())
     noted.keys.clear()
     for silent in (True, True, False, False):
-        store.heard("w1", silent=silent)
-        assert store.worker("w1").silent is silent
+        (store.worker("w1").fell_silent if silent else store.worker("w1").answered)()
+        assert store.worker("w1").link.silent is silent
     assert noted.keys == ["workload wl"] * 2
     store.workloads.upsert(local().check("mk", "Ready").cluster_name("w1").version(7).build())
     noted.keys.clear()
-    store.heard("w1", silent=True)
+    store.worker("w1").fell_silent()
     assert noted.keys == []
 
 
@@ -377,45 +364,18 @@ def test_a_priority_class_wakes_the_jobs_of_its_workloads_and_workloads_without_
     assert sorted(noted.keys) == ["job job", "workload own"]
 
 
-def test_a_later_job_of_the_same_name_is_not_the_owner() -> None:
-    store, _ = stored()
-    store.jobs.upsert(job("job").uid("another").version(9).build())
-    workload_ = store.workloads.get(KEY)
-    assert workload_ is not None
-    assert store.local_job(workload_) is None
-
-
-def test_a_queue_is_dispatched_if_it_has_a_check_of_ours() -> None:
-    store, _ = stored()
-    assert store.uses_multikueue("default", "main") is True
-    assert store.uses_multikueue("default", "nowhere") is None
-    store.checks.upsert(admission_check("mk").controller("example.com/other").version(9).build())
-    assert store.uses_multikueue("default", "main") is False
-
-
-def test_more_clusters_than_a_configuration_may_hold_come_from_its_annotation() -> None:
-    config = multikueue_config("mk", "w1", "w2").annotations({CLUSTERS_ANNOTATION: "w2, w3 ,,w4"}).build()
-    assert clusters_of(config) == ("w1", "w2", "w3", "w4")
-
-
-def test_the_controller_name_is_the_contract_s() -> None:
-    assert CONTROLLER_NAME == "kueue.x-k8s.io/multikueue"
-
-
 def test_limits_of_a_namespace_reach_the_engine_and_wake_the_admission() -> None:
     store, noted = stored()
-    woken: list[str] = []
-    noted.admission = lambda: woken.append("admission")  # type: ignore[method-assign]
     store.workloads.upsert(workload("small").queue("main").request(cpu=1).build())
     bounds = LimitRangeItem(type="Container", min={"cpu": "2"})
     limits = LimitRange(metadata=ObjectMeta(name="limits", namespace="default"), spec=LimitRangeSpec(limits=(bounds,)))
-    woken.clear()
+    noted.admissions = 0
 
     store.limit_ranges.upsert(limits)
     assert "LimitRange" in _demand_of_first(store).problem
     store.limit_ranges.remove(limits)
     assert _demand_of_first(store).problem == ""
-    assert woken == ["admission", "admission"]
+    assert noted.admissions == 2
 
 
 def test_limits_that_are_none_are_set_aside_and_change_nothing() -> None:
@@ -467,9 +427,9 @@ def _demand_of_first(store: Store) -> Demand:
 WITH_PODS = Adapters((BATCH_JOB, PLAIN_POD))
 
 
-def with_group(*local: Pod) -> tuple[Store, Workload]:
+def with_group(*local: Pod, noted: Noted | None = None) -> tuple[Store, Workload]:
     """A store with this group and its Workload."""
-    known = Store(Engine(), Noted(), lambda: NOW, adapters=WITH_PODS)
+    known = Store(Engine(), noted or Noted(), lambda: NOW, adapters=WITH_PODS)
     for each in local:
         known.open_jobs(PODS).upsert(each)
     (gathered,) = (each for each in known.jobs if isinstance(each, PodGroup))
@@ -480,9 +440,9 @@ def with_group(*local: Pod) -> tuple[Store, Workload]:
 
 def test_a_list_of_many_members_gathers_their_group_once_here_and_on_a_worker() -> None:
     """However many events there are, the group is looked at when it is asked for, and its job's key is noted."""
-    store, made = with_group(member("m0"))
     noted = Noted()
-    store.touched = noted
+    store, made = with_group(member("m0"), noted=noted)
+    noted.keys.clear()
     members = [member(f"m{number}") for number in range(4000)]
     store.jobs.of(PODS).replace(members)
     store.worker("w1").jobs.of(PODS).replace(list(map(copied, members)))
@@ -497,14 +457,15 @@ def test_a_list_of_many_members_gathers_their_group_once_here_and_on_a_worker() 
 
 
 def test_a_copy_that_kueue_lets_go_of_has_the_workload_looked_at_before_its_group_is_asked_for() -> None:
-    store, made = with_group(member("a"))
+    noted = Noted()
+    store, made = with_group(member("a"), noted=noted)
     pods = store.worker("w1").jobs.of(PODS)
     leaving = copied(member("a"))
     leaving = msgspec.structs.replace(
         leaving, metadata=msgspec.structs.replace(leaving.metadata, deletion_timestamp=NOW, resource_version="8")
     )
     pods.upsert(leaving)
-    store.touched = noted = Noted()
+    noted.keys.clear()
     released = msgspec.structs.replace(leaving.metadata, finalizers=(), resource_version="9")
     pods.upsert(msgspec.structs.replace(leaving, metadata=released))
     assert f"workload {made.metadata.name}" in noted.keys
@@ -543,7 +504,7 @@ def test_a_group_on_a_worker_is_one_job_that_may_lack_members() -> None:
 
 def test_groups_are_of_no_api_and_lacking_where_pods_are() -> None:
     known, _made = with_group(member("a"), member("b"))
-    known.lacks("w1", PODS, "you may not")
+    known.worker("w1").lacks(PODS, "you may not", NOW)
 
     assert known.jobs.kinds == known.worker("w1").jobs.kinds == (JOBS, PODS)
     assert Views(known).shown("w1", PODS.name, "default").why == "you may not"
@@ -635,51 +596,6 @@ def test_a_job_is_admitted_with_what_it_belongs_to() -> None:
 
 
 # --- jobs that run on the manager cluster ---
-
-HERE = job("job").queue("main").suspended().build()
-
-
-def of_here(**changes: str) -> tuple[Store, Workload]:
-    """A store where nothing is dispatched, with an admitted workload; `changes` is a node selector that a check wants."""
-    store, _ = stored()
-    store.flavors.upsert(flavor("blue").node_labels(pool="blue").build())
-    store.jobs.upsert(job("job").queue("main").suspended().version(2).build())
-    seen = places.told(places.admitted(workload_of(HERE)), {"name": "main", "nodeSelector": changes})
-    return store, seen
-
-
-def test_a_workload_whose_job_can_never_start_here_is_at_its_end() -> None:
-    store, seen = of_here(pool="red")
-    end = store.failed_start(seen, HERE)
-    assert end is not None
-    assert end.reason == "FailedToStart"
-
-
-def test_it_is_not_where_its_job_can_or_may_start_or_another_one_is_to() -> None:
-    store, seen = of_here(rack="7")
-    assert store.failed_start(seen, HERE) is None
-    store, seen = of_here(pool="red")
-    assert store.failed_start(seen, job("job").queue("main").build()) is None
-    assert store.failed_start(seen, job("job").queue("main").suspended().parallelism(2).completions(2).build()) is None
-    assert store.failed_start(seen, job("job").queue("main").suspended().deleted().build()) is None
-    dispatched = WorkloadBuilder(seen, WorkloadSpec()).check("mk").value
-    assert store.failed_start(dispatched, HERE) is None
-
-
-def test_a_job_that_still_says_where_it_ran_is_neither_over_here_nor_copied() -> None:
-    store, seen = of_here()
-    patch = BATCH_JOB.placing.start_patch(HERE, {}, placement(seen, ByName(store.flavors)).places)
-    left = places.applied(HERE, patch)
-    assert BATCH_JOB.is_suspended(left)
-    assert store.runs_here(left)
-    assert not store.runs_here(HERE)
-    for version, name, expected in ((8, KEY.name, False), (9, "another", True)):
-        marked = places.applied(
-            left, {"spec": {"template": {"metadata": {"annotations": {WORKLOAD_ANNOTATION: name}}}}}
-        )
-        meta = job("job").queue("main").version(version).value.metadata
-        store.jobs.upsert(msgspec.structs.replace(marked, metadata=meta))
-        assert grouped(store).job_may_be_copied is expected
 
 
 @pytest.mark.parametrize("first", ["the copy", "the job"])

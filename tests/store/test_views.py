@@ -5,10 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from multikueue.api.meta import ObjectKey
-from multikueue.dispatch.group import MAX_NOMINATED, Reach
-from multikueue.store.store import CORDON_ANNOTATION
+from multikueue.dispatch.group import MAX_NOMINATED, Asked, Reach, Unfit
+from multikueue.store.state import CORDON_ANNOTATION
 from multikueue.store.views import Views
-from multikueue.store.worker import Asked, Conflict
 from multikueue.testing import NOW, job, multikueue_cluster, multikueue_config, workload
 from tests.store.known import KEY, grouped, local, stored
 
@@ -43,8 +42,7 @@ def test_a_cordoned_worker_is_not_usable() -> None:
 
 def test_a_worker_whose_name_goes_to_another_cluster_is_not_usable_and_says_why() -> None:
     store, _ = stored()
-    store.worker("w1").leaving = "another cluster has its name"
-    store.reach_changed("w1")
+    store.worker("w1").leaves("another cluster has its name")
     assert [w.usable for w in grouped(store).fleet.workers] == [False, True]
     assert grouped(store).fleet.workers[0].why == "another cluster has its name"
 
@@ -65,14 +63,14 @@ def test_a_worker_where_an_attempt_ended_is_in_the_group() -> None:
 
 def test_what_was_asked_for_or_refused_or_cannot_be_read_puts_its_worker_in_the_group() -> None:
     store, _ = stored()
-    store.worker("w1").ask(KEY, Asked("a", NOW))
-    store.worker("w2").pass_over(KEY, Conflict("taken", NOW + timedelta(minutes=1)))
+    store.worker("w1").ask_for_job(KEY, Asked("a", NOW))
+    store.worker("w2").pass_over(KEY, Unfit("taken", NOW + timedelta(minutes=1)))
     assert [(r.cluster, r.maybe_job, r.conflict) for r in grouped(store).remotes] == [
         ("w1", "a", ""),
         ("w2", "", "taken"),
     ]
-    store.worker("w1").asked.clear()
-    store.worker("w2").conflicts.clear()
+    store.worker("w1").expectations.clear()
+    store.worker("w2").expectations.clear()
     assert grouped(store).remotes == ()
 
 
@@ -97,8 +95,7 @@ def test_the_fleet_is_one_value_until_something_of_it_changes() -> None:
     store.jobs.upsert(job("other").build())
     store.worker("w1").workloads.upsert(workload("other").origin().build())
     assert grouped(store).fleet is fleet
-    store.worker("w1").reach = Reach.ISOLATED
-    store.reach_changed("w1")
+    store.worker("w1").isolated()
     assert [w.usable for w in grouped(store).fleet.workers] == [False, True]
     store.configs.upsert(multikueue_config("mk", "w2").version(2).build())
     assert [w.name for w in grouped(store).fleet.workers] == ["w2"]
@@ -106,8 +103,7 @@ def test_the_fleet_is_one_value_until_something_of_it_changes() -> None:
 
 def test_it_is_one_for_each_namespace_where_a_worker_offers_some_only() -> None:
     store, _ = stored()
-    store.worker("w1").sight.offer(("default",), NOW)
-    store.reach_changed("w1")
+    store.worker("w1").reported(None, "", NOW, ("default",))
     elsewhere = Views(store).group(
         ObjectKey("elsewhere", "wl"), local().build(), origin="multikueue", lost_after=timedelta(minutes=15)
     )

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
-import msgspec
+import pytest
 
-from multikueue.api.job import Job, JobKey
 from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey
-from multikueue.store.worker import Asked, Conflict, WorkerView
+from multikueue.dispatch.group import Asked, Unfit
+from multikueue.store.worker import WorkerView
 from multikueue.testing import NOW, job, workload
 
 KEY = ObjectKey("default", "wl")
 ASKED = Asked("attempt", NOW)
+HOUR = timedelta(hours=1)
 
 
 def view() -> WorkerView:
-    return WorkerView("w1", lambda *_: None, lambda *_: None, lambda *_: None)
+    return WorkerView("w1")
 
 
 def test_a_job_is_found_by_the_workload_it_names() -> None:
@@ -31,37 +34,19 @@ def test_a_job_is_found_by_the_workload_it_names() -> None:
 
 def test_a_job_that_appears_answers_what_was_asked() -> None:
     worker = view()
-    worker.asked[KEY] = ASKED
+    worker.ask_for_job(KEY, ASKED)
     assert worker.holds(KEY)
     worker.jobs.upsert(job("job").prebuilt("wl").build())
-    assert worker.asked == {}
+    assert worker.expectations.asked(KEY) is None
 
 
 def test_a_conflict_is_forgotten_in_time() -> None:
     worker = view()
-    worker.conflicts[KEY] = Conflict("taken", NOW + timedelta(minutes=5))
-    assert worker.conflict(KEY, NOW) == worker.conflicts[KEY]
-    assert worker.conflict(KEY, NOW + timedelta(minutes=5)) is None
-    assert worker.conflicts == {}
-
-
-def test_a_copy_that_is_expected_is_no_news_until_something_happens_to_it() -> None:
-    told: list[ObjectKey] = []
-    worker = WorkerView(
-        "w1", lambda key, *_: told.append(key), lambda *_: None, lambda *_: None, settled=lambda old, *_: old is None
-    )
-    worker.workloads.upsert(workload("wl").version(1).build())
-    assert told == []
-    worker.workloads.upsert(workload("wl").reserved().admitted().version(2).build())
-    assert told == [KEY]
-
-
-def test_what_the_worker_s_kueue_writes_beside_is_no_news() -> None:
-    told: list[ObjectKey] = []
-    worker = WorkerView("w1", lambda key, *_: told.append(key), lambda *_: None, lambda *_: None)
-    worker.workloads.upsert(workload("wl").version(1).build())
-    worker.workloads.upsert(workload("wl").reserved().version(2).build())
-    assert told == [KEY]
+    taken = Unfit("taken", NOW + timedelta(minutes=5))
+    worker.pass_over(KEY, taken)
+    assert worker.expectations.unfit(KEY, NOW) == taken
+    assert worker.expectations.unfit(KEY, NOW + timedelta(minutes=5)) is None
+    assert not worker.expectations.is_passed_over(KEY)
 
 
 def test_copies_without_jobs_are_held_too() -> None:
@@ -75,30 +60,70 @@ def test_a_name_given_to_another_cluster_forgets_the_one_before() -> None:
     worker = view()
     worker.workloads.upsert(workload("wl").version(10_000).build())
     worker.jobs.upsert(job("job").prebuilt("wl").version(10_000).build())
-    worker.asked[KEY], worker.conflicts[KEY], worker.known = ASKED, Conflict("taken", NOW), True
+    worker.connected()
+    worker.ask_for_job(KEY, ASKED)
+    worker.pass_over(KEY, Unfit("taken", NOW))
     worker.forget()
     assert not worker.holds(KEY)
-    assert not worker.known
-    assert worker.conflicts == {}
+    assert not worker.link.known
+    assert not worker.concerns(KEY)
     worker.workloads.upsert(workload("other").version(1).build())
     assert worker.held() == {ObjectKey("default", "other")}
 
 
-def test_a_job_that_speaks_nonsense_is_seen_when_it_makes_sense_again() -> None:
-    told: list[ObjectKey] = []
-    worker = WorkerView("w1", lambda key, *_: told.append(key), lambda *_: None, lambda key, *_: told.append(key))
-    sound = job("job").prebuilt("wl").build()
-    odd = msgspec.structs.replace(_at(sound, 1), status=msgspec.Raw(b'{"active": "many"}'))
-    for each in (odd, _at(sound, 2), _at(sound, 3)):
-        worker.jobs.upsert(each)
-
-    found = worker.job_of(KEY)
-    assert found is not None
-    assert found.version == 3
-    assert not worker.hides(KEY, JobKey(JOBS.name, "default", "job"))
-    assert told == [KEY, KEY], "it came, and it changed"
+Steps = tuple[Callable[[WorkerView], object], ...]
 
 
-def _at(seen: Job, version: int) -> Job:
-    metadata = msgspec.structs.replace(seen.metadata, resource_version=str(version))
-    return msgspec.structs.replace(seen, metadata=metadata)
+def _does(method: str, *args: Any) -> Callable[[WorkerView], object]:
+    return lambda worker: getattr(worker, method)(*args)
+
+
+CONNECTED, ISOLATED = _does("connected"), _does("isolated")
+
+TELLING: dict[str, tuple[Steps, list[str]]] = {
+    "connected": ((CONNECTED,), ["reach"]),
+    "connected twice": ((CONNECTED, CONNECTED), ["reach"]),
+    "suspected while not connected": ((_does("suspected", NOW),), []),
+    "suspected": ((CONNECTED, _does("suspected", NOW, "no answer")), ["reach", "reach"]),
+    "isolated": ((ISOLATED, ISOLATED), ["reach"]),
+    "disconnected": ((_does("disconnected", "gone", NOW),), ["reach"]),
+    "disconnected for two reasons": (
+        (_does("disconnected", "a", NOW), _does("disconnected", "b", NOW)),
+        ["reach", "use"],
+    ),
+    "disconnected twice": ((_does("disconnected", "a", NOW), _does("disconnected", "a", NOW)), ["reach"]),
+    "reported active": ((_does("reported", None, "", NOW, None),), ["reach"]),
+    "reported with namespaces": ((CONNECTED, _does("reported", None, "", NOW, ("a",))), ["reach", "use"]),
+    "in trouble": ((_does("troubled", "no answer"),), ["why"]),
+    "asked in vain": ((_does("asked_in_vain", NOW, NOW, HOUR),), []),
+    "asked in vain for long": (
+        (_does("suspected", NOW - HOUR), _does("awaited"), _does("asked_in_vain", NOW, NOW, HOUR)),
+        ["use"],
+    ),
+    "silent": ((_does("fell_silent"), _does("fell_silent")), ["silence"]),
+    "silent for a while": ((_does("fell_silent"), _does("answered")), ["silence", "silence"]),
+    "offers": ((_does("offers", ("a",), NOW), _does("offers", ("a",), NOW)), ["why"]),
+    "lacks": ((_does("lacks", JOBS, "you may not", NOW), _does("lacks", JOBS, "", NOW)), ["use", "use"]),
+    "leaves": ((_does("leaves", "another has its name"), _does("leaves", "another has its name")), ["use"]),
+}
+
+
+@pytest.mark.parametrize(("steps", "told"), TELLING.values(), ids=TELLING)
+def test_each_change_is_told_once(steps: Steps, told: list[str]) -> None:
+    aspects: list[str] = []
+    worker = WorkerView("w1", lambda _worker, aspect: aspects.append(aspect))
+    for step in steps:
+        step(worker)
+    assert aspects == told
+
+
+def test_a_worker_is_away_since_it_was_last_reached() -> None:
+    worker = view()
+    worker.suspected(NOW)
+    worker.suspected(NOW + HOUR)
+    worker.isolated()
+    assert worker.link.since == NOW
+    worker.connected()
+    assert worker.link.since is None
+    worker.recorded(NOW)
+    assert worker.link.since is None, "what an earlier process has seen is over"

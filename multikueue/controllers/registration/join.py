@@ -49,7 +49,7 @@ from multikueue.controllers.registration.plan import (
 from multikueue.controllers.registration.preflight import Finding, missing_rights, preflight, routes
 from multikueue.errors import ConfigurationError, Forbidden, Invalid, NotFound, Unauthorized
 from multikueue.kube.kubeconfig import check_worker_kubeconfig
-from multikueue.store.store import CLUSTER_UID_ANNOTATION
+from multikueue.store.state import CLUSTER_UID_ANNOTATION
 
 __all__ = ["Joined", "Request", "busy", "join", "leave"]
 

@@ -27,7 +27,7 @@ from multikueue.controllers.registration.ownership import Client, ask
 from multikueue.controllers.registration.plan import IDENTITY, JOB_KINDS, OPTIONAL_KINDS, RIGHTS, Right, copy_rights
 from multikueue.errors import ApiError, Forbidden, MultiKueueError, NotFound
 from multikueue.store.sight import EVERYWHERE
-from multikueue.store.store import clusters_of
+from multikueue.store.state import clusters_of
 
 __all__ = ["Finding", "Level", "Routes", "missing_rights", "preflight", "routes"]
 

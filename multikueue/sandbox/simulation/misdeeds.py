@@ -40,7 +40,7 @@ from multikueue.sandbox.time import the_loop
 from multikueue.sandbox.wire import Object, Request, Response, Watch
 from multikueue.sandbox.world import NAMESPACE, Site, World
 from multikueue.store.placements import PLACEMENT_ANNOTATION
-from multikueue.store.store import CLUSTER_UID_ANNOTATION
+from multikueue.store.state import CLUSTER_UID_ANNOTATION
 
 __all__ = ["ROGUE", "Misdeeds"]
 

@@ -25,7 +25,7 @@ from multikueue.controllers.registration.plan import (
 from multikueue.errors import ConfigurationError, Forbidden, InvalidObject, Unauthorized
 from multikueue.kube.kubeconfig import InsecureKubeconfig
 from multikueue.store.sight import NAMESPACES_ANNOTATION
-from multikueue.store.store import CLUSTER_UID_ANNOTATION
+from multikueue.store.state import CLUSTER_UID_ANNOTATION
 from multikueue.testing import workload
 from tests.cli.cluster import Cluster
 from tests.controllers.registration.builders import ENDPOINT, World

@@ -1,0 +1,87 @@
+"""What was asked of one worker and does not show in its caches yet, and what it was found unfit for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+
+from multikueue.api.meta import ObjectKey
+from multikueue.dispatch.group import Asked, Unfit
+
+__all__ = ["AWAY_MEMORY", "CONFLICT_MEMORY", "Expectations"]
+
+CONFLICT_MEMORY = timedelta(minutes=5)
+"""How long a worker is passed over for a workload after a foreign object was found in its place."""
+
+AWAY_MEMORY = timedelta(seconds=5)
+"""The same after its job could not even be asked for there, or not yet; by then it is known whether the worker is away."""
+
+
+class Expectations:
+    """Owner: the worker's outbox. By workload: the job asked for without having learned the outcome, when its job was last
+    looked for, the copy that is being made, which may be there before it is seen, and why the worker is passed over."""
+
+    def __init__(self) -> None:
+        self._asked: dict[ObjectKey, Asked] = {}
+        self._looked: dict[ObjectKey, datetime] = {}
+        self._creating: set[ObjectKey] = set()
+        self._unfit: dict[ObjectKey, Unfit] = {}
+
+    def __bool__(self) -> bool:
+        """Whether something that is not seen may be there."""
+        return bool(self._asked or self._creating)
+
+    def asked(self, key: ObjectKey) -> Asked | None:
+        return self._asked.get(key)
+
+    def ask(self, key: ObjectKey, asked: Asked) -> None:
+        self._asked[key] = asked
+
+    def answered(self, key: ObjectKey) -> None:
+        """The outcome is known."""
+        self._asked.pop(key, None)
+
+    def looked(self, key: ObjectKey) -> datetime | None:
+        return self._looked.get(key)
+
+    def look(self, key: ObjectKey, when: datetime) -> None:
+        """Its job was looked for on the worker itself at that time, and an answer came."""
+        self._looked[key] = when
+
+    def is_creating(self, key: ObjectKey) -> bool:
+        return key in self._creating
+
+    @contextmanager
+    def creating(self, key: ObjectKey) -> Iterator[None]:
+        """Meanwhile the copy is being made."""
+        self._creating.add(key)
+        try:
+            yield
+        finally:
+            self._creating.discard(key)
+
+    def unfit(self, key: ObjectKey, now: datetime) -> Unfit | None:
+        found = self._unfit.get(key)
+        if found is not None and now >= found.until:
+            del self._unfit[key]
+            return None
+        return found
+
+    def is_passed_over(self, key: ObjectKey) -> bool:
+        """Whether it was found unfit, be it for a time that is over."""
+        return key in self._unfit
+
+    def pass_over(self, key: ObjectKey, unfit: Unfit) -> None:
+        self._unfit[key] = unfit
+
+    def forget(self, key: ObjectKey) -> None:
+        """The workload is gone."""
+        self._unfit.pop(key, None)
+        self._looked.pop(key, None)
+
+    def clear(self) -> None:
+        """Another cluster has the name. What is being made is still known to whoever makes it."""
+        self._asked.clear()
+        self._looked.clear()
+        self._unfit.clear()

@@ -1,0 +1,315 @@
+"""What is known now: a cache for each kind of the manager cluster, one view for each worker, and the questions that need both.
+
+It changes only through its caches and views; `Store` connects these with the work queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+from multikueue import strategy as contract
+from multikueue.api import kinds
+from multikueue.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass, Secret
+from multikueue.api.job import AnyJob, JobKey
+from multikueue.api.kinds import POD_GROUPS, Kind
+from multikueue.api.meta import ObjectKey
+from multikueue.api.multikueue import (
+    CONTROLLER_NAME,
+    AdmissionCheck,
+    ClusterProfile,
+    MultiKueueCluster,
+    MultiKueueConfig,
+)
+from multikueue.api.pod import PodGroup
+from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
+from multikueue.api.workload import (
+    ADMITTED,
+    FINISHED,
+    Finish,
+    Workload,
+    owner_of,
+    queue_of,
+    workload_spec,
+)
+from multikueue.dispatch.group import Fleet
+from multikueue.dispatch.question import may_be_on
+from multikueue.jobs.adapter import Adapter, stays
+from multikueue.jobs.placement import failed_start
+from multikueue.jobs.table import Adapters
+from multikueue.jobs.workloads import is_of_group, is_owned
+from multikueue.quota.cache.status import check_names, flavor_names
+from multikueue.store.cache import ByName, Cache, Indexer
+from multikueue.store.jobs import JobCaches
+from multikueue.store.nesting import CONTROLLER, Nesting, controllers
+from multikueue.store.placements import PLACEMENT_ANNOTATION, Placements, named
+from multikueue.store.plans import Plans
+from multikueue.store.queues import WorkQueues
+from multikueue.store.runtimes import Runtimes
+from multikueue.store.slices import Slices, replaced
+from multikueue.store.worker import Places, WorkerView
+
+CLUSTERS_ANNOTATION = "multikueue.dev/clusters"
+"""On a MultiKueueConfig: more cluster names, comma separated, beyond the 20 that its spec may hold."""
+
+CLUSTER_UID_ANNOTATION = "multikueue.dev/cluster-uid"
+"""On a MultiKueueCluster: the UID of the namespace kube-system of the cluster that its name stands for."""
+
+CORDON_ANNOTATION = "multikueue.dev/cordon"
+"""On a MultiKueueCluster: `true` keeps new workloads away from it."""
+
+
+def _owner_uid(workload: Workload) -> Iterable[str]:
+    owner = owner_of(workload)
+    return (owner.uid,) if owner else ()
+
+
+def _check_names(workload: Workload) -> Iterable[str]:
+    return () if workload.has(FINISHED) else (c.name for c in workload.status.admission_checks)
+
+
+def _named(workload: Workload) -> Iterable[ObjectKey | str]:
+    """The LocalQueue and the priority class that an unfinished workload names, by one look into its spec."""
+    if workload.has(FINISHED):
+        return
+    spec = workload_spec(workload)
+    yield ObjectKey(workload.metadata.namespace, spec.queue_name)
+    if spec.priority_class_ref is not None:
+        yield spec.priority_class_ref.name
+
+
+class State:
+    """Owner: the manager. Caches are filled by the manager cluster's watches; `workers` by each worker's connection.
+
+    `namespace` is ours, in which Placements are looked for unless named with another. `adapters` are the kinds of jobs in use.
+    With `minds_pods` it matters to a workload when the pods of its job become ready or cease to be. With `elastic` jobs may
+    change their size while they run; without, nothing of theirs is looked at. Followers of a Placement, and jobs that name a
+    runtime, are known to `placements` and `runtimes` alone: these tell `queues` themselves.
+    """
+
+    def __init__(
+        self,
+        now: Callable[[], datetime],
+        queues: WorkQueues,
+        *,
+        namespace: str,
+        adapters: Adapters,
+        minds_pods: bool,
+        elastic: bool,
+    ) -> None:
+        self.now, self.namespace, self.adapters, self.minds_pods = now, namespace, adapters, minds_pods
+        self.workers: dict[str, WorkerView] = {}
+        self._places = Places()
+        self.fleets: dict[tuple[str, str, str], Fleet] = {}
+        """What `Views` has found out about MultiKueueConfigs, kinds and namespaces, until something of it changes."""
+        self.placements = Placements(lambda key: queues.add("workloads", key), now)
+        self.jobs = JobCaches(adapters, indexes={CONTROLLER: controllers})
+        self.nesting = Nesting(adapters, self.jobs, self._is_admitted)
+        self.runtimes = Runtimes(adapters, self.jobs, lambda key: queues.add("jobs", key))
+        slicing: dict[str, Indexer[Workload]] = {"replaces": replaced} if elastic else {}
+        self.workloads: Cache[Workload] = Cache(
+            indexes={"owner": _owner_uid, "check": _check_names, "named": _named, **slicing}
+        )
+        self.plans = Plans(self.workloads)
+        self.slices: Slices | None = Slices(self.workloads) if elastic else None
+        """How the workloads of elastic jobs are joined; None: there are no elastic jobs."""
+        self.cluster_queues: Cache[ClusterQueue] = Cache(indexes={"flavor": flavor_names, "check": check_names})
+        self.local_queues: Cache[LocalQueue] = Cache(indexes={"cluster_queue": lambda q: (q.spec.cluster_queue,)})
+        self.flavors: Cache[ResourceFlavor] = Cache()
+        self.cohorts: Cache[Cohort] = Cache()
+        self.checks: Cache[AdmissionCheck] = Cache(indexes={"config": config_of})
+        self.configs: Cache[MultiKueueConfig] = Cache(indexes={"cluster": clusters_of})
+        self.clusters: Cache[MultiKueueCluster] = Cache(indexes={"source": source_of, "file": _file_of, "uid": _uid_of})
+        self.secrets: Cache[Secret] = Cache()
+        self.profiles: Cache[ClusterProfile] = Cache()
+        self.namespaces: Cache[Namespace] = Cache()
+        self.priority_classes: Cache[WorkloadPriorityClass] = Cache()
+        self.pod_priority_classes: Cache[PriorityClass] = Cache()
+        self.limit_ranges: Cache[LimitRange] = Cache()
+        self.runtime_classes: Cache[RuntimeClass] = Cache()
+
+    # Questions.
+
+    def may_be_on(self, name: str) -> bool:
+        """Whether something of a workload may be on a worker that was not seen since this process began."""
+        return any(not local.has(FINISHED) and may_be_on(local, name) for local in self.workloads)
+
+    def owner(self, workload: Workload) -> JobKey | None:
+        """The key of the job that owns a workload."""
+        owner = owner_of(workload)
+        if owner is None and is_of_group(workload):
+            return JobKey(POD_GROUPS.name, *workload.key)
+        adapter = self.adapters.owner(owner.api_version, owner.kind) if owner else None
+        return JobKey(adapter.kind.name, workload.metadata.namespace, owner.name) if owner and adapter else None
+
+    def runs_here(self, job: AnyJob) -> bool:
+        """Whether a job has pods on the manager cluster, or may have, or still says where it had: it is none of those that
+        are dispatched. Started from there, it could not go where another flavor wants it."""
+        adapter = self.adapters.of(job)
+        if placed_for(adapter, job):
+            return True
+        if adapter.unmanaged_reason(job) is None:
+            return False
+        return adapter.is_active(job) or not adapter.is_suspended(job)
+
+    def failed_start(self, workload: Workload, job: AnyJob) -> Finish | None:
+        """The end of a workload whose job was to run on the manager cluster and never can; None if nothing is wrong."""
+        adapter = self.adapters.of(job)
+        if adapter.placing is None or not workload.has(ADMITTED):
+            return None
+        patch, dispatched = adapter.start_patch(job), self.multikueue_check(workload) is not None
+        if patch is None or not stays(adapter, job, workload, dispatched=dispatched):
+            return None
+        if job.metadata.deletion_timestamp is not None or not adapter.matches(job, workload):
+            return None
+        return failed_start(job, patch, adapter.placing, workload, ByName(self.flavors))
+
+    def owned(self, job: AnyJob) -> tuple[Workload, ...]:
+        if isinstance(job, PodGroup):
+            found = self.workloads.get(job.key)
+            return (found,) if found is not None and is_owned(found, job) else ()
+        return self.workloads.by("owner", job.metadata.uid)
+
+    def _is_admitted(self, job: AnyJob) -> bool:
+        return any(workload.has(ADMITTED) for workload in self.owned(job))
+
+    def local_job(self, workload: Workload) -> AnyJob | None:
+        """The job that owns a workload, if it is the very one and not a later job of the same name."""
+        key, owner = self.owner(workload), owner_of(workload)
+        job = self.jobs.get(key) if key else None
+        if isinstance(job, PodGroup):
+            return job
+        return job if job and owner and job.metadata.uid == owner.uid else None
+
+    def with_job(self, key: ObjectKey) -> Iterator[str]:
+        """The workers that hold a job of ours for that workload."""
+        return (name for name in self.places(key) if self.workers[name].job_of(key) is not None)
+
+    def places(self, key: ObjectKey) -> tuple[str, ...]:
+        """The workers that have something to do with a workload by themselves."""
+        return self._places.of(key, lambda name: name in self.workers and self.workers[name].concerns(key))
+
+    def multikueue_check(self, workload: Workload) -> AdmissionCheck | None:
+        """The first of the workload's checks that is ours (contract 3.1 E2)."""
+        checks = (self.checks.get(ObjectKey("", c.name)) for c in workload.status.admission_checks)
+        return next((c for c in checks if c and c.spec.controller_name == CONTROLLER_NAME), None)
+
+    def queue_check(self, queue: ClusterQueue) -> AdmissionCheck | None:
+        """The MultiKueue check of a ClusterQueue."""
+        rules = queue.spec.admission_checks_strategy.admission_checks
+        checks = (self.checks.get(ObjectKey("", rule.name)) for rule in rules)
+        return next((c for c in checks if c and c.spec.controller_name == CONTROLLER_NAME), None)
+
+    def uses_multikueue(self, namespace: str, queue: str) -> bool | None:
+        """Whether jobs of a LocalQueue are dispatched; None if the queue or its ClusterQueue does not exist."""
+        local = self.local_queues.get(ObjectKey(namespace, queue))
+        cluster_queue = self.cluster_queues.get(ObjectKey("", local.spec.cluster_queue)) if local else None
+        return None if cluster_queue is None else self.queue_check(cluster_queue) is not None
+
+    def nobody_dispatches(self, queue: ObjectKey, workloads: Iterable[Workload]) -> bool:
+        """Whether a job surely goes to no worker: neither where its workloads have quota, nor, as long as none has any,
+        where its LocalQueue leads, is there a MultiKueue check."""
+        local = self.local_queues.get(queue)
+        holding = {w.status.admission.cluster_queue for w in workloads if w.status.admission is not None}
+        names = holding or ({local.spec.cluster_queue} if local is not None else set())
+        return bool(names) and all(self._is_without_check(name) for name in names)
+
+    def _is_without_check(self, cluster_queue: str) -> bool:
+        """False as well while the queue, or a check of it, is not there: it may be one of ours."""
+        queue = self.cluster_queues.get(ObjectKey("", cluster_queue))
+        known = queue is not None and all(self.checks.get(ObjectKey("", name)) for name in check_names(queue))
+        return queue is not None and known and self.queue_check(queue) is None
+
+    def files(self) -> tuple[str, ...]:
+        """The paths from which clusters are read."""
+        return tuple(map(str, self.clusters.named("file")))
+
+    def clusters_for(self, check: AdmissionCheck | None) -> tuple[str, ...]:
+        """The cluster names of a check's MultiKueueConfig, in its order."""
+        name = next(iter(config_of(check)), "") if check else ""
+        config = self.configs.get(ObjectKey("", name))
+        return clusters_of(config) if config else ()
+
+    def placement_for(
+        self, local: Workload, *, option: str = "", by_workload: bool = False
+    ) -> contract.Placement | None:
+        """The Placement named for a workload as its strategy sees it, None if none is; it hears of changes from now on.
+
+        The most specific name counts: workload and job if they may name one (`by_workload`), LocalQueue, ClusterQueue,
+        AdmissionCheck, the strategy's option.
+        """
+        check = self.multikueue_check(local)
+        queue = self.local_queues.get(queue_of(local))
+        cluster_queue = self.cluster_queues.get(ObjectKey("", queue.spec.cluster_queue)) if queue else None
+        own = (local, self.local_job(local)) if by_workload else ()
+        givers = (*own, queue, cluster_queue, check)
+        wanted = named(givers, option=option, namespace=self.namespace)
+        return self.placements.view(local.key, wanted, self.clusters_for(check))
+
+    def names_placement(self, local: Workload) -> bool:
+        """Whether a workload or its job names the Placement it wants to follow."""
+        givers = (local, self.local_job(local))
+        return any(giver is not None and PLACEMENT_ANNOTATION in giver.metadata.annotations for giver in givers)
+
+    def may_run_beside(self, key: ObjectKey, name: str) -> Iterator[str]:
+        """The other workers that hold the job of a workload, or may."""
+        return (n for n in self.places(key) if n != name and self.workers[n].may_run(key))
+
+    def caches(self) -> Iterator[tuple[str, Kind[Any], Cache[Any]]]:
+        """All there are, each with its cluster (empty: the manager's) and kind."""
+        own: tuple[tuple[Kind[Any], Cache[Any]], ...] = (
+            (kinds.WORKLOADS, self.workloads),
+            (kinds.CLUSTER_QUEUES, self.cluster_queues),
+            (kinds.LOCAL_QUEUES, self.local_queues),
+            (kinds.RESOURCE_FLAVORS, self.flavors),
+            (kinds.COHORTS, self.cohorts),
+            (kinds.ADMISSION_CHECKS, self.checks),
+            (kinds.MULTIKUEUE_CONFIGS, self.configs),
+            (kinds.MULTIKUEUE_CLUSTERS, self.clusters),
+            (kinds.SECRETS, self.secrets),
+            (kinds.CLUSTER_PROFILES, self.profiles),
+            (kinds.NAMESPACES, self.namespaces),
+            (kinds.WORKLOAD_PRIORITY_CLASSES, self.priority_classes),
+            (kinds.PRIORITY_CLASSES, self.pod_priority_classes),
+            (kinds.LIMIT_RANGES, self.limit_ranges),
+            (kinds.RUNTIME_CLASSES, self.runtime_classes),
+        )
+        yield from (("", kind, cache) for kind, cache in own)
+        yield from (("", kind, self.jobs.of(kind)) for kind in self.jobs.kinds)
+        for name, worker in self.workers.items():
+            yield name, kinds.WORKLOADS, worker.workloads
+            yield from ((name, kind, worker.jobs.of(kind)) for kind in worker.jobs.kinds)
+
+
+def placed_for(adapter: Adapter, job: AnyJob) -> str:
+    """The name of the Workload by which a job says where it ran on the manager cluster; empty if it does not."""
+    return adapter.placing.placed_for(job) if adapter.placing is not None else ""
+
+
+def config_of(check: AdmissionCheck) -> tuple[str, ...]:
+    return (check.spec.parameters.name,) if check.spec.parameters else ()
+
+
+def clusters_of(config: MultiKueueConfig) -> tuple[str, ...]:
+    """The clusters a MultiKueueConfig names, in order: its spec, then the annotation for more than 20."""
+    more = config.metadata.annotations.get(CLUSTERS_ANNOTATION, "")
+    return tuple(dict.fromkeys((*config.spec.clusters, *(n.strip() for n in more.split(",") if n.strip()))))
+
+
+def _uid_of(cluster: MultiKueueCluster) -> Iterable[str]:
+    uid = cluster.metadata.annotations.get(CLUSTER_UID_ANNOTATION)
+    return (uid,) if uid else ()
+
+
+def source_of(cluster: MultiKueueCluster) -> tuple[tuple[str, str], ...]:
+    """Where a cluster's kubeconfig comes from: type and location. Several clusters may share one."""
+    source = cluster.spec.cluster_source
+    if source.kube_config is not None:
+        return ((source.kube_config.location_type, source.kube_config.location),)
+    profile = source.cluster_profile_ref
+    return (("ClusterProfile", profile.name),) if profile is not None else ()
+
+
+def _file_of(cluster: MultiKueueCluster) -> tuple[str, ...]:
+    return tuple(location for type_, location in source_of(cluster) if type_ == "Path")

@@ -1,0 +1,106 @@
+"""Questions about what is known of several clusters."""
+
+from __future__ import annotations
+
+import msgspec
+
+from multikueue.api.multikueue import CONTROLLER_NAME
+from multikueue.api.pods import WORKLOAD_ANNOTATION
+from multikueue.api.workload import Workload, WorkloadSpec
+from multikueue.jobs.batch_job import BATCH_JOB
+from multikueue.jobs.placement import placement
+from multikueue.quota.engine import Engine
+from multikueue.store.cache import ByName
+from multikueue.store.state import CLUSTERS_ANNOTATION, clusters_of
+from multikueue.store.store import Store
+from multikueue.testing import (
+    NOW,
+    admission_check,
+    flavor,
+    job,
+    multikueue_config,
+)
+from multikueue.testing.workloads import WorkloadBuilder
+from tests.jobs import places
+from tests.jobs.builders import workload_of
+from tests.store.known import KEY, Noted, grouped, local, stored
+
+
+def test_a_placement_without_a_namespace_is_one_in_ours() -> None:
+    noted = Noted()
+    store = Store(Engine(), noted, lambda: NOW, namespace="ours")
+    store.placements.begin()
+    found = store.placement_for(local().build(), option="gpu")
+    assert found is not None
+    assert found.problem == "there is no Placement ours/gpu"
+
+
+def test_a_later_job_of_the_same_name_is_not_the_owner() -> None:
+    store, _ = stored()
+    store.jobs.upsert(job("job").uid("another").version(9).build())
+    workload_ = store.workloads.get(KEY)
+    assert workload_ is not None
+    assert store.local_job(workload_) is None
+
+
+def test_a_queue_is_dispatched_if_it_has_a_check_of_ours() -> None:
+    store, _ = stored()
+    assert store.uses_multikueue("default", "main") is True
+    assert store.uses_multikueue("default", "nowhere") is None
+    store.checks.upsert(admission_check("mk").controller("example.com/other").version(9).build())
+    assert store.uses_multikueue("default", "main") is False
+
+
+def test_more_clusters_than_a_configuration_may_hold_come_from_its_annotation() -> None:
+    config = multikueue_config("mk", "w1", "w2").annotations({CLUSTERS_ANNOTATION: "w2, w3 ,,w4"}).build()
+    assert clusters_of(config) == ("w1", "w2", "w3", "w4")
+
+
+def test_the_controller_name_is_the_contract_s() -> None:
+    assert CONTROLLER_NAME == "kueue.x-k8s.io/multikueue"
+
+
+HERE = job("job").queue("main").suspended().build()
+
+
+def of_here(**changes: str) -> tuple[Store, Workload]:
+    """A store where nothing is dispatched, with an admitted workload; `changes` is a node selector that a check wants."""
+    store, _ = stored()
+    store.flavors.upsert(flavor("blue").node_labels(pool="blue").build())
+    store.jobs.upsert(job("job").queue("main").suspended().version(2).build())
+    seen = places.told(places.admitted(workload_of(HERE)), {"name": "main", "nodeSelector": changes})
+    return store, seen
+
+
+def test_a_workload_whose_job_can_never_start_here_is_at_its_end() -> None:
+    store, seen = of_here(pool="red")
+    end = store.failed_start(seen, HERE)
+    assert end is not None
+    assert end.reason == "FailedToStart"
+
+
+def test_it_is_not_where_its_job_can_or_may_start_or_another_one_is_to() -> None:
+    store, seen = of_here(rack="7")
+    assert store.failed_start(seen, HERE) is None
+    store, seen = of_here(pool="red")
+    assert store.failed_start(seen, job("job").queue("main").build()) is None
+    assert store.failed_start(seen, job("job").queue("main").suspended().parallelism(2).completions(2).build()) is None
+    assert store.failed_start(seen, job("job").queue("main").suspended().deleted().build()) is None
+    dispatched = WorkloadBuilder(seen, WorkloadSpec()).check("mk").value
+    assert store.failed_start(dispatched, HERE) is None
+
+
+def test_a_job_that_still_says_where_it_ran_is_neither_over_here_nor_copied() -> None:
+    store, seen = of_here()
+    patch = BATCH_JOB.placing.start_patch(HERE, {}, placement(seen, ByName(store.flavors)).places)
+    left = places.applied(HERE, patch)
+    assert BATCH_JOB.is_suspended(left)
+    assert store.runs_here(left)
+    assert not store.runs_here(HERE)
+    for version, name, expected in ((8, KEY.name, False), (9, "another", True)):
+        marked = places.applied(
+            left, {"spec": {"template": {"metadata": {"annotations": {WORKLOAD_ANNOTATION: name}}}}}
+        )
+        meta = job("job").queue("main").version(version).value.metadata
+        store.jobs.upsert(msgspec.structs.replace(marked, metadata=meta))
+        assert grouped(store).job_may_be_copied is expected

@@ -1,0 +1,121 @@
+"""Which keys are looked at again after a change."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from multikueue.api.job import Job, JobKey
+from multikueue.api.kinds import JOBS, PODS
+from multikueue.api.meta import ObjectKey
+from multikueue.api.workload import Workload
+from multikueue.dispatch.plan import Copied, Plan
+from multikueue.jobs.batch_job import BATCH_JOB
+from multikueue.jobs.pod import PLAIN_POD
+from multikueue.jobs.table import Adapters
+from multikueue.quota.engine import Engine
+from multikueue.store import triggers
+from multikueue.store.store import Store
+from multikueue.store.triggers import Change, Row, To, keys_after
+from multikueue.testing import NOW, job, workload
+from tests.jobs.pods import member, pod
+from tests.store.known import KEY, Noted, stored
+
+
+def test_a_row_is_due_if_its_aspect_is_another_or_the_object_came_or_went() -> None:
+    store, _ = stored()
+    rows = (Row(triggers.all_annotations, (To("workloads", triggers.itself),)),)
+    plain, said = workload("a").build(), workload("a").annotations({"b": "c"}).build()
+
+    def keys(old: Workload | None, new: Workload | None) -> list[object]:
+        return [key for _, key in keys_after(rows, Change(old, new), store)]
+
+    assert keys(plain, plain) == []
+    assert keys(plain, said) == keys(None, plain) == keys(plain, None) == [plain.key]
+
+
+def test_a_row_without_an_aspect_is_always_due() -> None:
+    store, _ = stored()
+    rows = (Row(None, (To("workloads", triggers.itself), To("admission", triggers.once))),)
+    same = workload("a").build()
+    assert list(keys_after(rows, Change(same, same), store)) == [("workloads", same.key), ("admission", "")]
+
+
+def test_what_its_own_reconcile_wrote_is_not_looked_at_again() -> None:
+    store, _ = stored()
+    same = workload("a").build()
+    assert list(triggers.itself(Change(same, same, is_own=True), store)) == []
+
+
+def test_what_the_worker_s_kueue_writes_beside_is_no_news() -> None:
+    store, noted = stored()
+    copies = store.worker("w1").workloads
+    copies.upsert(workload("wl").version(1).build())
+    copies.upsert(workload("wl").reserved().version(2).build())
+    assert noted.keys == ["workload wl"]
+
+
+def test_a_copy_that_is_expected_is_no_news_until_something_happens_to_it() -> None:
+    store, noted = stored()
+    asked = store.workloads.get(KEY)
+    store.plans.put(KEY, _wanting_a_copy(asked, NOW))
+    copies = store.worker("w1").workloads
+    copies.upsert(workload("wl").attempt("a").version(1).build())
+    assert noted.keys == []
+    copies.upsert(workload("wl").attempt("a").reserved().admitted().version(2).build())
+    assert noted.keys == ["workload wl"]
+
+
+def _wanting_a_copy(asked: Workload | None, now: datetime) -> Plan:
+    return Plan(local=asked, attempt="a", at=now, desired=(Copied(cluster="w1", why="nominated"),))
+
+
+def test_a_job_that_speaks_nonsense_is_seen_when_it_makes_sense_again() -> None:
+    store, noted = stored()
+    worker = store.worker("w1")
+    sound = job("job").prebuilt("wl").build()
+    odd = msgspec.structs.replace(_at(sound, 1), status=msgspec.Raw(b'{"active": "many"}'))
+    for each in (odd, _at(sound, 2), _at(sound, 3)):
+        worker.jobs.upsert(each)
+
+    found = worker.job_of(KEY)
+    assert found is not None
+    assert found.version == 3
+    assert not worker.hides(KEY, JobKey(JOBS.name, "default", "job"))
+    assert noted.keys.count("workload wl") == 2, "it came, and it changed"
+
+
+def _at(seen: Job, version: int) -> Job:
+    metadata = msgspec.structs.replace(seen.metadata, resource_version=str(version))
+    return msgspec.structs.replace(seen, metadata=metadata)
+
+
+def test_each_change_of_a_member_is_one_of_its_group() -> None:
+    noted = Noted()
+    store = Store(Engine(), noted, lambda: NOW, adapters=Adapters((BATCH_JOB, PLAIN_POD)))
+    for pods in (store.open_jobs(PODS), store.worker("w1").jobs.of(PODS)):
+        noted.keys.clear()
+        pods.upsert(member("a"))
+        pods.upsert(pod("x"))
+        pods.remove(member("a"))
+        assert [key for key in noted.keys if key == "job g"] == ["job g"] * 2
+
+
+def test_a_worker_that_can_be_used_otherwise_has_all_looked_at_that_may_go_there() -> None:
+    store, noted = stored()
+    store.worker("w1").workloads.upsert(workload("left").origin().build())
+    noted.keys.clear()
+    store.worker("w1").lacks(JOBS, "you may not", NOW)
+    assert sorted(noted.keys) == ["cluster w1", "workload left", "workload wl"]
+    noted.keys.clear()
+    store.worker("w1").troubled("no answer")
+    assert noted.keys == [], "so far nothing else is different"
+
+
+def test_a_workload_counts_where_it_was_admitted_even_if_its_local_queue_leads_elsewhere() -> None:
+    store, _ = stored()
+    counted = workload("other").queue("main").request(cpu=1).reserved("old").build()
+    change = Change(None, counted)
+    assert list(triggers.cluster_queues_of(change, store)) == ["cq", "old"]
+    assert list(triggers.local_queues_of(change, store)) == [ObjectKey("default", "main")]
