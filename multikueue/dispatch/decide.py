@@ -72,24 +72,41 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Outcome:
     """What shall be: the local status (None if the workload is gone), then what is desired on the workers, in order, once
     that status is written; and when to look again."""
 
-    phase: Phase
     status: WorkloadStatus | None
     desired: tuple[Desired, ...] = ()
     again_after: timedelta | None = None
     events: tuple[Event, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision(Outcome):
+    """What shall be in the phase that the workload is in."""
+
+    phase: Phase
+
+
 def decide(group: Group, now: datetime) -> Decision:
     """Look at a workload's group and say what shall be. Deciding again on the result changes nothing."""
     seen = view(group, now)
     phase = phase_of(seen)
-    decision = replace(HANDLERS[phase](seen), phase=phase)
-    doubts = phase is not Phase.HIDDEN and any(remote.maybe_job for remote in group.remotes)
-    return _with_questions(decision, group, now) if doubts else decision
+    outcome = HANDLERS[phase](seen)
+    if phase is not Phase.HIDDEN and any(remote.maybe_job for remote in group.remotes):
+        outcome = _with_questions(outcome, group, now)
+    return _decision(phase, outcome)
+
+
+def _decision(phase: Phase, outcome: Outcome) -> Decision:
+    return Decision(
+        phase=phase,
+        status=outcome.status,
+        desired=outcome.desired,
+        again_after=outcome.again_after,
+        events=outcome.events,
+    )
 
 
 def plan(group: Group, decision: Decision, now: datetime) -> Plan:
@@ -118,15 +135,15 @@ def nominate(group: Group, now: datetime) -> Decision:
     seen = view(group, now)
     phase = phase_of(seen)
     if phase is not Phase.NOMINATING or seen.local.status.cluster_name or _gives_back(group):
-        return replace(_same(seen), phase=phase)
-    decision = _nominating(seen)
-    wanted = decision.status or seen.local.status
+        return _decision(phase, _same(seen))
+    outcome = _nominating(seen)
+    wanted = outcome.status or seen.local.status
     status = msgspec.structs.replace(
         seen.local.status,
         nominated_cluster_names=wanted.nominated_cluster_names,
         conditions=_with_nominated(seen.local.status.conditions, wanted.conditions),
     )
-    return replace(decision, phase=phase, status=status, desired=())
+    return _decision(phase, replace(outcome, status=status, desired=()))
 
 
 def _gives_back(group: Group) -> bool:
@@ -142,9 +159,9 @@ def _with_nominated(conditions: tuple[Condition, ...], wanted: tuple[Condition, 
     return kept if new is None else (*kept, new)
 
 
-def _with_questions(decision: Decision, group: Group, now: datetime) -> Decision:
+def _with_questions(outcome: Outcome, group: Group, now: datetime) -> Outcome:
     """A job that was asked for is looked for once that tells what became of it, unless it is asked for anew."""
-    asked_anew = {each.cluster for each in decision.desired if isinstance(each, Running)}
+    asked_anew = {each.cluster for each in outcome.desired if isinstance(each, Running)}
     doubtful = [
         r for r in group.remotes if r.maybe_job and r.reachable and r.job is None and r.cluster not in asked_anew
     ]
@@ -152,9 +169,9 @@ def _with_questions(decision: Decision, group: Group, now: datetime) -> Decision
     questions = tuple(
         Found(cluster=r.cluster, why="it was asked for, and no answer came") for r in doubtful if r.cluster not in later
     )
-    waits = (decision.again_after, *later.values())
+    waits = (outcome.again_after, *later.values())
     after = min((wait for wait in waits if wait is not None), default=None)
-    return replace(decision, desired=(*decision.desired, *questions), again_after=after)
+    return replace(outcome, desired=(*outcome.desired, *questions), again_after=after)
 
 
 def is_holding(group: Group, now: datetime) -> bool:
@@ -177,17 +194,17 @@ def _holds(group: Group, remote: Remote) -> bool:
 # Handlers, one per phase.
 
 
-def _same(v: View, *, desired: Iterable[Desired] = (), after: timedelta | None = None) -> Decision:
+def _same(v: View, *, desired: Iterable[Desired] = (), after: timedelta | None = None) -> Outcome:
     status = v.group.local.status if v.group.local else None
-    return Decision(phase=Phase.ADMITTED, status=status, desired=tuple(desired), again_after=after)
+    return Outcome(status=status, desired=tuple(desired), again_after=after)
 
 
-def _remove_all(v: View) -> Decision:
+def _remove_all(v: View) -> Outcome:
     """But for what a later slice of the job goes on with."""
     return _same(v, desired=_removals(v.group.slice.heir, v.group.remotes))
 
 
-def _finished(v: View) -> Decision:
+def _finished(v: View) -> Outcome:
     """Nothing stays on the workers. A job may be over before its win is recorded, if we died in between: where it ran is
     told all the same, as long as it is still nominated (Kueue's webhook lets nobody else win)."""
     is_untold = not v.ready and v.winner is not None and v.group.is_current(v.won.job)
@@ -196,13 +213,13 @@ def _finished(v: View) -> Decision:
     return _remove_all(v)
 
 
-def _unreserved(v: View) -> Decision:
+def _unreserved(v: View) -> Outcome:
     """Nothing may be recorded without quota: a name left behind would block the next winner (CX-17)."""
     status = msgspec.structs.replace(without_nomination(v.local.status), cluster_name=None)
     return replace(_waiting(v), status=status)
 
 
-def _waiting(v: View) -> Decision:
+def _waiting(v: View) -> Outcome:
     """A slice that is to have its turn yet leaves the job running as the one before it had it; one that was evicted has
     had it."""
     keeps = v.group.slice.elastic and not v.local.has(EVICTED) and not v.local.has(ADMITTED)
@@ -210,7 +227,7 @@ def _waiting(v: View) -> Decision:
     return _same(v, desired=_removals(inherited, v.group.remotes))
 
 
-def _staying(v: View) -> Decision:
+def _staying(v: View) -> Outcome:
     """A slice goes where the one before it was, for there the job runs: no strategy is asked (contract 3.10 step 4)."""
     stays = v.group.slice.stays
     remote = v.group.remote(stays)
@@ -222,11 +239,11 @@ def _staying(v: View) -> Decision:
     return replace(_same(v, desired=desired, after=after), status=_with_check(v, "Pending", stuck))
 
 
-def _stay_lost(v: View) -> Decision:
+def _stay_lost(v: View) -> Outcome:
     return _retry(v, f'Admitting remote lost: worker cluster "{v.group.slice.stays}" is out of reach for too long')
 
 
-def _evicted(v: View) -> Decision:
+def _evicted(v: View) -> Outcome:
     """Ask workers to stop what runs, and take back what does not."""
     evicted = v.local.condition(EVICTED)
     running = [r for r in v.group.remotes if r.reachable and r.running]
@@ -234,7 +251,7 @@ def _evicted(v: View) -> Decision:
     return _held_up(v, running, since, _same(v, desired=_stops(v), after=_until_lost(v, v.group.remotes)))
 
 
-def _held_up(v: View, by: list[Remote], since: datetime | None, decision: Decision) -> Decision:
+def _held_up(v: View, by: list[Remote], since: datetime | None, decision: Outcome) -> Outcome:
     """What is left of an attempt holds up what comes next, for no job runs twice. Once that lasts it is said where, and by
     what: a finalizer of somebody else's, or a node that is dead, only people can mend."""
     begun = {r.cluster: min(_left_since(r) or since or v.now, v.now) for r in by if r.job is not None}
@@ -271,12 +288,12 @@ def _stops(v: View) -> Iterator[Desired]:
             yield Stopped(cluster=remote.cluster, why="evicted on the manager")
 
 
-def _undispatchable(v: View) -> Decision:
+def _undispatchable(v: View) -> Outcome:
     status = _with_check(v, "Rejected", v.group.problem)
     return replace(_same(v), status=status, events=(Event("Warning", "MultiKueue", v.group.problem),))
 
 
-def _nominating(v: View) -> Decision:
+def _nominating(v: View) -> Outcome:
     """Act on the strategy's answer. While there is none that fits what is seen, everything stays as it is: whatever
     makes an answer unfit has the strategy asked again."""
     answer = v.group.answer
@@ -291,14 +308,14 @@ def _nominating(v: View) -> Decision:
     return _nominated(v, answer, answer.nomination)
 
 
-def _unanswered(v: View, answer: Answer) -> Decision:
+def _unanswered(v: View, answer: Answer) -> Outcome:
     """Copies that are out already may still win."""
     reason = "StrategyRefused" if answer.by is None else "StrategyFailed"
     event = Event("Warning", reason, answer.problem)
     return replace(_same(v, after=_until(v, answer)), status=_with_check(v, "Pending", answer.problem), events=(event,))
 
 
-def _nominated(v: View, answer: Answer, nomination: Nomination) -> Decision:
+def _nominated(v: View, answer: Answer, nomination: Nomination) -> Outcome:
     wanted = _in_order(v, nomination.clusters + _kept(v, nomination))
     named = frozenset(wanted)
     recorded = wanted[:MAX_NOMINATED]
@@ -413,33 +430,33 @@ def _copies(v: View, wanted: tuple[str, ...]) -> Iterator[Desired]:
     return (Copied(cluster=r.cluster, why="nominated") for r in v.group.remotes if r.cluster in named and r.reachable)
 
 
-def _winner_lost(v: View) -> Decision:
+def _winner_lost(v: View) -> Outcome:
     return _retry(v, f'Admitting remote lost: worker cluster "{v.won.cluster}" is out of reach for too long')
 
 
-def _winner_unreachable(v: View) -> Decision:
+def _winner_unreachable(v: View) -> Outcome:
     return _same(v, desired=_losers(v), after=_until_lost(v, (v.won,)))
 
 
-def _winner_gone(v: View) -> Decision:
+def _winner_gone(v: View) -> Outcome:
     if v.winner is None:
         return _retry(v, "Admission check is Ready but no admitting cluster is recorded")
     return _retry(v, f'Admitting remote no longer exists on worker cluster "{v.won.cluster}"')
 
 
-def _turned_down(v: View) -> Decision:
+def _turned_down(v: View) -> Outcome:
     names = ", ".join(named_clusters(v.group))
     return _retry(v, f'Workload deactivated on worker clusters: "{names}", resetting for re-admission')
 
 
-def _evicted_remotely(v: View) -> Decision:
+def _evicted_remotely(v: View) -> Outcome:
     evicted = v.won.condition(EVICTED)
     if evicted is not None and evicted.reason == f"{DEACTIVATED}DueTo{OUT_OF_TIME}":
         return _out_of_time(v)
     return _retry(v, f'Workload evicted on worker cluster: "{v.won.cluster}", resetting for re-admission')
 
 
-def _out_of_time(v: View) -> Decision:
+def _out_of_time(v: View) -> Outcome:
     """The worker's clock may be ahead of ours by a moment. That must not give the job a second run of full length."""
     target = Condition(
         type=DEACTIVATION_TARGET,
@@ -452,7 +469,7 @@ def _out_of_time(v: View) -> Decision:
     return replace(_same(v), status=msgspec.structs.replace(v.local.status, conditions=conditions))
 
 
-def _out_of_sync(v: View) -> Decision:
+def _out_of_sync(v: View) -> Outcome:
     """Only Succeeded and Failed are results; anything else is dispatched again (CX-16)."""
     condition = v.won.condition(FINISHED)
     reason = excerpt(condition.reason) if condition else ""
@@ -460,7 +477,7 @@ def _out_of_sync(v: View) -> Decision:
     return _retry(v, message, type_="Warning")
 
 
-def _retry(v: View, message: str, *, type_: str = "Normal") -> Decision:
+def _retry(v: View, message: str, *, type_: str = "Normal") -> Outcome:
     """Not at once: what is left of this attempt must never be taken for the next one's (`SHORTEST_ATTEMPT`)."""
     reserved = v.local.condition(QUOTA_RESERVED)
     if reserved is not None and reserved.last_transition_time is not None:
@@ -497,7 +514,7 @@ def _with_failure(v: View) -> tuple[Condition, ...]:
     return _with_own(v, FAILED_ON, conditions, reason="AttemptFailed", message=note, since=v.now)
 
 
-def _admitted(v: View) -> Decision:
+def _admitted(v: View) -> Outcome:
     losers = tuple(_losers(v))
     in_step = (InStep(cluster=v.won.cluster, why="it runs there"),) if v.won.workload else ()
     if v.won.incomplete and v.group.is_current(v.won.job):
@@ -564,7 +581,7 @@ def _holds_out_of_reach(v: View, remote: Remote) -> bool:
     return not remote.reachable and remote.job is not None and not remote.lost(v.now, v.group.lost_after)
 
 
-def _completing(v: View) -> Decision:
+def _completing(v: View) -> Outcome:
     """Record the winner if a crash prevented it; finish once the local job's status is final (I8)."""
     losers = tuple(_losers(v))
     if not v.ready:
@@ -603,7 +620,7 @@ def _given_up_at(v: View) -> datetime | None:
     return min(finished.last_transition_time or LONG_AGO, v.now) + v.group.lost_after
 
 
-def _recorded(v: View, desired: Iterable[Desired]) -> Decision:
+def _recorded(v: View, desired: Iterable[Desired]) -> Outcome:
     """The win, in a write of its own. What stands in its way goes in the one before."""
     stale = v.local.status.cluster_name not in (None, v.won.cluster)
     return replace(_same(v, desired=desired, after=timedelta() if stale else None), status=_won(v))
@@ -684,7 +701,7 @@ def _until_lost(v: View, remotes_: tuple[Remote, ...] | list[Remote]) -> timedel
     return min((max(d, ASKED_AGAIN) for d in due), default=None)
 
 
-HANDLERS: dict[Phase, Callable[[View], Decision]] = {
+HANDLERS: dict[Phase, Callable[[View], Outcome]] = {
     Phase.HIDDEN: _same,
     Phase.GONE: _remove_all,
     Phase.FINISHED: _finished,
