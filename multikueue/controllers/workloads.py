@@ -16,7 +16,15 @@ from multikueue.api import kinds
 from multikueue.api.job import AnyJob
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import QUOTA_RESERVED, ReclaimablePod, Workload, WorkloadStatus, queue_of, workload_spec
+from multikueue.api.workload import (
+    FINISHED,
+    QUOTA_RESERVED,
+    ReclaimablePod,
+    Workload,
+    WorkloadStatus,
+    queue_of,
+    workload_spec,
+)
 from multikueue.controllers import statuses
 from multikueue.controllers.jobs import release
 from multikueue.controllers.world import World
@@ -179,10 +187,10 @@ class Workloads:
             await release(self.world, local.key)
 
     async def _follow_class(self, local: Workload) -> None:
-        """A workload that no job of ours owns has the value of its class; for others their job's reconcile sees to it."""
+        """A workload has the value of the class that it names; which one that is, its job says."""
         store = self.world.store
         local = store.workloads.get(local.key) or local  # as it is after what was just written
-        if store.owner(local) is not None or local.metadata.deletion_timestamp is not None:
+        if local.has(FINISHED) or local.metadata.deletion_timestamp is not None:
             return
         spec = workload_spec(local)
         ref = spec.priority_class_ref

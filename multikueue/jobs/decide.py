@@ -468,14 +468,13 @@ def _update(case: _Case, workload: Workload) -> JobDecision:
 
 
 def _priority_changes(priority: Priority | str, workload: Workload) -> dict[str, Any]:
-    """The changed fields when the job names another WorkloadPriorityClass, or its value changed.
+    """The changed fields when the job names another WorkloadPriorityClass; the value of the one that the Workload names is the
+    affair of the Workload.
 
-    Of other classes neither name nor value can change. While quota is reserved, the API server refuses a class to
-    appear or to go.
+    Other classes cannot change. While quota is reserved, the API server refuses a class to appear or to go.
     """
-    spec = workload_spec(workload)
-    ref = spec.priority_class_ref
-    if isinstance(priority, str) or (priority.class_ref, priority.value) == (ref, spec.priority):
+    ref = workload_spec(workload).priority_class_ref
+    if isinstance(priority, str) or priority.class_ref == ref:
         return {}
     new, old = priorities.is_workload_class(priority.class_ref), priorities.is_workload_class(ref)
     may = new or old if not workload.has(QUOTA_RESERVED) else new and old

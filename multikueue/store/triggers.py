@@ -442,15 +442,8 @@ def jobs_in_it(change: Change[LocalQueue], state: State) -> Iterable[Key]:
     return _owners(state.workloads.by("named", change.seen.key), state)
 
 
-def jobs_of_class(change: Change[WorkloadPriorityClass], state: State) -> Iterable[Key]:
-    return _owners(state.workloads.by("named", change.seen.metadata.name), state)
-
-
-def workloads_of_class(change: Change[WorkloadPriorityClass], state: State) -> Iterator[Key]:
-    """Those of no job: their priority is nobody else's."""
-    for workload in state.workloads.by("named", change.seen.metadata.name):
-        if state.owner(workload) is None:
-            yield workload.key
+def workloads_of_class(change: Change[WorkloadPriorityClass], state: State) -> Iterable[Key]:
+    return (workload.key for workload in state.workloads.by("named", change.seen.metadata.name))
 
 
 # Checks and workers.
@@ -582,9 +575,7 @@ CLUSTER: Table[MultiKueueCluster] = (
 SECRET: Table[Secret] = (Row(None, (To("clusters", clusters_of_secret),)),)
 PROFILE: Table[ClusterProfile] = (Row(None, (To("clusters", clusters_of_profile),)),)
 
-PRIORITY_CLASS: Table[WorkloadPriorityClass] = (
-    Row(value, (To("jobs", jobs_of_class), To("workloads", workloads_of_class))),
-)
+PRIORITY_CLASS: Table[WorkloadPriorityClass] = (Row(value, (To("workloads", workloads_of_class),)),)
 """The value of a class is written into every workload that names it (quota-engine 1.4)."""
 
 _REACH: Table[Any] = (Row(None, (To("clusters", the_worker), To("workloads", workloads_dispatched_there))),)

@@ -110,12 +110,13 @@ async def test_a_class_that_is_not_there_changes_nothing() -> None:
     assert await priority(world) == 5
 
 
-async def test_a_workload_of_a_job_is_left_to_its_job() -> None:
+async def test_a_workload_of_a_job_follows_the_value_of_its_class_by_itself() -> None:
+    """Its job says which class, and no more."""
     world = table()
     put_class(world, 50)
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": "1", "controller": True}
     world.manager.put(kinds.WORKLOADS, of_class("high", ownerReferences=[owner]))
-    assert await priority(world) == 5
+    assert await priority(world) == 50
 
 
 async def test_who_made_a_workload_without_a_job_ends_its_eviction() -> None:

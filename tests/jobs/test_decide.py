@@ -292,7 +292,7 @@ POD_CLASS = Priority(3, PriorityClassRef(group="scheduling.k8s.io", kind="Priori
     [
         pytest.param(LOW, False, HIGH, True, id="another class"),
         pytest.param(LOW, True, HIGH, True, id="another class, with quota"),
-        pytest.param(LOW, True, replace(LOW, value=5), True, id="the class got another value"),
+        pytest.param(LOW, True, replace(LOW, value=5), False, id="the class got another value: the Workload's affair"),
         pytest.param(Priority(), False, HIGH, True, id="a class appears"),
         pytest.param(LOW, False, Priority(), True, id="a class goes"),
         pytest.param(Priority(), True, HIGH, False, id="a class appears with quota: refused by the server"),

@@ -354,14 +354,14 @@ def test_a_workload_counts_where_it_was_admitted_even_if_its_local_queue_is_gone
     assert "queue cq" in noted.keys
 
 
-def test_a_priority_class_wakes_the_jobs_of_its_workloads_and_workloads_without_a_job() -> None:
+def test_a_priority_class_wakes_the_workloads_that_name_it() -> None:
     store, noted = stored()
     store.workloads.upsert(local().priority(5, workload_class="high").version(9).build())
     store.workloads.upsert(workload("own").queue("main").priority(5, workload_class="high").build())
     store.workloads.upsert(workload("other").queue("main").priority(5, workload_class="low").build())
     noted.keys.clear()
     store.priority_classes.upsert(WorkloadPriorityClass(metadata=ObjectMeta(name="high"), value=9))
-    assert sorted(noted.keys) == ["job job", "workload own"]
+    assert sorted(noted.keys) == ["workload own", "workload wl"]
 
 
 def test_limits_of_a_namespace_reach_the_engine_and_wake_the_admission() -> None:
