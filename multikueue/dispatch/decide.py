@@ -94,7 +94,7 @@ def decide(group: Group, now: datetime) -> Decision:
     seen = view(group, now)
     phase = phase_of(seen)
     outcome = HANDLERS[phase](seen)
-    if phase is not Phase.HIDDEN and any(remote.maybe_job for remote in group.remotes):
+    if phase is not Phase.HIDDEN and any(remote.asked is not None for remote in group.remotes):
         outcome = _with_questions(outcome, group, now)
     return _decision(phase, outcome)
 
@@ -162,10 +162,8 @@ def _with_nominated(conditions: tuple[Condition, ...], wanted: tuple[Condition, 
 def _with_questions(outcome: Outcome, group: Group, now: datetime) -> Outcome:
     """A job that was asked for is looked for once that tells what became of it, unless it is asked for anew."""
     asked_anew = {each.cluster for each in outcome.desired if isinstance(each, Running)}
-    doubtful = [
-        r for r in group.remotes if r.maybe_job and r.reachable and r.job is None and r.cluster not in asked_anew
-    ]
-    later = {r.cluster: r.maybe_until - now for r in doubtful if r.maybe_until is not None and r.maybe_until > now}
+    doubtful = [r for r in group.remotes if r.asked and r.reachable and r.job is None and r.cluster not in asked_anew]
+    later = {r.cluster: r.asked.until - now for r in doubtful if r.asked is not None and r.asked.until > now}
     questions = tuple(
         Found(cluster=r.cluster, why="it was asked for, and no answer came") for r in doubtful if r.cluster not in later
     )
@@ -183,7 +181,7 @@ def is_holding(group: Group, now: datetime) -> bool:
 
 
 def _holds(group: Group, remote: Remote) -> bool:
-    if remote.maybe_job:
+    if remote.asked is not None:
         return True
     if remote.reachable:
         return remote.running
@@ -223,7 +221,7 @@ def _waiting(v: View) -> Outcome:
     """A slice that is to have its turn yet leaves the job running as the one before it had it; one that was evicted has
     had it."""
     keeps = v.group.slice.elastic and not v.local.has(EVICTED) and not v.local.has(ADMITTED)
-    inherited = tuple(r.cluster for r in v.group.remotes if r.inherited) if keeps else ()
+    inherited = tuple(r.cluster for r in v.group.remotes if r.job_state.inherited) if keeps else ()
     return _same(v, desired=_removals(inherited, v.group.remotes))
 
 
@@ -284,7 +282,7 @@ def _left_there(remote: Remote) -> str:
 
 def _stops(v: View) -> Iterator[Desired]:
     for remote in v.group.remotes:
-        if remote.reachable and (remote.workload is not None or remote.inherited):
+        if remote.reachable and (remote.workload is not None or remote.job_state.inherited):
             yield Stopped(cluster=remote.cluster, why="evicted on the manager")
 
 
@@ -409,7 +407,7 @@ def _why_nobody(v: View, nomination: Nomination) -> str:
 
 
 def _until_unfit_is_over(v: View) -> timedelta | None:
-    ends = [r.conflict_until for r in v.group.remotes if r.configured and r.conflict_until is not None]
+    ends = [r.unfit.until for r in v.group.remotes if r.configured and r.unfit is not None]
     return min((end - v.now for end in ends if end > v.now), default=None)
 
 
@@ -421,7 +419,7 @@ def _in_order(v: View, wanted: tuple[str, ...]) -> tuple[str, ...]:
 
 def _kept(v: View, nomination: Nomination) -> tuple[str, ...]:
     """A nominated worker that is out of reach stays nominated: its copy is still there, and may win once it is back."""
-    away = {r.cluster for r in v.group.remotes if r.configured and not r.reachable and not r.conflict}
+    away = {r.cluster for r in v.group.remotes if r.configured and not r.reachable and r.unfit is None}
     return tuple(n for n in v.local.status.nominated_cluster_names if n in away and n not in nomination.clusters)
 
 
@@ -517,7 +515,7 @@ def _with_failure(v: View) -> tuple[Condition, ...]:
 def _admitted(v: View) -> Outcome:
     losers = tuple(_losers(v))
     in_step = (InStep(cluster=v.won.cluster, why="it runs there"),) if v.won.workload else ()
-    if v.won.incomplete and v.group.is_current(v.won.job):
+    if v.won.job_state.incomplete and v.group.is_current(v.won.job):
         return _same(v, desired=(*losers, *in_step, *_completion(v)), after=_until_fit(v, v.won))
     if v.ready:
         # Beside Kueue the note goes in a write of its own, after the win: we may have died in between.
@@ -546,7 +544,7 @@ def _admitted(v: View) -> Outcome:
 
 def _takes_over(v: View, remote: Remote) -> bool:
     """Whether the job there is that of the slice before it, to go on as its own; else it is left from an earlier attempt."""
-    return remote.inherited and remote.cluster == v.group.slice.stays
+    return remote.job_state.inherited and remote.cluster == v.group.slice.stays
 
 
 def _scaled(v: View) -> Desired:
@@ -556,20 +554,20 @@ def _scaled(v: View) -> Desired:
 
 def _completion(v: View) -> Iterator[Desired]:
     """A job of several objects is made whole. Where that was refused it may go elsewhere, unless it runs already."""
-    if not v.won.conflict:
+    if v.won.unfit is None:
         yield Running(cluster=v.won.cluster, why="a part of it is missing")
     elif not v.ready:
         yield from _job_removal(v.won, "it cannot be whole there")
 
 
 def _until_fit(v: View, remote: Remote) -> timedelta | None:
-    return remote.conflict_until - v.now if remote.conflict and remote.conflict_until is not None else None
+    return remote.unfit.until - v.now if remote.unfit is not None else None
 
 
 def _may_hold_unseen(v: View, remote: Remote) -> bool:
     """A nominated worker not seen since we began may hold a job that a predecessor made just before it died, and one where
     an attempt ended a job that it could not take back."""
-    if remote.known or remote.lost(v.now, v.group.lost_after):
+    if remote.link.known or remote.lost(v.now, v.group.lost_after):
         return False
     named, failed = v.local.status.nominated_cluster_names, v.local.condition(FAILED_ON)
     nominated = remote.cluster in named or (remote.configured and len(named) == MAX_NOMINATED)
@@ -587,7 +585,7 @@ def _completing(v: View) -> Outcome:
     if not v.ready:
         return replace(_recorded(v, losers), again_after=timedelta())
     # Not if it was asked for and nothing is heard of it yet: news of the copy may come before those of its job.
-    job_is_gone = not v.group.is_current(v.won.job) and v.won.maybe_job != v.group.attempt
+    job_is_gone = not v.group.is_current(v.won.job) and not v.won.is_asked_for(v.group.attempt)
     if not v.group.job_finished and not job_is_gone:
         given_up_at = _given_up_at(v)
         if given_up_at is None or v.now < given_up_at:
@@ -697,7 +695,7 @@ def _job_removal(remote: Remote, why: str) -> Iterator[Desired]:
 def _until_lost(v: View, remotes_: tuple[Remote, ...] | list[Remote]) -> timedelta | None:
     """How long until the first of these workers, now out of reach, may count as lost."""
     timeout = v.group.lost_after
-    due = (r.since + timeout - v.now for r in remotes_ if r.since is not None and not r.lost(v.now, timeout))
+    due = (r.link.since + timeout - v.now for r in remotes_ if r.link.since is not None and not r.lost(v.now, timeout))
     return min((max(d, ASKED_AGAIN) for d in due), default=None)
 
 

@@ -51,8 +51,8 @@ def _absent(desired: Absent, _plan: Plan, remote: Remote, _now: datetime) -> Ite
 def _copied(desired: Copied, plan: Plan, remote: Remote, _now: datetime) -> Iterator[Action]:
     """Missing copies, and copies that got out of step."""
     assert plan.local is not None
-    takes_over = remote.inherited and remote.cluster == plan.slice.stays
-    if remote.workload is None and (remote.job is None or takes_over) and not remote.conflict:
+    takes_over = remote.job_state.inherited and remote.cluster == plan.slice.stays
+    if remote.workload is None and (remote.job is None or takes_over) and remote.unfit is None:
         body = remotes.copy_body(plan.local, origin=plan.origin, attempt=plan.attempt)
         yield CreateWorkload(cluster=remote.cluster, why=desired.why, body=body)
     elif remote.workload is None or not plan.is_current(remote.workload):
@@ -64,7 +64,12 @@ def _copied(desired: Copied, plan: Plan, remote: Remote, _now: datetime) -> Iter
 @_effects.register
 def _stopped(desired: Stopped, plan: Plan, remote: Remote, now: datetime) -> Iterator[Action]:
     assert plan.local is not None
-    if remote.workload is None or remote.inherited or remote.job is None or not plan.is_current(remote.workload):
+    if (
+        remote.workload is None
+        or remote.job_state.inherited
+        or remote.job is None
+        or not plan.is_current(remote.workload)
+    ):
         yield from _removal(remote, desired.why)
     elif remote.running and not remote.has(DEACTIVATION_TARGET) and not remote.has(EVICTED):
         body = remotes.deactivation_patch(plan.local, remote.workload, now)
@@ -82,21 +87,21 @@ def _in_step(_desired: InStep, plan: Plan, remote: Remote, _now: datetime) -> It
 def _running(desired: Running, plan: Plan, remote: Remote, _now: datetime) -> Iterator[Action]:
     """The irreversible step: only beside a copy that may have it, and never beside a job of an earlier attempt."""
     admitted = plan.is_current(remote.workload) and not remote.has(EVICTED) and not remote.has(FINISHED)
-    missing = remote.job is None or (remote.incomplete and plan.is_current(remote.job))
+    missing = remote.job is None or (remote.job_state.incomplete and plan.is_current(remote.job))
     if admitted and missing:
         yield CreateJob(cluster=remote.cluster, why=desired.why, attempt=plan.attempt)
 
 
 @_effects.register
 def _scaled(desired: Scaled, _plan: Plan, remote: Remote, _now: datetime) -> Iterator[Action]:
-    if remote.job is not None and remote.job_patch is not None:
-        yield PatchJob(cluster=remote.cluster, why=desired.why, job=remote.job, body=remote.job_patch)
+    if remote.job is not None and remote.job_state.patch is not None:
+        yield PatchJob(cluster=remote.cluster, why=desired.why, job=remote.job, body=remote.job_state.patch)
 
 
 @_effects.register
 def _found(desired: Found, plan: Plan, remote: Remote, _now: datetime) -> Iterator[Action]:
     """Once for each plan, unless there is news by now."""
-    if (remote.maybe_job or remote.job is not None) and (remote.read_at is None or remote.read_at < plan.at):
+    if (remote.asked is not None or remote.job is not None) and (remote.read_at is None or remote.read_at < plan.at):
         yield FindJob(cluster=remote.cluster, why=desired.why)
 
 

@@ -30,15 +30,16 @@ __all__ = [
     "CONTROLLER_NAME",
     "MAX_NOMINATED",
     "NO_FLEET",
+    "NO_JOB",
     "Asked",
     "Fleet",
     "Group",
+    "JobState",
     "Link",
     "Reach",
     "Remote",
     "Unfit",
     "attempt_of",
-    "is_lost",
     "is_of_attempt",
 ]
 
@@ -56,16 +57,6 @@ class Reach(Enum):
     CONNECTED = "connected"
     SUSPECT = "suspect"
     ISOLATED = "isolated"
-
-
-def is_lost(since: datetime | None, in_vain: datetime | None, now: datetime, timeout: timedelta) -> bool:
-    """Whether a worker is away for too long: not by the clock alone, but asked in vain after that time.
-
-    A process that was stopped for a while, with the machine it runs on perhaps, has to ask again first: a worker that
-    nobody asks is not lost. Where `in_vain` is None, the clock counts.
-    """
-    proven = now if in_vain is None else min(now, in_vain)
-    return since is not None and proven >= since + timeout
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,47 +117,55 @@ def _has_pods(job: AnyJob) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remote:
-    """One worker's side of a workload.
+class JobState:
+    """What there is to know of our job on a worker beside the object.
 
-    `since` is when the worker was last reachable (None while CONNECTED), `in_vain` until when it was asked in vain for a sign
-    of life (None: until now). `known` tells whether its objects have been seen since this process began: before that, absence
-    means nothing. `is_active` tells of the job whether pods of it run or still terminate, `is_held` whether it is suspended
-    and shows no end. While it is `silent`, having given no answer just now, it wins nothing more. `maybe_job` is the attempt
-    whose job we asked for without learning the outcome, which may still be carried out until `maybe_until`; `read_at` is when
-    its job was last asked about, and an answer came. A job of several objects is `incomplete` while some are missing.
-    `conflict` says in words why the worker cannot take this workload (a foreign object holds the name there, say), until
-    `conflict_until`. `configured` is False for a worker that is not (any more) in the workload's MultiKueueConfig. An
-    `inherited` job is still marked as that of the slice which this one replaces. `job_patch` is what the job of an elastic
-    one lacks to be that of this slice, in its present size; None if nothing.
+    `is_active` tells whether pods of it run or still terminate, `is_held` whether it is suspended and shows no end. A job of
+    several objects is `incomplete` while some are missing. An `inherited` job is still marked as that of the slice which this
+    one replaces. `patch` is what the job of an elastic one lacks to be that of this slice, in its present size; None if
+    nothing.
+    """
+
+    is_active: Callable[[AnyJob], bool] = _has_pods
+    is_held: Callable[[AnyJob], bool] = _never
+    incomplete: bool = False
+    inherited: bool = False
+    patch: dict[str, Any] | None = None
+
+
+CONNECTED = Link()
+NO_JOB = JobState()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remote:
+    """One worker's side of a workload: how the worker can be reached, the copy, and the job.
+
+    `configured` is False for a worker that is not (any more) in the workload's MultiKueueConfig. `asked` is the request for
+    the job whose outcome we have not learned, `read_at` when its job was last asked about, and an answer came. `unfit` says
+    why the worker cannot take this workload (a foreign object holds the name there, say).
     """
 
     cluster: str
-    reach: Reach = Reach.CONNECTED
-    since: datetime | None = None
-    in_vain: datetime | None = None
-    known: bool = True
-    silent: bool = False
+    configured: bool = True
+    link: Link = CONNECTED
     workload: Workload | None = None
     job: AnyJob | None = None
-    incomplete: bool = False
-    inherited: bool = False
-    job_patch: dict[str, Any] | None = None
-    is_active: Callable[[AnyJob], bool] = _has_pods
-    is_held: Callable[[AnyJob], bool] = _never
-    maybe_job: str = ""
-    maybe_until: datetime | None = None
+    job_state: JobState = NO_JOB
+    asked: Asked | None = None
     read_at: datetime | None = None
-    conflict: str = ""
-    conflict_until: datetime | None = None
-    configured: bool = True
+    unfit: Unfit | None = None
 
     @property
     def reachable(self) -> bool:
-        return self.reach is Reach.CONNECTED
+        return self.link.is_connected
 
     def lost(self, now: datetime, timeout: timedelta) -> bool:
-        return is_lost(self.since, self.in_vain, now, timeout)
+        return self.link.is_lost(now, timeout)
+
+    def is_asked_for(self, attempt: str) -> bool:
+        """Whether the job of that attempt was asked for, and nobody knows what became of it."""
+        return self.asked is not None and self.asked.attempt == attempt
 
     def condition(self, type_: str) -> Condition | None:
         """As the worker tells it: whoever looks at what it says asks here."""
@@ -182,7 +181,7 @@ class Remote:
     @property
     def held(self) -> bool:
         job = self.job
-        return job is not None and asked(lambda: self.is_held(job), otherwise=False)
+        return job is not None and asked(lambda: self.job_state.is_held(job), otherwise=False)
 
     @property
     def running(self) -> bool:
@@ -190,7 +189,7 @@ class Remote:
         job = self.job
         if job is None:
             return False
-        if self.inherited or asked(lambda: self.is_active(job), otherwise=True):
+        if self.job_state.inherited or asked(lambda: self.job_state.is_active(job), otherwise=True):
             return True
         return self.has(ADMITTED) and not self.has(EVICTED) and not self.has(FINISHED)
 
@@ -309,7 +308,7 @@ class Group:
     @property
     def shown(self) -> Fleet:
         """The fleet as it is for this workload."""
-        return self.fleet.but_for({r.cluster: excerpt(r.conflict) for r in self.remotes if r.conflict})
+        return self.fleet.but_for({r.cluster: excerpt(r.unfit.text) for r in self.remotes if r.unfit is not None})
 
     def remote(self, cluster: str) -> Remote | None:
         return next((r for r in self.remotes if r.cluster == cluster), None)

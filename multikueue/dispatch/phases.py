@@ -91,7 +91,7 @@ def find_winner(group: Group) -> Remote | None:
     recorded = recorded_winner(group)
     if recorded:
         return group.remote(recorded)
-    asked = [r for r in group.remotes if r.maybe_job == group.attempt]
+    asked = [r for r in group.remotes if r.is_asked_for(group.attempt)]
     holding = [r for r in group.remotes if group.is_current(r.job) and _is_nominated(group, r)]
     chosen = [r for r in group.remotes if r.cluster == group.choice and _may_win(group, r)]
     return next(iter((*asked, *sorted(holding, key=_job_age), *chosen)), None)
@@ -131,7 +131,7 @@ def choose(group: Group) -> Group:
 
 
 def _may_win(group: Group, remote: Remote) -> bool:
-    answers = remote.reachable and not remote.silent and not remote.conflict
+    answers = remote.reachable and not remote.link.silent and remote.unfit is None
     return answers and remote.admitted and group.is_current(remote.workload) and _is_nominated(group, remote)
 
 

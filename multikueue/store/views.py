@@ -15,7 +15,18 @@ from multikueue.api.multikueue import AdmissionCheck
 from multikueue.api.pod import PodGroup
 from multikueue.api.slices import is_elastic
 from multikueue.api.workload import FAILED_ON, FINISHED, Workload, any_owner_of, owner_kind, owner_of
-from multikueue.dispatch.group import MAX_NOMINATED, NO_FLEET, Fleet, Group, Reach, Remote, attempt_of
+from multikueue.dispatch.group import (
+    MAX_NOMINATED,
+    NO_FLEET,
+    NO_JOB,
+    Fleet,
+    Group,
+    JobState,
+    Link,
+    Reach,
+    Remote,
+    attempt_of,
+)
 from multikueue.dispatch.question import failures
 from multikueue.dispatch.slices import NO_SLICE
 from multikueue.jobs.pod_members import lacks
@@ -145,31 +156,27 @@ class Views:
 
     def _remote(self, key: ObjectKey, name: str, job: JobKey | None, *, configured: bool) -> Remote:
         worker = self.store.worker(name)
-        link, expected = worker.link, worker.expectations
-        conflict, asked = expected.unfit(key, self.store.now()), expected.asked(key)
-        blindness = worker.sight.blindness(key.namespace)
+        expected, blindness = worker.expectations, worker.sight.blindness(key.namespace)
         held = worker.job_of(key)
-        local = self.store.jobs.get(job) if job and isinstance(held, PodGroup) else None
-        remote = Remote(
+        return Remote(
             cluster=name,
-            reach=link.reach,
-            since=link.since,
-            in_vain=link.in_vain,
-            known=link.known,
-            silent=link.silent,
+            configured=configured,
+            link=worker.link if blindness is None else _out_of_sight(worker.link, blindness),
             workload=worker.workloads.get(key),
             job=held,
-            incomplete=isinstance(local, PodGroup) and isinstance(held, PodGroup) and lacks(local, held),
-            is_active=self.store.adapters.of(held).is_active if held is not None else _never,
-            is_held=self._is_held,
-            maybe_job=asked.attempt if asked else "",
-            maybe_until=asked.until if asked else None,
+            job_state=self._job_state(held, job) if held is not None else NO_JOB,
+            asked=expected.asked(key),
             read_at=expected.looked(key),
-            conflict=conflict.text if conflict else "",
-            conflict_until=conflict.until if conflict else None,
-            configured=configured,
+            unfit=expected.unfit(key, self.store.now()),
         )
-        return remote if blindness is None else _out_of_sight(remote, blindness)
+
+    def _job_state(self, held: AnyJob, job: JobKey | None) -> JobState:
+        local = self.store.jobs.get(job) if job and isinstance(held, PodGroup) else None
+        return JobState(
+            is_active=self.store.adapters.of(held).is_active,
+            is_held=self._is_held,
+            incomplete=isinstance(local, PodGroup) and isinstance(held, PodGroup) and lacks(local, held),
+        )
 
     def _elastic(self, remote: Remote, local: Workload, ends: Iterable[ObjectKey]) -> Remote:
         """The job of an elastic workload may be there as that of a slice before it, and may have another size."""
@@ -178,13 +185,13 @@ class Views:
         if held is None or type(held) is PodGroup:
             return remote
         patch = remote_patch(job, held, local, attempt=attempt) if job is not None and attempt else None
-        return replace(
-            remote,
-            job=held,
-            inherited=remote.job is None,
-            job_patch=patch,
+        state = JobState(
             is_active=self.store.adapters.of(held).is_active,
+            is_held=self._is_held,
+            inherited=remote.job is None,
+            patch=patch,
         )
+        return replace(remote, job=held, job_state=state)
 
     def _is_unseen(self, local: Workload, job: JobKey | None) -> bool:
         """Whether it is of a kind that is to be in use, and whose jobs nobody shows us for now, here or on the workers."""
@@ -240,19 +247,15 @@ def _named_by(local: Workload) -> Iterator[str]:
     yield from failures(failed.message) if failed is not None else ()
 
 
-def _never(_job: AnyJob) -> bool:
-    return False
-
-
 def _unreadable(remote: Remote) -> Remote:
     """What is there and cannot be read may run: it is neither counted as gone nor ever as lost."""
-    return replace(remote, reach=Reach.SUSPECT, since=None)
+    return replace(remote, link=replace(remote.link, reach=Reach.SUSPECT, since=None))
 
 
-def _out_of_sight(remote: Remote, lack: Lack) -> Remote:
+def _out_of_sight(link: Link, lack: Lack) -> Link:
     """A worker that is there, and shows nothing of the workload's namespace, is as good as away: what was won there has the
     time of a worker that is lost. Where it was to show it, nothing is known of it; what it does not offer, we never sent."""
-    if not remote.reachable:
-        return remote
-    known = remote.known and lack.in_vain is None
-    return replace(remote, reach=Reach.ISOLATED, since=lack.since, in_vain=lack.in_vain, known=known)
+    if not link.is_connected:
+        return link
+    known = link.known and lack.in_vain is None
+    return replace(link, reach=Reach.ISOLATED, since=lack.since, in_vain=lack.in_vain, known=known)

@@ -367,13 +367,15 @@ async def test_watches_do_not_rest_while_their_worker_shows_signs_of_life(monkey
 
 
 async def test_who_waits_for_the_loss_of_a_worker_is_told_of_it() -> None:
-    async with worker_server("one") as server, connected(server) as line:
-        server.tokens.clear()
-        await line.until(lambda: line.worker.link.reach is Reach.ISOLATED)
-        line.world.queues.clusters = type(line.world.queues.clusters)()
-        line.world.time += line.world.world.lost_after + timedelta(minutes=1)
-        await line.until(lambda: len(line.world.queues.clusters))
-        assert line.worker.is_lost(line.world.time, line.world.world.lost_after)
+    async with worker_server("one") as server:
+        server.put("Workload", "job-a", "u1")
+        async with connected(server) as line:
+            server.tokens.clear()
+            await line.until(lambda: line.worker.link.reach is Reach.ISOLATED)
+            line.world.queues.workloads = type(line.world.queues.workloads)()
+            line.world.time += line.world.world.lost_after + timedelta(minutes=1)
+            await line.until(lambda: len(line.world.queues.workloads))
+            assert line.worker.is_lost(line.world.time, line.world.world.lost_after)
 
 
 async def test_a_worker_is_asked_as_soon_as_its_time_is_up() -> None:

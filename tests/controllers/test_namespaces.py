@@ -163,8 +163,8 @@ async def test_a_namespace_that_is_not_shown_costs_the_others_nothing() -> None:
     async with limited("a") as server, connected(server, namespaces=("a", "b")) as line:
         assert held(line) == {"a"}
         seen, unseen = (line.world.world.views.seen(ObjectKey(namespace, "job-a"), "w1") for namespace in ("a", "b"))
-        assert (seen.reach, seen.known) == (Reach.CONNECTED, True)
-        assert (unseen.reach, unseen.known) == (Reach.ISOLATED, False)
+        assert (seen.link.reach, seen.link.known) == (Reach.CONNECTED, True)
+        assert (unseen.link.reach, unseen.link.known) == (Reach.ISOLATED, False)
         shown, hidden = (line.world.world.views.shown("w1", JOBS.name, namespace) for namespace in ("a", "b"))
         assert (shown.usable, hidden.usable) == (True, False)
         assert "403" in hidden.why

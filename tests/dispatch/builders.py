@@ -14,7 +14,7 @@ from multikueue.dispatch.actions import Action
 from multikueue.dispatch.consult import Answer, Chosen, again_at, consult
 from multikueue.dispatch.decide import Decision, decide, plan
 from multikueue.dispatch.effects import effects
-from multikueue.dispatch.group import Fleet, Group, Reach, Remote, attempt_of
+from multikueue.dispatch.group import Asked, Fleet, Group, JobState, Link, Reach, Remote, Unfit, attempt_of
 from multikueue.dispatch.phases import choose
 from multikueue.dispatch.question import question
 from multikueue.errors import StrategyError
@@ -70,7 +70,24 @@ def worker(
     """What is built here has a UID of that worker's own."""
     built = _of(name, workload_).build() if isinstance(workload_, WorkloadBuilder) else workload_
     built_job = _of(name, job_).build() if isinstance(job_, JobBuilder) else job_
-    return Remote(cluster=name, workload=built, job=built_job, **more)
+    return but(Remote(cluster=name, workload=built, job=built_job), **more)
+
+
+def but(remote: Remote, **changes: Any) -> Remote:
+    """The same with these changes of it, of its link, or of the state of its job. `asked` is an attempt, `unfit` words, for
+    the time from now that goes with them, or none at all."""
+    of_link = {name: changes.pop(name) for name in LINK & changes.keys()}
+    of_job = {name: changes.pop(name) for name in JOB_STATE & changes.keys()}
+    until = changes.pop("until", NOW)
+    if "asked" in changes:
+        changes["asked"] = Asked(changes["asked"], until) if changes["asked"] else None
+    if "unfit" in changes:
+        changes["unfit"] = Unfit(changes["unfit"], until) if changes["unfit"] else None
+    link, state = replace(remote.link, **of_link), replace(remote.job_state, **of_job)
+    return replace(remote, link=link, job_state=state, **changes)
+
+
+LINK, JOB_STATE = ({each.name for each in fields(type_)} for type_ in (Link, JobState))
 
 
 B = TypeVar("B", WorkloadBuilder, JobBuilder)
@@ -81,7 +98,7 @@ def _of(worker: str, builder: B) -> B:
 
 
 def away(remote: Remote, *, since: datetime = NOW, reach: Reach = Reach.ISOLATED) -> Remote:
-    return replace(remote, reach=reach, since=since)
+    return but(remote, reach=reach, since=since)
 
 
 def group(local: WorkloadBuilder | None, *remotes: Remote, **more: Any) -> Group:

@@ -16,7 +16,7 @@ from multikueue.api.job import Job
 from multikueue.api.meta import Condition, decoder, encode
 from multikueue.api.workload import Workload, WorkloadStatus
 from multikueue.dispatch.decide import is_holding
-from multikueue.dispatch.group import Group, Remote
+from multikueue.dispatch.group import Group, JobState, Remote, Unfit
 from multikueue.dispatch.phases import choose
 from multikueue.jobs.batch_job import BATCH_JOB
 from multikueue.testing import NOW
@@ -99,9 +99,8 @@ odd = st.builds(
     cluster=st.just("w1"),
     workload=st.none() | copies(),
     job=st.none() | jobs(),
-    is_active=st.just(BATCH_JOB.is_active),
-    is_held=st.just(is_held),
-    conflict=st.sampled_from(("", "", "x" * 1_000_000)),
+    job_state=st.just(JobState(is_active=BATCH_JOB.is_active, is_held=is_held)),
+    unfit=st.sampled_from((None, None, Unfit("x" * 1_000_000, NOW))),
 )
 
 LOCALS = (reserved(), reserved().nominated("w1"), reserved().nominated("w1", "w2"), won(), won().evicted())
@@ -122,7 +121,7 @@ def test_a_sound_worker_that_admits_wins(workload: Workload | None, conflict: st
     """Unless the odd one says that it admitted it as well: then that may win."""
     if workload is not None and workload.has("Admitted"):
         return
-    remotes = worker("w1", workload, conflict=conflict), worker("w2", admitted_copy())
+    remotes = worker("w1", workload, unfit=conflict), worker("w2", admitted_copy())
     assert "CreateJob w2" in told(decided(reserved().nominated("w1", "w2"), *remotes))
 
 

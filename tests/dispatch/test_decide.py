@@ -28,6 +28,7 @@ from tests.dispatch.builders import (
     Decided,
     admitted_copy,
     away,
+    but,
     carried_out,
     consulted,
     copy,
@@ -103,7 +104,7 @@ def test_every_phase_is_in_the_table() -> None:
 
 @pytest.mark.parametrize("local", [None, won()], ids=["it never was", "it was once"])
 def test_a_workload_that_cannot_be_read_is_left_as_it_is(local: WorkloadBuilder | None) -> None:
-    w1, asked = worker("w1", admitted_copy(), remote_job()), replace(worker("w2"), maybe_job=ATTEMPT)
+    w1, asked = worker("w1", admitted_copy(), remote_job()), but(worker("w2"), asked=ATTEMPT)
     decision = decided(local, w1, asked, hidden=True)
     assert (decision.phase, decision.actions) == (Phase.HIDDEN, ())
     assert decision.status == (local.build().status if local else None)
@@ -425,7 +426,7 @@ def test_a_choice_that_is_refused_says_so_and_waits() -> None:
 
 
 def test_no_copy_is_made_where_somebody_elses_object_is_though_a_strategy_names_it() -> None:
-    taken = replace(worker("w1"), conflict="taken")
+    taken = but(worker("w1"), unfit="taken")
     assert told(saying(reserved().nominated("w1"), taken, clusters=["w1"])) == []
 
 
@@ -492,7 +493,7 @@ def test_late_news_of_an_earlier_admission_does_not_turn_the_choice_around() -> 
 
 
 def test_a_worker_that_gave_no_answer_is_not_waited_for() -> None:
-    silent = replace(worker("w1", admitted_copy()), silent=True)
+    silent = but(worker("w1", admitted_copy()), silent=True)
     w2 = worker("w2", admitted_copy(at=NOW + timedelta(seconds=1)))
     local = reserved().nominated("w1", "w2")
     assert told(decided(local, silent, w2, choice="w1")) == ["DeleteWorkload w1", "CreateJob w2"]
@@ -506,9 +507,9 @@ def test_a_worker_that_gave_no_answer_is_not_waited_for() -> None:
     ids=["it may hold the job", "it is recorded"],
 )
 def test_a_silent_worker_keeps_what_it_has(local: WorkloadBuilder) -> None:
-    held = replace(worker("w1", admitted_copy(), remote_job()), silent=True)
+    held = but(worker("w1", admitted_copy(), remote_job()), silent=True)
     assert told(decided(local, held, worker("w2", admitted_copy()))) == ["DeleteWorkload w2"]
-    asked = replace(worker("w1", admitted_copy()), silent=True, maybe_job=ATTEMPT)
+    asked = but(worker("w1", admitted_copy()), silent=True, asked=ATTEMPT)
     assert "CreateJob w2" not in told(decided(local, asked, worker("w2", admitted_copy())))
 
 
@@ -522,7 +523,7 @@ def test_a_worker_that_only_reserved_has_not_won() -> None:
 
 
 def test_a_foreign_object_makes_the_next_worker_win() -> None:
-    taken = replace(worker("w1", admitted_copy()), conflict="Job default/job is there and not ours")
+    taken = but(worker("w1", admitted_copy()), unfit="Job default/job is there and not ours")
     decision = decided(reserved().nominated("w1", "w2"), taken, worker("w2"))
     assert told(decision) == ["DeleteWorkload w1", "CreateWorkload w2"]
     assert decision.status is not None
@@ -530,7 +531,7 @@ def test_a_foreign_object_makes_the_next_worker_win() -> None:
 
 
 def test_the_same_workers_in_another_order_are_not_written_again() -> None:
-    away = replace(worker("w1", copy()), reach=Reach.SUSPECT)
+    away = but(worker("w1", copy()), reach=Reach.SUSPECT)
     decision = decided(reserved().nominated("w1", "w2"), away, worker("w2", copy()))
     assert decision.status is not None
     assert decision.status.nominated_cluster_names == ("w1", "w2")
@@ -538,9 +539,9 @@ def test_the_same_workers_in_another_order_are_not_written_again() -> None:
 
 def test_a_worker_passed_over_is_looked_at_again_when_that_ends() -> None:
     until = NOW + timedelta(minutes=5)
-    taken = replace(worker("w1"), conflict="taken", conflict_until=until)
+    taken = but(worker("w1"), unfit="taken", until=until)
     assert decided(reserved(), taken).again_after == timedelta(minutes=5)
-    assert decided(reserved(), replace(taken, conflict_until=NOW)).again_after is None
+    assert decided(reserved(), but(taken, unfit="taken")).again_after is None
 
 
 def test_a_returning_worker_with_an_older_admission_loses() -> None:
@@ -557,7 +558,7 @@ def test_a_returning_worker_with_an_older_admission_loses() -> None:
 def test_what_is_missing_of_a_job_of_several_objects_is_made(local: WorkloadBuilder) -> None:
     whole = worker("w1", admitted_copy(), remote_job())
 
-    assert told(decided(local, replace(whole, incomplete=True))) == ["CreateJob w1"]
+    assert told(decided(local, but(whole, incomplete=True))) == ["CreateJob w1"]
     assert told(decided(local, whole)) == []
 
 
@@ -568,7 +569,7 @@ def test_what_is_missing_of_a_job_of_several_objects_is_made(local: WorkloadBuil
 )
 def test_where_a_job_cannot_be_whole_nothing_is_tried_at_once(local: WorkloadBuilder, done: list[str]) -> None:
     until = NOW + timedelta(minutes=1)
-    partial = worker("w1", admitted_copy(), remote_job(), incomplete=True, conflict="refused", conflict_until=until)
+    partial = worker("w1", admitted_copy(), remote_job(), incomplete=True, unfit="refused", until=until)
     decision = decided(local, partial)
 
     assert told(decision) == done
@@ -617,9 +618,9 @@ def test_a_workload_is_not_finished_before_its_job_is_final() -> None:
 
 def test_a_copy_that_is_seen_to_finish_before_its_job_is_seen_waits_for_it() -> None:
     """The two are watched apart: a short job may have ended before the answer to its making is here."""
-    done = replace(worker("w1", admitted_copy().finished()), maybe_job=ATTEMPT)
+    done = but(worker("w1", admitted_copy().finished()), asked=ATTEMPT)
     assert decided(won("w1"), done, job_finished=False).status == won("w1").build().status
-    gone = decided(won("w1"), replace(done, maybe_job=""), job_finished=False)
+    gone = decided(won("w1"), but(done, asked=""), job_finished=False)
     assert gone.status is not None
     assert gone.status.conditions[-1].type == "Finished"
 
@@ -683,13 +684,13 @@ def test_a_worker_that_was_withdrawn_wins_no_more_though_it_has_the_job() -> Non
     assert decision.status is not None
     assert decision.status.cluster_name is None
     assert told(decision) == ["DeleteJob w1", "DeleteWorkload w1"]
-    asked = replace(worker("w1", admitted_copy()), maybe_job=ATTEMPT)
+    asked = but(worker("w1", admitted_copy()), asked=ATTEMPT)
     assert "CreateJob w2" not in told(decided(reserved().nominated("w2"), asked, worker("w2", admitted_copy())))
 
 
 def test_a_nominated_worker_not_yet_seen_holds_the_job_back() -> None:
     """A predecessor may have made the job there just before it died."""
-    unseen = away(replace(worker("w2"), known=False))
+    unseen = away(but(worker("w2"), known=False))
     ended = (
         reserved().nominated("w1").condition(FAILED_ON, reason="AttemptFailed", message="w2 at 2026-01-01T11:00:00Z")
     )
@@ -711,7 +712,7 @@ def test_a_worker_out_of_reach_with_the_job_of_an_earlier_attempt_holds_the_job_
 
 
 def test_a_worker_that_may_have_got_the_job_is_the_winner_though_it_is_away() -> None:
-    asked = away(replace(worker("w1", admitted_copy()), maybe_job=ATTEMPT))
+    asked = away(but(worker("w1", admitted_copy()), asked=ATTEMPT))
     local = reserved().nominated("w1", "w2")
     decision = decided(local, asked, worker("w2", admitted_copy()))
     assert decision.phase is Phase.WINNER_UNREACHABLE
@@ -722,14 +723,14 @@ def test_a_worker_that_may_have_got_the_job_is_the_winner_though_it_is_away() ->
 def test_a_worker_is_lost_only_if_it_was_asked_in_vain_after_its_time() -> None:
     """A manager that was stopped for an hour must ask again first: the worker may be back since long."""
     winner = away(worker("w1", admitted_copy(), remote_job()))
-    early = decided(won("w1"), replace(winner, in_vain=NOW + timedelta(minutes=1)), now=LATE)
+    early = decided(won("w1"), but(winner, in_vain=NOW + timedelta(minutes=1)), now=LATE)
     assert (early.phase, early.again_after) == (Phase.WINNER_UNREACHABLE, timedelta(seconds=1))
-    assert decided(won("w1"), replace(winner, in_vain=LATE), now=LATE).phase is Phase.WINNER_LOST
+    assert decided(won("w1"), but(winner, in_vain=LATE), now=LATE).phase is Phase.WINNER_LOST
     assert decided(won("w1"), winner, now=LATE).phase is Phase.WINNER_LOST, "where nobody is to ask, time alone counts"
 
 
 def test_a_job_that_is_not_wanted_any_more_is_looked_for_once_it_cannot_come_any_more() -> None:
-    asked = replace(worker("w1"), maybe_job=ATTEMPT, maybe_until=NOW + timedelta(seconds=70))
+    asked = but(worker("w1"), asked=ATTEMPT, until=NOW + timedelta(seconds=70))
     local = reserved().evicted()
     early = decided(local, asked)
     assert (told(early), early.again_after) == ([], timedelta(seconds=70))
@@ -739,7 +740,7 @@ def test_a_job_that_is_not_wanted_any_more_is_looked_for_once_it_cannot_come_any
 
 
 def test_a_job_that_is_still_wanted_is_asked_for_anew_at_once() -> None:
-    asked = replace(worker("w1", admitted_copy()), maybe_job=ATTEMPT, maybe_until=NOW + timedelta(seconds=70))
+    asked = but(worker("w1", admitted_copy()), asked=ATTEMPT, until=NOW + timedelta(seconds=70))
     assert told(decided(reserved().nominated("w1"), asked)) == ["CreateJob w1"]
 
 
@@ -839,7 +840,7 @@ HOLDING = {
         False,
         away(worker("w1", admitted_copy(), remote_job()), since=NOW - timedelta(hours=1)),
     ),
-    "a job asked for holds": (True, replace(worker("w1"), maybe_job=ATTEMPT)),
+    "a job asked for holds": (True, but(worker("w1"), asked=ATTEMPT)),
 }
 
 

@@ -27,8 +27,8 @@ from multikueue.dispatch.actions import (
 from multikueue.dispatch.consult import Answer, Chosen
 from multikueue.dispatch.decide import decide, is_holding, plan
 from multikueue.dispatch.effects import effects
+from multikueue.dispatch.group import Asked, Group, Link, Reach, Remote
 from multikueue.dispatch.group import Fleet as GroupFleet
-from multikueue.dispatch.group import Group, Reach, Remote
 from multikueue.dispatch.phases import Phase, choose
 from multikueue.strategy import Fleet, Nomination, Strategy
 from multikueue.strategy import Workload as StrategyWorkload
@@ -105,14 +105,15 @@ class World:
     def _remote(self, name: str, side: Side) -> Remote:
         return Remote(
             cluster=name,
-            reach=Reach.CONNECTED if side.away_since is None else Reach.ISOLATED,
-            since=side.away_since,
-            known=side.known,
-            silent=side.silent,
+            link=Link(
+                reach=Reach.CONNECTED if side.away_since is None else Reach.ISOLATED,
+                since=side.away_since,
+                known=side.known,
+                silent=side.silent,
+            ),
             workload=side.seen_workload,
             job=side.seen_job,
-            maybe_job=side.asked,
-            maybe_until=side.asked_until if side.asked else None,
+            asked=Asked(side.asked, side.asked_until) if side.asked else None,
         )
 
     def manage(self) -> None:

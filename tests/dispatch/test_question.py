@@ -14,7 +14,19 @@ from multikueue.dispatch.group import MAX_NOMINATED
 from multikueue.dispatch.question import failure_note, failures, nominated_before, question, usable
 from multikueue.strategy import Nomination
 from multikueue.testing import NOW
-from tests.dispatch.builders import EARLIER, EVERYWHERE, RESERVED, away, copy, group, reserved, unusable, won, worker
+from tests.dispatch.builders import (
+    EARLIER,
+    EVERYWHERE,
+    RESERVED,
+    away,
+    but,
+    copy,
+    group,
+    reserved,
+    unusable,
+    won,
+    worker,
+)
 
 AT = NOW - timedelta(minutes=3)
 
@@ -68,7 +80,7 @@ def test_usable_is_who_is_configured_and_fit() -> None:
         reserved(),
         worker("w1"),
         away(worker("w2")),
-        replace(worker("w3"), conflict="taken"),
+        but(worker("w3"), unfit="taken"),
         replace(worker("w4"), configured=False),
     )
     assert usable(seen) == ("w1",)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -22,6 +21,7 @@ from tests.dispatch.builders import (
     EARLIER,
     admitted_copy,
     away,
+    but,
     copy,
     decided,
     group,
@@ -46,7 +46,7 @@ def staying() -> WorkloadBuilder:
 def running(workload: WorkloadBuilder | None = None, **more: Any) -> Remote:
     """The worker where the slice before it runs."""
     job = remote_job(EARLIER).prebuilt("before").running(active=3)
-    return worker("w1", workload, job, inherited=True, job_patch=PATCH, **more)
+    return worker("w1", workload, job, inherited=True, patch=PATCH, **more)
 
 
 STEPS: dict[str, tuple[Phase, WorkloadBuilder | None, tuple[Remote, ...], Slice, list[str]]] = {
@@ -105,7 +105,7 @@ STEPS: dict[str, tuple[Phase, WorkloadBuilder | None, tuple[Remote, ...], Slice,
     "the winner's job follows the size of the job": (
         Phase.ADMITTED,
         won(),
-        (worker("w1", admitted_copy(), remote_job(), job_patch=PATCH),),
+        (worker("w1", admitted_copy(), remote_job(), patch=PATCH),),
         ELASTIC,
         ["PatchJob w1"],
     ),
@@ -219,7 +219,7 @@ def test_a_lost_worker_ends_the_attempt() -> None:
 
 
 def test_quota_is_kept_while_a_job_of_the_slice_before_it_runs() -> None:
-    idle = replace(running(), is_active=lambda _job: False)
+    idle = but(running(), is_active=lambda _job: False)
     assert is_holding(group(staying().evicted(), idle, slice=STAYS), NOW)
     assert not is_holding(group(staying().evicted(), worker("w1"), slice=STAYS), NOW)
 
@@ -233,7 +233,7 @@ def copied(count: int) -> WorkloadBuilder:
 
 
 def test_a_scaled_down_copy_is_changed_before_its_job() -> None:
-    there = worker("w1", copied(5), remote_job(), job_patch=PATCH)
+    there = worker("w1", copied(5), remote_job(), patch=PATCH)
     decision = decided(sized(2), there, slice=ELASTIC)
     patch, job = decision.actions
     assert isinstance(patch, PatchWorkload)

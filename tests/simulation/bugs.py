@@ -175,7 +175,7 @@ def an_eviction_by_the_worker_is_ignored() -> Iterator[None]:
 @bug(caught_by=14, within=30)
 def a_worker_counts_as_lost_at_once() -> Iterator[None]:
     def make(_real: Any) -> Any:
-        return lambda self, now, timeout: self.since is not None
+        return lambda self, now, timeout: self.link.since is not None
 
     with replaced(Remote, "lost", make):
         yield

@@ -496,9 +496,9 @@ def test_a_group_on_a_worker_is_one_job_that_may_lack_members() -> None:
     jobs.upsert(copied(member("a")))
     held = known.worker("w1").job_of(made.key)
     assert isinstance(held, PodGroup)
-    assert Views(known).seen(made.key, "w1").incomplete
+    assert Views(known).seen(made.key, "w1").job_state.incomplete
     jobs.upsert(copied(member("b")))
-    assert not Views(known).seen(made.key, "w1").incomplete
+    assert not Views(known).seen(made.key, "w1").job_state.incomplete
     assert known.worker("w1").held() == {made.key}
 
 

@@ -31,7 +31,7 @@ def test_the_recorded_winner_is_in_the_group_even_if_nobody_knows_it() -> None:
     store, _ = stored()
     store.workloads.upsert(local().check("mk", "Ready").cluster_name("gone").version(7).build())
     (gone,) = [r for r in grouped(store).remotes if r.cluster == "gone"]
-    assert (gone.reach, gone.known) == (Reach.SUSPECT, False)
+    assert (gone.link.reach, gone.link.known) == (Reach.SUSPECT, False)
 
 
 def test_a_cordoned_worker_is_not_usable() -> None:
@@ -63,11 +63,12 @@ def test_a_worker_where_an_attempt_ended_is_in_the_group() -> None:
 
 def test_what_was_asked_for_or_refused_or_cannot_be_read_puts_its_worker_in_the_group() -> None:
     store, _ = stored()
-    store.worker("w1").ask_for_job(KEY, Asked("a", NOW))
-    store.worker("w2").pass_over(KEY, Unfit("taken", NOW + timedelta(minutes=1)))
-    assert [(r.cluster, r.maybe_job, r.conflict) for r in grouped(store).remotes] == [
-        ("w1", "a", ""),
-        ("w2", "", "taken"),
+    asked, taken = Asked("a", NOW), Unfit("taken", NOW + timedelta(minutes=1))
+    store.worker("w1").ask_for_job(KEY, asked)
+    store.worker("w2").pass_over(KEY, taken)
+    assert [(r.cluster, r.asked, r.unfit) for r in grouped(store).remotes] == [
+        ("w1", asked, None),
+        ("w2", None, taken),
     ]
     store.worker("w1").expectations.clear()
     store.worker("w2").expectations.clear()
