@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -94,33 +94,53 @@ class Workloads:
         store, now = self.world.store, self.world.now()
         local_queue = store.local_queues.get(queue_of(local))
         name = local_queue.spec.cluster_queue if local_queue else ""
-        job, patience = store.local_job(local), self._patience()
         reservation = store.engine.scheduler.reservation(local.key)
         admission = reservation or local.status.admission
         flavors = {f for a in admission.pod_set_assignments for f in a.flavors.values()} if admission else ()
-        facts = lifecycle.Facts(
-            now=now,
+        scheduling = lifecycle.Scheduling(
             reservation=reservation,
             until=store.engine.scheduler.until(local.key),
             preemption=store.engine.scheduler.eviction(local.key),
             switched_off=store.engine.scheduler.was_switched_off(local.key),
             verdict=store.engine.view.verdict(local.key),
             required_checks=store.engine.view.required_checks(admission.cluster_queue if admission else name, flavors),
+        )
+        queues = lifecycle.Queues(
             local_queue=local_queue,
             cluster_queue=store.cluster_queues.get(ObjectKey("", name)),
             cluster_queue_active=not store.engine.view.cluster_queue_problems(name),
-            holding=is_holding(group, now) or (job is not None and store.runs_here(job)),
-            run_by_others=store.owner(local) is None,
-            job_finished=(store.adapters.of(job).finished(job) or store.failed_start(local, job)) if job else None,
+        )
+        facts = lifecycle.Facts(
+            now=now,
+            scheduling=scheduling,
+            queues=queues,
+            job=self._job_facts(local, group, now),
+            slices=self._slice_facts(local, is_reserved=reservation is not None),
             retry_backoff=self._backoff(local),
-            patience=patience,
-            ready_pods=self._ready_pods(local, job, group) if job and patience else None,
-            reclaimable=self._reclaimable(local, job, group),
-            replaceable=replaceable(job, local) if job else None,
-            stays=store.slices.stays(local) if store.slices is not None and reservation is not None else None,
-            successor=store.slices.successor(local) if store.slices is not None else None,
+            patience=self._patience(),
         )
         return lifecycle.step(local, facts)
+
+    def _job_facts(self, local: Workload, group: Group, now: datetime) -> lifecycle.JobFacts:
+        store = self.world.store
+        job = store.local_job(local)
+        minds_pods = self.world.settings.quota.pods_ready.enabled
+        return lifecycle.JobFacts(
+            job_finished=(store.adapters.of(job).finished(job) or store.failed_start(local, job)) if job else None,
+            holding=is_holding(group, now) or (job is not None and store.runs_here(job)),
+            run_by_others=store.owner(local) is None,
+            ready_pods=self._ready_pods(local, job, group) if job and minds_pods else None,
+            reclaimable=self._reclaimable(local, job, group),
+            replaceable=replaceable(job, local) if job else None,
+        )
+
+    def _slice_facts(self, local: Workload, *, is_reserved: bool) -> lifecycle.SliceFacts:
+        slices = self.world.store.slices
+        if slices is None:
+            return lifecycle.NO_SLICES
+        return lifecycle.SliceFacts(
+            stays=slices.stays(local) if is_reserved else None, successor=slices.successor(local)
+        )
 
     def _reclaimable(self, local: Workload, job: AnyJob | None, group: Group) -> tuple[ReclaimablePod, ...] | None:
         """By what the winner says: the counters of the local job may still tell of an attempt before this one. An attempt

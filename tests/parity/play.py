@@ -154,7 +154,8 @@ class Pods:
 
         def step(workload: Workload, facts: Facts) -> lifecycle.Step:
             holding = workload.key not in self.gone and not _is_taken_back(workload, facts)
-            found = real(workload, replace(facts, holding=holding, run_by_others=False))
+            job = replace(facts.job, holding=holding, run_by_others=False)
+            found = real(workload, replace(facts, job=job))
             if not any(each.type == QUOTA_RESERVED and each.status == "True" for each in found.status.conditions):
                 self.gone.discard(workload.key)
             return found
@@ -170,7 +171,7 @@ def _is_taken_back(workload: Workload, facts: Facts) -> bool:
     """Whether a stopped queue takes back a reservation that was never admitted: that needs no eviction (5.3)."""
     if workload.has(ADMITTED) or workload.has(EVICTED) or not workload_spec(workload).active:
         return False
-    queues = (facts.local_queue, facts.cluster_queue)
+    queues = (facts.queues.local_queue, facts.queues.cluster_queue)
     return any(q is None or q.spec.stop_policy != "None" or q.metadata.deletion_timestamp is not None for q in queues)
 
 

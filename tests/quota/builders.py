@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,7 +15,7 @@ from multikueue.api.workload import QUOTA_RESERVED, Workload, workload_spec
 from multikueue.quota.engine import Engine
 from multikueue.quota.queueing.waiting import Waiting
 from multikueue.quota.requests.amounts import demand
-from multikueue.quota.workload.lifecycle import Facts, Step, step
+from multikueue.quota.workload.lifecycle import Facts, JobFacts, Queues, Scheduling, Step, step
 from multikueue.quota.workload.ordering import queue_rank
 from multikueue.testing import NOW, WorkloadBuilder, cluster_queue, flavor, local_queue, namespace, workload
 
@@ -23,6 +24,20 @@ SECOND = timedelta(seconds=1)
 
 def after(seconds: float) -> datetime:
     return NOW + timedelta(seconds=seconds)
+
+
+def facts_of(now: datetime, **known: Any) -> Facts:
+    """The facts with what is known, by the names of the fields of their parts."""
+    return knowing(Facts(now=now, scheduling=Scheduling(), queues=Queues(), job=JobFacts()), **known)
+
+
+def knowing(facts: Facts, **known: Any) -> Facts:
+    """The same, but for what is known besides."""
+    for name in ("scheduling", "queues", "job", "slices"):
+        part: Any = getattr(facts, name)
+        own = {each.name: known.pop(each.name) for each in fields(part) if each.name in known}
+        facts = replace(facts, **{name: replace(part, **own)}) if own else facts
+    return replace(facts, **known)
 
 
 def wants(
@@ -110,8 +125,8 @@ class Play:
         reservation = self.engine.scheduler.reservation(key)
         admission = reservation or value.status.admission
         flavors = {f for a in admission.pod_set_assignments for f in a.flavors.values()} if admission else set()
-        facts = Facts(
-            now=self.now,
+        facts = facts_of(
+            self.now,
             reservation=reservation,
             until=self.engine.scheduler.until(key),
             preemption=self.engine.scheduler.eviction(key),

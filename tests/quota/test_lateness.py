@@ -12,15 +12,15 @@ from multikueue.api.workload import PODS_READY, EvictionCount, SchedulingStats, 
 from multikueue.quota.workload.lifecycle import Facts, Step, step
 from multikueue.quota.workload.readiness import Patience
 from multikueue.testing import WorkloadBuilder, cluster_queue, local_queue, workload
-from tests.quota.builders import SECOND, after
+from tests.quota.builders import SECOND, after, facts_of
 
 PATIENCE = Patience(timeout=300 * SECOND, recovery_timeout=3 * SECOND)
 MESSAGE = "Exceeded the PodsReady timeout default/wl"
 
 
 def facts(now: datetime, *, ready_pods: int | None = 0, patience: Patience | None = PATIENCE, **known: Any) -> Facts:
-    return Facts(
-        now=now,
+    return facts_of(
+        now,
         cluster_queue=cluster_queue("cq").build(),
         local_queue=local_queue("lq").build(),
         cluster_queue_active=True,

@@ -46,7 +46,19 @@ from multikueue.quota.workload.outcome import PENDING, Eviction, Verdict
 from multikueue.quota.workload.readiness import REQUEUING_LIMIT_EXCEEDED, Patience
 from multikueue.quota.workload.transitions import evict, put_condition, synchronise_admitted
 
-__all__ = ["Event", "Facts", "Step", "evict", "step", "synchronise_admitted"]
+__all__ = [
+    "NO_SLICES",
+    "Event",
+    "Facts",
+    "JobFacts",
+    "Queues",
+    "Scheduling",
+    "SliceFacts",
+    "Step",
+    "evict",
+    "step",
+    "synchronise_admitted",
+]
 
 ADMISSION_CHECK = "AdmissionCheck"
 _EVENT_LENGTH = 1024
@@ -59,42 +71,76 @@ _RETRIED = (ADMISSION_CHECK, PODS_READY_TIMEOUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """All a step may know beside the workload.
+class Scheduling:
+    """What the scheduler says of the workload.
 
-    `required_checks` are those of the reservation or admission at hand, or those for all flavors while there is none.
-    `until`: with the reservation, by when it has to be gone.
-    `holding`: something of the workload runs, or may; an evicted workload keeps its quota as long. `run_by_others`: it has
-    no job of a kind that we know, so whoever runs its pods says when they are gone (4.4).
-    `job_finished`: the local job's status is final. `retry_backoff`: how long a workload waits after an eviction by a
-    check that asked for another try, or for pods that were late; None: not at all. `preemption`: another workload is to
-    have its quota. `switched_off`: it was for a moment, in which another one may have got its quota. `patience`: how long
-    pods are waited for; None: nobody looks at them. `ready_pods`: as the job's status says; None: there is no job to ask.
-    `reclaimable`: the pods that will not be needed again; None as before.
-    `replaceable`: how many members a group of Pods lacks; None: it is none.
-    `stays`: the cluster where the slice runs whose place it is to take. `successor`: the slice that has quota in its place.
+    `until`: with the reservation, by when it has to be gone. `preemption`: another workload is to have its quota.
+    `switched_off`: it was for a moment, in which another one may have got its quota. `required_checks` are those of the
+    reservation or admission at hand, or those for all flavors while there is none.
     """
 
-    now: datetime
     reservation: Admission | None = None
     until: datetime | None = None
     preemption: Eviction | None = None
     switched_off: bool = False
     verdict: Verdict | None = None
     required_checks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queues:
+    """The queues it waits in, None where one is missing; and whether its ClusterQueue can admit anything."""
+
     local_queue: LocalQueue | None = None
     cluster_queue: ClusterQueue | None = None
     cluster_queue_active: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFacts:
+    """What its job says.
+
+    `job_finished`: its status is final. `holding`: something of the workload runs, or may; an evicted workload keeps its quota
+    as long. `run_by_others`: it has no job of a kind that we know, so whoever runs its pods says when they are gone (4.4).
+    `ready_pods`: as the job's status says; None: there is no job to ask. `reclaimable`: the pods that will not be needed
+    again; None as before. `replaceable`: how many members a group of Pods lacks; None: it is none.
+    """
+
+    job_finished: Finish | None = None
     holding: bool = False
     run_by_others: bool = False
-    job_finished: Finish | None = None
-    retry_backoff: timedelta | None = None
-    patience: Patience | None = None
     ready_pods: int | None = None
     reclaimable: tuple[ReclaimablePod, ...] | None = None
     replaceable: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceFacts:
+    """`stays`: the cluster where the slice runs whose place it is to take. `successor`: the slice that has quota in its
+    place."""
+
     stays: str | None = None
     successor: Workload | None = None
+
+
+NO_SLICES = SliceFacts()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """All a step may know beside the workload.
+
+    `retry_backoff`: how long a workload waits after an eviction by a check that asked for another try, or for pods that were
+    late; None: not at all. `patience`: how long pods are waited for; None: nobody looks at them.
+    """
+
+    now: datetime
+    scheduling: Scheduling
+    queues: Queues
+    job: JobFacts
+    slices: SliceFacts = NO_SLICES
+    retry_backoff: timedelta | None = None
+    patience: Patience | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +188,10 @@ class _Step:
         return Step(status, self.deactivate, again_after, tuple(self.events))
 
     def go_on(self) -> None:
-        if self.facts.job_finished is not None:
-            self.finish(self.facts.job_finished)
-        elif self.facts.successor is not None:
-            self.make_way(self.facts.successor)
+        if self.facts.job.job_finished is not None:
+            self.finish(self.facts.job.job_finished)
+        elif self.facts.slices.successor is not None:
+            self.make_way(self.facts.slices.successor)
         elif not self.spec.active:
             self.end_deactivation()
             self.release()
@@ -223,9 +269,9 @@ class _Step:
 
     def reclaim(self) -> None:
         """Others may have the quota of pods that are over. What was given back can't be taken again (Kueue's webhook)."""
-        if self.facts.reclaimable is None or self.has(FINISHED):
+        if self.facts.job.reclaimable is None or self.has(FINISHED):
             return
-        freed = {pods.name: pods.count for pods in self.facts.reclaimable}
+        freed = {pods.name: pods.count for pods in self.facts.job.reclaimable}
         old = {pods.name: pods.count for pods in self.status.reclaimable_pods}
         if self.has(QUOTA_RESERVED):
             freed |= {name: max(count, freed.get(name, 0)) for name, count in old.items()}
@@ -234,17 +280,17 @@ class _Step:
             self.status = replace(self.status, reclaimable_pods=pods)
 
     def reserve(self) -> None:
-        admission = self.facts.reservation
+        admission = self.facts.scheduling.reservation
         if admission is None or self.has(QUOTA_RESERVED):
             return
         requeued = find_condition(self.status.conditions, REQUEUED)
         since = requeued.last_transition_time if requeued else self.workload.metadata.creation_timestamp
         self.status = transitions.reserve(
-            self.status, admission, self.facts.required_checks, generation=self.generation, now=self.now
+            self.status, admission, self.facts.scheduling.required_checks, generation=self.generation, now=self.now
         )
-        if self.facts.stays is not None:
-            self.status = replace(self.status, cluster_name=self.facts.stays)
-        self.status = keep_end(self.status, self.facts.until, generation=self.generation, now=self.now)
+        if self.facts.slices.stays is not None:
+            self.status = replace(self.status, cluster_name=self.facts.slices.stays)
+        self.status = keep_end(self.status, self.facts.scheduling.until, generation=self.generation, now=self.now)
         message = f"Quota reserved in ClusterQueue {admission.cluster_queue}, wait time since queued was"
         self.tell("Normal", QUOTA_RESERVED, f"{message} {self.seconds_since(since)}s")
 
@@ -268,8 +314,10 @@ class _Step:
     def list_checks(self) -> None:
         """Keep the list of checks. It waits for the first verdict a while, else it would cost a write of its own."""
         judged = find_condition(self.status.conditions, QUOTA_RESERVED) is not None
-        if judged or (self.facts.required_checks and not self.waits_for(self.first_look_until)):
-            self.status = transitions.synchronise_checks(self.status, self.facts.required_checks, now=self.now)
+        if judged or (self.facts.scheduling.required_checks and not self.waits_for(self.first_look_until)):
+            self.status = transitions.synchronise_checks(
+                self.status, self.facts.scheduling.required_checks, now=self.now
+            )
 
     def admit(self) -> None:
         before = self.has(ADMITTED)
@@ -284,23 +332,23 @@ class _Step:
     def look_at_pods(self) -> None:
         """Say whether all pods are ready, once there is something else to say: it is not worth a write of its own."""
         judged = find_condition(self.status.conditions, QUOTA_RESERVED) is not None
-        if self.facts.patience is None or self.facts.ready_pods is None or not judged or self.has(FINISHED):
+        if self.facts.patience is None or self.facts.job.ready_pods is None or not judged or self.has(FINISHED):
             return
-        found = readiness.finding(self.status, ready=self.facts.ready_pods >= self.pods_wanted)
+        found = readiness.finding(self.status, ready=self.facts.job.ready_pods >= self.pods_wanted)
         self.put(PODS_READY, found.status, reason=found.reason, message=found.message)
 
     def look_for_members(self) -> None:
         """Say whether a group of Pods lacks some, and what they went with."""
-        if self.facts.replaceable is None:
+        if self.facts.job.replaceable is None:
             return
         said = find_condition(self.status.conditions, WAITING_FOR_REPLACEMENT)
         waits = said is not None and said.status == "True"
         evicted = find_condition(self.status.conditions, EVICTED)
-        if self.facts.replaceable and evicted is not None and evicted.status == "True":
+        if self.facts.job.replaceable and evicted is not None and evicted.status == "True":
             self.put(WAITING_FOR_REPLACEMENT, "True", reason=evicted.reason, message=evicted.message)
-        elif self.facts.replaceable and not waits:
+        elif self.facts.job.replaceable and not waits:
             self.put(WAITING_FOR_REPLACEMENT, "True", reason=PODS_FAILED, message="Some Failed pods need replacement")
-        elif waits and not self.facts.replaceable:
+        elif waits and not self.facts.job.replaceable:
             self.put(WAITING_FOR_REPLACEMENT, "False", reason=PODS_READY, message="No pods need replacement")
 
     @property
@@ -325,20 +373,20 @@ class _Step:
             self.limit_execution_time()
 
     def heed_deactivation(self) -> bool:
-        if not self.facts.switched_off:
+        if not self.facts.scheduling.switched_off:
             return False
         self.evict(DEACTIVATED, "The workload is deactivated")
         return True
 
     def heed_preemption(self) -> bool:
-        eviction = self.facts.preemption
+        eviction = self.facts.scheduling.preemption
         if eviction is None:
             return False
         if not self.workload.has(QUOTA_RESERVED):
             self.due.append(self.now)  # let the reservation be seen first, else it would be taken for yet to come
             return False
         self.status = transitions.preempt(self.status, eviction, generation=self.generation, now=self.now)
-        self.status = keep_time(self.status, self.facts.cluster_queue, generation=self.generation, now=self.now)
+        self.status = keep_time(self.status, self.facts.queues.cluster_queue, generation=self.generation, now=self.now)
         self.tell("Normal", "EvictedDueToPreempted", eviction.message)
         self.tell("Normal", PREEMPTED, eviction.message)
         return True
@@ -369,11 +417,11 @@ class _Step:
         return True
 
     def heed_local_queue(self) -> bool:
-        return self.heed_queue("LocalQueue", self.spec.queue_name, self.facts.local_queue)
+        return self.heed_queue("LocalQueue", self.spec.queue_name, self.facts.queues.local_queue)
 
     def heed_cluster_queue(self) -> bool:
         name = self.status.admission.cluster_queue if self.status.admission else ""
-        return self.heed_queue("ClusterQueue", name, self.facts.cluster_queue)
+        return self.heed_queue("ClusterQueue", name, self.facts.queues.cluster_queue)
 
     def heed_queue(self, kind: str, name: str, queue: LocalQueue | ClusterQueue | None) -> bool:
         """A stopped queue takes reservations back; only draining ends what is admitted already."""
@@ -384,7 +432,7 @@ class _Step:
             return False
         if admitted and policy != "HoldAndDrain":
             return False
-        if admitted or self.facts.holding:
+        if admitted or self.facts.job.holding:
             self.evict(f"{kind}Stopped", f"The {kind} is stopped")
             return True
         message = f"{kind} {name} is {'terminating or missing' if policy == 'None' else 'stopped'}"
@@ -417,7 +465,7 @@ class _Step:
 
     def release(self) -> None:
         """An eviction is complete when nothing runs any more: only now does quota go back."""
-        if self.facts.holding or self.facts.run_by_others:
+        if self.facts.job.holding or self.facts.job.run_by_others:
             return
         if self.has(EVICTED) and self.has(QUOTA_RESERVED):
             self.status = transitions.release(self.status, generation=self.generation, now=self.now)
@@ -434,14 +482,14 @@ class _Step:
             self.put(REQUEUED, "True", reason="Reactivated", message="The workload is active again")
         elif requeued.reason in _RETRIED and not backing_off:
             self.put(REQUEUED, "True", reason="BackoffFinished", message="The back-off is over")
-        elif requeued.reason == "LocalQueueStopped" and _runs(self.facts.local_queue):
+        elif requeued.reason == "LocalQueueStopped" and _runs(self.facts.queues.local_queue):
             self.put(REQUEUED, "True", reason="LocalQueueRestarted", message="The LocalQueue runs again")
-        elif requeued.reason == "ClusterQueueStopped" and _runs(self.facts.cluster_queue):
+        elif requeued.reason == "ClusterQueueStopped" and _runs(self.facts.queues.cluster_queue):
             self.put(REQUEUED, "True", reason="ClusterQueueRestarted", message="The ClusterQueue runs again")
 
     def explain(self) -> None:
         """Say why a workload without quota has none."""
-        verdict = self.facts.verdict
+        verdict = self.facts.scheduling.verdict
         if not self.blame_queue() and verdict is not None:
             before = self.status
             self.put(QUOTA_RESERVED, "False", reason=verdict.reason, message=verdict.message)
@@ -460,14 +508,14 @@ class _Step:
         return bool(problem)
 
     def queue_problem(self) -> str:
-        local_queue, queue = self.facts.local_queue, self.facts.cluster_queue
+        local_queue, queue = self.facts.queues.local_queue, self.facts.queues.cluster_queue
         if local_queue is None:
             return f"LocalQueue {self.spec.queue_name} doesn't exist"
         if local_queue.spec.stop_policy != "None":
             return f"LocalQueue {self.spec.queue_name} is inactive"
         if queue is None:
             return f"ClusterQueue {local_queue.spec.cluster_queue} doesn't exist"
-        return "" if self.facts.cluster_queue_active else f"ClusterQueue {queue.metadata.name} is inactive"
+        return "" if self.facts.queues.cluster_queue_active else f"ClusterQueue {queue.metadata.name} is inactive"
 
     # --- how a rule acts ---
 

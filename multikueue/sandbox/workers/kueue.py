@@ -205,18 +205,24 @@ class SimulatedKueue:
         refusal = self._behaviour.refusal(workload)
         return lifecycle.Facts(
             now=self._now(),
-            reservation=reservation,
-            preemption=engine.scheduler.eviction(workload.key),
-            verdict=Verdict(refusal) if refusal else engine.view.verdict(workload.key),
-            required_checks=engine.view.required_checks(admission.cluster_queue if admission else name, flavors),
-            local_queue=local_queue,
-            cluster_queue=queue,
-            cluster_queue_active=engine.view.is_active(name),
-            holding=_is_holding(workload, job, local_queue, queue),
-            job_finished=kueue_jobs.ending(workload, job, ByName(self._seen.flavors)),
-            reclaimable=BATCH_JOB.reclaimable(job) if job else None,
-            stays=self._seen.stays(workload) if reservation is not None else None,
-            successor=self._seen.successor(workload),
+            scheduling=lifecycle.Scheduling(
+                reservation=reservation,
+                preemption=engine.scheduler.eviction(workload.key),
+                verdict=Verdict(refusal) if refusal else engine.view.verdict(workload.key),
+                required_checks=engine.view.required_checks(admission.cluster_queue if admission else name, flavors),
+            ),
+            queues=lifecycle.Queues(
+                local_queue=local_queue, cluster_queue=queue, cluster_queue_active=engine.view.is_active(name)
+            ),
+            job=lifecycle.JobFacts(
+                holding=_is_holding(workload, job, local_queue, queue),
+                job_finished=kueue_jobs.ending(workload, job, ByName(self._seen.flavors)),
+                reclaimable=BATCH_JOB.reclaimable(job) if job else None,
+            ),
+            slices=lifecycle.SliceFacts(
+                stays=self._seen.stays(workload) if reservation is not None else None,
+                successor=self._seen.successor(workload),
+            ),
         )
 
     async def _write_status(self, seen: Workload, status: WorkloadStatus) -> None:

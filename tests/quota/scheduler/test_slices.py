@@ -6,9 +6,9 @@ import pytest
 
 from multikueue.api.workload import ELASTIC_ANNOTATION, FINISHED, REPLACES_ANNOTATION, SLICE_REPLACED, Workload
 from multikueue.quota.engine import Engine
-from multikueue.quota.workload.lifecycle import Facts, step
+from multikueue.quota.workload.lifecycle import step
 from multikueue.testing import NOW, WorkloadBuilder, cluster_queue, flavor, local_queue, workload
-from tests.quota.builders import SECOND, Play, after, key_of, wants
+from tests.quota.builders import SECOND, Play, after, facts_of, key_of, wants
 
 
 def elastic(name: str, *, cpu: int, replaces: str = "", age: int = 0, job: str = "job") -> WorkloadBuilder:
@@ -209,7 +209,7 @@ def successor() -> Workload:
 
 def test_the_one_before_it_is_finished_once_another_has_quota_in_its_place() -> None:
     old = workload("old").reserved("cq", at=NOW - SECOND).admitted().build()
-    done = step(old, Facts(now=NOW, successor=successor()))
+    done = step(old, facts_of(NOW, successor=successor()))
     (finished,) = (c for c in done.status.conditions if c.type == FINISHED)
     assert (finished.status, finished.reason) == ("True", SLICE_REPLACED)
     assert "Workload new" in finished.message
@@ -219,6 +219,6 @@ def test_the_one_before_it_is_finished_once_another_has_quota_in_its_place() -> 
 def test_a_slice_gets_the_cluster_of_the_one_before_it_with_its_quota() -> None:
     new = workload("new").build()
     admission = successor().status.admission
-    done = step(new, Facts(now=NOW, reservation=admission, stays="w1"))
+    done = step(new, facts_of(NOW, reservation=admission, stays="w1"))
     assert done.status.cluster_name == "w1"
-    assert step(new, Facts(now=NOW, reservation=admission)).status.cluster_name is None
+    assert step(new, facts_of(NOW, reservation=admission)).status.cluster_name is None

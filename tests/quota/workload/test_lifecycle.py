@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -27,7 +26,7 @@ from multikueue.quota.workload.lifecycle import Event, Facts, Step, step
 from multikueue.quota.workload.outcome import Verdict
 from multikueue.testing import NOW, ClusterQueueBuilder, LocalQueueBuilder, WorkloadBuilder, cluster_queue, local_queue
 from multikueue.testing import workload as new_workload
-from tests.quota.builders import SECOND, after
+from tests.quota.builders import SECOND, after, facts_of, knowing
 
 QUEUE, LOCAL = cluster_queue("cq"), local_queue("lq")
 ADMISSION = Admission(cluster_queue="cq")
@@ -47,8 +46,8 @@ def facts(
     **known: Any,
 ) -> Facts:
     """Everything is well and nothing runs, unless said otherwise."""
-    return Facts(
-        now=now,
+    return facts_of(
+        now,
         cluster_queue=queue.build() if isinstance(queue, ClusterQueueBuilder) else queue,
         local_queue=local.build() if isinstance(local, LocalQueueBuilder) else local,
         cluster_queue_active=active,
@@ -457,7 +456,7 @@ STOPPED = {
 
 @pytest.mark.parametrize(("kind", "name", "known"), STOPPED.values(), ids=STOPPED)
 def test_a_stopped_queue_takes_a_reservation_back(kind: str, name: str, known: Facts) -> None:
-    found = taken(workload().reserved().check("mk"), replace(known, required_checks=("mk",)))
+    found = taken(workload().reserved().check("mk"), knowing(known, required_checks=("mk",)))
 
     condition = told(found, "QuotaReserved")
     assert condition
@@ -469,7 +468,7 @@ def test_a_stopped_queue_takes_a_reservation_back(kind: str, name: str, known: F
 
 @pytest.mark.parametrize(("kind", "name", "known"), STOPPED.values(), ids=STOPPED)
 def test_unless_something_may_run_then_it_is_evicted_in_good_order(kind: str, name: str, known: Facts) -> None:
-    found = taken(workload().reserved().check("mk"), replace(known, required_checks=("mk",), holding=True))
+    found = taken(workload().reserved().check("mk"), knowing(known, required_checks=("mk",), holding=True))
 
     assert told(found, "Evicted") == ("True", f"{kind}Stopped", f"The {kind} is stopped")
     assert found.status.admission is not None
@@ -477,10 +476,10 @@ def test_unless_something_may_run_then_it_is_evicted_in_good_order(kind: str, na
 
 @pytest.mark.parametrize(("kind", "name", "known"), STOPPED.values(), ids=STOPPED)
 def test_qe_328_only_draining_evicts_what_is_admitted(kind: str, name: str, known: Facts) -> None:
-    found = taken(workload().admitted(), replace(known, holding=True))
-    policy = known.local_queue.spec.stop_policy if kind == "LocalQueue" and known.local_queue else None
-    if known.cluster_queue and kind == "ClusterQueue":
-        policy = known.cluster_queue.spec.stop_policy
+    found = taken(workload().admitted(), knowing(known, holding=True))
+    policy = known.queues.local_queue.spec.stop_policy if kind == "LocalQueue" and known.queues.local_queue else None
+    if known.queues.cluster_queue and kind == "ClusterQueue":
+        policy = known.queues.cluster_queue.spec.stop_policy
 
     drained = ("True", f"{kind}Stopped", f"The {kind} is stopped")
     assert told(found, "Evicted") == (drained if policy == "HoldAndDrain" else None)
@@ -503,7 +502,7 @@ GONE = {
 
 @pytest.mark.parametrize(("known", "message"), GONE.values(), ids=GONE)
 def test_qe_330_a_reservation_ends_with_its_queue_an_admission_does_not(known: Facts, message: str) -> None:
-    found = taken(workload().reserved().check("mk"), replace(known, required_checks=("mk",)))
+    found = taken(workload().reserved().check("mk"), knowing(known, required_checks=("mk",)))
     assert told(found, "QuotaReserved") == ("False", "Inadmissible", message)
 
     admitted = taken(workload().admitted(), known)
@@ -592,7 +591,7 @@ def any_facts(draw: st.DrawFn) -> Facts:
 @given(anything(), any_facts())
 def test_repeating_a_step_comes_to_rest_at_once_or_in_one_more(builder: WorkloadBuilder, known: Facts) -> None:
     value = builder.build()
-    given_once = replace(known, reservation=None)  # a reservation is confirmed once it was written
+    given_once = knowing(known, reservation=None)  # a reservation is confirmed once it was written
     for attempt in (known, given_once, given_once):
         found = step(value, attempt)
         value = shown(value, found.status)
@@ -612,7 +611,7 @@ def test_no_step_leaves_a_contradiction(builder: WorkloadBuilder, known: Facts) 
         if before.has("QuotaReserved") and not found.has("QuotaReserved"):
             assert found.status.admission is None
             assert all(check.state == "Pending" for check in found.status.admission_checks)
-    if before.has("QuotaReserved") and before.has("Admitted") and known.holding:
+    if before.has("QuotaReserved") and before.has("Admitted") and known.job.holding:
         assert found.has("QuotaReserved")
 
 
