@@ -21,6 +21,7 @@ from multikueue.api.kinds import WORKLOADS, Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import ORIGIN_LABEL
 from multikueue.controllers.events import tell_unreadable
+from multikueue.controllers.health import HEARTBEAT, Health
 from multikueue.controllers.identities import Identity, OtherCluster, SameCluster
 from multikueue.controllers.kubeconfigs import NOT_LOADED, Access
 from multikueue.controllers.outbox import Outbox
@@ -73,7 +74,7 @@ class Problem:
 
 @dataclass(slots=True)
 class Connection:
-    """Owner of a worker's client, watches, heartbeat and outbox; changes the worker's view only.
+    """Owner of a worker's client, watches, heartbeat, health and outbox; changes the worker's view only.
 
     `access` is what is in use, `namespaces` what is looked at there ("": all). `problem` is why what `offer` brought is not.
     `before` is what the connection before this one used, if there was one: its view of the worker is still there, and must be
@@ -92,19 +93,18 @@ class Connection:
     tried: bool = False
     reason: str = CONNECTION_FAILED
     _identity: Identity = field(init=False)
+    _health: Health = field(init=False)
     _identified: bool = False
     _candidate: Access | None = None
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _trial: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _pause: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    _trouble: dict[str, str] = field(default_factory=dict)
-    _decline: anyio.CancelScope | None = None
     _alarm: anyio.Event = field(default_factory=anyio.Event)
-    _tasks: anyio.abc.TaskGroup | None = None
     _reflectors: list[Reflector[Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._identity = Identity(self.world, self.worker)
+        self._health = Health(self.worker, self.settings, self.world.now, self._was_tried, self.contact)
 
     @property
     def name(self) -> str:
@@ -163,12 +163,7 @@ class Connection:
                 if self.world.queues.outboxes.get(self.name) is outbox:
                     del self.world.queues.outboxes[self.name]
                     del self.world.clients[self.name]
-                self._break_off()
-
-    def _break_off(self) -> None:
-        """Nobody speaks with the worker now, be it for a moment: it is not connected, and what waited for it looks anew."""
-        if self.worker.link.is_connected:
-            self._moved(self.worker.suspected(self.world.now(), "the connection ended"))
+                self._health.end("the connection ended")
 
     async def _succeed(self, client: Client) -> None:
         """Follow the connection before this one, unless that was with another cluster."""
@@ -188,18 +183,17 @@ class Connection:
         self.before = None
 
     async def _serve(self, client: Client, outbox: WorkQueue[ObjectKey]) -> None:
-        self._decline, self._alarm, self._identified = None, anyio.Event(), False
+        self._alarm, self._identified = anyio.Event(), False
         performer = Outbox(self.world, self.worker, client, alarm=self._raise_alarm)
         self._look_at_namespaces()
-        async with anyio.create_task_group() as self._tasks:
+        async with anyio.create_task_group() as tasks:
             watched = tuple(product(_watched(self.worker), self.namespaces))
             self._reflectors = [self._reflector(client, kind, cache, namespace) for (kind, cache), namespace in watched]
             unlisted = {_part(kind, namespace): _unlisted(kind) for (kind, _), namespace in watched}
-            self._trouble = {"heartbeat": "not connected yet", **unlisted}
-            self._check()
-            self._tasks.start_soon(self._heartbeat, self._tasks, client, performer)
-            self._tasks.start_soon(self._change_over, client)
-            with self.worker.jobs.telling(partial(self._also_watch, self._tasks, client)):
+            self._health.begin(tasks, {HEARTBEAT: "not connected yet", **unlisted})
+            tasks.start_soon(self._heartbeat, tasks, client, performer)
+            tasks.start_soon(self._change_over, client)
+            with self.worker.jobs.telling(partial(self._also_watch, tasks, client)):
                 await run_controller(
                     outbox_of(self.name),
                     outbox,
@@ -211,7 +205,7 @@ class Connection:
     def _look_at_namespaces(self) -> None:
         """Nothing is known of those that were not looked at before, and nothing is seen of the others any more."""
         if self.worker.offers(self.namespaces, self.world.now()):
-            self._break_off()
+            self._health.end("the connection ended")
 
     @property
     def _selector(self) -> str:
@@ -223,8 +217,8 @@ class Connection:
             if not ok and not lacking:
                 self.world.metrics.watch_failures(self.name, kind.plural).inc()
             self.worker.lacks(kind, why if lacking else "", self.world.now(), namespace=namespace)
-            self._report("namespaces", self._blindness())
-            self._report(_part(kind, namespace), "" if ok or lacking else f"{kind.plural}: {why}")
+            self._health.report("namespaces", self._blindness())
+            self._health.report(_part(kind, namespace), "" if ok or lacking else f"{kind.plural}: {why}")
 
         reflector: Reflector[Any] = Reflector(
             client,
@@ -292,21 +286,21 @@ class Connection:
                     self._refused()
                 # No answer is read in a time in which we are stopped ourselves: only what an answer may take counts.
                 self._in_vain(min(self.world.now(), asked + self.settings.heartbeat_timeout))
-                self._report("heartbeat", str(error))
+                self._health.report(HEARTBEAT, str(error))
             else:
                 outbox.trust()
                 self._blame(None)
-                if "heartbeat" in self._trouble:
+                if self._health.is_silent:
                     back = asked
                     for reflector in self._reflectors:
                         reflector.hurry()
-                elif self._trouble:
+                elif not self._health.is_whole:
                     if (proven := min(answered, asked - TIME_TO_STAND)) > back:
                         self._in_vain(proven)
                     for reflector in self._reflectors:
                         reflector.retry()
                 answered = asked
-                self._report("heartbeat", "")
+                self._health.report(HEARTBEAT, "")
             await self._rest()
 
     def _in_vain(self, until: datetime) -> None:
@@ -339,7 +333,7 @@ class Connection:
         interval, worker = self.settings.heartbeat_interval, self.worker
         if worker.link.is_connected:
             interval = min(interval, RECHECK) if worker.link.silent else interval
-        elif "heartbeat" in self._trouble and worker.link.since is not None and not self._is_lost():
+        elif self._health.is_silent and worker.link.since is not None and not self._is_lost():
             left = worker.link.since + self.world.lost_after - self.world.now()
             interval = min(interval, max(left, timedelta(0)) + MARGIN)
         with anyio.move_on_after(interval.total_seconds()):
@@ -348,40 +342,6 @@ class Connection:
 
     def _raise_alarm(self) -> None:
         self._alarm.set()
-
-    def _report(self, part: str, why: str) -> None:
-        if why:
-            self._trouble[part] = why
-            self._was_tried()
-        else:
-            self._trouble.pop(part, None)
-        self._check()
-
-    def _check(self) -> None:
-        if self._trouble:
-            self.worker.troubled(next(iter(self._trouble.values())))
-            if self._decline is None and self._tasks is not None:
-                self._decline = anyio.CancelScope()
-                self._tasks.start_soon(self._degrade, self._decline)
-            return
-        if self._decline is not None:
-            self._decline.cancel()
-            self._decline = None
-        if not self.worker.link.is_connected:
-            self._moved(self.worker.connected())
-            self.contact.set()
-
-    async def _degrade(self, scope: anyio.CancelScope) -> None:
-        with scope:
-            began = self.world.now()
-            await anyio.sleep(self.settings.suspect_after.total_seconds())
-            self._moved(self.worker.suspected(began))
-            await anyio.sleep((self.settings.isolate_after - self.settings.suspect_after).total_seconds())
-            self._moved(self.worker.isolated())
-
-    def _moved(self, is_news: bool) -> None:
-        if is_news:
-            log.info(f"cluster.{self.worker.link.reach.value}", cluster=self.name, why=self.worker.why)
 
     # Other credentials.
 

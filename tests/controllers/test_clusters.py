@@ -116,37 +116,6 @@ def connection(world: Table) -> Connection:
     return Connection(world.world, QUICK, worker, Access(b"", Credentials(server="https://x")), anyio.Event())
 
 
-async def test_trouble_is_suspect_then_isolated_and_over_at_once() -> None:
-    world = table()
-    link, worker = connection(world), world.store.worker("w1")
-    async with anyio.create_task_group() as tasks:
-        link._tasks = tasks
-        link._report("heartbeat", "")
-        assert worker.link.reach is Reach.CONNECTED
-        link._report("heartbeat", "no answer")
-        with anyio.fail_after(5):
-            while worker.link.reach is not Reach.ISOLATED:  # noqa: ASYNC110
-                await anyio.sleep(0.005)
-        assert worker.why == "no answer"
-        link._report("heartbeat", "")
-        assert (worker.link.reach, worker.link.since, worker.why) == (Reach.CONNECTED, None, "")
-
-
-async def test_a_moment_of_trouble_is_not_shown() -> None:
-    world = table()
-    link, worker = connection(world), world.store.worker("w1")
-    link.settings = Dispatch(suspect_after=timedelta(seconds=30), isolate_after=timedelta(seconds=60))
-    async with anyio.create_task_group() as tasks:
-        link._tasks = tasks
-        link._report("heartbeat", "")
-        link._report("workloads", "reset")
-        await anyio.wait_all_tasks_blocked()
-        assert worker.link.reach is Reach.CONNECTED
-        link._report("workloads", "")
-        await anyio.wait_all_tasks_blocked()
-        assert worker.link.reach is Reach.CONNECTED
-
-
 # New credentials that are not in use.
 
 
