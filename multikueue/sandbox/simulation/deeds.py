@@ -26,7 +26,7 @@ from multikueue.sandbox.simulation.troubles import EVERYBODY, Trouble, Troubles
 from multikueue.sandbox.time import the_loop
 from multikueue.sandbox.wire import Object, Refused
 from multikueue.sandbox.workers.behaviour import PROMPT, Behaviour, always
-from multikueue.sandbox.world import MANAGER, NAMESPACE, Site, World, token
+from multikueue.sandbox.world import MANAGER, NAMESPACE, World, token
 
 __all__ = ["Deeds", "Undo", "attempted"]
 
@@ -218,13 +218,16 @@ class Deeds:
     @do.register
     def _quota(self, event: plans.Quota) -> Undo:
         site, name = self.world.site(event.host), self._cluster_queue(event.host)
-        before = _get(site, kinds.CLUSTER_QUEUES, name)["spec"]["resourceGroups"]
+        (planned,) = (
+            share.cpu for share in (*self.plan.layout.queues[:1], *self.plan.layout.workers) if share.name == name
+        )
 
-        def become(groups: object) -> None:
+        def become(cpu: int) -> None:
+            groups = objects.cluster_queue(name, cpu=cpu)["spec"]["resourceGroups"]
             site.patch(kinds.CLUSTER_QUEUES, ObjectKey("", name), {"spec": {"resourceGroups": groups}})
 
-        become(objects.cluster_queue(name, cpu=event.cpu)["spec"]["resourceGroups"])
-        return self._remembered(event.host, lambda: become(before))
+        become(event.cpu)
+        return self._remembered(event.host, lambda: become(planned))  # not what it was before: that may be odd too
 
     @do.register
     def _stop_queue(self, event: plans.StopQueue) -> Undo:
@@ -510,9 +513,3 @@ class Deeds:
             return None
         self.world.decide(event.clusters)
         return lambda: self.world.decide(self.plan.layout.placement)
-
-
-def _get(site: Site, kind: Kind[Any], name: str) -> Object:
-    found = site.find(kind, ObjectKey("", name))
-    assert found is not None, name
-    return found

@@ -68,15 +68,20 @@ Broken = Callable[[str, str], None]
 @dataclass(slots=True)
 class Misdeeds:
     """Owner of what adversaries made. `told` are the hostile objects that have to be told what is wrong with them, by kind and
-    key; `broken` hears of a law that is found broken here."""
+    key; `broken` hears of a law that is found broken here. `_whole` is what is in use as it was before anybody touched it: what
+    an admin makes good becomes that again, whatever else was the matter with it when he spoiled it."""
 
     world: World
     deeds: Deeds
     broken: Broken
     told: list[tuple[Kind[Any], ObjectKey]] = field(default_factory=list)
+    _whole: dict[str, Object] = field(default_factory=dict)
 
     def furnish(self) -> None:
         """The hostile tenant is one like others: he has a namespace and queues with a quota of his own."""
+        for what in acts.IN_USE:
+            kind, key = self._in_use(what)
+            self._whole[what] = self.world.manager.stored(kind, key) or {}
         for site in self.world.sites:
             checks = (objects.CHECK,) if site is self.world.manager else ()
             site.create(kinds.NAMESPACES, objects.namespace(ROGUE))
@@ -228,8 +233,7 @@ class Misdeeds:
     @do.register
     def _drop_check(self, event: acts.DropCheck) -> Undo:
         key = ObjectKey("", event.queue)
-        found = self.world.manager.stored(kinds.CLUSTER_QUEUES, key) or {}
-        before = found["spec"].get("admissionChecksStrategy")
+        before = self._whole["ClusterQueue"]["spec"].get("admissionChecksStrategy")
 
         def become(strategy: object) -> None:
             self.world.manager.patch(kinds.CLUSTER_QUEUES, key, {"spec": {"admissionChecksStrategy": strategy}})
@@ -271,12 +275,12 @@ class Misdeeds:
     def _mislay(self, event: acts.Mislay) -> Undo | None:
         manager = self.world.manager
         kind, key = self._in_use(event.what)
-        found = manager.stored(kind, key)
-        if found is None:
+        if manager.stored(kind, key) is None:
             return None
         manager.delete(kind, key)
-        metadata = {name: found["metadata"][name] for name in _OWN_METADATA if name in found["metadata"]}
-        body = {name: value for name, value in found.items() if name != "status"} | {"metadata": metadata}
+        whole = self._whole[event.what]
+        metadata = {name: whole["metadata"][name] for name in _OWN_METADATA if name in whole["metadata"]}
+        body = {name: value for name, value in whole.items() if name != "status"} | {"metadata": metadata}
 
         def undo() -> None:
             """As soon as it is gone: as long as something needs it, a finalizer may keep it."""
@@ -300,7 +304,7 @@ class Misdeeds:
             }
             _store(site, kinds.LIMIT_RANGES, self._decent(site, kinds.LIMIT_RANGES, body))
             return lambda: _drop(site, kinds.LIMIT_RANGES, ObjectKey(ROGUE, "odd"))
-        name, spoil = _SPOILED[event.what]
+        name, spoil, path = _SPOILED[event.what]
         kind, key = self._in_use(name)
         found = site.stored(kind, key)
         if found is None:
@@ -310,8 +314,8 @@ class Misdeeds:
         def undo() -> None:
             now = site.stored(kind, key)
             if now is not None:
-                metadata = now["metadata"] | {"annotations": found["metadata"].get("annotations") or {}}
-                _store(site, kind, {**now, "spec": found["spec"], "metadata": metadata})
+                _store(site, kind, _made_good(now, self._whole[name], *path))
+                self.deeds.configure()
 
         return undo
 
@@ -623,14 +627,22 @@ def _odd_strategy(body: Object) -> Object:
 
 
 def _flavor(body: Object) -> Object:
-    body["spec"] = {"nodeLabels": {f"example.com/{number}": "x" * 63 for number in range(8)}, "nodeTaints": []}
+    body["spec"] = (body.get("spec") or {}) | {"nodeLabels": {f"example.com/{number}": "x" * 63 for number in range(8)}}
     return body
 
 
-_SPOILED: Mapping[str, tuple[str, Callable[[Object], Object]]] = {
-    "quota": ("ClusterQueue", _quota),
-    "weight": ("ClusterQueue", _weight),
-    "config": ("MultiKueueConfig", _config),
-    "strategy": ("AdmissionCheck", _odd_strategy),
-    "flavor": ("ResourceFlavor", _flavor),
+def _made_good(body: Object, whole: Object, part: str, name: str) -> Object:
+    """The body with one field of its spec, or its metadata, as it is in the whole one."""
+    kept = {key: value for key, value in body[part].items() if key != name}
+    good = {name: whole[part][name]} if name in whole[part] else {}
+    return {**body, part: kept | good}
+
+
+_SPOILED: Mapping[str, tuple[str, Callable[[Object], Object], tuple[str, str]]] = {
+    "quota": ("ClusterQueue", _quota, ("spec", "resourceGroups")),
+    "weight": ("ClusterQueue", _weight, ("spec", "fairSharing")),
+    "config": ("MultiKueueConfig", _config, ("spec", "clusters")),
+    "strategy": ("AdmissionCheck", _odd_strategy, ("metadata", "annotations")),
+    "flavor": ("ResourceFlavor", _flavor, ("spec", "nodeLabels")),
 }
+"""What is spoiled, how, and which field that is."""

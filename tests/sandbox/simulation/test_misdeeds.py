@@ -9,10 +9,12 @@ import pytest
 from multikueue.controllers.standby import look_at_all
 from multikueue.errors import ClusterUnreachable
 from multikueue.sandbox.simulation import adversaries as acts
+from multikueue.sandbox.simulation import plan as plans
 from multikueue.sandbox.simulation.adversaries import OddJob, Slander, Squat
 from multikueue.sandbox.simulation.laws import held_up
 from multikueue.sandbox.simulation.life import live
-from multikueue.sandbox.simulation.plan import Adversity, JobPlan, Plan
+from multikueue.sandbox.simulation.plan import Adversity, Event, JobPlan, Plan
+from multikueue.sandbox.world import MANAGER
 
 JOBS = tuple(JobPlan(name=f"job{number}", at=5.0 * number, seconds=15.0) for number in range(3))
 
@@ -45,6 +47,25 @@ def test_an_act_is_done_and_breaks_no_law(act: Adversity) -> None:
 def test_every_kind_of_act_is_tried_here() -> None:
     kinds = {kind for name in acts.__all__ if isinstance(kind := getattr(acts, name), type)}
     assert {kind for kind in kinds if issubclass(kind, Adversity)} == {type(act) for act in ACTS}
+
+
+STOPPED = plans.StopQueue(at=8.0, lasts=2.0, host=MANAGER, policy="HoldAndDrain")
+TWO_AT_A_TIME: list[tuple[tuple[Event, ...], tuple[Adversity, ...]]] = [
+    ((STOPPED,), (acts.Mangle(at=9.0, lasts=30.0, what="quota"),)),
+    ((STOPPED,), (acts.Mislay(at=9.0, lasts=30.0, what="ClusterQueue"),)),
+    ((), (acts.DropCheck(at=8.0, lasts=9.0, queue="main"), acts.DropCheck(at=9.0, lasts=30.0, queue="main"))),
+    ((), (acts.DropCheck(at=8.0, lasts=9.0, queue="main"), acts.Mislay(at=9.0, lasts=30.0, what="ClusterQueue"))),
+]
+
+
+@pytest.mark.parametrize(
+    ("events", "adversaries"), TWO_AT_A_TIME, ids=lambda told: " and ".join(event.tell() for event in told)
+)
+def test_what_two_people_touched_at_a_time_is_whole_in_the_end(
+    events: tuple[Event, ...], adversaries: tuple[Adversity, ...]
+) -> None:
+    jobs = (*JOBS, JobPlan(name="late", at=50.0))
+    assert live(Plan(seed=5, jobs=jobs, events=events, adversaries=adversaries)).breach is None
 
 
 def test_a_manager_that_ends_by_itself_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
