@@ -101,10 +101,11 @@ class Readiness:
 
 
 class Company:
-    """The watches of one cluster. The first that stands again after trouble hurries the others: it answers again."""
+    """The watches of one cluster. The first that stands again after trouble hurries the others, and who else waits: it
+    answers again."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, client: Client, hurry: Callable[[], None]) -> None:
+        self._client, self._hurry = client, hurry
         self._troubled: dict[str, Reflector[Any]] = {}
 
     def reflector(self, watch: Watch) -> Reflector[Any]:
@@ -118,6 +119,7 @@ class Company:
             elif self._troubled.pop(name, None) is not None:
                 for other in self._troubled.values():
                     other.hurry()
+                self._hurry()
 
         made: Reflector[Any] = Reflector(
             self._client, watch.kind, watch.cache, namespace=watch.namespace, on_state=on_state
@@ -189,7 +191,7 @@ class Manager:
         defaults: DefaultQueues | None,
     ) -> None:
         await self._serve_plain(server, world, observer)
-        await self._sync(tasks, deployment)
+        await self._sync(tasks, deployment, world.queues)
         await self._connect(tasks, deployment)
         tasks.start_soon(self._serve_webhook, server, world.store.adapters, defaults)
         tasks.start_soon(self._serve_visibility, server, world)
@@ -329,9 +331,9 @@ class Manager:
     def _say_ready(self) -> None:
         log.info("manager.ready", roles=sorted(self.settings.roles), role=self.leadership.role)
 
-    async def _sync(self, tasks: anyio.abc.TaskGroup, deployment: Deployment) -> None:
+    async def _sync(self, tasks: anyio.abc.TaskGroup, deployment: Deployment, queues: Queues) -> None:
         """Watch the manager cluster; returns once all is listed."""
-        company = Company(self.client)
+        company = Company(self.client, queues.hurry)
         for stage in deployment.stages():
             reflectors = [company.reflector(watch) for watch in stage]
             for reflector in reflectors:

@@ -45,7 +45,7 @@ def test_without_a_webhook_none_is_waited_for() -> None:
     assert "webhook" not in Readiness(caches=["jobs"], webhook=False).details
 
 
-def test_the_first_watch_that_stands_again_hurries_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_watch_that_stands_again_hurries_the_others_and_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     hurried: list[str] = []
 
     class Watching:
@@ -56,7 +56,7 @@ def test_the_first_watch_that_stands_again_hurries_the_others(monkeypatch: pytes
             hurried.append(self.name)
 
     monkeypatch.setattr(composition, "Reflector", Watching)
-    company = Company(cast("Client", None))
+    company = Company(cast("Client", None), lambda: hurried.append("queues"))
     jobs, queues, workloads = (
         cast("Watching", company.reflector(Watch(kind, Cache(lambda *_: None))))
         for kind in (JOBS, CLUSTER_QUEUES, WORKLOADS)
@@ -66,9 +66,9 @@ def test_the_first_watch_that_stands_again_hurries_the_others(monkeypatch: pytes
     for watching in (jobs, queues):
         watching.on_state(False, "no connection")
     queues.on_state(True, "")
-    assert hurried == ["jobs"]
+    assert hurried == ["jobs", "queues"]
     workloads.on_state(True, "")
-    assert hurried == ["jobs"], "it was not in trouble itself"
+    assert hurried == ["jobs", "queues"], "it was not in trouble itself"
 
 
 async def test_who_waits_for_the_manager_cluster_says_where_it_looks_and_what_is_wrong(

@@ -23,6 +23,7 @@ from multikueue.store.views import Views
 from multikueue.telemetry.metrics import Metrics
 
 Name = str
+AnyQueue = WorkQueue[ObjectKey] | WorkQueue[JobKey] | WorkQueue[Name]
 
 
 def tenant(key: ObjectKey | JobKey) -> str:
@@ -44,10 +45,18 @@ class Queues:
     cohorts: WorkQueue[Name] = field(default_factory=WorkQueue)
     outboxes: dict[Name, WorkQueue[ObjectKey]] = field(default_factory=dict)
 
-    def all(self) -> tuple[WorkQueue[ObjectKey] | WorkQueue[JobKey] | WorkQueue[Name], ...]:
+    def all(self) -> tuple[AnyQueue, ...]:
+        return (*self._of_the_manager(), *self.outboxes.values())
+
+    def hurry(self) -> None:
+        """The manager cluster answers again: what failed for want of it need not wait for long any more."""
+        for queue in self._of_the_manager():
+            queue.hurry()
+
+    def _of_the_manager(self) -> tuple[AnyQueue, ...]:
+        """Those whose keys stand for objects that are written on the manager cluster."""
         fixed = (self.workloads, self.jobs, self.checks, self.flavors, self.clusters)
-        statuses = (self.cluster_queues, self.local_queues, self.cohorts)
-        return (*fixed, *statuses, *self.outboxes.values())
+        return (*fixed, self.cluster_queues, self.local_queues, self.cohorts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

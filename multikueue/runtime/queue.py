@@ -51,9 +51,12 @@ class Depth:
 
 
 class _Timer(NamedTuple):
+    """`earliest` is the time that somebody asked to wait for: nobody hurries it any further."""
+
     when: float
     priority: Priority
     handle: asyncio.TimerHandle
+    earliest: float
 
 
 class _Line(Generic[K]):
@@ -167,7 +170,21 @@ class WorkQueue(Generic[K]):
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         delay = max(self._retries.delay(failures), at_least)
         self.add_after(key, delay)
+        if key in self._timers:
+            asked = asyncio.get_running_loop().time() + at_least.total_seconds()
+            self._timers[key] = self._timers[key]._replace(earliest=asked)
         return delay
+
+    def hurry(self) -> None:
+        """What keys failed on is over: each failure counts as the first, and no key waits for longer than after that, but
+        for what it was told to wait."""
+        now = asyncio.get_running_loop().time()
+        for key in self._failures:
+            self._failures[key] = 1
+            timer = self._timers.get(key)
+            delay = self._retries.delay(1).total_seconds()
+            if timer is not None and timer.when > (when := max(now + delay, timer.earliest)):
+                self._start_timer(key, when - now, timer.priority)
 
     def failures(self, key: K) -> int:
         """How often the key failed since it was last forgotten."""
@@ -242,10 +259,10 @@ class WorkQueue(Generic[K]):
     def _start_timer(self, key: K, seconds: float, priority: Priority) -> None:
         loop = asyncio.get_running_loop()
         when = loop.time() + seconds
-        known = self._drop_timer(key)
+        known, earliest = self._drop_timer(key), 0.0
         if known is not None:
-            when, priority = min(when, known.when), min(priority, known.priority)
-        self._timers[key] = _Timer(when, priority, loop.call_at(when, self._ring, key))
+            when, priority, earliest = min(when, known.when), min(priority, known.priority), known.earliest
+        self._timers[key] = _Timer(when, priority, loop.call_at(when, self._ring, key), earliest)
 
     def _drop_timer(self, key: K) -> _Timer | None:
         timer = self._timers.pop(key, None)

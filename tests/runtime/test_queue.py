@@ -252,6 +252,54 @@ async def test_a_retry_waits_as_long_as_it_is_told() -> None:
     assert work.retry("b", at_least=SECOND / 2) == SECOND
 
 
+async def taken_after(work: WorkQueue[str], key: str) -> float:
+    """Seconds until a worker gets that key and no other one."""
+    began = anyio.current_time()
+    assert await work.get() == key
+    work.done(key)
+    return anyio.current_time() - began
+
+
+async def test_what_failed_often_is_hurried_and_fails_as_for_the_first_time() -> None:
+    work = queue()
+    for _ in range(6):
+        work.retry("a")
+        assert await taken_after(work, "a") > 0
+    work.retry("a")
+    work.hurry()
+    assert await taken_after(work, "a") == pytest.approx(1)
+    assert work.retry("a") == 2 * SECOND, "it counts as failed once"
+
+
+async def test_nobody_is_hurried_beyond_what_it_was_told_to_wait() -> None:
+    work = queue()
+    work.retry("a", at_least=20 * SECOND)
+    work.hurry()
+    assert await taken_after(work, "a") == pytest.approx(20)
+
+
+async def test_what_did_not_fail_keeps_its_time_and_what_comes_sooner_does_too() -> None:
+    work = queue()
+    work.add_after("later", 30 * SECOND)
+    work.retry("soon", at_least=20 * SECOND)
+    work.add_after("soon", SECOND / 2)
+    work.hurry()
+    assert await taken_after(work, "soon") == pytest.approx(0.5)
+    assert await taken_after(work, "later") == pytest.approx(29.5)
+
+
+async def test_who_fails_while_all_are_hurried_waits_as_after_few_failures() -> None:
+    work = queue()
+    for _ in range(6):
+        work.retry("a")
+        await work.get()
+        work.done("a")
+    work.add("a")
+    await work.get()
+    work.hurry()
+    assert work.retry("a") == 2 * SECOND
+
+
 async def test_the_usual_backoff_goes_from_a_fifth_of_a_second_to_five_minutes() -> None:
     work: WorkQueue[str] = WorkQueue()
     delays = [work.retry("a") for _ in range(40)]
