@@ -25,14 +25,17 @@ from multikueue.sandbox.objects import CHECK
 from multikueue.sandbox.simulation import seen
 from multikueue.sandbox.simulation.deeds import Deeds
 from multikueue.sandbox.simulation.misdeeds import ROGUE
-from multikueue.sandbox.simulation.plan import Plan
+from multikueue.sandbox.simulation.plan import JobPlan, Plan
 from multikueue.sandbox.wire import Object, Request, Response
 from multikueue.sandbox.world import MANAGER, NAMESPACE, World
 
-__all__ = ["Breach", "Laws", "Write", "held_up"]
+__all__ = ["Breach", "Course", "Laws", "Write", "held_up"]
 
 RELEARNING = 30.0
 """Seconds that a manager may take to see what a restored worker has."""
+
+STARTING = 10.0
+"""Seconds that a manager may take from its start until it has told the local jobs what runs."""
 
 SLACK = 10.0
 """Seconds that luck may make of a difference between two lives."""
@@ -69,6 +72,16 @@ class Breach:
 
     def __str__(self) -> str:
         return f"{self.law} at {self.at:.3f} s: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How it went for a job: when it had ended, and when its Workload first got quota, in seconds of the world; and when that
+    was made, by which it has its place in the queue."""
+
+    ended: float
+    reserved: float = 0.0
+    created: str = ""
 
 
 @dataclass(slots=True)
@@ -110,6 +123,7 @@ class Laws:
     _over: dict[str, float] = field(default_factory=dict)
     _winners: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     _ends: defaultdict[str, list[_End]] = field(default_factory=lambda: defaultdict(list))
+    _turns: dict[str, tuple[float, str]] = field(default_factory=dict)
 
     def broken(self, law: str, at: float, text: str) -> None:
         self.breaches.append(Breach(law, at, text))
@@ -153,11 +167,11 @@ class Laws:
             text = f"{request.method} {request.path} of {by} is refused: {answer.body[:300].decode(errors='replace')}"
             self.broken("valid", now, text)
 
-    def ends(self) -> dict[str, float]:
-        """When each job had ended that nobody meddled with, and no liar had won: its workload was Finished then."""
+    def courses(self) -> dict[str, Course]:
+        """How it went for each job that nobody meddled with, and no liar had won: its workload was Finished in the end."""
         liars = {act.liar for act in self.plan.adversaries if act.liar}
         return {
-            name: at
+            name: Course(at, *self._turns.get(name, ()))
             for name, at in self._over.items()
             if name not in self.deeds.disturbed and not self._winners[name] & liars
         }
@@ -187,6 +201,7 @@ class Laws:
         if after and not seen.is_active(new):
             self._attempts[after].off = write.at
         if after and after != before:
+            self._turns.setdefault(seen.owner(new), (write.at, new["metadata"].get("creationTimestamp", "")))
             self._within_quota(write)
         self._win(write, after)
         if old is not None and seen.is_true(new, FINISHED) and not seen.is_true(old, FINISHED):
@@ -206,16 +221,27 @@ class Laws:
 
     def _released(self, write: Write, attempt: str) -> None:
         """Quota is given back once nothing runs on it any more, but for what a worker began to run again just now, or while
-        a manager was asleep, which reads its news in their order."""
+        a manager was asleep, which reads its news in their order. A Kueue that gives it back goes by the local job: if that
+        has no pods because no manager was there to tell of them, it cannot know better."""
         for worker in self.world.workers.values():
             job = worker.site.stored(kinds.JOBS, ObjectKey(NAMESPACE, seen.owner(write.new)))
             if job is None or seen.attempt(job) != attempt or not seen.is_running(job):
                 continue
             began = self._running[worker.name, job["metadata"]["name"]]
-            if write.at - max(began, self.deeds.woken) < self._news:
+            if write.at - max(began, self.deeds.woken) < self._news or self._is_untold(job, write.at):
                 continue
             if not self._excused(worker.name, write.at) and self._away_since(worker.name, write.at) is None:
                 self.broken("release", write.at, f"{_name(write)} gives its quota back and runs on {worker.name}")
+
+    def _is_untold(self, job: Object, now: float) -> bool:
+        """Whether the local job has no pods beside a Kueue, and no manager was there for long enough to tell of those of the
+        remote one."""
+        local = self.world.manager.stored(kinds.JOBS, ObjectKey(NAMESPACE, job["metadata"]["name"]))
+        if not self.plan.layout.core or (local is not None and seen.is_running(local)):
+            return False
+        managers = [self.world.managers[replica.name] for replica in self.plan.replicas if not replica.nominates]
+        acting = [max(each.begun[-1], self._leader[1]) for each in managers if each.acts]
+        return all(now - since < STARTING for since in acting)
 
     def _within_quota(self, write: Write) -> None:
         """A workload that is deactivated counts no more, though its job may still be on its way to its end: as in Kueue.
@@ -429,16 +455,36 @@ class Laws:
         return since is not None and now - since >= self.plan.timing.lost - 2.0 - 2 * skew
 
 
-def held_up(plan: Plan, ends: Mapping[str, float], without: Mapping[str, float]) -> Breach | None:
-    """The job that adversaries made wait for much longer than it would have without them, if there is one."""
+def held_up(plan: Plan, courses: Mapping[str, Course], without: Mapping[str, Course]) -> Breach | None:
+    """The job that adversaries made wait for much longer than it would have without them, if there is one.
+
+    Workloads of one second have their places in the queue by luck, and who comes first may hold the quota for as long as
+    it likes: for one that was overtaken so, only the time counts since the last of those had ended that were let in before.
+    """
     for job in plan.jobs:
-        if job.name in ends and job.name in without:
-            took, would = ends[job.name] - job.at, without[job.name] - job.at
+        if job.name in courses and job.name in without:
+            here, there = courses[job.name], without[job.name]
+            took, would = here.ended - max(job.at, _kept_waiting(plan, job, courses, without)), there.ended - job.at
             if took > 2 * would + SLACK:
                 return Breach(
-                    "beside", ends[job.name], f"{job.name} took {took:.1f} s, and {would:.1f} s without adversaries"
+                    "beside", here.ended, f"{job.name} took {took:.1f} s, and {would:.1f} s without adversaries"
                 )
     return None
+
+
+def _kept_waiting(plan: Plan, job: JobPlan, courses: Mapping[str, Course], without: Mapping[str, Course]) -> float:
+    """Until when others of its queue kept a job waiting, of which one overtook it by luck; 0 if none did."""
+    mine, there = courses[job.name], without[job.name]
+    others = {each.name for each in plan.jobs if each.queue == job.queue and each.name != job.name}
+    before = {name: courses[name] for name in others & courses.keys() if courses[name].reserved < mine.reserved}
+    lucky = [
+        name
+        for name in before.keys() & without.keys()
+        if without[name].reserved > there.reserved
+        and (courses[name].created == mine.created or without[name].created == there.created)
+    ]
+    over = [each.ended for each in before.values() if each.ended <= mine.reserved]
+    return max(over, default=0.0) if lucky else 0.0
 
 
 def _name(write: Write) -> str:

@@ -16,7 +16,7 @@ from multikueue.runtime.failures import describe, is_expected
 from multikueue.sandbox.network.transport import without_certificates
 from multikueue.sandbox.simulation.adversaries import control
 from multikueue.sandbox.simulation.deeds import Deeds
-from multikueue.sandbox.simulation.laws import Breach, Laws, held_up
+from multikueue.sandbox.simulation.laws import Breach, Course, Laws, held_up
 from multikueue.sandbox.simulation.misdeeds import Misdeeds
 from multikueue.sandbox.simulation.plan import Plan, Replica
 from multikueue.sandbox.simulation.stage import Stage
@@ -62,8 +62,8 @@ class Outcome:
     writes: int = 0
     settled: float = 0.0
     """When all had settled, in seconds of the world."""
-    ends: dict[str, float] = field(default_factory=dict)
-    """When each job that nobody meddled with had ended, in seconds of the world."""
+    courses: dict[str, Course] = field(default_factory=dict)
+    """How it went for each job that nobody meddled with."""
     phases: Changes = field(default_factory=Changes)
     tale: Tale = field(default_factory=Tale)
 
@@ -73,7 +73,7 @@ def live(plan: Plan, *, tell: bool = False) -> Outcome:
     outcome = _lived(plan, tell=tell)
     without = control(plan)
     if without is not None and outcome.breach is None:
-        outcome.breach = held_up(plan, outcome.ends, _lived(without, tell=False).ends)
+        outcome.breach = held_up(plan, outcome.courses, _lived(without, tell=False).courses)
     return outcome
 
 
@@ -116,7 +116,7 @@ async def _live(plan: Plan, outcome: Outcome) -> None:
                 await _course(plan, stage, States(world, plan, deeds, misdeeds, laws.broken), witness)
             outcome.settled = anyio.current_time()
             outcome.breach = laws.breaches[0] if laws.breaches else None
-            outcome.ends = laws.ends()
+            outcome.courses = laws.courses()
             outcome.digest, outcome.writes = witness.digest.hexdigest(), witness.writes
             stage.thaw()
             tasks.cancel_scope.cancel()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import anyio.lowlevel
@@ -407,6 +408,24 @@ def test_quota_comes_back_when_nothing_runs(active: int, since: float, woken: fl
         dispatched(judge)
         judge.job("worker1", remote(active=active), by="", at=since)
         judge.local(workload(condition("QuotaReserved", "False")), at=9.0)
+    assert judge.broken == expected
+
+
+@pytest.mark.parametrize(
+    ("acts", "begun", "pods", "expected"),
+    [(True, 0.0, 0, ["release"]), (True, 15.0, 0, []), (False, 0.0, 0, []), (False, 0.0, 1, ["release"])],
+    ids=["a manager could have told", "it just began", "there is none", "it was told"],
+)
+def test_a_kueue_gives_quota_back_by_what_the_local_job_was_told(
+    acts: bool, begun: float, pods: int, expected: list[str]
+) -> None:
+    with court(replace(PLAN, layout=replace(PLAN.layout, core=True))) as judge:
+        judge.world.managers["manager-0"] = SimpleNamespace(acts=acts, begun=[begun])  # type: ignore[assignment]
+        local = {"metadata": {"name": "job", "namespace": NAMESPACE, "uid": "job-uid"}, "status": {"active": pods}}
+        judge.write(MANAGER, kinds.JOBS, local)
+        dispatched(judge)
+        judge.job("worker1", remote(active=1), by="", at=5.0)
+        judge.local(workload(condition("QuotaReserved", "False")), at=20.0)
     assert judge.broken == expected
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from multikueue.errors import ClusterUnreachable
 from multikueue.sandbox.simulation import adversaries as acts
 from multikueue.sandbox.simulation import plan as plans
 from multikueue.sandbox.simulation.adversaries import OddJob, Slander, Squat
-from multikueue.sandbox.simulation.laws import held_up
+from multikueue.sandbox.simulation.laws import Course, held_up
 from multikueue.sandbox.simulation.life import live
 from multikueue.sandbox.simulation.plan import Adversity, Event, JobPlan, Plan
 from multikueue.sandbox.world import MANAGER
@@ -114,6 +115,28 @@ PLAN = Plan(seed=1, jobs=(JobPlan(name="a", at=10.0), JobPlan(name="b")))
     ],
 )
 def test_a_job_that_adversaries_hold_up_is_noticed(ends: dict[str, float], without: dict[str, float], job: str) -> None:
-    breach = held_up(PLAN, ends, without)
+    breach = held_up(PLAN, *({name: Course(ended) for name, ended in courses.items()} for courses in (ends, without)))
     assert (breach is not None) == bool(job)
     assert breach is None or breach.text.startswith(f"{job} took")
+
+
+SAME, LATER = "2030-01-01T00:00:08Z", "2030-01-01T00:00:09Z"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "queue", "is_noticed"),
+    [
+        (Course(71.0, 65.0, SAME), Course(60.0, 11.0, SAME), "main", False),
+        (Course(71.0, 65.0, SAME), Course(60.0, 11.0, LATER), "main", True),
+        (Course(71.0, 65.0, SAME), Course(60.0, 11.0, SAME), "other", True),
+        (Course(71.0, 65.0, SAME), Course(70.0, 66.0, SAME), "main", True),
+        (Course(99.0, 95.0, SAME), Course(60.0, 11.0, SAME), "main", True),
+    ],
+    ids=["overtaken", "not by luck", "by one of another queue", "not overtaken", "overtaken, and held up then"],
+)
+def test_whom_others_overtook_by_luck_has_their_time_too(a: Course, b: Course, queue: str, is_noticed: bool) -> None:
+    """Without adversaries the other one came later, for another second saw it made."""
+    plan = replace(PLAN, jobs=(PLAN.jobs[0], replace(PLAN.jobs[1], queue=queue)))
+    without = {"a": Course(15.0, 11.0, SAME), "b": Course(62.0, 12.0, LATER)}
+    breach = held_up(plan, {"a": a, "b": b}, without)
+    assert (breach.text.split()[0] if breach else "") == ("a" if is_noticed else "")
