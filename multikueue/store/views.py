@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from multikueue import strategy as contract
-from multikueue.api.foreign import excerpt
+from multikueue.api.foreign import asked, excerpt
 from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.kinds import POD_GROUPS, PODS
 from multikueue.api.meta import ObjectKey
@@ -219,12 +219,14 @@ class Views:
         return adapter.may_be_copied(job) and placed_for(adapter, job) != workload
 
     def _is_over(self, local: Workload, job: AnyJob, remotes: Iterable[Remote]) -> bool:
-        """Whether the job's status is final. Of a kind that does not say so it is once it is that of the winner's job."""
+        """Whether the job's status is final. Of a kind that does not say so it is once it is that of the winner's job; not if
+        that is so odd that nobody can compare the two."""
         adapter = self.store.adapters.of(job)
         if not adapter.external:
             return adapter.finished(job) is not None
         winner = next((r for r in remotes if r.cluster == local.status.cluster_name), None)
-        return winner is not None and winner.job is not None and adapter.status_to_copy(job, winner.job) is None
+        there = winner.job if winner is not None else None
+        return there is not None and asked(lambda: adapter.status_to_copy(job, there) is None, otherwise=False)
 
     def _is_held(self, job: AnyJob) -> bool:
         adapter = self.store.adapters.of(job)

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from multikueue.api.meta import ObjectKey
 from multikueue.dispatch.group import Group
+from multikueue.jobs.table import BATCH_ONLY, Adapters
 from multikueue.quota.engine import Engine
 from multikueue.store.queues import Key, Queue
 from multikueue.store.store import Store
@@ -49,10 +50,10 @@ WORDS: dict[Queue, str] = {
 }
 
 
-def stored(*, minds_pods: bool = False) -> tuple[Store, Noted]:
+def stored(*, minds_pods: bool = False, adapters: Adapters = BATCH_ONLY) -> tuple[Store, Noted]:
     """A store with one queue, one check over w1 and w2, a job and its workload."""
     noted = Noted()
-    store = Store(Engine(), noted, lambda: NOW, minds_pods=minds_pods)
+    store = Store(Engine(), noted, lambda: NOW, minds_pods=minds_pods, adapters=adapters)
     store.checks.upsert(admission_check("mk").config("mk").build())
     store.configs.upsert(multikueue_config("mk", "w1", "w2").build())
     for name in ("w1", "w2"):

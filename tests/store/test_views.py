@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
-from multikueue.api.meta import ObjectKey
+import pytest
+
+from multikueue.api.meta import ObjectKey, decoder
+from multikueue.api.workload import ORIGIN_LABEL, PREBUILT_LABEL
 from multikueue.dispatch.group import MAX_NOMINATED, Asked, Reach, Unfit
+from multikueue.jobs.batch_job import BATCH_JOB
+from multikueue.jobs.external import external
+from multikueue.jobs.table import Adapters
 from multikueue.store.state import CORDON_ANNOTATION
 from multikueue.store.views import Views
 from multikueue.testing import NOW, job, multikueue_cluster, multikueue_config, workload
@@ -110,3 +117,31 @@ def test_it_is_one_for_each_namespace_where_a_worker_offers_some_only() -> None:
     )
     assert grouped(store).fleet.usable == ("w1", "w2")
     assert elsewhere.fleet.usable == ("w2",)
+
+
+PIPELINE = external("PipelineRun.v1.tekton.dev")
+
+
+@pytest.mark.parametrize(
+    ("status", "is_over"),
+    [(b"{}", True), (b'{"phase":"Running"}', False), (b'{"a":' * 400 + b"{}" + b"}" * 400, False)],
+    ids=["as it is here", "with news", "nested too deeply to compare"],
+)
+def test_a_job_of_a_kind_that_does_not_say_so_is_over_once_its_status_is_that_of_the_winner(
+    status: bytes, is_over: bool
+) -> None:
+    def run(uid: str, labels: str, status: bytes) -> Any:
+        spec = b'{"managedBy":"kueue.x-k8s.io/multikueue"}'
+        metadata = b'{"name":"run","namespace":"default","uid":"%b","labels":%b}' % (uid.encode(), labels.encode())
+        body = b'{"metadata":%b,"spec":%b,"status":%b}' % (metadata, spec, status)
+        return decoder(PIPELINE.kind.type)(body)
+
+    store, _ = stored(adapters=Adapters((BATCH_JOB, PIPELINE)))
+    owned = workload("wl").owned_by(api_version="tekton.dev/v1", kind="PipelineRun", name="run", uid="here")
+    for jobs in (store.jobs, store.worker("w1").jobs):
+        jobs.open(PIPELINE.kind)
+    store.jobs.upsert(run("here", "{}", b"{}"))
+    store.workloads.upsert(owned.check("mk", "Ready").cluster_name("w1").version(9).build())
+    mark = f'{{"{ORIGIN_LABEL}":"multikueue","{PREBUILT_LABEL}":"wl"}}'
+    store.worker("w1").jobs.upsert(run("there", mark, status))
+    assert grouped(store).job_finished == is_over
