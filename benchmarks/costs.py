@@ -161,6 +161,14 @@ def _cohort(store: Store, name: str, number: int) -> None:
     store.cohorts.upsert(changed.build())
 
 
+def _local_queue(store: Store, number: int) -> None:
+    """It is stopped, or is not any more. Those who wait change their lines later, some at a time."""
+    seen = store.local_queues.get(ObjectKey("default", "default"))
+    runs = seen is not None and seen.spec.stop_policy == "None"
+    changed = local_queue("default", "default", namespace="default").version(1_000_000 + number).generation(number)
+    store.local_queues.upsert((changed.stopped() if runs else changed).build())
+
+
 def _check(store: Store, name: str, number: int, *, turns: bool) -> None:
     """Its status is another one, and with `turns` so is whether it is active."""
     seen = store.checks.get(ObjectKey("", name))
@@ -207,6 +215,7 @@ EVENTS: Sequence[Event] = (
     Event("another tree's Cohort", lambda s, n: _cohort(s, "idle", n)),
     Event("the Cohort of their ClusterQueue", lambda s, n: _cohort(s, "default", n), many=True),
     Event("the status of their LocalQueue", lambda s, n: _again(s.local_queues, "default", n, where="default")),
+    Event("their LocalQueue is stopped, or runs again", _local_queue, many=True),
     Event("a label of another namespace", lambda s, n: _again(s.namespaces, "idle", n, labels=_labels(n))),
     Event("the heartbeat of a MultiKueueCluster", lambda s, n: _again(s.clusters, "of-default", n)),
     Event("a Secret", lambda s, n: s.secrets.upsert(secret("other").version(1_000_000 + n).build())),
@@ -224,13 +233,22 @@ def cost(event: Event, store: Store, asked: Asked, numbers: count[int]) -> Cost:
 
 
 def _once(event: Event, store: Store, asked: Asked, numbers: count[int]) -> Cost:
+    _rest(store)
     asked.keys.clear()
     timed, counted = next(numbers), next(numbers)
     began = time.perf_counter()
     event.happens(store, timed)
     seconds = time.perf_counter() - began
     keys = len(asked.keys)
+    _rest(store)
     return Cost(keys, _calls(lambda: event.happens(store, counted)), seconds)
+
+
+def _rest(store: Store) -> None:
+    """Let cycles do what an event left to be done some at a time."""
+    scheduler = store.engine.scheduler
+    while (due := scheduler.next_look(NOW)) is not None and due <= NOW:
+        scheduler.cycle(NOW)
 
 
 def _calls(work: Callable[[], None]) -> int:

@@ -73,8 +73,11 @@ class Cache(Generic[T]):
 
     def by(self, index: str, value: Hashable) -> tuple[T, ...]:
         """The objects whose index function named `value`, in the order they came."""
-        keys = self._indexes[index].get(value)
-        return tuple(self._objects[key] for key in keys) if keys else ()
+        return tuple(self._objects[key] for key in self.keys_by(index, value))
+
+    def keys_by(self, index: str, value: Hashable) -> tuple[ObjectKey, ...]:
+        """Their keys."""
+        return tuple(self._indexes[index].get(value, ()))
 
     def named(self, index: str) -> tuple[Hashable, ...]:
         """All that its index function named."""

@@ -136,6 +136,11 @@ def checks(queue: ClusterQueue, _state: State) -> object:
     return check_names(queue)
 
 
+def route(queue: LocalQueue, _state: State) -> object:
+    """Where it leads: whether jobs that wait there are dispatched may be another question then."""
+    return queue.spec.cluster_queue
+
+
 def value(priority: WorkloadPriorityClass, _state: State) -> object:
     return priority.value
 
@@ -366,7 +371,7 @@ def _in_cluster_queues(names: Callable[[Change[T], State], Iterable[str]]) -> tu
 
     def workloads(change: Change[T], state: State) -> Iterator[Key]:
         for key in local_queues(change, state):
-            yield from (workload.key for workload in state.workloads.by("named", key))
+            yield from state.workloads.keys_by("named", key)
 
     def admission(change: Change[T], state: State) -> Iterable[Key]:
         return ALL if any(True for _ in names(change, state)) else ()
@@ -427,7 +432,7 @@ def _owners(workloads: Iterable[Workload], state: State) -> Iterator[Key]:
 
 def workloads_in_local_queues(change: Change[ClusterQueue], state: State) -> Iterator[Key]:
     for local in state.local_queues.by("cluster_queue", change.seen.metadata.name):
-        yield from (workload.key for workload in state.workloads.by("named", local.key))
+        yield from state.workloads.keys_by("named", local.key)
 
 
 def its_cluster_queue(change: Change[LocalQueue], _state: State) -> Iterable[Key]:
@@ -435,7 +440,7 @@ def its_cluster_queue(change: Change[LocalQueue], _state: State) -> Iterable[Key
 
 
 def workloads_in_it(change: Change[LocalQueue], state: State) -> Iterable[Key]:
-    return (workload.key for workload in state.workloads.by("named", change.seen.key))
+    return state.workloads.keys_by("named", change.seen.key)
 
 
 def jobs_in_it(change: Change[LocalQueue], state: State) -> Iterable[Key]:
@@ -544,7 +549,8 @@ CLUSTER_QUEUE: Table[ClusterQueue] = (
 
 LOCAL_QUEUE: Table[LocalQueue] = (
     Row(spec, (To("admission", once), To("cluster_queues", its_cluster_queue), To("local_queues", itself))),
-    Row(spec, (To("workloads", workloads_in_it), To("jobs", jobs_in_it))),
+    Row(spec, (To("workloads", workloads_in_it),)),
+    Row(route, (To("jobs", jobs_in_it),)),
     Row(said, (To("workloads", workloads_in_it),)),
 )
 

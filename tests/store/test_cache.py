@@ -168,6 +168,7 @@ def test_an_index_follows() -> None:
     told.cache.upsert(seen(version=2, team="blue"))
     assert told.cache.by("team", "red") == ()
     assert [w.metadata.name for w in told.cache.by("team", "blue")] == ["a"]
+    assert told.cache.keys_by("team", "blue") == tuple(w.key for w in told.cache.by("team", "blue"))
     told.cache.remove(seen(version=3))
     assert told.cache.by("team", "blue") == ()
 

@@ -299,6 +299,17 @@ def test_a_change_of_the_configuration_wakes_check_and_workloads() -> None:
     assert noted.keys == ["check mk", "workload wl"]
 
 
+def test_a_local_queue_that_is_stopped_concerns_its_workloads_and_no_job() -> None:
+    """Whether a job is dispatched is asked of the ClusterQueue that it leads to."""
+    store, noted = stored()
+    noted.keys.clear()
+    store.local_queues.upsert(local_queue("main", "cq").stopped().version(9).generation(9).build())
+    assert noted.keys == ["queue cq", "workload wl"]
+    noted.keys.clear()
+    store.local_queues.upsert(local_queue("main", "elsewhere").version(10).generation(10).build())
+    assert noted.keys == ["queue elsewhere", "workload wl", "job job"]
+
+
 def test_a_workload_that_moves_to_another_queue_concerns_both() -> None:
     store, noted = stored()
     store.cluster_queues.upsert(cluster_queue("elsewhere").build())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from heapq import heappop, heappush
@@ -33,13 +34,25 @@ OVERLOOKED = timedelta(minutes=5)
 OUTDATED_AT_A_TIME = 500
 """So many workloads are asked anew what they demand before others get a turn: some 20 ms."""
 
+MOVED_AT_A_TIME = 500
+"""So many workloads go to another line before others get a turn: some 5 ms."""
+
+
+@dataclass(slots=True)
+class _Move:
+    """Those of a LocalQueue that still stand in the line that it led to before."""
+
+    before: str
+    left: dict[ObjectKey, None]
+
 
 class QueueManager:
     """Owned by the engine; changed by its event handlers and by the scheduler. It tells the cache which trees are worth
     another look.
 
     Every waiting workload is a member of its LocalQueue, known or not; it stands in a ClusterQueue's line only while
-    there is a route: the LocalQueue exists, runs, and its ClusterQueue exists.
+    there is a route: the LocalQueue exists, runs, and its ClusterQueue exists. Where that leads from or to another line,
+    the many change it some at a time, and nobody of either line is a head until all have.
     """
 
     def __init__(self, cache: QuotaCache, accounting: Accounting = AS_IT_IS) -> None:
@@ -54,6 +67,7 @@ class QueueManager:
         self._runtime_classes: dict[str, dict[ObjectKey, Waiting]] = {}
         self._outdated: dict[ObjectKey, None] = {}
         """Who may ask for something else since a LimitRange or RuntimeClass changed, in the order to look at them."""
+        self._moves: dict[ObjectKey, _Move] = {}
         self._busy: set[str] = set()
         self._flushes: dict[str, datetime] = {}
         self._backoffs: list[tuple[datetime, ObjectKey]] = []
@@ -70,7 +84,8 @@ class QueueManager:
         self._lines[name] = PendingQueue(strict=strict) if usage is None else Turns(usage, strict=strict)
         for local_queue, queue in self._routes.items():
             if queue == name:
-                self._offer_members(local_queue, now)
+                self._finish(local_queue, now)
+                self._begin(local_queue, "", now)
 
     def remove_queue(self, name: str) -> None:
         self._lines.pop(name, None)
@@ -82,21 +97,67 @@ class QueueManager:
         old = self._routes.get(local_queue)
         if old == queue:
             return
-        if line := self._lines.get(old or ""):
-            for key in self._members.get(local_queue, ()):
-                line.remove(key)
+        is_hasty = local_queue in self._moves
+        self._finish(local_queue, now)
         if queue is None:
             del self._routes[local_queue]
         else:
             self._routes[local_queue] = queue
-            self._offer_members(local_queue, now)
+        self._begin(local_queue, old or "", now)
+        if is_hasty:
+            self._finish(
+                local_queue, now
+            )  # else who changes it without pause would keep its lines from ever having a head
         self._cache.settled.clear()
 
-    def _offer_members(self, local_queue: ObjectKey, now: datetime) -> None:
-        for waiting in self._members.get(local_queue, {}).values():
-            self._push(waiting, now)
-            if waiting.was_stopped and (line := self._lines.get(self._routes[local_queue])):
-                line.unpark(waiting.key)
+    def _begin(self, local_queue: ObjectKey, before: str, now: datetime) -> None:
+        """Its members are to stand where it leads now; few go there at once."""
+        members = self._members.get(local_queue, {})
+        self._moves[local_queue] = _Move(before, dict.fromkeys(members))
+        if len(members) <= MOVED_AT_A_TIME:
+            self._finish(local_queue, now)
+
+    @property
+    def is_moving(self) -> bool:
+        return bool(self._moves)
+
+    def move_some(self, now: datetime) -> None:
+        """Have some of those change their line who are to, so that no turn of the event loop is as long as they are many."""
+        for local_queue in tuple(islice(self._moves, 1)):
+            self._move(local_queue, MOVED_AT_A_TIME, now)
+
+    def _finish(self, local_queue: ObjectKey, now: datetime) -> None:
+        if local_queue in self._moves:
+            self._move(local_queue, len(self._moves[local_queue].left), now)
+
+    def _move(self, local_queue: ObjectKey, count: int, now: datetime) -> None:
+        move = self._moves[local_queue]
+        for key in tuple(islice(move.left, count)):
+            self._move_one(self._waiting[key], now)
+        if not move.left:
+            del self._moves[local_queue]
+            self._cache.settled.clear()
+
+    def _move_one(self, waiting: Waiting, now: datetime) -> None:
+        if line := self._line_of(waiting):
+            line.remove(waiting.key)
+        self._moves[waiting.local_queue].left.pop(waiting.key, None)
+        self._push(waiting, now)
+        if waiting.was_stopped and (line := self._line_of(waiting)):
+            line.unpark(waiting.key)
+
+    def _line_of(self, waiting: Waiting) -> Line | None:
+        """The line that it stands in, if in any."""
+        name = (
+            self._moves[waiting.local_queue].before
+            if self._is_to_move(waiting)
+            else self._routes.get(waiting.local_queue)
+        )
+        return self._lines.get(name) if name is not None else None
+
+    def _is_to_move(self, waiting: Waiting) -> bool:
+        move = self._moves.get(waiting.local_queue)
+        return move is not None and waiting.key in move.left
 
     # --- what they demand ---
 
@@ -156,6 +217,8 @@ class QueueManager:
             waiting.verdict = self.verdict(old)
             if old.local_queue != waiting.local_queue:
                 self.leave(waiting.key)  # who stood behind it there may be first now
+            elif self._is_to_move(old):
+                self._move_one(old, now)
         self._join(waiting)
         self._outdated.pop(waiting.key, None)
         if self._push(waiting, now):
@@ -185,7 +248,7 @@ class QueueManager:
 
     def verdict(self, waiting: Waiting) -> Verdict | None:
         """What it was told last."""
-        line = self._lines.get(self._routes.get(waiting.local_queue, ""))
+        line = self._line_of(waiting)
         return waiting.verdict if line is None else line.verdict(waiting)
 
     def remove(self, key: ObjectKey) -> None:
@@ -195,8 +258,10 @@ class QueueManager:
         if waiting is None:
             return
         self._part(waiting)
-        if line := self._lines.get(self._routes.get(waiting.local_queue, "")):
+        if line := self._line_of(waiting):
             line.remove(key)
+        if move := self._moves.get(waiting.local_queue):
+            move.left.pop(key, None)
 
     def _join(self, waiting: Waiting) -> None:
         old = self._waiting.get(waiting.key)
@@ -306,9 +371,10 @@ class QueueManager:
         return line.pop()
 
     def busy(self) -> list[str]:
-        """The ClusterQueues that have a head, by name."""
+        """The ClusterQueues that have a head, by name; but those whose line is not complete."""
         self._busy = {name for name in self._busy if self._lines[name].top() is not None}
-        return sorted(self._busy)
+        moving = {name for key, move in self._moves.items() for name in (move.before, self._routes.get(key))}
+        return sorted(self._busy - moving)
 
     @property
     def lines(self) -> Mapping[str, Line]:

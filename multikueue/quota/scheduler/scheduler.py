@@ -161,6 +161,8 @@ class Scheduler:
 
         While somebody is held by `blockAdmission`, never: whatever lets it in is told.
         """
+        if self._queues.is_moving:
+            return now
         if self._held is not None:
             return None if self._cache.not_ready else now
         if self._queues.has_outdated or any(self._is_worth_a_look(name) for name in self._queues.busy()):
@@ -171,6 +173,7 @@ class Scheduler:
     def cycle(self, now: datetime) -> Cycle:
         """One scheduling cycle. Call again at once while it is productive, else at `next_look`."""
         self._cache.build()
+        self._queues.move_some(now)
         if self._held is not None and self._cache.not_ready:
             return Cycle()
         if let_in := self._let_in(now):

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
+
+import pytest
+
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache.cache import QuotaCache
+from multikueue.quota.engine import Engine
+from multikueue.quota.queueing import queue_manager
 from multikueue.quota.queueing.queue_manager import FLUSH_DELAY, QueueManager
 from multikueue.quota.queueing.waiting import Reason
-from multikueue.testing import NOW, cluster_queue, namespace
+from multikueue.testing import NOW, cluster_queue, local_queue, namespace, workload
 from tests.quota.builders import after, key_of, waiting, wants
 
 
@@ -169,3 +176,99 @@ def test_a_removed_queue_is_not_busy_and_comes_back_with_its_work() -> None:
     whole.set_queue("cq", strict=False, now=NOW)
 
     assert whole.busy() == ["cq"]
+
+
+@pytest.fixture
+def two_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_manager, "MOVED_AT_A_TIME", 2)
+
+
+NAMES = ("a", "b", "c", "d", "e")
+
+
+def heads(whole: QueueManager) -> list[str]:
+    return [head.key.name for head in iter(whole.lines["cq"].pop, None)]
+
+
+def moved(whole: QueueManager) -> Iterator[list[str]]:
+    """The ClusterQueues that have a head, before each step."""
+    while whole.is_moving:
+        yield whole.busy()
+        whole.move_some(NOW)
+    yield whole.busy()
+
+
+def test_many_leave_their_line_some_at_a_time_and_none_of_them_is_a_head(two_at_a_time: None) -> None:
+    whole = manager(*NAMES)
+    whole.set_route(key_of("lq"), None, NOW)
+    assert list(moved(whole)) == [[]] * 4
+    assert whole.lines["cq"].size == 0
+
+
+def test_many_come_some_at_a_time_and_none_is_a_head_before_all_are_there(two_at_a_time: None) -> None:
+    whole = manager()
+    whole.set_route(key_of("lq"), None, NOW)
+    for age, name in enumerate(NAMES):
+        whole.line_up(waiting(wants(name, age=age)), NOW)
+    whole.set_route(key_of("lq"), "cq", NOW)
+    assert list(moved(whole)) == [[], [], [], ["cq"]]
+    assert heads(whole) == list(reversed(NAMES))
+
+
+def test_whose_queue_changes_again_before_all_have_moved_need_not_wait_for_it(two_at_a_time: None) -> None:
+    whole = manager(*NAMES)
+    for queue in (None, "cq"):
+        whole.set_route(key_of("lq"), queue, NOW)
+    assert (whole.is_moving, whole.busy(), whole.lines["cq"].size) == (False, ["cq"], 5)
+
+
+def test_who_leaves_or_is_seen_again_before_it_has_moved_is_where_it_belongs(two_at_a_time: None) -> None:
+    whole = manager(*NAMES)
+    whole.set_route(key_of("lq"), None, NOW)
+    whole.leave(key_of("a"))
+    whole.line_up(waiting(wants("b")), NOW)
+    whole.line_up(waiting(wants("c").queue("other")), NOW)
+    assert whole.lines["cq"].size == 2
+    assert list(moved(whole))[-1] == []
+    assert (whole.lines["cq"].size, whole.members(key_of("lq"))) == (0, 3)
+
+
+def test_a_look_is_due_as_long_as_some_have_to_move(two_at_a_time: None) -> None:
+    """Also where none is a head."""
+    engine = Engine()
+    engine.observe(None, cluster_queue("cq").build(), NOW)
+    engine.observe(None, local_queue("lq", "cq").build(), NOW)
+    for name in NAMES:
+        engine.observe(None, workload(name).queue("lq").request(cpu=1).build(), NOW)
+    while engine.scheduler.next_look(NOW) == NOW:
+        engine.scheduler.cycle(NOW)
+    engine.observe(None, local_queue("lq", "cq").stopped().version(2).build(), NOW)
+    looks = 0
+    while engine.scheduler.next_look(NOW) == NOW:
+        engine.scheduler.cycle(NOW)
+        looks += 1
+    assert looks == 3
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_in_the_end_all_stand_as_if_they_had_moved_at_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    luck = random.Random(seed)
+    deeds = [luck.choice(("stop", "open", "line up", "leave", "step")) for _ in range(60)]
+    lines = []
+    for number in (1, 1000):
+        monkeypatch.setattr(queue_manager, "MOVED_AT_A_TIME", number)
+        whole, luck = manager(), random.Random(seed)
+        for deed in deeds:
+            name = f"w{luck.randrange(12)}"
+            if deed == "line up":
+                whole.line_up(waiting(wants(name, age=luck.randrange(50))), NOW)
+            elif deed == "leave":
+                whole.leave(key_of(name))
+            elif deed == "step":
+                whole.move_some(NOW)
+            else:
+                whole.set_route(key_of("lq"), "cq" if deed == "open" else None, NOW)
+        while whole.is_moving:
+            whole.move_some(NOW)
+        lines.append((whole.busy(), whole.members(key_of("lq")), heads(whole)))
+    assert lines[0] == lines[1]
