@@ -309,6 +309,11 @@ class _Case:
             view.queue_is_multikueue or view.dispatched or workload.status.cluster_name
         )
 
+    def awaits_winner(self, workload: Workload) -> bool:
+        """Whether it was admitted before its queue had a check, and no worker has it yet: once started it may not be copied."""
+        ours = self.view.dispatched and self.adapter.unmanaged_reason(self.view.job) is None
+        return ours and not workload.status.cluster_name
+
     def queues_again(self) -> bool:
         """Whether there is any use for the job without its Workload: what could not be queued again goes with that."""
         return self.adapter.resumes or is_of_stateful_set(self.view.job)
@@ -560,7 +565,8 @@ def _decide_run(case: _Case, workload: Workload) -> JobDecision:
         if case.view.elastic and workload.has(QUOTA_RESERVED) and replaced_key(workload) is not None:
             return _NOTHING  # it goes on as the slice before it had it
         return case.settle("Not admitted by cluster queue")
-    patch = case.adapter.start_patch(case.view.job) if not case.runs_elsewhere(workload) else None
+    may_start = not (case.runs_elsewhere(workload) or case.awaits_winner(workload))
+    patch = case.adapter.start_patch(case.view.job) if may_start else None
     if patch is not None:
         return _started(case, workload, patch)
     remote = case.view.remote
@@ -643,7 +649,7 @@ def _decide_undispatchable(case: _Case, now: datetime) -> JobDecision:
     """Keeps a Workload for people to read, inactive so that it takes no quota from others.
 
     One that has quota already is left to the dispatcher, which rejects it (contract 3.1 E4); where there is no dispatcher it
-    loses that.
+    loses that. Who activates it is told again.
     """
     why = case.undispatchable() or ""
     warning = JobEvent("Warning", "Undispatchable", why)
@@ -654,7 +660,7 @@ def _decide_undispatchable(case: _Case, now: datetime) -> JobDecision:
     dispatchers = kept.has(QUOTA_RESERVED) and not case.is_stranded()
     if dispatchers or kept.metadata.deletion_timestamp is not None:
         return _joined(_delete(others, "Deleted not matching Workload"), _decide_run(case, kept))
-    if kept.metadata.annotations.get(UNDISPATCHABLE_ANNOTATION) != why:
+    if kept.metadata.annotations.get(UNDISPATCHABLE_ANNOTATION) != why or workload_spec(kept).active:
         mark = _marked_update(kept, {"active": False}, mark=why)
         return _joined(first, JobDecision(actions=(mark,), events=(warning,)))
     if kept.condition(QUOTA_RESERVED) is None:

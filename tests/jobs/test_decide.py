@@ -321,6 +321,13 @@ def test_admitted_and_suspended_starts() -> None:
     assert actions(JobView(job=HELD, workloads=(ADMITTED,))) == (START,)
 
 
+def test_a_job_that_was_admitted_before_its_queue_had_a_check_starts_once_a_worker_has_it() -> None:
+    admitted = become(PENDING, lambda w: w.reserved().admitted())
+    assert actions(JobView(job=HELD, workloads=(admitted,), dispatched=True)) == ()
+    won = become(admitted, lambda w: w.cluster_name("w1"))
+    assert actions(JobView(job=HELD, workloads=(won,), dispatched=True)) == (START,)
+
+
 @pytest.mark.parametrize(
     ("workload", "why"),
     [
@@ -596,7 +603,7 @@ def test_a_job_says_why_its_prebuilt_workload_is_of_no_use(
 
 def test_a_prebuilt_workload_starts_its_job_but_is_never_changed() -> None:
     owned = become(prebuilt(), lambda w: w.owner_job("j"))
-    admitted = become(owned, lambda w: w.admitted())
+    admitted = become(owned, lambda w: w.admitted().cluster_name("w1"))
     assert actions(JobView(job=CLAIMING, workloads=(admitted,))) == (START,)
     other = changed(ours().prebuilt("mine"))
     assert actions(JobView(job=other, workloads=(owned,))) == ()
@@ -644,6 +651,19 @@ def test_a_queue_that_becomes_multikueue_takes_waiting_jobs_out() -> None:
     (action,) = decision.actions
     assert isinstance(action, UpdateWorkloadSpec)
     assert action.patch["spec"] == {"active": False}
+    assert [event.reason for event in decision.events] == ["Undispatchable"]
+
+
+def test_who_activates_what_nobody_dispatches_is_told_again() -> None:
+    """Admitted it would hold its quota for ever: nobody would run it."""
+    (mark,) = actions(JobView(job=HELD, workloads=(PENDING,), undispatched=True))
+    assert isinstance(mark, UpdateWorkloadSpec)
+    admitted = become(PENDING, lambda w: w.reserved().admitted())
+    marked = stored(merge_patch(plain(admitted), plain({"metadata": mark.patch["metadata"]})))
+    decision = decide(JobView(job=HELD, workloads=(marked,), undispatched=True), NOW)
+    (again,) = decision.actions
+    assert isinstance(again, UpdateWorkloadSpec)
+    assert again.patch["spec"] == {"active": False}
     assert [event.reason for event in decision.events] == ["Undispatchable"]
 
 
