@@ -270,14 +270,19 @@ def is_stopped(job: Job, workload: Workload) -> bool:
 
 
 def _stop(job: Job, workload: Workload | None) -> tuple[Action, ...]:
-    """Suspend it, take its start back, and give it its own template again; what is so already is left out."""
+    """Suspend it, take its start back, and give it its own template again; what is so already is left out.
+
+    The first step is refused if it has begun meanwhile: with a start that nobody took back, its template would be refused for
+    good. What is stopped by then may be admitted again, and nobody would finish that.
+    """
     uid = {"uid": job.metadata.uid}
     actions: list[Action] = []
     annotated = job.metadata.annotations.get(STOPPING_ANNOTATION) == "true"
     if not _is_suspended(job):
         mark = {"annotations": {STOPPING_ANNOTATION: "true"}}
         if not (annotated and BATCH_JOB.is_suspended(job)):
-            actions.append(PatchJob({"metadata": uid | mark, "spec": {"suspend": True}}))
+            seen = {"resourceVersion": job.metadata.resource_version}
+            actions.append(PatchJob({"metadata": uid | seen | mark, "spec": {"suspend": True}}))
         annotated = True
     if job_status(job).start_time is not None:
         actions.append(PatchJobStatus({"metadata": uid, "status": {"startTime": None}}))

@@ -112,7 +112,11 @@ def test_a_running_job_is_stopped_before_it_gets_one() -> None:
     stop, clear, unmark = decide(view(seen))
     assert stop == PatchJob(
         {
-            "metadata": {"uid": UID, "annotations": {"kueue.x-k8s.io/stopping": "true"}},
+            "metadata": {
+                "uid": UID,
+                "resourceVersion": "1",  # refused if it has a start by now that must be taken back
+                "annotations": {"kueue.x-k8s.io/stopping": "true"},
+            },
             "spec": {"suspend": True},
         }
     )
