@@ -6,7 +6,7 @@ only the workers of those who follow are looked at. One that does not let itself
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -14,10 +14,10 @@ import anyio
 
 from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES
 from multikueue.api.meta import ObjectKey
-from multikueue.api.queues import FOLLOW_ANNOTATION, ClusterQueue
+from multikueue.api.queues import FOLLOW_ANNOTATION, ClusterQueue, LocalQueue
 from multikueue.controllers.world import World
 from multikueue.errors import ClusterUnreachable, Forbidden, InvalidObject, MultiKueueError, NotLeading, Unauthorized
-from multikueue.kube.client import FIELD_MANAGER, Client
+from multikueue.kube.client import FIELD_MANAGER, Client, Page
 from multikueue.quota.capacity import Feeders, Offer, Record, WorkerQueues, offer
 from multikueue.quota.following import (
     Decision,
@@ -57,14 +57,21 @@ def rules_of(settings: CapacityFollow) -> Rules:
     )
 
 
-async def read_queues(worker: Client, namespaces: Iterable[str]) -> WorkerQueues:
-    """What a worker has for the namespaces that it offers. Raises as `Client` does, and InvalidObject if some of it is not of
-    its kind's shape."""
-    local_queues = [await worker.list(LOCAL_QUEUES, namespace=namespace) for namespace in namespaces]
+async def read_queues(worker: Client, namespaces: Collection[str]) -> WorkerQueues:
+    """What a worker has for the namespaces that it offers; one that it refuses to show costs what is in that. Raises as
+    `Client` does, Forbidden if it shows none, and InvalidObject if some of it is not of its kind's shape."""
+    pages, hidden = list[Page[LocalQueue]](), list[str]()
+    for namespace in namespaces:
+        try:
+            pages.append(await worker.list(LOCAL_QUEUES, namespace=namespace))
+        except Forbidden:
+            hidden.append(namespace)
+            if len(hidden) == len(namespaces):
+                raise
     cluster_queues = await worker.list(CLUSTER_QUEUES)
-    for key in chain(cluster_queues.undecodable, *(page.undecodable for page in local_queues)):
+    for key in chain(cluster_queues.undecodable, *(page.undecodable for page in pages)):
         raise InvalidObject(f"queue {key} of the worker", "spec", "what Kueue's API says")
-    return WorkerQueues.of([queue for page in local_queues for queue in page.items], cluster_queues.items)
+    return WorkerQueues.of([queue for page in pages for queue in page.items], cluster_queues.items, hidden)
 
 
 @dataclass(slots=True)

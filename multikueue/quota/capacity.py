@@ -27,16 +27,20 @@ Feeders = Mapping[str, Collection[ObjectKey]]
 class WorkerQueues:
     """The queues of a worker: where its LocalQueues lead, and the nominal quotas of its ClusterQueues, in its flavors.
 
-    One that takes in no work has the same quotas, of 0.
+    One that takes in no work has the same quotas, of 0. Of the namespaces that are `hidden` nobody may read the LocalQueues.
     """
 
     routes: Mapping[ObjectKey, str]
     quotas: Mapping[str, Amounts]
+    hidden: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, local_queues: Iterable[LocalQueue], cluster_queues: Iterable[ClusterQueue]) -> WorkerQueues:
+    def of(
+        cls, local_queues: Iterable[LocalQueue], cluster_queues: Iterable[ClusterQueue], hidden: Iterable[str] = ()
+    ) -> WorkerQueues:
         routes = {queue.key: queue.spec.cluster_queue for queue in local_queues if queue.spec.stop_policy == "None"}
-        return cls(routes, {queue.metadata.name: _nominal(queue) for queue in cluster_queues})
+        quotas = {queue.metadata.name: _nominal(queue) for queue in cluster_queues}
+        return cls(routes, quotas, frozenset(hidden))
 
     def behind(self, feeders: Collection[ObjectKey]) -> set[str]:
         """The ClusterQueues that LocalQueues of these names lead to."""
@@ -147,11 +151,18 @@ def offer(
     if record.absent:
         held = "; what it had counts for a while" if any(most.values()) else ""
         notes.append(f"{cluster} {record.absent}{held}")
+    elif hidden := _hidden(next(record.latest()), feeders[name]):
+        notes.append(f"{cluster} does not let us read the LocalQueues of {', '.join(hidden)}: register it again")
     elif not next(record.latest()).behind(feeders[name]):
         notes.append(f"none of its LocalQueues leads to a ClusterQueue on {cluster}")
     resources = frozenset(resource for _, resource in counted)
     settled = record.settled(hold, now)
     return Offer(cluster=cluster, amounts=most, resources=resources, settled=settled, notes=tuple(notes))
+
+
+def _hidden(queues: WorkerQueues, feeders: Collection[ObjectKey]) -> list[str]:
+    """The namespaces of which nobody knows whether LocalQueues of these names lead anywhere."""
+    return sorted(queues.hidden & {key.namespace for key in feeders})
 
 
 def share(queues: WorkerQueues, name: str, feeders: Feeders) -> dict[FlavorResource, int]:

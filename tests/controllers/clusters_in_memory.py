@@ -17,7 +17,7 @@ import msgspec
 
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey, encode, render_time
-from multikueue.errors import AlreadyExists, Conflict, Invalid, MultiKueueError, NotFound
+from multikueue.errors import AlreadyExists, Conflict, Forbidden, Invalid, MultiKueueError, NotFound
 from multikueue.kube.client import Page
 from multikueue.kube.decode import object_of
 from multikueue.sandbox.patching import patches
@@ -41,6 +41,8 @@ class ClusterInMemory:
     calls: list[str] = field(default_factory=list)
     authors: list[str] = field(default_factory=list)
     fault: Fault = lambda _verb, _plural: None
+    hidden: set[str] = field(default_factory=set)
+    """Namespaces that it refuses to list."""
     lose_answer: Fault = lambda _verb, _plural: None
     cluster: str = ""
     _sinks: list[tuple[Kind[Any], Cache[Any], Callable[[Body], bool]]] = field(default_factory=list)
@@ -73,6 +75,8 @@ class ClusterInMemory:
 
     async def list(self, kind: Kind[Any], *, namespace: str = "") -> Page[Any]:
         self._asked("list", kind)
+        if namespace in self.hidden:
+            raise Forbidden(403, "Forbidden", f"{kind.plural} in {namespace}")
         there = (body for body in self.all(kind) if namespace in ("", body["metadata"].get("namespace", "")))
         return Page(tuple(self._value(kind, body) for body in there), "1")
 

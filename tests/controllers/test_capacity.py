@@ -132,6 +132,25 @@ async def test_a_worker_has_nothing_for_queues_of_namespaces_that_it_does_not_of
     assert following.events(UNKNOWN)[-1] == "none of its LocalQueues leads to a ClusterQueue on w2"
 
 
+async def test_a_namespace_that_a_worker_refuses_to_show_costs_what_is_in_that() -> None:
+    following = Following(100, 60)
+    following.table.store.worker("w2").sight.offer((NAMESPACE, "other"), following.table.now())
+    hidden = following.table.workers["w2"].hidden
+    hidden.add("other")
+    assert await following.look() == "160"
+    assert following.events(UNKNOWN) == []
+
+    hidden.clear()
+    hidden.add(NAMESPACE)
+    await following.look(HOLD)
+    assert await following.look(HOLD) == "100"
+    assert following.events(UNKNOWN)[-1] == f"w2 does not let us read the LocalQueues of {NAMESPACE}: register it again"
+
+    hidden.add("other")
+    assert await following.look(HOLD) == "100"
+    assert following.events(UNKNOWN)[-1].startswith("nominal quotas stay as they are: w2: may not be read")
+
+
 async def test_a_process_that_leads_no_more_says_nothing() -> None:
     following = Following(160)
     following.manager.fault = lambda _verb, _plural: NotLeading("another process acts")
