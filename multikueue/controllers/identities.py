@@ -131,8 +131,12 @@ class Identity:
         first = self._first(uid)
         if first is not None:
             raise SameCluster(
-                f'it leads to the cluster that "{first.metadata.name}" stands for: nothing is done through a second name;'
-                " remove it, or have it lead where it led before"
+                f'it leads to the cluster that "{first.metadata.name}" stands for: nothing is done through a second name; '
+                + (
+                    "remove it"
+                    if self.before in ("", uid)
+                    else "have it lead where it led before, or remove one of the two"
+                )
             )
         if self.before not in ("", uid) and self._holds(self.worker) and not self._is_lost():
             raise OtherCluster(

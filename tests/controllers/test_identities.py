@@ -82,6 +82,28 @@ async def test_nothing_is_done_through_a_second_name_until_the_first_is_gone() -
         assert line.connection.reason == CONNECTION_FAILED
 
 
+@pytest.mark.parametrize("way", ["the other one is removed", "the kubeconfigs are swapped back"])
+async def test_of_two_whose_kubeconfigs_were_swapped_neither_is_used_and_both_are_told_the_ways_out(way: str) -> None:
+    """This is one of them; of the other one the same is true."""
+    async with (
+        worker_server("two", uid="u1") as server,
+        worker_server("one", uid="u2") as other,
+        connecting(other) as line,
+    ):
+        keep(line.world, "u1", "w1")
+        keep(line.world, "u2", "w2")
+        await line.until(lambda: line.worker.reach is Reach.ISOLATED and line.connection.reason == "SameCluster")
+        assert '"w2"' in line.worker.why
+        assert "have it lead where it led before, or remove one of the two" in line.worker.why
+        assert (kept(line.world), kept(line.world, "w2")) == ("u1", "u2")
+        if way == "the other one is removed":
+            line.world.manager.drop(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", "w2"))
+        else:
+            line.connection.offer(access(server, "two"))
+        await line.until(lambda: line.worker.reach is Reach.CONNECTED)
+        assert kept(line.world) == ("u2" if way == "the other one is removed" else "u1")
+
+
 async def test_the_condition_names_the_first() -> None:
     async with worker_server("one", uid="u1") as server, connecting(server) as line:
         keep(line.world, "u1", "w2")
