@@ -92,7 +92,7 @@ async def test_of_two_whose_kubeconfigs_were_swapped_neither_is_used_and_both_ar
     ):
         keep(line.world, "u1", "w1")
         keep(line.world, "u2", "w2")
-        await line.until(lambda: line.worker.reach is Reach.ISOLATED and line.connection.reason == "SameCluster")
+        await line.until(lambda: line.worker.link.reach is Reach.ISOLATED and line.connection.reason == "SameCluster")
         assert '"w2"' in line.worker.why
         assert "have it lead where it led before, or remove one of the two" in line.worker.why
         assert (kept(line.world), kept(line.world, "w2")) == ("u1", "u2")
@@ -100,7 +100,7 @@ async def test_of_two_whose_kubeconfigs_were_swapped_neither_is_used_and_both_ar
             line.world.manager.drop(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", "w2"))
         else:
             line.connection.offer(access(server, "two"))
-        await line.until(lambda: line.worker.reach is Reach.CONNECTED)
+        await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
         assert kept(line.world) == ("u2" if way == "the other one is removed" else "u1")
 
 
