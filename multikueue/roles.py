@@ -18,6 +18,7 @@ from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.admission import Admission
 from multikueue.controllers.capacity import Capacity
+from multikueue.controllers.ceilings import Ceilings
 from multikueue.controllers.checks import Checks
 from multikueue.controllers.clusters import Clusters
 from multikueue.controllers.declaring import NOTHING, Annotated, declaration_of
@@ -170,6 +171,7 @@ def standalone(world: World, settings: Settings, admission: Admission) -> Deploy
         cluster_loops=(Loop("clusters", queues.clusters, clusters.reconcile, workers=4),),
         contact=lambda: _first_contact(store, clusters, placements),
         loops=(
+            Loop("ceilings", queues.ceilings, Ceilings(world).reconcile, workers=4),
             Loop("jobs", queues.jobs, Jobs(world).reconcile, concurrency),
             Loop("workloads", queues.workloads, _of_workloads(world, settings), concurrency),
             Loop("flavors", queues.flavors, finalizers.reconcile_flavor),
@@ -220,6 +222,7 @@ def beside_kueue(world: World, settings: Settings, _: Admission) -> Deployment:
         cluster_loops=(Loop("clusters", queues.clusters, clusters.reconcile, workers=4),),
         contact=lambda: _first_contact(store, clusters, placements),
         loops=(
+            Loop("ceilings", queues.ceilings, Ceilings(world).reconcile, workers=4),
             Loop("jobs", queues.jobs, Jobs(world, decide=mirror).reconcile, concurrency),
             Loop("workloads", queues.workloads, Dispatches(world).reconcile, concurrency),
             Loop("checks", queues.checks, Checks(world).reconcile),

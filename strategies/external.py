@@ -16,7 +16,8 @@ class External:
 
     The Placement is named by annotation `multikueue.dev/placement`, or else by the option `placement`. Its decision
     groups are tiers: the next one opens after `tier_patience` without a winner, or at once if all workers of those
-    before it cannot be used or failed. A cluster that leaves the decisions keeps a waiting copy for `shrink_after`.
+    before it cannot be used or failed. A cluster that leaves the decisions keeps a waiting copy for `shrink_after`. With
+    `give_back_after` the quota goes back once no worker has admitted it for so long since the last tier opened.
     """
 
     reads: ClassVar[tuple[str, ...]] = ("placementdecisions",)
@@ -24,10 +25,13 @@ class External:
     placement: str = ""
     tier_patience: timedelta = timedelta(minutes=5)
     shrink_after: timedelta = timedelta(seconds=10)
+    give_back_after: timedelta | None = None
 
     def __post_init__(self) -> None:
         if min(self.tier_patience, self.shrink_after) < timedelta():
             raise ValueError("expected durations of 0 or more")
+        if self.give_back_after is not None and self.give_back_after <= timedelta():
+            raise ValueError("expected give_back_after to be longer than 0")
 
     def nominate(self, workload: Workload, fleet: Fleet) -> Nomination:
         placement = fleet.placement

@@ -56,10 +56,12 @@ async def test_what_is_watched(roles: frozenset[Role], watched: set[str]) -> Non
     [
         pytest.param(
             STANDALONE,
-            {"jobs", "workloads", "flavors", "checks", "cluster queues", "local queues", "cohorts"},
+            {"ceilings", "jobs", "workloads", "flavors", "checks", "cluster queues", "local queues", "cohorts"},
             id="standalone: everything",
         ),
-        pytest.param(BESIDE_KUEUE, {"jobs", "workloads", "checks"}, id="beside Kueue: no statuses of queues"),
+        pytest.param(
+            BESIDE_KUEUE, {"ceilings", "jobs", "workloads", "checks"}, id="beside Kueue: no statuses of queues"
+        ),
         pytest.param(EXTERNAL_DISPATCHER, {"workloads"}, id="external dispatcher: workloads alone"),
     ],
 )

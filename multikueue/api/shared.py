@@ -17,6 +17,7 @@ from multikueue.api.workload import (
     EVICTED,
     FAILED_ON,
     FINISHED,
+    FITS_NO_WORKER,
     NOMINATED,
     PREEMPTED,
     QUOTA_RESERVED,
@@ -32,7 +33,7 @@ KUEUE_ADMISSION = "kueue-admission"
 SHARED_CONDITIONS = frozenset({QUOTA_RESERVED, EVICTED, ADMITTED, PREEMPTED, REQUEUED, DEACTIVATION_TARGET, FINISHED})
 """The conditions that it holds; others, as PodsReady, have field managers of their own."""
 
-OUR_CONDITIONS = frozenset({NOMINATED, FAILED_ON})
+OUR_CONDITIONS = frozenset({NOMINATED, FAILED_ON, FITS_NO_WORKER})
 """The conditions that are ours alone, so under a field manager of our own: Kueue's core would drop them."""
 
 

@@ -54,6 +54,16 @@ class Kin:
         found = await self._object(self._job) if self._job else None
         return found if found and await self.has(_meta(found)) else None
 
+    async def unserved(self) -> str:
+        """The kind of the job, if the server knows none such; else, and without a job, empty."""
+        if self._job is None:
+            return ""
+        try:
+            known = await self._plural(self._job.api_version, self._job.kind)
+        except NotFound:
+            known = ""
+        return "" if known else f"{self._job.kind} ({self._job.api_version})"
+
     async def pods(self) -> list[tuple[Tree, Pod]]:
         """The pods of the job, as the server sent them and as values. Raises Forbidden."""
         pairs = await fetch_pairs(self._client, PODS, namespace=self._key.namespace)

@@ -1,8 +1,13 @@
-"""`multikueue why`: the reasons of a workload that waits, worked out here from what the manager cluster shows."""
+"""`multikueue why`: the reasons of a workload that waits, worked out here from what the clusters show.
+
+One sentence on top; then, without quota, what is lacking of it, and, without a worker, what each worker answers. What one may
+not see is said, and is no error.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +23,13 @@ from multikueue.cli.output import (
     print_facts,
     print_table,
 )
+from multikueue.cli.reach import Reach, SecretsNamespace, WorkerContext, WorkerKubeconfig
 
 if TYPE_CHECKING:
     from multikueue.api.workload import Workload
-    from multikueue.quota.explain import Explanation
+    from multikueue.cli.prospects import Prospect
+    from multikueue.kube.client import Client
+    from multikueue.quota.explain import Explanation, Lack
 
 __all__ = ["why"]
 
@@ -51,6 +59,7 @@ BARRIERS = (
     Column("AMOUNT"),
     Column("RULE"),
 )
+WORKERS = (Column("CLUSTER"), Column("ANSWER"), Column("PLACE"), Column("MESSAGE"))
 ENDINGS = (Column("WORKLOAD"), Column("CLUSTERQUEUE"), Column("AT LATEST"), Column("LEAVING"))
 
 
@@ -61,8 +70,15 @@ def why(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     config: SettingsFile = None,
+    worker_context: WorkerContext = None,
+    worker_kubeconfig: WorkerKubeconfig = None,
+    secrets_namespace: SecretsNamespace = "kueue-system",
 ) -> None:
-    """Say why a workload waits: what is lacking, who has it, which rules keep it from being taken, what has to end.
+    """Say why a workload waits, in one sentence, and then in full.
+
+    For quota: what is lacking, who has it, which rules keep it from being taken, what has to end. For a worker: whether each
+    could ever hold it, in which place it waits there, or why it is not asked. What you may not see is said so, and is no
+    error.
 
     \b
     Examples:
@@ -70,25 +86,71 @@ def why(
       multikueue why my-job -o yaml
     """
     target = Target(kubeconfig, context)
-    where, objects = run_async(lambda: _fetch(target, namespace))
-    workload = pick(_workloads(objects, where), name, where)[1]
-    _answer(workload, _explained(objects, workload, config), output)
+    reach = Reach(manager=target, namespace=secrets_namespace, context=worker_context, kubeconfig=worker_kubeconfig)
+    seen = run_async(lambda: _look(target, reach, namespace, name))
+    found = None if seen.hidden or seen.workers else _explained(seen.objects, seen.workload, config)
+    _answer(seen, found, output)
 
 
-def _answer(workload: Workload, found: Explanation | None, output: Format) -> None:
+def _answer(seen: _Seen, found: Explanation | None, output: Format) -> None:
     import msgspec
 
     from multikueue.cli import story
 
+    workload, summary = seen.workload, _summary(seen, found)
     if output in (Format.JSON, Format.YAML):
-        state = {"workload": str(workload.key), "state": story.status(workload)}
-        print_document(state | (msgspec.to_builtins(found) if found else {"message": story.now(workload)}), output)
-    elif output is Format.NAME:
+        state = {"workload": str(workload.key), "state": story.status(workload), "summary": summary}
+        full = msgspec.to_builtins(found) if found else {"message": story.now(workload)}
+        if seen.workers:
+            full |= {"workers": [msgspec.to_builtins(each) for each in seen.workers]}
+        print_document(state | full | ({"unseen": seen.unseen} if seen.unseen else {}), output)
+        return
+    if output is Format.NAME:
         print(f"workload.kueue.x-k8s.io/{workload.metadata.name}")
-    elif found is None:
+        return
+    if found is None and not seen.workers and not seen.hidden:
         note(f"Workload {workload.key} does not wait for quota: {story.now(workload)}")
-    else:
+        return
+    print(f"{summary}\n")
+    if found is not None:
         _tell(found, output)
+    elif seen.workers:
+        print_facts(f"Workload {workload.key}", (("Now", story.now(workload)),))
+        _block("Workers", WORKERS, (each.row() for each in seen.workers), output)
+    for text in seen.unseen:
+        note(f"Not seen: {text}")
+
+
+def _summary(seen: _Seen, found: Explanation | None) -> str:
+    """The one sentence."""
+    from multikueue.cli import story
+
+    if seen.workers:
+        from multikueue.cli.prospects import sentence
+
+        return sentence(seen.workers, seen.workload)
+    if found is None:
+        return story.now(seen.workload)
+    place = f"Waits for quota in ClusterQueue {found.cluster_queue}"
+    place += f", number {found.place} there" if found.place else ""
+    if found.problem:
+        return f"{place}: {found.problem}."
+    if found.behind:
+        return f"{place}: {found.behind} has to go first."
+    return f"{place}: {_shortest(found.lacks)}."
+
+
+def _shortest(lacks: tuple[Lack, ...]) -> str:
+    """What is told of what is lacking: what others have, before what there could never be."""
+    lacking = [lack for lack in lacks if not lack.problem] or list(lacks)
+    if not lacking:
+        return "nothing is lacking, it is about to be looked at"
+    first = lacking[0]
+    of = f"{first.resource} of flavor {first.flavor}" if first.flavor else first.resource
+    more = f", and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+    if first.problem:
+        return f"{of}: {first.problem}{more}"
+    return f"{first.missing} {of} more is needed than there is{more}"
 
 
 def _tell(found: Explanation, output: Format) -> None:
@@ -147,25 +209,66 @@ Objects = dict[str, list[tuple[dict[str, Any], Any]]]
 """By plural: each object as the server sent it, and as a value."""
 
 
-async def _fetch(target: Target, namespace: str | None) -> tuple[str, Objects]:
-    """The namespace that is meant, and all that quota depends on."""
-    from multikueue.api import kinds
+@dataclass(slots=True)
+class _Seen:
+    """The workload, and what could be seen of all that it depends on. `hidden` are kinds that quota cannot be told without;
+    `unseen` says in words what one may not see."""
 
-    found = Objects()
+    workload: Workload
+    objects: Objects
+    hidden: list[str]
+    workers: list[Prospect]
+    unseen: list[str]
+
+
+async def _look(target: Target, reach: Reach, namespace: str | None, name: str) -> _Seen:
     async with target.connect_in(namespace) as (client, where):
-        for kind in (
-            kinds.NAMESPACES,
-            kinds.LIMIT_RANGES,
-            kinds.RUNTIME_CLASSES,
-            kinds.RESOURCE_FLAVORS,
-            kinds.ADMISSION_CHECKS,
-            kinds.COHORTS,
-            kinds.CLUSTER_QUEUES,
-            kinds.LOCAL_QUEUES,
-            kinds.WORKLOADS,
-        ):
+        objects, hidden = await _fetch(client, where)
+        workload = pick(_workloads(objects, where), name, where)[1]
+        unseen = [f"quota: you may not list {', '.join(hidden)}"] if hidden else []
+        seen = _Seen(workload, objects, hidden, [], unseen)
+        if _waits_for_a_worker(workload):
+            from multikueue.cli.prospects import prospects
+
+            seen.workers, others = await prospects(client, reach, workload)
+            seen.unseen = others
+    return seen
+
+
+def _waits_for_a_worker(workload: Workload) -> bool:
+    from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, FITS_NO_WORKER, QUOTA_RESERVED
+
+    if workload.has(FINISHED) or workload.has(ADMITTED):
+        return False
+    if workload.has(QUOTA_RESERVED):
+        return not workload.has(EVICTED)
+    return workload.has(FITS_NO_WORKER) and workload.has(EVICTED)
+
+
+async def _fetch(client: Client, where: str) -> tuple[Objects, list[str]]:
+    """All that quota depends on, and the kinds of it that one may not list; workloads of one's own namespace at least."""
+    from multikueue.api import kinds
+    from multikueue.errors import Forbidden
+
+    found, hidden = Objects(), list[str]()
+    for kind in (
+        kinds.NAMESPACES,
+        kinds.LIMIT_RANGES,
+        kinds.RUNTIME_CLASSES,
+        kinds.RESOURCE_FLAVORS,
+        kinds.ADMISSION_CHECKS,
+        kinds.COHORTS,
+        kinds.CLUSTER_QUEUES,
+        kinds.LOCAL_QUEUES,
+        kinds.WORKLOADS,
+    ):
+        try:
             found[kind.plural] = await fetch_pairs(client, kind)
-    return where, found
+        except Forbidden:
+            hidden.append(f"{kind.plural} of all namespaces" if kind.namespaced else kind.plural)
+    if kinds.WORKLOADS.plural not in found:
+        found[kinds.WORKLOADS.plural] = await fetch_pairs(client, kinds.WORKLOADS, namespace=where)
+    return found, hidden
 
 
 def _workloads(objects: Objects, namespace: str) -> list[tuple[dict[str, Any], Workload]]:

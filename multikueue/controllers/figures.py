@@ -50,7 +50,7 @@ class Figures:
     local_queues: bool = False
 
     def collect(self) -> tuple[Metric, ...]:
-        families = [*self._workers(), *self._work(), self._unreadable(), _build()]
+        families = [*self._workers(), *self._work(), self._unreadable(), self._parked(), _build()]
         if self.quota:
             families += self._cluster_queues()
             families += self._shares()
@@ -64,6 +64,13 @@ class Figures:
         )
         for cluster, kind, cache in self.store.caches():
             family.add_metric((cluster or MANAGER, kind.name), len(cache.unreadable))
+        return family
+
+    def _parked(self) -> Metric:
+        family = GaugeMetricFamily(
+            "multikueue_workloads_fitting_no_worker", "Workloads that no worker could ever hold, as its own Kueue says"
+        )
+        family.add_metric((), len(self.store.parked()))
         return family
 
     # Workers and work.
@@ -115,6 +122,7 @@ class Figures:
         yield "checks", queues.checks
         yield "flavors", queues.flavors
         yield "clusters", queues.clusters
+        yield "ceilings", queues.ceilings
         yield "cluster queues", queues.cluster_queues
         yield "local queues", queues.local_queues
         yield "cohorts", queues.cohorts

@@ -30,6 +30,7 @@ from multikueue.api.multikueue import AdmissionCheck
 from multikueue.api.workload import Workload
 from multikueue.dispatch.consult import Answer, Chosen, Question, again_at, consult
 from multikueue.dispatch.group import Group
+from multikueue.dispatch.patience import patience_of
 from multikueue.dispatch.question import question
 from multikueue.errors import ConfigurationError, StrategyError
 from multikueue.runtime import Aside, Backoff, Crowded, Overdue
@@ -265,11 +266,15 @@ class Strategies:
     def _before(self, group: Group) -> Group:
         """The group with the last answer of its strategy in this attempt."""
         attempt, answer = self._answers.get(group.key, ("", None))
-        return replace(group, answer=answer) if answer is not None and attempt == group.attempt else group
+        return self._with(group, answer) if answer is not None and attempt == group.attempt else group
 
     def _answered(self, group: Group, answer: Answer) -> Group:
         self._answers[group.key] = group.attempt, answer
-        return replace(group, answer=answer)
+        return self._with(group, answer)
+
+    def _with(self, group: Group, answer: Answer) -> Group:
+        strategy = answer.by.strategy if answer.by is not None else None
+        return replace(group, answer=answer, patience=patience_of(strategy, self.settings.dispatch.give_back_after))
 
     def forget(self, key: ObjectKey) -> None:
         """Nobody is to be nominated for that workload."""

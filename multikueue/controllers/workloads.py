@@ -18,7 +18,9 @@ from multikueue.api.kinds import WORKLOADS
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import (
     FINISHED,
+    FITS_NO_WORKER,
     QUOTA_RESERVED,
+    AdmissionCheckState,
     ReclaimablePod,
     Workload,
     WorkloadStatus,
@@ -28,6 +30,7 @@ from multikueue.api.workload import (
 from multikueue.controllers import statuses
 from multikueue.controllers.jobs import release
 from multikueue.controllers.world import World
+from multikueue.dispatch import fit
 from multikueue.dispatch.decide import Decision, Event, decide, is_holding, nominate, plan
 from multikueue.dispatch.effects import effects
 from multikueue.dispatch.group import Group
@@ -118,6 +121,7 @@ class Workloads:
             slices=self._slice_facts(local, is_reserved=reservation is not None),
             retry_backoff=self._backoff(local),
             patience=self._patience(),
+            may_fit_now=self._may_fit_now(local, group),
         )
         return lifecycle.step(local, facts)
 
@@ -141,6 +145,18 @@ class Workloads:
         return lifecycle.SliceFacts(
             stays=slices.stays(local) if is_reserved else None, successor=slices.successor(local)
         )
+
+    def _may_fit_now(self, local: Workload, group: Group) -> bool:
+        """Of one that fits no worker, and waits. What its workers have is looked at as long."""
+        ceilings = self.world.store.ceilings
+        if not local.has(FITS_NO_WORKER):
+            return False
+        if local.has(QUOTA_RESERVED):
+            ceilings.news.discard(local.key)
+            return False
+        for name in group.fleet.usable:
+            self.world.queues.ceilings.add(name)
+        return fit.may_fit_now(local, group.shown.usable, has_news=local.key in ceilings.news)
 
     def _reclaimable(self, local: Workload, job: AnyJob | None, group: Group) -> tuple[ReclaimablePod, ...] | None:
         """By what the winner says: the counters of the local job may still tell of an attempt before this one. An attempt
@@ -238,10 +254,25 @@ class Dispatches:
         if local is None:
             return _gone(self.world, key)
         group, decision = _decided(self.world, self.world.group(key, local))
-        written = await statuses.apply(self.world, local, decision.status or local.status)
+        status = decision.status or local.status
+        if decision.phase is Phase.FITS_NOWHERE:
+            status = self._held_back(local, group, status)
+        written = await statuses.apply(self.world, local, status)
         _tell(self.world, local, decision.events)
         _keep(self.world, _as_written(group, written), decision)
         return Result(again_after=decision.again_after)
+
+    def _held_back(self, local: Workload, group: Group, status: WorkloadStatus) -> WorkloadStatus:
+        """Kueue queues what a check wants retried again at once, unless that asks for a delay."""
+
+        def later(check: AdmissionCheckState) -> AdmissionCheckState:
+            if check.name != group.check or check.state != "Retry":
+                return check
+            quota, tried = self.world.settings.quota, check.retry_count or 0
+            delay = backoff(quota.requeue_first, quota.requeue_cap, tried=tried, uid=local.metadata.uid)
+            return msgspec.structs.replace(check, requeue_after_seconds=max(1, int(delay.total_seconds())))
+
+        return msgspec.structs.replace(status, admission_checks=tuple(map(later, status.admission_checks)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +321,9 @@ def _decided(world: World, group: Group) -> tuple[Group, Decision]:
     if group.answer is not None and group.answer.nomination is not None:
         group = world.views.widened(group, group.answer.nomination.clusters)
     decision = decide(group, world.now())
+    if decision.phase is Phase.NOMINATING:
+        for name in fit.unconfirmed(group):
+            world.queues.ceilings.add(name)
     return group, _with_hint(world, group, decision)
 
 

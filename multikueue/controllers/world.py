@@ -43,10 +43,11 @@ class Queues:
     cluster_queues: WorkQueue[Name] = field(default_factory=WorkQueue)
     local_queues: WorkQueue[ObjectKey] = field(default_factory=WorkQueue)
     cohorts: WorkQueue[Name] = field(default_factory=WorkQueue)
+    ceilings: WorkQueue[Name] = field(default_factory=WorkQueue)
     outboxes: dict[Name, WorkQueue[ObjectKey]] = field(default_factory=dict)
 
     def all(self) -> tuple[AnyQueue, ...]:
-        return (*self._of_the_manager(), *self.outboxes.values())
+        return (*self._of_the_manager(), self.ceilings, *self.outboxes.values())
 
     def hurry(self) -> None:
         """The manager cluster answers again: what failed for want of it need not wait for long any more."""

@@ -18,6 +18,7 @@ from multikueue.api.workload import (
     EVICTED,
     FAILED_ON,
     FINISHED,
+    FITS_NO_WORKER,
     MAX_CONDITIONS,
     NOMINATED,
     OUT_OF_TIME,
@@ -28,7 +29,9 @@ from multikueue.api.workload import (
     without_nomination,
 )
 from multikueue.dispatch.consult import Answer
+from multikueue.dispatch.fit import lacks, note
 from multikueue.dispatch.group import MAX_NOMINATED, Group, Remote
+from multikueue.dispatch.patience import gives_up_at, gives_up_for
 from multikueue.dispatch.phases import Phase, View, has_won, named_clusters, phase_of, view
 from multikueue.dispatch.plan import (
     Absent,
@@ -136,7 +139,7 @@ def nominate(group: Group, now: datetime) -> Decision:
     phase = phase_of(seen)
     if phase is not Phase.NOMINATING or seen.local.status.cluster_name or _gives_back(group):
         return _decision(phase, _same(seen))
-    outcome = _nominating(seen)
+    outcome = _nominating(replace(seen, group=replace(group, patience=None)))
     wanted = outcome.status or seen.local.status
     status = msgspec.structs.replace(
         seen.local.status,
@@ -294,15 +297,18 @@ def _undispatchable(v: View) -> Outcome:
 def _nominating(v: View) -> Outcome:
     """Act on the strategy's answer. While there is none that fits what is seen, everything stays as it is: whatever
     makes an answer unfit has the strategy asked again."""
-    answer = v.group.answer
+    answer, end = v.group.answer, gives_up_at(v.group)
     if answer is None:
         return _same(v)
+    is_over = end is not None and end <= v.now
     if answer.nomination is None:
-        return _unanswered(v, answer)
+        return _retry(v, gives_up_for(v.group)) if is_over else _unanswered(v, answer)
     if answer.question.fleet.workers is not v.group.shown.workers and answer.question.fleet.names != usable(v.group):
         return _same(v)
     if answer.nomination.give_back:
         return _retry(v, answer.nomination.reason or f"Strategy {_name(answer)} gives the quota back")
+    if is_over:
+        return _retry(v, gives_up_for(v.group))
     return _nominated(v, answer, answer.nomination)
 
 
@@ -310,7 +316,8 @@ def _unanswered(v: View, answer: Answer) -> Outcome:
     """Copies that are out already may still win."""
     reason = "StrategyRefused" if answer.by is None else "StrategyFailed"
     event = Event("Warning", reason, answer.problem)
-    return replace(_same(v, after=_until(v, answer)), status=_with_check(v, "Pending", answer.problem), events=(event,))
+    status, after = _with_check(v, "Pending", answer.problem), _sooner(_until(v, answer), _until_given_up(v))
+    return replace(_same(v, after=after), status=status, events=(event,))
 
 
 def _nominated(v: View, answer: Answer, nomination: Nomination) -> Outcome:
@@ -325,9 +332,36 @@ def _nominated(v: View, answer: Answer, nomination: Nomination) -> Outcome:
     stuck, stuck_after = _stuck(v, there)
     status = _with_check(v, "Pending", stuck if there else _why_nobody(v, nomination), status)
     desired = (*_removals(there, v.group.remotes), *_copies(v, there))
-    waits = (_until(v, answer), stuck_after, _until_unfit_is_over(v))
-    after = min((t for t in waits if t is not None), default=None)
+    after = _sooner(_until(v, answer), stuck_after, _until_unfit_is_over(v), _until_given_up(v))
     return replace(_same(v, desired=desired, after=after), status=status)
+
+
+def _fits_nowhere(v: View) -> Outcome:
+    """What fits no worker gives its quota back at once, and is tried again by its back-off, or as soon as that may help
+    (`fit.may_fit_now`). An event tells it once."""
+    found = note(lacks(v.group), v.group.fleet.missing)
+    message = f"No worker can ever hold it: {found}"
+    outcome = _retry(v, message)
+    if outcome.status is None or outcome.status is v.local.status:
+        return outcome
+    old = v.local.condition(FITS_NO_WORKER)
+    is_known = old is not None and old.message == found
+    since = old.last_transition_time if is_known and old is not None else None
+    conditions = _with_own(
+        v, FITS_NO_WORKER, outcome.status.conditions, reason="TooLarge", message=found, since=since or v.now
+    )
+    status = msgspec.structs.replace(outcome.status, conditions=conditions)
+    events = () if is_known else (Event("Warning", "FitsNoWorker", message),)
+    return replace(outcome, status=status, events=events)
+
+
+def _sooner(*waits: timedelta | None) -> timedelta | None:
+    return min((wait for wait in waits if wait is not None), default=None)
+
+
+def _until_given_up(v: View) -> timedelta | None:
+    end = gives_up_at(v.group)
+    return max(end - v.now, timedelta()) if end is not None else None
 
 
 def _until(v: View, answer: Answer) -> timedelta | None:
@@ -418,9 +452,11 @@ def _in_order(v: View, wanted: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _kept(v: View, nomination: Nomination) -> tuple[str, ...]:
-    """A nominated worker that is out of reach stays nominated: its copy is still there, and may win once it is back."""
+    """A nominated worker that is out of reach stays nominated: its copy is still there, and may win once it is back. So does
+    one that can never hold it, for what its Kueue says of the copy is how we know."""
     away = {r.cluster for r in v.group.remotes if r.configured and not r.reachable and r.unfit is None}
-    return tuple(n for n in v.local.status.nominated_cluster_names if n in away and n not in nomination.clusters)
+    staying = away | lacks(v.group).keys()
+    return tuple(n for n in v.local.status.nominated_cluster_names if n in staying and n not in nomination.clusters)
 
 
 def _copies(v: View, wanted: tuple[str, ...]) -> Iterator[Desired]:
@@ -483,7 +519,8 @@ def _retry(v: View, message: str, *, type_: str = "Normal") -> Outcome:
         if left > timedelta(0):
             return _same(v, after=left)
     text = f'{message}. Previously: "{v.state}"' if v.state else message
-    status = msgspec.structs.replace(_with_check(v, "Retry", text), conditions=_with_failure(v))
+    conditions = without_condition(_with_failure(v), FITS_NO_WORKER)
+    status = msgspec.structs.replace(_with_check(v, "Retry", text), conditions=conditions)
     if not v.state:
         status = _without_check(v, status, text)
     return replace(_same(v), status=status, events=(Event(type_, "MultiKueue", text),))
@@ -632,7 +669,10 @@ def _won(v: View) -> WorkloadStatus:
     status = _with_check(
         v, "Ready", f'The workload was admitted on "{v.won.cluster}"', without_nomination(v.local.status)
     )
-    return msgspec.structs.replace(status, cluster_name=v.won.cluster, admission=_with_topology(v))
+    conditions = without_condition(status.conditions, FITS_NO_WORKER)
+    return msgspec.structs.replace(
+        status, cluster_name=v.won.cluster, admission=_with_topology(v), conditions=conditions
+    )
 
 
 def _with_topology(v: View) -> Admission | None:
@@ -658,7 +698,9 @@ def _with_check(v: View, state: str, message: str, status: WorkloadStatus | None
         if old.name != v.group.check or (old.state == state and old.message == message):
             return old
         since = old.last_transition_time if old.state == state else v.now.replace(microsecond=0)
-        return msgspec.structs.replace(old, state=state, message=message, last_transition_time=since)
+        return msgspec.structs.replace(
+            old, state=state, message=message, last_transition_time=since, requeue_after_seconds=None
+        )
 
     return msgspec.structs.replace(status, admission_checks=tuple(changed(c) for c in status.admission_checks))
 
@@ -714,6 +756,7 @@ HANDLERS: dict[Phase, Callable[[View], Outcome]] = {
     Phase.STAYING: _staying,
     Phase.STAY_LOST: _stay_lost,
     Phase.TURNED_DOWN: _turned_down,
+    Phase.FITS_NOWHERE: _fits_nowhere,
     Phase.NOMINATING: _nominating,
     Phase.WINNER_LOST: _winner_lost,
     Phase.WINNER_UNREACHABLE: _winner_unreachable,

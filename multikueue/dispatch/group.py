@@ -143,7 +143,8 @@ class Remote:
 
     `configured` is False for a worker that is not (any more) in the workload's MultiKueueConfig. `asked` is the request for
     the job whose outcome we have not learned, `read_at` when its job was last asked about, and an answer came. `unfit` says
-    why the worker cannot take this workload (a foreign object holds the name there, say).
+    why the worker cannot take this workload (a foreign object holds the name there, say), `never` what it lacks to ever hold
+    the copy that is there; empty if it may, or nobody knows.
     """
 
     cluster: str
@@ -155,6 +156,7 @@ class Remote:
     asked: Asked | None = None
     read_at: datetime | None = None
     unfit: Unfit | None = None
+    never: str = ""
 
     @property
     def reachable(self) -> bool:
@@ -233,6 +235,8 @@ class Fleet:
     """The workers of a MultiKueueConfig, in its order, as they are for everybody: one value for all its workloads."""
 
     workers: tuple[contract.Worker, ...] = ()
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """Of those that have no such jobs, or not in that namespace, what they lack."""
     usable: tuple[str, ...] = field(init=False, compare=False)
     """Their names."""
     order: Mapping[str, int] = field(init=False, compare=False)
@@ -250,7 +254,8 @@ class Fleet:
         """As it is for a workload that some of them cannot take, each for the reason given."""
         if not taken:
             return self
-        return Fleet(tuple(replace(w, usable=False, why=taken[w.name]) if w.name in taken else w for w in self.workers))
+        workers = (replace(w, usable=False, why=taken[w.name]) if w.name in taken else w for w in self.workers)
+        return Fleet(tuple(workers), self.missing)
 
 
 NO_FLEET = Fleet()
@@ -269,6 +274,7 @@ class Group:
     `job_finished` tells that the local job's status is final. `choice` is the worker chosen among those that admitted
     in this attempt: news of an earlier admission may come late, and must not turn the choice around. `answer` is the
     strategy's last one in this attempt, None while there is none. `slice` tells how it is joined to others of its job.
+    `patience` is how long it may keep quota without a worker; None: for ever.
     """
 
     key: ObjectKey
@@ -285,6 +291,7 @@ class Group:
     slice: Slice = NO_SLICE
     origin: str = "multikueue"
     lost_after: timedelta = timedelta(minutes=15)
+    patience: timedelta | None = None
     check_state: AdmissionCheckState | None = field(init=False, default=None)
     """Our entry in the local status.admissionChecks."""
     attempt: str = field(init=False, default="")
@@ -308,7 +315,13 @@ class Group:
     @property
     def shown(self) -> Fleet:
         """The fleet as it is for this workload."""
-        return self.fleet.but_for({r.cluster: excerpt(r.unfit.text) for r in self.remotes if r.unfit is not None})
+        taken = {r.cluster: excerpt(r.unfit.text) for r in self.remotes if r.unfit is not None}
+        taken |= {r.cluster: f"can never hold it: {r.never}" for r in self.remotes if r.never and self.rules_out(r)}
+        return self.fleet.but_for(taken)
+
+    def rules_out(self, remote: Remote) -> bool:
+        """Whether a worker says of the copy of this attempt that it can never hold it."""
+        return bool(remote.never) and remote.reachable and remote.configured and self.is_current(remote.workload)
 
     def remote(self, cluster: str) -> Remote | None:
         return next((r for r in self.remotes if r.cluster == cluster), None)

@@ -21,6 +21,7 @@ from multikueue.api.workload import (
     SUCCEEDED,
     Workload,
 )
+from multikueue.dispatch.fit import fits_nowhere
 from multikueue.dispatch.group import MAX_NOMINATED, Group, Remote
 
 
@@ -39,6 +40,7 @@ class Phase(Enum):
     STAYING = "waiting for the worker of the slice it replaced to admit a copy"
     STAY_LOST = "the worker of the slice it replaced is out of reach for too long"
     TURNED_DOWN = "deactivated on all nominated workers"
+    FITS_NOWHERE = "no worker could ever hold it"
     NOMINATING = "waiting for a worker to admit a copy"
     WINNER_LOST = "the winner is out of reach for too long"
     WINNER_UNREACHABLE = "the winner is out of reach"
@@ -212,6 +214,7 @@ PHASES: tuple[tuple[Phase, Predicate], ...] = (
     (Phase.TURNED_DOWN, lambda v: v.winner is None and _is_turned_down(v.group)),
     (Phase.STAY_LOST, lambda v: v.winner is None and bool(v.group.slice.stays) and _stay_is_lost(v)),
     (Phase.STAYING, lambda v: v.winner is None and bool(v.group.slice.stays)),
+    (Phase.FITS_NOWHERE, lambda v: v.winner is None and fits_nowhere(v.group)),
     (Phase.NOMINATING, lambda v: v.winner is None),
     (Phase.WINNER_LOST, lambda v: not v.won.reachable and v.won.lost(v.now, v.group.lost_after)),
     (Phase.WINNER_UNREACHABLE, lambda v: not v.won.reachable),

@@ -248,6 +248,11 @@ class Dispatch(_Group):
     workload_placements: Live[bool] = False
     """Whether a workload or its job may name the Placement it follows, before the one that its queues and check name."""
 
+    give_back_after: Live[Wait | None] = timedelta(hours=4)
+    """How long a workload keeps its quota while no worker admits it, unless its strategy's options say otherwise. Then it
+    queues again after its back-off, and others may go first; but its copies lose their places in the queues of workers that
+    are only busy. What fits no worker does not wait for this. `null`: for ever, as with Kueue's own MultiKueue."""
+
     strategy_timeout: Wait = timedelta(seconds=1)
     """How long a strategy that is not ours may think about one workload, and the wait after its first failure."""
 

@@ -20,6 +20,7 @@ EVERYWHERE = ("",)
 """The namespaces of a worker that offers all it has: one collection of each kind."""
 
 NEEDED = (WORKLOADS, JOBS)
+_NEEDED_NAMES = frozenset(kind.name for kind in NEEDED)
 
 
 def namespaces_of(cluster: MultiKueueCluster) -> tuple[str, ...]:
@@ -71,6 +72,13 @@ class Sight:
     def lack(self, kind: str, namespace: str) -> Lack | None:
         """Why jobs of a kind cannot be in a namespace there; None if they can."""
         return self._lacking.get((kind, self._collection(namespace)))
+
+    def missing(self, kind: str, namespace: str) -> str:
+        """Why no job of a kind will ever be in a namespace there, unless somebody changes that worker; empty if one may."""
+        if self._collection(namespace) not in self.namespaces:
+            return f"namespace {namespace} is not offered"
+        lacking = kind not in _NEEDED_NAMES and self.lack(kind, namespace) is not None
+        return f"{kind} is not there" if lacking else ""
 
     def blindness(self, namespace: str) -> Lack | None:
         """Why nothing of a namespace is seen; None if it is seen."""

@@ -27,6 +27,7 @@ from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlav
 from multikueue.api.workload import (
     ADMITTED,
     FINISHED,
+    FITS_NO_WORKER,
     Finish,
     Workload,
     owner_of,
@@ -41,6 +42,7 @@ from multikueue.jobs.table import Adapters
 from multikueue.jobs.workloads import is_of_group, is_owned
 from multikueue.quota.cache.status import check_names, flavor_names
 from multikueue.store.cache import ByName, Cache, Indexer
+from multikueue.store.ceilings import Ceilings
 from multikueue.store.jobs import JobCaches
 from multikueue.store.nesting import CONTROLLER, Nesting, controllers
 from multikueue.store.placements import PLACEMENT_ANNOTATION, Placements, named
@@ -67,6 +69,11 @@ def _owner_uid(workload: Workload) -> Iterable[str]:
 
 def _check_names(workload: Workload) -> Iterable[str]:
     return () if workload.has(FINISHED) else (c.name for c in workload.status.admission_checks)
+
+
+def _parked(workload: Workload) -> Iterable[str]:
+    """Whether it fits no worker, as far as is known, under one key for all."""
+    return (FITS_NO_WORKER,) if workload.has(FITS_NO_WORKER) and not workload.has(FINISHED) else ()
 
 
 def _named(workload: Workload) -> Iterable[ObjectKey | str]:
@@ -109,8 +116,9 @@ class State:
         self.runtimes = Runtimes(adapters, self.jobs, lambda key: queues.add("jobs", key))
         slicing: dict[str, Indexer[Workload]] = {"replaces": replaced} if elastic else {}
         self.workloads: Cache[Workload] = Cache(
-            indexes={"owner": _owner_uid, "check": _check_names, "named": _named, **slicing}
+            indexes={"owner": _owner_uid, "check": _check_names, "named": _named, "parked": _parked, **slicing}
         )
+        self.ceilings = Ceilings()
         self.plans = Plans(self.workloads)
         self.slices: Slices | None = Slices(self.workloads) if elastic else None
         """How the workloads of elastic jobs are joined; None: there are no elastic jobs."""
@@ -224,6 +232,10 @@ class State:
     def files(self) -> tuple[str, ...]:
         """The paths from which clusters are read."""
         return tuple(map(str, self.clusters.named("file")))
+
+    def parked(self) -> tuple[Workload, ...]:
+        """The workloads that fit no worker, as far as is known."""
+        return self.workloads.by("parked", FITS_NO_WORKER)
 
     def clusters_for(self, check: AdmissionCheck | None) -> tuple[str, ...]:
         """The cluster names of a check's MultiKueueConfig, in its order."""

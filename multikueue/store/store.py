@@ -111,6 +111,7 @@ class Store(State):
 
     def forget(self, key: ObjectKey) -> None:
         """The workload is gone."""
+        self.ceilings.news.discard(key)
         for worker in self.workers.values():
             worker.expectations.forget(key)
 
@@ -177,6 +178,7 @@ class Store(State):
         if any(local.status.cluster_name == name and not local.has(FINISHED) for local in self.workloads):
             return False
         del self.workers[name]
+        self.ceilings.forget(name)
         self.fleets.clear()
         for observer in self._observers:
             observer.worker_forgotten(worker)

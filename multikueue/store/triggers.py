@@ -29,6 +29,7 @@ from multikueue.api.workload import (
     owner_of,
     queue_of,
 )
+from multikueue.dispatch.fit import is_suspected
 from multikueue.jobs.adapter import Adapter
 from multikueue.jobs.nesting import is_whole
 from multikueue.jobs.pod_members import able
@@ -171,14 +172,15 @@ _DECISIVE = frozenset({ADMITTED, EVICTED, FINISHED, DEACTIVATION_TARGET})
 
 
 def copy_for_a_decision(copy: Workload, _state: State) -> object:
-    """A worker's Kueue writes more than that: finalizers, owners, pending messages."""
+    """A worker's Kueue writes more than that: finalizers, owners, pending messages but for the one that it can never hold
+    it."""
     states = tuple(
         (c.type, c.status, c.reason)
         for c in copy.status.conditions
         if c.type in _DECISIVE or c.reason == "Inadmissible"
     )
     meta = copy.metadata
-    return states, meta.deletion_timestamp is None, meta.uid, meta.annotations, bytes(copy.spec)
+    return states, is_suspected(copy), meta.deletion_timestamp is None, meta.uid, meta.annotations, bytes(copy.spec)
 
 
 def remote_job_for_a_decision(job: AnyJob, _state: State) -> object:

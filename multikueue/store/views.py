@@ -123,9 +123,17 @@ class Views:
                 return known
         names = self.store.clusters_for(check)
         everywhere = all(self.store.worker(name).sight.namespaces == EVERYWHERE for name in names)
-        made = Fleet(tuple(self.shown(name, kind, namespace) for name in names))
+        missing = {name: self._missing(name, kind, namespace) for name in names}
+        made = Fleet(
+            tuple(self.shown(name, kind, namespace) for name in names),
+            missing={name: why for name, why in missing.items() if why},
+        )
         self.store.fleets[config, kind, "" if everywhere else namespace] = made
         return made
+
+    def _missing(self, name: str, kind: str, namespace: str) -> str:
+        worker = self.store.worker(name)
+        return worker.sight.missing(kind, namespace) if worker.link.is_connected else ""
 
     def _of(self, key: ObjectKey, local: Workload | None) -> _Workload:
         slices, job = self.store.slices, self.store.owner(local) if local is not None else None
@@ -157,12 +165,13 @@ class Views:
     def _remote(self, key: ObjectKey, name: str, job: JobKey | None, *, configured: bool) -> Remote:
         worker = self.store.worker(name)
         expected, blindness = worker.expectations, worker.sight.blindness(key.namespace)
-        held = worker.job_of(key)
+        held, copy = worker.job_of(key), worker.workloads.get(key)
         return Remote(
             cluster=name,
             configured=configured,
             link=worker.link if blindness is None else _out_of_sight(worker.link, blindness),
-            workload=worker.workloads.get(key),
+            workload=copy,
+            never=self.store.ceilings.lack(name, copy),
             job=held,
             job_state=self._job_state(held, job) if held is not None else NO_JOB,
             asked=expected.asked(key),

@@ -83,7 +83,10 @@ def test_show_tells_what_it_does_and_its_options(cli: Run) -> None:
         "Options",
         "  count: int = 1",
     ]
-    assert cli("strategies", "show", "all-at-once").lines[-2:] == ["Options", "  none"]
+    assert cli("strategies", "show", "all-at-once").lines[-2:] == [
+        "Options",
+        "  give_back_after: duration | None = None",
+    ]
 
 
 def test_show_for_programs(cli: Run) -> None:

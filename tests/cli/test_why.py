@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -33,6 +34,7 @@ def test_people_read_what_is_lacking_who_has_it_why_and_what_has_to_end(full: Wo
 
     assert result.code == 0
     assert [" ".join(line.split()) for line in result.lines if line] == [
+        "Waits for quota in ClusterQueue cq, number 1 there: 1 cpu of flavor default more is needed than there is.",
         "Workload a/waiting",
         "ClusterQueue: cq",
         "Place: number 1",
@@ -63,7 +65,7 @@ def test_wide_shows_the_way_to_the_holders(full: World, cli: Run) -> None:
 def test_programs_read_the_same(full: World, cli: Run) -> None:
     found = json.loads(cli("why", "-n", "a", "waiting", "-o", "json").out)
     assert found == yaml.safe_load(cli("why", "-n", "a", "waiting", "-o", "yaml").out)
-    assert list(found) == ["workload", "state", "clusterQueue", "message", "place", "lacks", "endings"]
+    assert list(found) == ["workload", "state", "summary", "clusterQueue", "message", "place", "lacks", "endings"]
     (lack,) = found["lacks"]
     assert lack == {
         "podSet": "main",
@@ -105,3 +107,29 @@ def test_the_line_says_who_has_to_go_first(full: World, cli: Run) -> None:
     assert (
         "  Place:         number 2, behind a/waiting, which has to go first" in cli("why", "-n", "a", "zz-late").lines
     )
+
+
+QUOTA_KINDS = ("namespaces", "limitranges", "runtimeclasses", "resourceflavors", "cohorts", "clusterqueues")
+
+
+def test_a_user_of_one_namespace_is_told_what_the_workload_says(
+    full: World, cli: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = full.manager.answer
+
+    def forbidding(method: str, path: str, *rest: Any) -> Any:
+        refused = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"}
+        mine = "/namespaces/a/" in path or "selfsubjectaccessreviews" in path
+        return answer(method, path, *rest) if mine else (403, refused)
+
+    monkeypatch.setattr(full.manager, "answer", forbidding)
+    result = cli("why", "-n", "a", "train")
+
+    assert result.code == 0, result.err
+    assert result.lines[0] == "Waits for quota in queue main: Kueue's words"
+    assert "Not seen: quota: you may not list namespaces, " in result.err
+    assert all(name in result.err for name in QUOTA_KINDS)
+    assert "workloads of all namespaces" in result.err
+    found = json.loads(cli("why", "-n", "a", "train", "-o", "json").out)
+    assert found["summary"] == "Waits for quota in queue main: Kueue's words"
+    assert len(found["unseen"]) == 1

@@ -11,8 +11,10 @@ import pytest
 from multikueue.api import kinds
 from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey
+from multikueue.api.workload import FITS_NO_WORKER
 from multikueue.controllers.connection import Connection
 from multikueue.controllers.reports import Reports
+from multikueue.dispatch.decide import SHORTEST_ATTEMPT
 from multikueue.dispatch.group import Reach
 from multikueue.errors import Forbidden
 from multikueue.settings import EXTERNAL_DISPATCHER
@@ -55,7 +57,15 @@ async def test_it_is_said_why_no_worker_takes_it(away: bool) -> None:
         world.cut("w1")
     world.submit()
     await world.settle()
-    assert unfit(world) == f"No worker can be nominated: w1: it does not offer namespace {NAMESPACE}"
+    world.time += SHORTEST_ATTEMPT
+    world.queues.workloads.add(world.key())
+    await world.settle()
+    said = world.condition(FITS_NO_WORKER)
+    if away:
+        assert unfit(world) == f"No worker can be nominated: w1: it does not offer namespace {NAMESPACE}"
+    else:
+        assert said is not None
+        assert said["message"] == f"namespace {NAMESPACE} is not offered (w1)"
     assert world.workers["w1"].calls == []
     offers(world, "w1", "other", NAMESPACE)
     world.connect("w1")

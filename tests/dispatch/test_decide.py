@@ -94,11 +94,11 @@ def test_phase(phase: Phase, local: WorkloadBuilder | None, remotes: tuple[Remot
 
 
 OF_SLICES = {Phase.SUCCEEDING, Phase.STAYING, Phase.STAY_LOST}
-"""Those are in a table of their own (test_slices)."""
+"""Those are in a table of their own (test_slices), and so is FITS_NOWHERE (test_fit)."""
 
 
 def test_every_phase_is_in_the_table() -> None:
-    others = {Phase.UNDISPATCHABLE, Phase.HIDDEN, *OF_SLICES}
+    others = {Phase.UNDISPATCHABLE, Phase.HIDDEN, Phase.FITS_NOWHERE, *OF_SLICES}
     assert {phase for phase, *_ in PHASES.values()} | others == set(Phase)
 
 

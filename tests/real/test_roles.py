@@ -26,6 +26,7 @@ from testbed.objects import ADMISSION_CHECK, CLUSTER_QUEUE, JOB, MULTIKUEUE_CLUS
 from tests.real.harness import Manager, Team, complaints, starts, team
 from tests.real.neighbours import CORE, EXTERNAL, OWN, Neighbourhood, neighbourhood, owners
 from tests.real.skipping import needs_testbed
+from tests.real.test_capacity import have
 
 pytestmark = [
     pytest.mark.anyio,
@@ -544,3 +545,23 @@ async def test_a_dispatcher_writes_nothing_but_nominations(neighbour: Neighbourh
     ours = [e for e in audit.events(begin) if e.call.is_write and _who(e) == "multikueue" and e.resource != "events"]
     done = Counter((event.verb, event.resource) for event in ours if event.code < 300)
     assert done == {("patch", "workloads/status"): 1}
+
+
+async def test_what_fits_no_worker_holds_nobody_up_and_is_held_back_by_kueue(crew: Team) -> None:
+    """Else Kueue would queue it again at once, for ever."""
+    for worker in crew.clients:
+        await have(crew, worker, "4")
+    await submit(crew, "huge", requests={"cpu": "6"})
+
+    async def held_back() -> bool:
+        workload = await crew.workload("huge")
+        state = workload["status"].get("requeueState") or {}
+        assert not await crew.is_true("QuotaReserved", "huge")
+        assert state.get("requeueAt"), workload["status"]
+        return await crew.copies("huge") == {}
+
+    await eventually(held_back, timeout=40)
+    said = await crew.condition("multikueue.dev/FitsNoWorker", "huge")
+    assert said is not None
+    assert said["message"].startswith("cpu 6 of 4 at most in flavor ")
+    assert (await crew.check("huge"))["requeueAfterSeconds"] >= 1

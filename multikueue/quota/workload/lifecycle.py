@@ -131,7 +131,8 @@ class Facts:
     """All a step may know beside the workload.
 
     `retry_backoff`: how long a workload waits after an eviction by a check that asked for another try, or for pods that were
-    late; None: not at all. `patience`: how long pods are waited for; None: nobody looks at them.
+    late; None: not at all. `patience`: how long pods are waited for; None: nobody looks at them. `may_fit_now`: it waits since
+    it fitted no worker, and that may be another matter now: it waits no longer.
     """
 
     now: datetime
@@ -141,6 +142,7 @@ class Facts:
     slices: SliceFacts = NO_SLICES
     retry_backoff: timedelta | None = None
     patience: Patience | None = None
+    may_fit_now: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,7 +474,7 @@ class _Step:
 
     def requeue(self) -> None:
         """A workload may queue again when what held it back is over; one of a queue that runs again may have quota by then."""
-        backing_off = self.waits_for(self.requeue_at)
+        backing_off = not self.facts.may_fit_now and self.waits_for(self.requeue_at)
         if not self.has(QUOTA_RESERVED) and not backing_off and self.status.requeue_state and self.requeue_at:
             self.status = replace(self.status, requeue_state=replace(self.status.requeue_state, requeue_at=None))
         requeued = find_condition(self.status.conditions, REQUEUED)

@@ -141,7 +141,8 @@ class States:
                 self.broken("stops", now, f"{name} is evicted for {now - since:.0f} s and still runs on {worker.name}")
 
     def _rounds(self, workload: Object, now: float) -> None:
-        """Incremental brings so many workers in each round and no more, whoever dies meanwhile."""
+        """Incremental brings so many workers in each round and no more, whoever dies meanwhile. One that has too little quota
+        for it ever takes nobody's place."""
         if self.plan.strategy != "incremental" or self.deeds.troubles.all or self._meddled_with_choice():
             return
         reserved = seen.condition(workload, QUOTA_RESERVED)
@@ -157,7 +158,7 @@ class States:
             self.broken("rounds", now, f"{workload['metadata']['name']}: {text}")
 
     def _meddled_with_choice(self) -> bool:
-        meddling = (plans.StrategyChange, plans.Foreign, plans.TakeOver, plans.LeaveConfig)
+        meddling = (plans.StrategyChange, plans.Foreign, plans.TakeOver, plans.LeaveConfig, plans.Quota)
         return any(isinstance(event, meddling) for event in self.plan.events)
 
     # --- in the end ---

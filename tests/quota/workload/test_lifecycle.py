@@ -304,6 +304,10 @@ def test_a_back_off_after_a_retry_counts_and_ends() -> None:
     assert over.status.requeue_state == RequeueState(count=3)
     assert over.again_after is None
 
+    at_once = step(waiting, facts(after(101), required_checks=("mk",), retry_backoff=MINUTE, may_fit_now=True))
+    assert told(at_once, "Requeued") == ("True", "BackoffFinished", "The back-off is over")
+    assert (at_once.status.requeue_state, at_once.again_after) == (RequeueState(count=3), None)
+
 
 @pytest.mark.parametrize(
     ("delay", "at", "until"),

@@ -165,9 +165,14 @@ def test_nothing_is_asked_while_there_is_trouble_or_nobody_acts() -> None:
 def test_rounds_bring_so_many_and_no_more(nominated: int, expected: list[str]) -> None:
     """Another manager's nominations, as it were: this one is blind."""
     options = {"step": 1, "round_length": "300s"}
-    plan = replace(PLAN, strategy="incremental", options=options, jobs=(JobPlan(name="job0", cpu=4),))
+    plan = replace(PLAN, strategy="incremental", options=options, jobs=())
 
     async def body(watch: Watch) -> None:
+        for name in watch.world.workers:  # it is to wait
+            stopped = {"spec": {"stopPolicy": "Hold"}}
+            watch.world.site(name).patch(kinds.CLUSTER_QUEUES, ObjectKey("", name), stopped)
+        watch.deeds.submit(JobPlan(name="job0"))
+        await watch.look(10)
         watch.blind()
         key = ObjectKey(NAMESPACE, watch.workload()["metadata"]["name"])
         names = list(watch.world.workers)[:nominated]

@@ -1,0 +1,160 @@
+"""Which workers could ever hold a workload, by what their own Kueue says of the copy there.
+
+A worker's Kueue compares a copy with all that its queue could ever have, borrowed quota, taints and affinity too, and says
+so in the copy's condition. Nobody else knows that better. One thing its words do not tell: a search for flavors goes on
+where the last one ended, so the flavors before are missing then. The words count once they are about each flavor that the
+worker's queue has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from multikueue.api.foreign import asked, excerpt
+from multikueue.api.workload import EVICTED, FITS_NO_WORKER, QUOTA_RESERVED, Workload, workload_spec
+from multikueue.dispatch.group import Group, Reach, Remote
+
+__all__ = ["Flavors", "fits_nowhere", "is_suspected", "lack", "lacks", "may_fit_now", "named_in", "note", "unconfirmed"]
+
+Flavors = Mapping[str, Collection[str]]
+"""The flavors of a worker's queue, by resource."""
+
+_LONGEST_VERDICT, _LONGEST_LACK = 8192, 200
+_SHOWN_LACKS, _SHOWN_FLAVORS, _NAMED = 20, 3, 100
+
+_NEXT_POD_SET = re.compile(r"; (?=couldn't assign flavors)")
+_TOO_MUCH = re.compile(
+    r"insufficient quota for (\S+) in flavor ([^\s,]+), previously considered podsets requests \(([^()]*)\) "
+    r"\+ current podset request \(([^()]*)\) > maximum capacity \(([^()]*)\)"
+)
+_UNSUITABLE = re.compile(
+    r"untolerated taint \{[^{}]*\} in flavor ([^\s,;]+)|flavor ([^\s,;]+) doesn't match node affinity"
+)
+_UNKNOWN = re.compile(r"resource (\S+) unavailable in ClusterQueue")
+
+
+def is_suspected(copy: Workload | None) -> bool:
+    """Whether a worker's Kueue says of a copy that some of what it could have could never hold it."""
+    return bool(_verdict(copy)) and any(
+        pattern.search(_verdict(copy)) for pattern in (_TOO_MUCH, _UNSUITABLE, _UNKNOWN)
+    )
+
+
+def lack(copy: Workload | None, flavors: Flavors | None) -> str:
+    """What a worker lacks to ever hold a copy, in few words; empty if it may, or while that is not known.
+
+    A workload of which a part may be admitted may always fit: the words are about the whole.
+    """
+    text = _verdict(copy)
+    if copy is None or not text or asked(lambda: _is_divisible(copy), otherwise=True):
+        return ""
+    found = (_lack_of(part, flavors) for part in _NEXT_POD_SET.split(text))
+    return excerpt(next(filter(None, found), "").replace(";", ","), _LONGEST_LACK)
+
+
+def _is_divisible(copy: Workload) -> bool:
+    return any(pod_set.min_count is not None for pod_set in workload_spec(copy).pod_sets)
+
+
+def _verdict(copy: Workload | None) -> str:
+    told = copy.condition(QUOTA_RESERVED) if copy is not None else None
+    return told.message[:_LONGEST_VERDICT] if told is not None and told.status == "False" else ""
+
+
+def _lack_of(text: str, flavors: Flavors | None) -> str:
+    """What one pod set lacks."""
+    unknown = _UNKNOWN.search(text)
+    if unknown is not None:
+        return f"{unknown[1]} is in no resource group"
+    if flavors is None:
+        return ""
+    too_much = {match[2]: match for match in _TOO_MUCH.finditer(text)}
+    unsuitable = {match[1] or match[2] for match in _UNSUITABLE.finditer(text)}
+    ruled_out = unsuitable | too_much.keys()
+    for resource in dict.fromkeys(match[1] for match in too_much.values()):
+        if flavors.get(resource) and ruled_out.issuperset(flavors[resource]):
+            return _some(list(map(_amount, too_much.values())))
+    every = {flavor for some in flavors.values() for flavor in some}
+    return _some([f"flavor {name} does not suit" for name in sorted(every)]) if every and every <= unsuitable else ""
+
+
+def _amount(match: re.Match[str]) -> str:
+    resource, flavor, before, needed, most = match.groups()
+    sum_ = needed if before == "0" else f"{before} + {needed}"
+    return f"{resource} {sum_} of {most} at most in flavor {flavor}"
+
+
+def _some(texts: list[str]) -> str:
+    more = f" and {len(texts) - _SHOWN_FLAVORS} more" if len(texts) > _SHOWN_FLAVORS else ""
+    return ", ".join(texts[:_SHOWN_FLAVORS]) + more
+
+
+# One workload on all its workers.
+
+
+def lacks(group: Group) -> dict[str, str]:
+    """What those workers lack that can be reached, and can never hold it."""
+    return {remote.cluster: remote.never for remote in group.remotes if group.rules_out(remote)}
+
+
+def fits_nowhere(group: Group) -> bool:
+    """Whether no worker that can be used could ever hold it, and one at least was asked; or none has jobs of its kind, or in
+    its namespace. One that is in trouble for a moment is waited for."""
+    asked_in_vain = any(map(group.rules_out, group.remotes))
+    if not asked_in_vain and not (group.fleet.missing and len(group.fleet.missing) == len(group.fleet.workers)):
+        return False
+    in_doubt = any(remote.configured and remote.link.reach is Reach.SUSPECT for remote in group.remotes)
+    return not in_doubt and not group.shown.usable
+
+
+def unconfirmed(group: Group) -> Iterator[str]:
+    """The workers whose Kueue says that it does not fit, and of whose queues too little is known to take its word for it."""
+    return (remote.cluster for remote in group.remotes if not remote.never and _is_doubtful(group, remote))
+
+
+def _is_doubtful(group: Group, remote: Remote) -> bool:
+    return remote.reachable and is_suspected(remote.workload) and group.is_current(remote.workload)
+
+
+# What is kept of it.
+
+
+def note(found: Mapping[str, str], missing: Mapping[str, str] | None = None) -> str:
+    """What workers lack, those together that lack the same: `cpu 6 of 4 at most in flavor default: w1, w2; …`; and those
+    that never were asked, which are asked as soon as they can be: `no Job.example.com is there (w3)`."""
+    parts = [_note_of(found)] if found else []
+    for text in dict.fromkeys((missing or {}).values()):
+        names = [name for name, why in (missing or {}).items() if why == text]
+        parts.insert(0, f"{text} ({_some(names)})")
+    return "; ".join(parts)
+
+
+def _note_of(found: Mapping[str, str]) -> str:
+    alike: dict[str, list[str]] = {}
+    for cluster, text in found.items():
+        alike.setdefault(text, []).append(cluster)
+    if len(found) > _NAMED or len(alike) > _SHOWN_LACKS:
+        shown = [f"{text}: {names[0]}" for text, names in list(alike.items())[:_SHOWN_LACKS]]
+        return f"{'; '.join(shown)}; and {len(found) - len(shown)} workers more"
+    return "; ".join(f"{text}: {', '.join(names)}" for text, names in alike.items())
+
+
+def named_in(text: str) -> dict[str, str]:
+    """What each worker lacks, out of what `note` wrote."""
+    parts = (part.rpartition(": ") for part in text.split("; "))
+    return {name: why for why, _, names in parts if why for name in names.split(", ")}
+
+
+def may_fit_now(local: Workload, usable: Iterable[str], *, has_news: bool) -> bool:
+    """Whether to try at once again what fitted no worker, and waits: there is news of what a worker has, another worker can
+    be used, or it has another spec. A delay that a check asked for counts all the same."""
+    told = local.condition(FITS_NO_WORKER)
+    if told is None or not local.has(EVICTED) or local.has(QUOTA_RESERVED):
+        return False
+    if any(check.requeue_after_seconds for check in local.status.admission_checks):
+        return False
+    if has_news or told.observed_generation != local.metadata.generation:
+        return True
+    named = named_in(told.message)
+    return not told.message.endswith(" workers more") and any(name not in named for name in usable)

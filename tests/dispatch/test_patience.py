@@ -1,0 +1,94 @@
+"""How long a workload keeps quota while no worker admits it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from multikueue.api.workload import NOMINATED
+from multikueue.dispatch.consult import Chosen
+from multikueue.dispatch.decide import decide, nominate
+from multikueue.dispatch.patience import gives_up_at, patience_of
+from multikueue.strategy import Fleet, Nomination, Workload
+from multikueue.testing import NOW
+from multikueue.testing.workloads import WorkloadBuilder
+from tests.dispatch.builders import RESERVED, consulted, copy, group, reserved, worker
+
+HOUR = timedelta(hours=1)
+LATER = NOW + timedelta(minutes=5)
+
+
+@dataclass(frozen=True)
+class Plain:
+    give_back_after: timedelta | None = None
+    revisit: timedelta | None = None
+    fails: bool = False
+
+    def nominate(self, _workload: Workload, fleet: Fleet) -> Nomination:
+        if self.fails:
+            raise ValueError("no")
+        return Nomination(fleet.names, revisit_after=self.revisit)
+
+
+OWN = {
+    "none is set": (Plain(), HOUR, HOUR),
+    "its own": (Plain(timedelta(minutes=2)), HOUR, timedelta(minutes=2)),
+    "its own, and none for the process": (Plain(timedelta(minutes=2)), None, timedelta(minutes=2)),
+    "none at all": (Plain(), None, None),
+    "nobody could be asked": (None, HOUR, HOUR),
+    "an option of that name that is no time": (Plain("soon"), HOUR, HOUR),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize(("strategy", "default", "wanted"), OWN.values(), ids=OWN.keys())
+def test_whose_patience_counts(strategy: Any, default: timedelta | None, wanted: timedelta | None) -> None:
+    assert patience_of(strategy, default) == wanted
+
+
+ENDS: dict[str, tuple[WorkloadBuilder, Plain, Any]] = {
+    "since it has quota": (reserved(), Plain(), RESERVED + HOUR),
+    "since the newest worker was named": (
+        reserved().nominated("w1").condition(NOMINATED, at=NOW - timedelta(seconds=9)),
+        Plain(),
+        NOW - timedelta(seconds=9) + HOUR,
+    ),
+    "since the other checks are ready": (
+        reserved().check("other", "Ready", at=LATER),
+        Plain(),
+        LATER + HOUR,
+    ),
+    "not while the strategy has more to come": (reserved(), Plain(revisit=HOUR), None),
+    "since it has quota, whoever fails": (reserved(), Plain(fails=True), RESERVED + HOUR),
+}
+
+
+@pytest.mark.parametrize(("local", "strategy", "wanted"), ENDS.values(), ids=ENDS.keys())
+def test_when_it_ends(local: WorkloadBuilder, strategy: Plain, wanted: Any) -> None:
+    seen = consulted(group(local, worker("w1", copy()), patience=HOUR), by=Chosen("plain", strategy))
+    assert gives_up_at(seen) == wanted
+    assert gives_up_at(replace(seen, patience=None)) is None
+
+
+@pytest.mark.parametrize("strategy", [Plain(), Plain(fails=True)], ids=["named", "failed"])
+def test_then_the_quota_goes_back(strategy: Plain) -> None:
+    end = RESERVED + HOUR
+    before = end - timedelta(seconds=1)
+    seen = group(reserved().nominated("w1"), worker("w1", copy()), patience=HOUR)
+    waits = decide(consulted(seen, before, by=Chosen("plain", strategy)), before)
+    assert waits.again_after == timedelta(seconds=1)
+    gives_back = decide(consulted(seen, end, by=Chosen("plain", strategy)), end)
+    assert gives_back.status is not None
+    assert gives_back.status.admission_checks[0].state == "Retry"
+    assert (
+        gives_back.status.admission_checks[0].message == 'No worker admitted it within 1:00:00. Previously: "Pending"'
+    )
+
+
+def test_where_quota_is_kueue_s_it_stays() -> None:
+    seen = group(reserved().nominated("w1"), worker("w1", copy()), patience=HOUR)
+    late = RESERVED + 2 * HOUR
+    decision = nominate(consulted(seen, late), late)
+    assert (decision.status, decision.events) == (reserved().nominated("w1").build().status, ())
