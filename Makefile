@@ -13,7 +13,7 @@ SEEDS ?= 1000
 FROM ?= 0
 
 # What pip installs from is written from uv.lock, hashes and all.
-EXPORT := $(BIN)/uv export --quiet --locked --offline --no-emit-project
+EXPORT := $(BIN)/uv export --quiet --locked --offline --no-emit-workspace
 REQUIREMENTS := $(EXPORT) --no-annotate --no-header
 
 # What pyproject.toml says to pytest, without leaving out tests/real.
@@ -119,7 +119,7 @@ lock: $(READY) ## Write uv.lock and requirements/ anew after a change of pyproje
 	@$(BIN)/uv lock --quiet $(ARGS)
 	@$(REQUIREMENTS) --only-group build --output-file requirements/build.txt
 	@$(REQUIREMENTS) --no-dev --extra fast --output-file requirements/image.txt
-	@$(REQUIREMENTS) --all-extras --all-groups --output-file requirements/dev.txt
+	@$(REQUIREMENTS) --all-packages --all-extras --all-groups --output-file requirements/dev.txt
 
 .PHONY: sbom
 sbom: $(READY) ## A bill of materials (CycloneDX) of what the image has beside Python: dist/multikueue.cdx.json
@@ -133,7 +133,7 @@ clean: ## Remove the environment, the caches and what was built here
 
 # From the lock, by uv in seconds or else by venv and pip: either way nothing that has another hash, and with uv nothing that
 # is not in the lock any more. An explicit PYTHON holds for both.
-$(READY): pyproject.toml requirements/dev.txt
+$(READY): pyproject.toml fakekube/pyproject.toml simulator/pyproject.toml requirements/dev.txt
 	@echo "Installing into $(VENV)"
 	@if $(UV) --version >/dev/null 2>&1; then \
 	  $(UV) venv --quiet --allow-existing $(if $(filter file,$(origin PYTHON)),,--python "$(PYTHON)") $(VENV) && \
@@ -146,5 +146,5 @@ $(READY): pyproject.toml requirements/dev.txt
 	  sync="$$install --require-hashes --requirement"; \
 	fi && \
 	$$sync requirements/dev.txt && \
-	$$install --no-deps --no-build-isolation --editable .
+	$$install --no-deps --no-build-isolation --editable . --editable fakekube --editable simulator
 	@touch $@

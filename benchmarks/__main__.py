@@ -23,11 +23,11 @@ from benchmarks.faults import as_text as as_table_of_faults
 from benchmarks.faults import measure_all as measure_faults
 from benchmarks.micro import measure_all
 from benchmarks.report import Report, as_json, as_markdown, as_text, into_readme
-from benchmarks.sharing import as_text as as_table_of_sharing
-from benchmarks.sharing import measure as measure_sharing
+from benchmarks.sharing.compared import as_text as as_table_of_sharing
+from benchmarks.sharing.compared import measure as measure_sharing
+from benchmarks.sharing.crowd import Crowd
+from benchmarks.sharing.play import POLICIES
 from benchmarks.sides import Ceiling, Ours, Peer, Side
-from multikueue.sandbox.sharing.crowd import Crowd
-from multikueue.sandbox.sharing.play import POLICIES
 from testbed.bed import Testbed
 from testbed.sandbox import SandboxBed
 

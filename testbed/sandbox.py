@@ -2,7 +2,7 @@
 
     async with SandboxBed.start(workers=3) as bed: ...
 
-All clusters are served by one process, `python -m multikueue.sandbox`, which is talked to by lines of JSON. What a plane
+All clusters are served by one process, `python -m multikueue_simulator`, which is talked to by lines of JSON. What a plane
 has outlives its stop, since that process goes on; resource versions are counted over all planes, as over one etcd. The
 workers' Kueues are simulated too. What takes a real component raises `Unsupported`.
 """
@@ -56,7 +56,7 @@ class SandboxProcess:
     """The process with all clusters, and how it is told what to do."""
 
     def __init__(self, folder: Path, *options: str) -> None:
-        command = [sys.executable, "-m", "multikueue.sandbox", "--folder", str(folder), *options]
+        command = [sys.executable, "-m", "multikueue_simulator", "--folder", str(folder), *options]
         self.process = Process("sandbox", command, log=folder / "sandbox.log", converses=True)
         self._lock = Lock()
 

@@ -9,8 +9,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+TREES = {
+    "multikueue": (ROOT / "multikueue", Path()),
+    "strategies": (ROOT / "strategies", Path("strategies")),
+    "fakekube": (ROOT / "fakekube/src/fakekube", Path("fakekube")),
+    "multikueue_simulator": (ROOT / "simulator/src/multikueue_simulator", Path("simulator")),
+}
+"""Our packages by import name: where each is, and where in `tests` its tests are."""
+
 MODULES = sorted(
-    path.relative_to(ROOT) for tree in ("multikueue", "strategies") for path in (ROOT / tree).rglob("*.py")
+    Path(package, path.relative_to(tree)) for package, (tree, _) in TREES.items() for path in tree.rglob("*.py")
 )
 ROOMS = [path for path in MODULES if path.name == "__init__.py"]
 PLAIN = [path for path in MODULES if not path.name.startswith("__")]
@@ -20,7 +28,6 @@ ELSEWHERE: dict[str, str] = {
     "multikueue/cli/inspection.py": "cli/test_clusters.py",
     "multikueue/cli/scene.py": "cli/test_pods.py",
     "multikueue/cli/sight.py": "cli/test_workloads.py",
-    "multikueue/cli/tree.py": "cli/test_start.py",
     "multikueue/cli/version.py": "cli/test_main.py",
     "multikueue/controllers/conditions.py": "controllers/test_checks.py",
     "multikueue/controllers/jobs.py": "controllers/test_main_job.py",
@@ -36,23 +43,28 @@ ELSEWHERE: dict[str, str] = {
     "multikueue/quota/cache/succession.py": "quota/scheduler/test_slices.py",
     "multikueue/web/bodies.py": "web/test_door.py",
     "multikueue/web/serving.py": "web/test_certificates.py",
-    "multikueue/sandbox/server/answers.py": "sandbox/server/test_reads.py",
-    "multikueue/sandbox/server/calls.py": "sandbox/server/test_writes.py",
-    "multikueue/sandbox/server/conversion.py": "sandbox/builtins/test_kinds.py",
-    "multikueue/sandbox/builtins/core_rules.py": "sandbox/builtins/test_kinds.py",
-    "multikueue/sandbox/builtins/group_rules.py": "sandbox/builtins/test_kinds.py",
-    "multikueue/sandbox/builtins/job_status.py": "sandbox/builtins/test_job_rules.py",
-    "multikueue/sandbox/server/places.py": "sandbox/server/test_writes.py",
-    "multikueue/sandbox/server/selection.py": "sandbox/server/test_reads.py",
-    "multikueue/sandbox/server/server.py": "sandbox/test_cluster.py",
-    "multikueue/sandbox/server/subresources.py": "sandbox/server/test_api.py",
+    "fakekube/server/answers.py": "fakekube/server/test_reads.py",
+    "fakekube/server/calls.py": "fakekube/server/test_writes.py",
+    "fakekube/server/conversion.py": "fakekube/builtins/test_kinds.py",
+    "fakekube/builtins/core_rules.py": "fakekube/builtins/test_kinds.py",
+    "fakekube/builtins/group_rules.py": "fakekube/builtins/test_kinds.py",
+    "fakekube/builtins/job_status.py": "fakekube/builtins/test_job_rules.py",
+    "fakekube/server/places.py": "fakekube/server/test_writes.py",
+    "fakekube/server/selection.py": "fakekube/server/test_reads.py",
+    "fakekube/server/server.py": "fakekube/test_cluster.py",
+    "fakekube/server/subresources.py": "fakekube/server/test_api.py",
 }
 """Modules that are tested through another one, on purpose: module to the file that tests it."""
 
 
+def source(path: Path) -> Path:
+    tree, _ = TREES[path.parts[0]]
+    return tree.joinpath(*path.parts[1:])
+
+
 def decides(path: Path) -> bool:
     """Whether there is anything to test: a module of declarations alone has no function with a branch or a loop."""
-    tree = ast.parse((ROOT / path).read_text())
+    tree = ast.parse(source(path).read_text())
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     branches = (ast.If, ast.IfExp, ast.For, ast.While, ast.Try, ast.Match, ast.comprehension, ast.AsyncFor)
     return any(isinstance(node, branches) for function in functions for node in ast.walk(function))
@@ -61,8 +73,8 @@ def decides(path: Path) -> bool:
 def expected_test(path: Path) -> Path:
     if path.as_posix() in ELSEWHERE:
         return Path("tests") / ELSEWHERE[path.as_posix()]
-    room = path.parts[1:-1] if path.parts[0] == "multikueue" else path.parts[:-1]
-    return Path("tests", *room, f"test_{path.name}")
+    _, tests = TREES[path.parts[0]]
+    return Path("tests", tests, *path.parts[1:-1], f"test_{path.name}")
 
 
 @pytest.mark.parametrize("path", [path for path in PLAIN if decides(path)], ids=str)
@@ -71,19 +83,19 @@ def test_a_module_that_decides_something_has_its_test_file(path: Path) -> None:
 
 
 def test_exceptions_are_needed_and_true() -> None:
-    assert [name for name in ELSEWHERE if not (ROOT / name).is_file()] == []
+    assert [name for name in ELSEWHERE if not source(Path(name)).is_file()] == []
 
 
 @pytest.mark.parametrize("path", MODULES, ids=str)
 def test_a_module_says_what_it_is(path: Path) -> None:
-    text = ast.get_docstring(ast.parse((ROOT / path).read_text()))
+    text = ast.get_docstring(ast.parse(source(path).read_text()))
     assert text
     assert text.splitlines()[0].endswith((".", ":", "?"))
 
 
 @pytest.mark.parametrize("path", [path for path in ROOMS if len(path.parts) < 4], ids=str)
 def test_a_room_is_described_in_a_few_lines(path: Path) -> None:
-    text = ast.get_docstring(ast.parse((ROOT / path).read_text())) or ""
+    text = ast.get_docstring(ast.parse(source(path).read_text())) or ""
     assert 1 <= len(text.splitlines()) <= 25
 
 

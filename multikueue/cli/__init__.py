@@ -1,14 +1,13 @@
 """The command line: words to settings, errors to exit codes, answers to tables; one file per noun.
 
-`run` starts the manager; `simulate` looks for faults of it; `clusters` registers, shows, checks and removes workers, as
-`fleet` reads and `inspection` checks them; `workloads` tells what became of them, in the words of `story`; `why` says what
-one waits for. `pods`, `logs` and `events` go to where a workload is: `naming` finds out which is meant, `scene` stays with
-it, `reach` knows the way to a worker, `kin` what belongs to it there, `sight` what is to be seen. `objects` shows what
-cannot be read.
-`tree` has the commands by name and loads the one that is asked for, `connection` knows the options that choose a cluster,
-`durations` how one types a duration, `output` how things are printed, `exit` how a command ends. Joining a worker is
-`controllers.registration`; nothing is decided here. A command imports what it needs when it runs: `--help` and `version`
-load no client and no settings.
+`run` starts the manager; `clusters` registers, shows, checks and removes workers, as `fleet` reads and `inspection` checks
+them; `workloads` tells what became of them, in the words of `story`; `why` says what one waits for. `pods`, `logs` and
+`events` go to where a workload is: `naming` finds out which is meant, `scene` stays with it, `reach` knows the way to a
+worker, `kin` what belongs to it there, `sight` what is to be seen. `objects` shows what cannot be read.
+`tree` has the commands by name, those of other distributions too, and loads the one that is asked for, `connection` knows
+the options that choose a cluster, `durations` how one types a duration, `output` how things are printed, `exit` how a
+command ends. Joining a worker is `controllers.registration`; nothing is decided here. A command imports what it needs when
+it runs: `--help` and `version` load no client and no settings.
 """
 
 from __future__ import annotations

@@ -6,12 +6,11 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from enum import IntEnum
-from importlib.util import find_spec
 
 from multikueue.cli.output import note
 from multikueue.errors import ClusterUnreachable, ConfigurationError, MultiKueueError
 
-__all__ = ["EPILOG", "SANDBOX", "CommandFailed", "ExitCode", "code_of", "needs", "reported"]
+__all__ = ["EPILOG", "CommandFailed", "ExitCode", "code_of", "reported"]
 
 
 class CommandFailed(MultiKueueError):  # named by the situation, as in errors.py
@@ -30,9 +29,6 @@ class ExitCode(IntEnum):
 
 EPILOG = "Exit codes: 0 done, 1 failed or not found, 2 wrong usage or configuration, 3 a cluster cannot be reached."
 
-SANDBOX = ("cel", "jsonpatch", "jsonschema_rs")
-"""What the extra `sandbox` brings, and all commands that simulate clusters need."""
-
 _CODES: tuple[tuple[type[MultiKueueError], ExitCode], ...] = (
     (ConfigurationError, ExitCode.USAGE),
     (ClusterUnreachable, ExitCode.UNREACHABLE),
@@ -41,12 +37,6 @@ _CODES: tuple[tuple[type[MultiKueueError], ExitCode], ...] = (
 
 
 _ENDS = (KeyboardInterrupt, SystemExit, BrokenPipeError, MultiKueueError)
-
-
-def needs(extra: str, *modules: str) -> None:
-    """Raises CommandFailed with the command to install if what an extra of ours brings is not there."""
-    if any(find_spec(module) is None for module in modules):
-        raise CommandFailed(f"this command needs more than is installed: pip install 'multikueue[{extra}]'")
 
 
 def code_of(error: MultiKueueError) -> ExitCode:

@@ -18,8 +18,8 @@ from anyio.abc import TaskGroup
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, SECRETS
 from multikueue.api.workload import PREBUILT_LABEL, Workload
 from multikueue.cli import main
-from multikueue.sandbox.serve import MANAGER, Plan, Sandbox
 from multikueue.testing import WorkloadBuilder, multikueue_cluster, secret, workload
+from multikueue_simulator.serve import MANAGER, Plan, Sandbox
 from testbed.client import ApiError, Client, eventually
 from testbed.objects import JOB, WORKLOAD
 from tests.cli.conftest import Result

@@ -51,7 +51,7 @@ class Case(NamedTuple):
 
 
 CASES = (
-    Case("--help", NO_HELP_NEEDS, 28, 220),
+    Case("--help", (*NO_HELP_NEEDS, "fakekube"), 30, 245),
     Case("version", (*NO_HELP_NEEDS, "multikueue.cli.clusters", "multikueue.cli.workloads"), 9, 300),
     Case("run --help", (*NO_HELP_NEEDS, "multikueue.cli.clusters", "multikueue.cli.workloads"), 10, 310),
     Case("clusters list --help", (*NO_HELP_NEEDS, "multikueue.cli.workloads", "multikueue.cli.run"), 14, 310),

@@ -13,16 +13,16 @@ from typing import Any
 import aiohttp
 import anyio
 
+from fakekube.cluster import Cluster
+from fakekube.face.authority import Authority
+from fakekube.face.gate import Gate
+from fakekube.face.http import Face
+from fakekube.network.transport import Network
+from fakekube.wire import Request, Response, User, Watch
 from multikueue.kube.client import Client
 from multikueue.kube.credentials import Credentials
 from multikueue.kube.tokens import FixedToken
-from multikueue.sandbox import definitions
-from multikueue.sandbox.cluster import Cluster
-from multikueue.sandbox.face.authority import Authority
-from multikueue.sandbox.face.gate import Gate
-from multikueue.sandbox.face.http import Face
-from multikueue.sandbox.network.transport import Network
-from multikueue.sandbox.wire import Request, Response, User, Watch
+from multikueue_simulator import definitions
 from tests.contract import builders
 from tests.contract.server import JSON, PATIENCE, Answer, OverHttp, Server, Stream, decoded, headers_of, payload
 

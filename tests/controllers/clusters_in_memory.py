@@ -15,14 +15,14 @@ from typing import Any
 
 import msgspec
 
+from fakekube.patching import patches
+from fakekube.patching.patches import merge_patch
+from fakekube.wire import Refused
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey, encode, render_time
 from multikueue.errors import AlreadyExists, Conflict, Forbidden, Invalid, MultiKueueError, NotFound
 from multikueue.kube.client import Page
 from multikueue.kube.decode import object_of
-from multikueue.sandbox.patching import patches
-from multikueue.sandbox.patching.patches import merge_patch
-from multikueue.sandbox.wire import Refused
 from multikueue.store.cache import Cache
 
 Body = dict[str, Any]

@@ -11,12 +11,12 @@ from importlib import import_module
 from typing import Any
 from unittest.mock import patch
 
+from fakekube.network.transport import Line, is_write
+from fakekube.wire import Request, Response, Watch
 from multikueue.api import meta
 from multikueue.api.workload import WorkloadSpec
-from multikueue.sandbox.network.transport import Line, is_write
-from multikueue.sandbox.time import process_now
-from multikueue.sandbox.wire import Request, Response, Watch
-from multikueue.sandbox.world import MANAGER
+from multikueue_simulator.time import process_now
+from multikueue_simulator.world import MANAGER
 
 __all__ = ["COUNTED", "DECODES", "FUNCTIONS", "Calls", "Counts", "counted", "functions_counted"]
 

@@ -18,14 +18,14 @@ from unittest.mock import patch
 import anyio
 import structlog
 
+from fakekube.network.transport import without_certificates
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.runtime import aside
-from multikueue.sandbox import objects
-from multikueue.sandbox.network.transport import without_certificates
-from multikueue.sandbox.time import VirtualClock, run
-from multikueue.sandbox.world import NAMESPACE, PLACEMENT, Layout, Share, World
 from multikueue.settings import Cluster, Dispatch, InForce, Settings
+from multikueue_simulator import objects
+from multikueue_simulator.time import VirtualClock, run
+from multikueue_simulator.world import NAMESPACE, PLACEMENT, Layout, Share, World
 from tests.costs.counting import FUNCTIONS, Calls, Counts, counted, functions_counted
 from tests.strategies.distributions import HEADER, LAST_ONLY, distribution
 

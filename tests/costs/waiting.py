@@ -11,15 +11,15 @@ from typing import Any
 
 import anyio
 
+from fakekube.network.transport import without_certificates
+from fakekube.wire import Object
 from multikueue.api import kinds
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey
-from multikueue.sandbox import objects
-from multikueue.sandbox.network.transport import without_certificates
-from multikueue.sandbox.time import VirtualClock, run
-from multikueue.sandbox.wire import Object
-from multikueue.sandbox.world import NAMESPACE, Layout, Share, World
 from multikueue.settings import Cluster, Dispatch, InForce, Settings
+from multikueue_simulator import objects
+from multikueue_simulator.time import VirtualClock, run
+from multikueue_simulator.world import NAMESPACE, Layout, Share, World
 from tests.costs.counting import Counts, counted, functions_counted
 from tests.costs.fleet import quickly
 

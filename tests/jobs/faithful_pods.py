@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from fakekube.patching.patches import json_patch
 from multikueue.api.job import AnyJob
 from multikueue.api.meta import Condition, decoder, encode
 from multikueue.api.pod import GROUP_COUNT_ANNOTATION, GROUP_LABEL, Pod, PodGroup
@@ -16,7 +17,6 @@ from multikueue.jobs.pod import PLAIN_POD
 from multikueue.jobs.pod_group import POD_GROUP
 from multikueue.jobs.pod_members import missing, parts, replaceable
 from multikueue.jobs.priority import Priority
-from multikueue.sandbox.patching.patches import json_patch
 from tests.jobs.builders import stored
 from tests.jobs.faithful import NAME, at, exactly, merged, without_nulls
 from tests.jobs.kinds import leaves

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fakekube.builtins.builtin_schemas import schema_of
 from multikueue.jobs.adapter import Adapter
 from multikueue.jobs.declared import DeclaredJob
 from multikueue.jobs.table import FRAMEWORKS, GATED
-from multikueue.sandbox.builtins.builtin_schemas import schema_of
 from tests.jobs.faithful import drawn_job, is_faithful, placed
 from tests.jobs.faithful_pods import drawn_pod, is_faithful_group, is_faithful_pod
 

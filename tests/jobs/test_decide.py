@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fakekube.patching.patches import merge_patch
 from multikueue.api.job import Job
 from multikueue.api.meta import decoder, encode
 from multikueue.api.workload import PriorityClassRef, Workload, workload_spec
@@ -30,7 +31,6 @@ from multikueue.jobs.decide import JobView, decide, mirror, resolve_priority
 from multikueue.jobs.nesting import Nested
 from multikueue.jobs.priority import Priority, workload_class_ref
 from multikueue.jobs.workloads import UNDISPATCHABLE_ANNOTATION
-from multikueue.sandbox.patching.patches import merge_patch
 from multikueue.testing import NOW, JobBuilder, WorkloadBuilder, flavor, job, workload_priority_class
 from tests.jobs import places
 from tests.jobs.builders import Tree, become, leaving, ours, plain, stored, tree, with_spec, with_status, workload_of

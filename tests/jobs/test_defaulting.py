@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fakekube.patching import patches
 from multikueue.api.meta import encode
 from multikueue.api.workload import QUEUE_LABEL
 from multikueue.jobs.adapter import MANAGED
 from multikueue.jobs.defaulting import Submitted, default_job, read_job, refusal
-from multikueue.sandbox.patching import patches
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"

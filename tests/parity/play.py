@@ -21,6 +21,7 @@ from typing import Any
 import anyio
 import msgspec
 
+from fakekube.network.transport import without_certificates
 from multikueue.api import kinds
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey, decoder, render_time
@@ -28,11 +29,10 @@ from multikueue.api.render import difference, status_patch
 from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED, Workload, workload_spec
 from multikueue.quota.workload import lifecycle, transitions
 from multikueue.quota.workload.lifecycle import Facts
-from multikueue.sandbox.network.transport import without_certificates
-from multikueue.sandbox.simulation.witness import Tale, logs_heard
-from multikueue.sandbox.time import VirtualClock, run
-from multikueue.sandbox.world import Layout, ManagerProcess, Site, World
 from multikueue.settings import Cluster, InForce, Quota, Settings, kueue
+from multikueue_simulator.simulation.witness import Tale, logs_heard
+from multikueue_simulator.time import VirtualClock, run
+from multikueue_simulator.world import Layout, ManagerProcess, Site, World
 from tests.parity import seen
 from tests.parity.compare import Disagreement, disagreements
 from tests.parity.deviations import reason

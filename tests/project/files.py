@@ -12,7 +12,11 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 KIND_CONFIGS = ROOT / "kind-configs"
-DOCS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+MEMBERS = {"multikueue": ROOT, "fakekube": ROOT / "fakekube", "multikueue-simulator": ROOT / "simulator"}
+"""The distributions made here: name to folder."""
+DOCS = sorted(
+    {*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(folder / "README.md" for folder in MEMBERS.values())}
+)
 CLUSTERS = ["manager", "worker-1", "worker-2", "worker-3"]
 
 _FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
@@ -24,8 +28,8 @@ def read(path: str | Path) -> str:
     return (ROOT / path).read_text()
 
 
-def pyproject() -> dict[str, Any]:
-    return tomllib.loads(read("pyproject.toml"))
+def pyproject(member: str = "multikueue") -> dict[str, Any]:
+    return tomllib.loads(read(MEMBERS[member] / "pyproject.toml"))
 
 
 def make_targets() -> set[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.project.files import ROOT, pyproject, read, rows, section
+from tests.project.files import MEMBERS, ROOT, pyproject, read, rows, section
 
 DOCUMENT = "docs/dependencies.md"
 
@@ -40,6 +40,11 @@ def declared() -> dict[str, set[str]]:
     return {
         "At run time": named(project["project"]["dependencies"]),
         **{f"Extra `{extra}`": named(requirements) for extra, requirements in extras.items()},
+        **{
+            f"Of `{name}`": named(pyproject(name)["project"]["dependencies"])
+            for name in MEMBERS
+            if name != "multikueue"
+        },
         "For development": named(project["dependency-groups"]["dev"]),
         "To build the package": named(project["dependency-groups"]["build"]),
         "Programs of the testbed": set().union(*(go_tools(path) for path in GO_MODULES)),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project.files import CLUSTERS, DOCS, ROOT, code, make_targets, pyproject, read
+from tests.project.files import CLUSTERS, DOCS, MEMBERS, ROOT, code, make_targets, pyproject, read
 
 MENTION = re.compile(r"\bmake((?: +[a-z][a-z-]*)+)")
 
@@ -60,7 +60,11 @@ def test_a_script_can_be_run_and_stops_at_the_first_error(path: str) -> None:
 
 
 def test_the_environment_is_made_anew_when_the_project_changes() -> None:
-    assert re.search(r"^\$\(READY\): pyproject\.toml requirements/dev\.txt$", read("Makefile"), re.MULTILINE)
+    assert re.search(
+        r"^\$\(READY\): pyproject\.toml fakekube/pyproject\.toml simulator/pyproject\.toml requirements/dev\.txt$",
+        read("Makefile"),
+        re.MULTILINE,
+    )
 
 
 def test_the_environment_has_nothing_that_is_not_in_the_lock(tmp_path: Path) -> None:
@@ -71,7 +75,8 @@ def test_the_environment_has_nothing_that_is_not_in_the_lock(tmp_path: Path) -> 
     words = [line.split() for line in asked.read_text().splitlines()]
     made, ours = [call for call in words if call[0] == "pip"]
     assert (made[1], made[-2:]) == ("sync", ["--require-hashes", "requirements/dev.txt"])
-    assert (ours[1], ours[-2:]) == ("install", ["--editable", "."])
+    folders = [str(folder.relative_to(ROOT)) for folder in MEMBERS.values()]
+    assert (ours[1], ours[-6:]) == ("install", [word for folder in folders for word in ("--editable", folder)])
 
 
 def test_the_real_tests_keep_the_strictness_of_the_fast_ones() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fakekube.patching.patches import json_patch as patched
 from multikueue.api.queues import FOLLOW_ANNOTATION, ClusterQueue
 from multikueue.quota.capacity import Offer
 from multikueue.quota.following import (
@@ -23,7 +24,6 @@ from multikueue.quota.following import (
     json_patch,
     reserve_of,
 )
-from multikueue.sandbox.patching.patches import json_patch as patched
 from multikueue.testing import cluster_queue
 from multikueue.testing.queues import ClusterQueueBuilder, flavor_quotas, limits
 

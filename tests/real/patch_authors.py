@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from tests.sandbox.gadgets import GADGET, GROUP, VERSIONS
+from tests.fakekube.gadgets import GADGET, GROUP, VERSIONS
 
 __all__ = [
     "APPLY",

@@ -20,9 +20,9 @@ from anyio.abc import TaskStatus
 
 from multikueue.kube.client import Client as KubeClient
 from multikueue.kube.credentials import from_kubeconfig
-from multikueue.sandbox.workers.behaviour import PROMPT, Behaviour
-from multikueue.sandbox.workers.jobs import FAIL_ANNOTATION, RUN_SECONDS_ANNOTATION, JobRunner
-from multikueue.sandbox.workers.kueue import SimulatedKueue
+from multikueue_simulator.workers.behaviour import PROMPT, Behaviour
+from multikueue_simulator.workers.jobs import FAIL_ANNOTATION, RUN_SECONDS_ANNOTATION, JobRunner
+from multikueue_simulator.workers.kueue import SimulatedKueue
 from testbed import objects
 from testbed.client import ApiError, Client, Kind, eventually
 from testbed.kubeconfig import dump

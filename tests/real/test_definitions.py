@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from multikueue.sandbox import definitions
-from multikueue.sandbox.builtins.builtin_schemas import schema_of
+from fakekube.builtins.builtin_schemas import schema_of
+from multikueue_simulator import definitions
 from testbed import crds
 from testbed.bed import Testbed, unique
 from testbed.client import ApiError, Client, Kind, eventually
 from tests.real import facts
 from tests.real.skipping import needs_programs
-from tests.sandbox.verdicts import CASES, Case
+from tests.simulator.verdicts import CASES, Case
 
 pytestmark = [
     pytest.mark.real,

@@ -9,8 +9,8 @@ import pytest
 from testbed.bed import Testbed, unique
 from testbed.client import ApiError, Client, Kind
 from tests.real.skipping import needs_kueue
-from tests.sandbox.refusals_of_kueue import CASES
-from tests.sandbox.verdicts import Case
+from tests.simulator.refusals_of_kueue import CASES
+from tests.simulator.verdicts import Case
 
 pytestmark = [
     pytest.mark.real,

@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from multikueue.sandbox.patching import managed, patches
-from multikueue.sandbox.wire import Refused
+from fakekube.patching import managed, patches
+from fakekube.wire import Refused
 from testbed.bed import Testbed, unique
 from testbed.client import ApiError, Client, Kind, eventually
+from tests.fakekube.gadgets import CRD, GROUP, VERSIONS
 from tests.real.patch_authors import (
     APPLY,
     JSON_PATCH,
@@ -32,7 +33,6 @@ from tests.real.patch_authors import (
     gadget,
 )
 from tests.real.skipping import needs_programs
-from tests.sandbox.gadgets import CRD, GROUP, VERSIONS
 
 pytestmark = [
     pytest.mark.anyio,

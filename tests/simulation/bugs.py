@@ -31,10 +31,10 @@ from multikueue.kube import errors, reflector
 from multikueue.kube.client import Client, Page
 from multikueue.quota import engine
 from multikueue.runtime import DONE
-from multikueue.sandbox.simulation.campaign import alike
-from multikueue.sandbox.simulation.draw import drawn
-from multikueue.sandbox.simulation.life import live
 from multikueue.store import worker
+from multikueue_simulator.simulation.campaign import alike
+from multikueue_simulator.simulation.draw import drawn
+from multikueue_simulator.simulation.life import live
 
 Plant = Callable[[], Iterator[None]]
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from multikueue.sandbox.simulation.campaign import Tally, campaign
+from multikueue_simulator.simulation.campaign import Tally, campaign
 
 SEEDS = range(300)
 

@@ -1,0 +1,136 @@
+"""What a server was asked to do: one event per call for a resource, to be counted, or written as kube-apiserver does.
+
+A watch counts once, when it begins. Everything else counts when it is answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import msgspec
+
+from fakekube.face.attributes import Attributes, attributes
+from fakekube.wire import Request
+
+__all__ = ["Call", "Event", "Log", "Record", "event"]
+
+_WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+
+
+class Call(NamedTuple):
+    """What calls are counted by; `agent` is the user agent up to the first slash."""
+
+    user: str
+    agent: str
+    verb: str
+    resource: str
+
+    @property
+    def is_write(self) -> bool:
+        return self.verb in _WRITES
+
+    @property
+    def is_watch(self) -> bool:
+        return self.verb == "watch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One call. `resource` includes the subresource: `jobs/status`; `received` is a time as JSON has it."""
+
+    user: str
+    user_agent: str
+    verb: str
+    resource: str
+    group: str
+    version: str
+    namespace: str
+    name: str
+    code: int
+    received: str
+
+    @property
+    def call(self) -> Call:
+        return Call(self.user, self.user_agent.partition("/")[0], self.verb, self.resource)
+
+
+Record = Callable[[Event], None]
+"""Takes each event as it happens: `list.append`, or a Log."""
+
+
+def event(request: Request, code: int, *, received: datetime) -> Event | None:
+    """The event of an answered request (a begun watch); None if it was for no resource."""
+    asked = attributes(request)
+    if not asked.resource:
+        return None
+    return Event(
+        user=request.user.name,
+        user_agent=request.user_agent,
+        verb=asked.verb,
+        resource=asked.qualified,
+        group=asked.group,
+        version=asked.version,
+        namespace=asked.namespace,
+        name=asked.name or _name_in(request, asked),
+        code=code,
+        received=received.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+    )
+
+
+class _Named(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _Body(msgspec.Struct, frozen=True):
+    metadata: _Named = _Named()
+
+
+_decode = msgspec.json.Decoder(_Body).decode
+
+
+def _name_in(request: Request, asked: Attributes) -> str:
+    """The name of an object that is to be created is in the body only."""
+    if asked.verb != "create":
+        return ""
+    try:
+        return _decode(request.body).metadata.name
+    except (msgspec.MsgspecError, RecursionError):
+        return ""
+
+
+class Log:
+    """Writes events to a file, a line of JSON each, in the format of kube-apiserver's audit log."""
+
+    def __init__(self, path: Path) -> None:
+        self._file: IO[bytes] = path.open("ab", buffering=0)
+
+    def __call__(self, event: Event) -> None:
+        resource, _, subresource = event.resource.partition("/")
+        target = {
+            "resource": resource,
+            "namespace": event.namespace,
+            "name": event.name,
+            "apiGroup": event.group,
+            "apiVersion": event.version,
+            "subresource": subresource,
+        }
+        entry = {
+            "kind": "Event",
+            "apiVersion": "audit.k8s.io/v1",
+            "level": "Metadata",
+            "stage": "ResponseStarted" if event.verb == "watch" else "ResponseComplete",
+            "verb": event.verb,
+            "user": {"username": event.user},
+            "userAgent": event.user_agent,
+            "objectRef": {key: value for key, value in target.items() if value},
+            "responseStatus": {"code": event.code},
+            "requestReceivedTimestamp": event.received,
+        }
+        self._file.write(msgspec.json.encode(entry) + b"\n")
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,62 @@
+"""What stands before an API: health, who may do what, and acting in the name of others. It is a handler like the API.
+
+gate = Gate(api, Authorizer(storage, enforced=True))
+answer = await gate.handle(request)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from fakekube.face.attributes import Attributes, attributes
+from fakekube.face.rbac import Authorizer, refusal
+from fakekube.face.users import ANONYMOUS, AUTHENTICATED
+from fakekube.wire import Refused, Request, Response, User, Watch
+
+__all__ = ["Gate", "Handler"]
+
+_HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
+_OK = Response(body=b"ok", content_type="text/plain; charset=utf-8")
+
+_PUBLIC = _HEALTH | {"/version", "/version/"}
+"""What one may ask for without saying who one is."""
+
+
+class Handler(Protocol):
+    """An API server, or something before it."""
+
+    async def handle(self, request: Request) -> Response | Watch: ...
+
+
+class Gate:
+    """Lets through to the API what its users may do."""
+
+    def __init__(self, api: Handler, authorizer: Authorizer) -> None:
+        self._api, self._authorizer = api, authorizer
+
+    async def handle(self, request: Request) -> Response | Watch:
+        try:
+            self._check(request)
+        except Refused as refused:
+            return refused.response()
+        return _OK if request.path in _HEALTH else await self._api.handle(request)
+
+    def acting(self, user: User, name: str, groups: Sequence[str]) -> User:
+        """The user that somebody asks to be taken for. Raises Refused (403) if they may not."""
+        self._demand(user, Attributes("impersonate", "", version="v1", resource="users", name=name))
+        for group in groups:
+            self._demand(user, Attributes("impersonate", "", version="v1", resource="groups", name=group))
+        return User(name, (*groups, AUTHENTICATED))
+
+    def _check(self, request: Request) -> None:
+        if request.path in _PUBLIC:
+            return
+        asked = attributes(request)
+        if request.user.name == ANONYMOUS.name and not self._authorizer.enforced:
+            raise refusal(request.user, asked)
+        self._demand(request.user, asked)
+
+    def _demand(self, user: User, asked: Attributes) -> None:
+        if not self._authorizer.decide(user, asked).allowed:
+            raise refusal(user, asked)

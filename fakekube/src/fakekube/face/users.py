@@ -1,0 +1,172 @@
+"""Who asks: users by bearer token, by client certificate, and service accounts by tokens that the API issued.
+
+A service account's token says who it is and until when, signed with the cluster's key; it is worth nothing once the
+account is gone, at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from base64 import b64encode, urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from fakekube.face.authority import Certificate
+from fakekube.model.storage import Storage, key_of
+from fakekube.wire import Object, Refused, User
+
+__all__ = ["ANONYMOUS", "AUTHENTICATED", "Users", "certified", "kubeconfig", "unauthorized"]
+
+AUTHENTICATED = "system:authenticated"
+ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
+_ACCOUNTS = "serviceaccounts."
+
+
+def unauthorized() -> Refused:
+    return Refused(401, "Unauthorized", "Unauthorized")
+
+
+class _Claims(NamedTuple):
+    """What a service account's token says, besides the times."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+class Users:
+    """The users of one cluster. `key` signs service account tokens, `issuer` is their issuer and audience."""
+
+    def __init__(self, storage: Storage, *, now: Callable[[], datetime], key: bytes, issuer: str) -> None:
+        self._storage, self._now, self._key, self.issuer = storage, now, key, issuer
+        self._tokens: dict[str, User] = {}
+
+    def add(self, name: str, *groups: str, token: str) -> User:
+        """A user with a bearer token, in the groups and in `system:authenticated`."""
+        user = self._tokens[token] = User(name, (*groups, AUTHENTICATED), name)
+        return user
+
+    def remove(self, token: str) -> None:
+        """The token means nobody any more."""
+        self._tokens.pop(token, None)
+
+    def token(self, name: str) -> str:
+        """The token of a user. Raises KeyError if there is none."""
+        for token, user in self._tokens.items():
+            if user.name == name:
+                return token
+        raise KeyError(f"no user {name}")
+
+    def identify(self, authorization: str, certificate: Mapping[str, Any] | None = None) -> User:
+        """Who an Authorization header and a verified client certificate stand for, as `ssl` decodes it.
+
+        Anonymous without either. Raises Refused (401) for a token that is none, or not any more.
+        """
+        user = certified(certificate)
+        if user is not None:
+            return user
+        kind, _, token = authorization.partition(" ")
+        if kind.lower() != "bearer":
+            return ANONYMOUS
+        user = self.by_token(token.strip())
+        if user is None:
+            raise unauthorized()
+        return user
+
+    def by_token(self, token: str) -> User | None:
+        """The user or service account that a token stands for now."""
+        return self._tokens.get(token) or self._account(token)
+
+    def issue(self, account: Object, *, seconds: int, serial: str) -> str:
+        """A token of a stored ServiceAccount, good for so long from now; `serial` tells tokens apart."""
+        now, metadata = int(self._now().timestamp()), account["metadata"]
+        claims = {
+            "aud": [self.issuer],
+            "exp": now + seconds,
+            "iat": now,
+            "iss": self.issuer,
+            "jti": serial,
+            "kubernetes.io": {
+                "namespace": metadata["namespace"],
+                "serviceaccount": {"name": metadata["name"], "uid": metadata["uid"]},
+            },
+            "nbf": now,
+            "sub": f"system:serviceaccount:{metadata['namespace']}:{metadata['name']}",
+        }
+        signed = f"{_encoded({'alg': 'HS256', 'typ': 'JWT'})}.{_encoded(claims)}"
+        return f"{signed}.{self._signature(signed)}"
+
+    def _account(self, token: str) -> User | None:
+        claims = self._claims(token)
+        if claims is None:
+            return None
+        found = self._storage.get(_ACCOUNTS, key_of(claims.namespace, claims.name))
+        if found is None or found.object["metadata"].get("uid") != claims.uid:
+            return None
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{claims.namespace}", AUTHENTICATED)
+        return User(f"system:serviceaccount:{claims.namespace}:{claims.name}", groups, claims.uid)
+
+    def _claims(self, token: str) -> _Claims | None:
+        """What a token says, if we signed it and its time is not over."""
+        signed, _, signature = token.rpartition(".")
+        if not signed or not hmac.compare_digest(signature.encode(), self._signature(signed).encode()):
+            return None
+        claims = _decoded(signed.partition(".")[2])
+        now = self._now().timestamp()
+        if not claims["nbf"] <= now < claims["exp"]:
+            return None
+        about = claims["kubernetes.io"]
+        return _Claims(about["namespace"], about["serviceaccount"]["name"], about["serviceaccount"]["uid"])
+
+    def _signature(self, signed: str) -> str:
+        return _text(hmac.digest(self._key, signed.encode(), hashlib.sha256))
+
+
+def certified(certificate: Mapping[str, Any] | None) -> User | None:
+    """The user of a client certificate: its common name, in its organizations."""
+    pairs = [pair for part in (certificate or {}).get("subject", ()) for pair in part]
+    name = next((value for key, value in pairs if key == "commonName"), "")
+    if not name:
+        return None
+    return User(name, (*(value for key, value in pairs if key == "organizationName"), AUTHENTICATED))
+
+
+def _text(content: bytes) -> str:
+    return urlsafe_b64encode(content).rstrip(b"=").decode()
+
+
+def _encoded(content: Object) -> str:
+    return _text(msgspec.json.encode(content))
+
+
+def _decoded(text: str) -> Any:
+    return msgspec.json.decode(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+
+
+def kubeconfig(
+    server: str, *, ca: bytes, token: str = "", certificate: Certificate | None = None, name: str = "sandbox"
+) -> Object:
+    """A kubeconfig with everything inline: one cluster, one user and one context, all called `name`."""
+    cluster: Object = {"server": server}
+    if ca:
+        cluster["certificate-authority-data"] = b64encode(ca).decode()
+    user = {"token": token} if certificate is None else _pair(certificate)
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": cluster}],
+        "users": [{"name": name, "user": user}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "current-context": name,
+    }
+
+
+def _pair(certificate: Certificate) -> dict[str, str]:
+    return {
+        "client-certificate-data": b64encode(certificate.certificate).decode(),
+        "client-key-data": b64encode(certificate.key).decode(),
+    }

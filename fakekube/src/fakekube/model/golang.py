@@ -1,0 +1,66 @@
+"""How Go writes values: Kubernetes' errors show them so, and paths and annotations hold them so."""
+
+from __future__ import annotations
+
+import json
+
+from fakekube.wire import Json
+
+__all__ = ["json_kind", "json_text", "literal", "shown", "type_name"]
+
+_TYPES: dict[type, str] = {
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    str: "string",
+    dict: "map[string]interface {}",
+    list: "[]interface {}",
+}
+_JSON_KINDS: dict[type, str] = {dict: "object", list: "array", str: "string", bool: "bool"}
+
+
+def shown(value: Json) -> str:
+    """As `%v` prints it."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case dict():
+            return f"map[{' '.join(f'{name}:{shown(part)}' for name, part in sorted(value.items()))}]"
+        case list():
+            return f"[{' '.join(map(shown, value))}]"
+        case None:
+            return "<nil>"
+    return str(value)
+
+
+def literal(value: Json) -> str:
+    """As `%#v` prints it."""
+    match value:
+        case str():
+            return json.dumps(value, ensure_ascii=False)
+        case dict():
+            parts = (f"{json.dumps(name, ensure_ascii=False)}:{literal(part)}" for name, part in sorted(value.items()))
+            return f"{type_name(value)}{{{', '.join(parts)}}}"
+        case list():
+            return f"{type_name(value)}{{{', '.join(map(literal, value))}}}"
+        case None:
+            return "interface {}(nil)"
+    return shown(value)
+
+
+def type_name(value: Json) -> str:
+    """Of the type that decoded JSON has."""
+    return _TYPES.get(type(value), "<nil>")
+
+
+def json_kind(value: Json) -> str:
+    """What an error of the JSON decoder calls it."""
+    return _JSON_KINDS.get(type(value), "number")
+
+
+def json_text(value: Json) -> str:
+    """Compact JSON with sorted keys, in which what is special in HTML is escaped."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text

@@ -1,0 +1,156 @@
+"""Links between a client and an API server, and what can go wrong on the way."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from fakekube.wire import Refused, Request, Response
+
+__all__ = ["Fate", "Link", "State", "Weather"]
+
+
+class State(Enum):
+    """How a link is. What breaks a link breaks the watches that are open on it, except HANG: there they fall silent."""
+
+    UP = "up"
+    REFUSE = "refuse"
+    """No connection can be made: nothing was sent."""
+    RESET = "reset"
+    """Connections break: the request may have arrived or not, and no answer comes."""
+    HANG = "hang"
+    """Nothing arrives and nothing is said. Who still waits when the link is up again is served then, late."""
+    MUTE = "mute"
+    """Requests arrive and are carried out; answers come when the link is up again, to who still waits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weather:
+    """What goes wrong now and then on a link that is up. Chances in [0, 1], times in seconds."""
+
+    latency: tuple[float, float] = (0.0005, 0.003)
+    """The shortest and the longest way, each direction drawn anew."""
+    lost_request: float = 0.0
+    lost_answer: float = 0.0
+    """The request was carried out, and the connection breaks before its answer is here."""
+    late: float = 0.0
+    """The answer takes some `lateness` longer."""
+    lateness: float = 5.0
+    unwilling: float = 0.0
+    """The server answers with one of `answers` and does nothing."""
+    answers: tuple[int, ...] = (429, 500, 503)
+    broken_watch: float = 0.0
+    """After a line of a watch: the stream breaks off."""
+    torn_line: float = 0.0
+    """A line of a watch comes in half, and the stream breaks off."""
+    doubled_line: float = 0.0
+    slow_line: float = 0.0
+    """A line, and so all after it, takes some `lateness` longer."""
+
+
+CALM = Weather()
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What becomes of one request. Times in seconds; `answer` is what the server says instead of doing it."""
+
+    there: float = 0.0
+    back: float = 0.0
+    refused: bool = False
+    arrives: bool = True
+    returns: bool = True
+    answer: Response | None = None
+
+
+@dataclass(slots=True)
+class Link:
+    """The way from one client to one server. Its owner changes `state` (through `become`) and `weather` at any time."""
+
+    rng: random.Random
+    weather: Weather = CALM
+    state: State = State.UP
+    age: int = field(default=0, init=False)
+    """Goes up when the connections that are open now break."""
+    watchers: dict[object, Callable[[], None]] = field(default_factory=dict, init=False)
+    """Who is called when the state changes or connections break: the open streams."""
+
+    @property
+    def deaf(self) -> bool:
+        """Whether nothing arrives now."""
+        return self.state is State.HANG
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing is answered now."""
+        return self.state in (State.HANG, State.MUTE)
+
+    def become(self, state: State) -> None:
+        before, self.state = self.state, state
+        if state in (State.REFUSE, State.RESET) and before is not state:
+            self.age += 1
+        self._tell()
+
+    def cut(self) -> None:
+        """Break the connections that are open; new ones can be made."""
+        self.age += 1
+        self._tell()
+
+    def _tell(self) -> None:
+        for tell in tuple(self.watchers.values()):
+            tell()
+
+    def fate(self, request: Request) -> Fate:
+        match self.state:
+            case State.REFUSE:
+                return Fate(there=self._way(), refused=True)
+            case State.RESET:
+                return Fate(there=self._way(), arrives=self.rng.random() < 0.5, returns=False)
+        return self._fate_in_weather(request)
+
+    def line_delay(self) -> float | None:
+        """Seconds until the next line of a watch is here; None if the stream breaks instead."""
+        weather = self.weather
+        if weather.broken_watch and self.rng.random() < weather.broken_watch:
+            return None
+        return self._way() + self._lateness(weather.slow_line)
+
+    def tears_line(self) -> bool:
+        return bool(self.weather.torn_line) and self.rng.random() < self.weather.torn_line
+
+    def doubles_line(self) -> bool:
+        return bool(self.weather.doubled_line) and self.rng.random() < self.weather.doubled_line
+
+    def _fate_in_weather(self, request: Request) -> Fate:
+        weather = self.weather
+        there, back = self._way(), self._way() + self._lateness(weather.late)
+        if weather.unwilling and self.rng.random() < weather.unwilling:
+            return Fate(there=there, back=back, answer=_unwilling(self.rng.choice(weather.answers), request))
+        if weather.lost_request and self.rng.random() < weather.lost_request:
+            return Fate(there=there, arrives=False, returns=False)
+        if weather.lost_answer and self.rng.random() < weather.lost_answer:
+            return Fate(there=there, back=back, returns=False)
+        return Fate(there=there, back=back)
+
+    def _way(self) -> float:
+        shortest, longest = self.weather.latency
+        return shortest + (longest - shortest) * self.rng.random()
+
+    def _lateness(self, chance: float) -> float:
+        return self.weather.lateness * self.rng.random() if chance and self.rng.random() < chance else 0.0
+
+
+_WORDS = {
+    409: ("Conflict", "the object has been modified; please apply your changes to the latest version and try again"),
+    410: ("Expired", "too old resource version"),
+    429: ("TooManyRequests", "the server has received too many requests and has asked us to try again later"),
+    500: ("InternalError", "an error on the server has prevented the request from succeeding"),
+    503: ("ServiceUnavailable", "the server is currently unable to handle the request"),
+}
+
+
+def _unwilling(code: int, request: Request) -> Response:
+    reason, message = _WORDS[code]
+    return Refused(code, reason, f"{request.method}: {message}", retry_after=1 if code == 429 else None).response()

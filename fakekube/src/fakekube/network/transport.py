@@ -1,0 +1,446 @@
+"""Carries requests of `kube.Client` to API servers in the same process: a network of links instead of sockets.
+
+    network = Network(rng)
+    network.add("worker1", cluster.api)
+    Client.connect(Credentials(server="http://worker1"), transport=network.line("manager").transport)
+
+It raises what aiohttp raises, at the point where aiohttp would, so that all of `kube` works as in life. Requests and
+answers are carried by callbacks of the network's own: what was sent arrives, whatever becomes of the sender.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import Context
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, NoReturn, Protocol, cast
+
+import aiohttp
+import anyio.lowlevel
+from aiohttp.client_reqrep import ConnectionKey
+from yarl import URL
+
+from fakekube.network.link import Link
+from fakekube.wire import JSON, Refused, Request, Response, User, Watch
+from multikueue.errors import NotLeading
+from multikueue.kube import identity
+from multikueue.kube.session import Session
+
+__all__ = ["Handler", "Line", "Network", "Observer", "is_write", "on_the_spot", "without_certificates"]
+
+QUESTIONS = ("/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/")
+
+
+def is_write(request: Request) -> bool:
+    """Whether a request may change anything. Reviews are questions, though they are sent as POST."""
+    return request.method != "GET" and not request.path.startswith(QUESTIONS)
+
+
+@contextmanager
+def without_certificates() -> Iterator[None]:
+    """In this block clients load no certificates, which costs more than all the rest of a connection: no line looks at
+    them."""
+    name = "tls_context"
+    real = getattr(identity, name)
+    setattr(identity, name, lambda **_: True)  # what plain http has
+    try:
+        yield
+    finally:
+        setattr(identity, name, real)
+
+
+class Handler(Protocol):
+    """An API server, as `sandbox.api.Api`, that answers on the spot: in here nothing of it may wait."""
+
+    def handle(self, request: Request) -> Coroutine[Any, Any, Response | Watch]: ...
+
+
+class Observer(Protocol):
+    """Told of each request of a line around its arrival; it may let the line die (see `Line.dead`)."""
+
+    def arriving(self, line: Line, host: str, request: Request, /) -> None: ...
+
+    def arrived(self, line: Line, host: str, request: Request, answer: Response | Watch, /) -> None: ...
+
+
+@dataclass(slots=True)
+class Host:
+    """An API server with the users it knows by their Authorization header; without any, everybody is the administrator."""
+
+    api: Handler
+    users: dict[str, User] = field(default_factory=dict)
+
+    def user(self, authorization: str) -> User | None:
+        return self.users.get(authorization) if self.users else User()
+
+
+class Network:
+    """Hosts by name, and a link from each line to each host."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.hosts: dict[str, Host] = {}
+        self.context = Context()
+        """What happens on the way belongs to no process."""
+        self._rng = rng
+        self._links: dict[tuple[str, str], Link] = {}
+
+    def add(self, name: str, api: Handler) -> Host:
+        self.hosts[name] = Host(api)
+        return self.hosts[name]
+
+    def link(self, source: str, host: str) -> Link:
+        """The link from a line's name to a host; made when first asked for, with luck of its own."""
+        if (source, host) not in self._links:
+            self._links[source, host] = Link(random.Random(self._rng.getrandbits(64)))  # noqa: S311  # not a secret
+        return self._links[source, host]
+
+    def sources(self, host: str) -> tuple[str, ...]:
+        """The names of all lines that ever had a link to a host."""
+        return tuple(source for source, of in self._links if of == host)
+
+    def line(self, source: str, observer: Observer | None = None) -> Line:
+        return Line(self, source, observer)
+
+
+class Line:
+    """What one process has of a network.
+
+    Once it is `dead` nothing is answered, and nothing that is sent arrives; of what was on its way by then, half does.
+    """
+
+    def __init__(self, network: Network, source: str, observer: Observer | None) -> None:
+        self.network, self.source, self.observer = network, source, observer
+        self.dead = False
+
+    def transport(self, *, user_agent: str, limit: int, may_write: Callable[[], bool]) -> Session:
+        return cast(Session, _Session(self, user_agent=user_agent, limit=limit, may_write=may_write))
+
+
+class _Session:
+    def __init__(self, line: Line, *, user_agent: str, limit: int, may_write: Callable[[], bool]) -> None:
+        self.line, self.user_agent, self.may_write = line, user_agent, may_write
+        self.slots = _Slots(limit) if limit else None
+        self.closed = False
+
+    def request(self, method: str, url: URL, **options: Any) -> _Asked:
+        if self.closed:
+            raise RuntimeError("Session is closed")
+        return _Asked(self, method, url, options)
+
+    async def close(self) -> None:
+        await anyio.lowlevel.checkpoint()
+        self.closed = True
+
+
+class _Slots:
+    """Connections, of which there are only so many: who comes first gets one first."""
+
+    def __init__(self, number: int) -> None:
+        self._free = number
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def take(self) -> None:
+        if self._free:
+            self._free -= 1
+            return
+        mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(mine)
+        try:
+            await mine
+        except asyncio.CancelledError:
+            if mine.done() and not mine.cancelled():
+                self.give()
+            raise
+
+    def give(self) -> None:
+        while self._waiting:
+            first = self._waiting.popleft()
+            if not first.done():
+                first.set_result(None)
+                return
+        self._free += 1
+
+
+class _Asked:
+    """One request; the slot of its connection is kept until its answer is here, or the answer of a watch has ended."""
+
+    def __init__(self, session: _Session, method: str, url: URL, options: Mapping[str, Any]) -> None:
+        self._session, self._url = session, url
+        self._timeout: aiohttp.ClientTimeout = options["timeout"]
+        headers = options.get("headers") or {}
+        body = options.get("data") or b""
+        self._authorization = headers.get("Authorization", "")
+        self._request = Request(
+            method=method,
+            path=url.path,
+            query=dict(url.query),
+            body=body if isinstance(body, bytes) else body.getvalue(),
+            content_type=headers.get("Content-Type", JSON),
+            user_agent=session.user_agent,
+        )
+        self._answer: _Answer | None = None
+
+    def __await__(self) -> Generator[Any, None, _Answer]:
+        return self._send().__await__()
+
+    async def __aenter__(self) -> _Answer:
+        return await self._send()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._answer is not None:
+            self._answer.close()
+
+    async def _send(self) -> _Answer:
+        loop, total, slots = asyncio.get_running_loop(), self._timeout.total, self._session.slots
+        deadline = loop.time() + total if total is not None else None
+        if slots is not None:
+            await slots.take()
+        try:
+            self._answer = await self._exchange(loop, deadline)
+        finally:
+            if slots is not None:
+                slots.give()
+        return self._answer
+
+    async def _exchange(self, loop: asyncio.AbstractEventLoop, deadline: float | None) -> _Answer:
+        if is_write(self._request) and not self._session.may_write():
+            what = f"{self._request.method} {self._request.path}"
+            raise NotLeading(f"{what}: not sent, for we may not act now")
+        flight = _Flight(self._session.line, self._url, self._request, self._authorization)
+        timer = loop.call_at(deadline, flight.fail, TimeoutError()) if deadline is not None else None
+        try:
+            return _Answer(await flight.answered, flight.link, idle=self._timeout.sock_read)
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+
+class _Flight:
+    """A request on its way there, and its answer on its way back."""
+
+    __slots__ = ("_age", "_answer", "_authorization", "_fate", "_line", "_loop", "_request", "_url", "answered", "link")
+
+    def __init__(self, line: Line, url: URL, request: Request, authorization: str) -> None:
+        self._line, self._url, self._request, self._authorization = line, url, request, authorization
+        self._loop = asyncio.get_running_loop()
+        self._answer: Response | Watch | None = None
+        self.link = line.network.link(line.source, url.host or "")
+        self._age, self._fate = self.link.age, self.link.fate(request)
+        self.answered: asyncio.Future[Response | Watch] = self._loop.create_future()
+        if line.dead:
+            return
+        self._after(self._fate.there, self._arrive)
+
+    def fail(self, error: Exception) -> None:
+        if not self.answered.done():
+            self.answered.set_exception(error)
+
+    def _after(self, seconds: float, step: Callable[[], None]) -> None:
+        self._loop.call_later(seconds, step, context=self._line.network.context)
+
+    def _arrive(self) -> None:
+        line, fate = self._line, self._fate
+        if fate.refused:
+            refusal = ConnectionRefusedError(111, "Connection refused")
+            self.fail(aiohttp.ClientConnectorError(_key(self._url), refusal))
+            return
+        if self.link.deaf:
+            self._wait_for_link(self._arrive)
+            return
+        if line.dead and self.link.rng.random() < 0.5:
+            return
+        if fate.arrives:
+            self._answer = self._carried_out()
+        if not line.dead:
+            self._after(fate.back, self._return)
+
+    def _return(self) -> None:
+        if self.link.silent and not self.answered.done():
+            self._wait_for_link(self._return)
+            return
+        if self._answer is None or not self._fate.returns or self.link.age != self._age:
+            self.fail(aiohttp.ServerDisconnectedError())
+        elif not self.answered.done() and not self._line.dead:
+            self.answered.set_result(self._answer)
+            return
+        if isinstance(self._answer, Watch):
+            self._answer.close()
+
+    def _wait_for_link(self, step: Callable[[], None]) -> None:
+        """Go on when it changes; who gave up meanwhile has closed the connection hard, and nothing goes on."""
+
+        def on_change() -> None:
+            if self.link.deaf or (self.link.silent and step == self._return):
+                return
+            del self.link.watchers[self]
+            if self.answered.done() and step == self._arrive:
+                return
+            if self.link.age != self._age:
+                self.fail(aiohttp.ServerDisconnectedError())
+            self._after(0.0, step)
+
+        self.link.watchers[self] = on_change
+
+    def _carried_out(self) -> Response | Watch | None:
+        line, host = self._line, self._url.host or ""
+        observer = line.observer if not line.dead else None
+        if observer is not None:
+            observer.arriving(line, host, self._request)
+            if line.dead:
+                return None
+        answer = self._fate.answer or self._answer_of(line.network.hosts[host])
+        if observer is not None:
+            observer.arrived(line, host, self._request, answer)
+        return answer
+
+    def _answer_of(self, host: Host) -> Response | Watch:
+        user = host.user(self._authorization)
+        if user is None:
+            return Refused(401, "Unauthorized", "Unauthorized").response()
+        return on_the_spot(host.api.handle(_as(self._request, user)))
+
+
+def on_the_spot(coroutine: Coroutine[Any, Any, Response | Watch]) -> Response | Watch:
+    """The answer of an API server that has it at once. Raises RuntimeError if it does not."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        answer: Response | Watch = done.value
+        return answer
+    coroutine.close()
+    raise RuntimeError("an API server that is called in process must answer on the spot, and this one waits")
+
+
+def _as(request: Request, user: User) -> Request:
+    if user == request.user:
+        return request
+    return Request(
+        method=request.method,
+        path=request.path,
+        query=request.query,
+        body=request.body,
+        content_type=request.content_type,
+        user=user,
+        user_agent=request.user_agent,
+    )
+
+
+class _Answer:
+    """aiohttp's response, as far as `kube` uses it."""
+
+    def __init__(self, answer: Response | Watch, link: Link, *, idle: float | None) -> None:
+        self._answer = answer
+        self.status = answer.status if isinstance(answer, Response) else 200
+        self.headers = answer.headers if isinstance(answer, Response) else {}
+        self.content = _Lines(answer, link, idle) if isinstance(answer, Watch) else _Body(answer.body)
+
+    def close(self) -> None:
+        self.content.close()
+
+
+class _Body:
+    """A body that is here as a whole."""
+
+    def __init__(self, body: bytes) -> None:
+        self._rest = body
+
+    async def readany(self) -> bytes:
+        body, self._rest = self._rest, b""
+        return body
+
+    def close(self) -> None:
+        pass
+
+
+class _Lines:
+    """The lines of a watch, as they arrive over the link: in order, each in its time; none while the link is silent."""
+
+    def __init__(self, watch: Watch, link: Link, idle: float | None) -> None:
+        self._watch, self._link, self._idle = watch, link, idle
+        self._loop = asyncio.get_running_loop()
+        self._age = link.age
+        self._under_way: deque[tuple[float, bytes]] = deque()
+        self._breaks = False
+        self._reader: asyncio.Future[None] | None = None
+        watch.wake = self._take
+        link.watchers[self] = self._wake
+        self._take()
+
+    def close(self) -> None:
+        self._watch.close()
+        self._link.watchers.pop(self, None)
+        self._wake()
+
+    async def readline(self) -> bytes:
+        loop = self._loop
+        deadline = loop.time() + self._idle if self._idle is not None else None
+        while True:
+            line = self._now()
+            if line is not None:
+                return line
+            if deadline is not None and loop.time() >= deadline:
+                self.close()
+                raise aiohttp.SocketTimeoutError
+            await self._news(deadline)
+
+    async def _news(self, deadline: float | None) -> None:
+        """Wait until something may have changed."""
+        self._reader = self._loop.create_future()
+        due = self._under_way[0][0] if self._under_way and not self._link.silent else None
+        when = min((at for at in (due, deadline) if at is not None), default=None)
+        timer = self._loop.call_at(when, self._wake) if when is not None else None
+        try:
+            await self._reader
+        finally:
+            self._reader = None
+            if timer is not None:
+                timer.cancel()
+
+    def _take(self) -> None:
+        """What the server says now will be here in a while."""
+        lines, earliest = self._watch.lines, self._loop.time()
+        while lines and not self._breaks:
+            line, delay = lines.popleft(), self._link.line_delay()
+            if delay is None:
+                self._breaks = True
+                break
+            last = self._under_way[-1][0] if self._under_way else 0.0
+            if self._link.tears_line():
+                self._under_way.append((max(last, earliest + delay), line[: len(line) // 2]))
+                self._breaks = True
+                break
+            self._under_way += [(max(last, earliest + delay), line)] * (2 if self._link.doubles_line() else 1)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    def _now(self) -> bytes | None:
+        """The next line, or the end, if it is here."""
+        if self._link.age != self._age:
+            self._broken()
+        if self._watch.ended and not self._under_way and not self._watch.lines:
+            return b""
+        if self._link.silent:
+            return None
+        if self._under_way:
+            return self._under_way.popleft()[1] if self._under_way[0][0] <= self._loop.time() else None
+        if self._breaks:
+            self._broken()
+        return None
+
+    def _broken(self) -> NoReturn:
+        self.close()
+        raise aiohttp.ClientPayloadError("the connection broke")
+
+
+def _key(url: URL) -> ConnectionKey:
+    return ConnectionKey(url.host or "", url.port, url.scheme == "https", True, None, None, None)

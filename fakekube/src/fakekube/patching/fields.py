@@ -1,0 +1,210 @@
+"""Sets of fields as `metadata.managedFields` writes them (FieldsV1), and the algebra of such sets.
+
+A set is a nested dict whose keys are the steps of a path: `f:NAME` for a field, `k:{...}` for the item of a list with
+keys, `v:...` for a value in a set. The node of a member holds `"."`, or nothing at all where nothing below it is a
+member; the empty dict as a whole is the empty set. Sets are never changed: results share what is the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from functools import lru_cache
+from typing import Any
+
+from fakekube.model.golang import json_text
+from fakekube.wire import Json
+
+__all__ = [
+    "MEMBER",
+    "Fields",
+    "besides",
+    "canonical",
+    "common",
+    "encoded",
+    "is_member",
+    "member",
+    "minus",
+    "path_text",
+    "paths",
+    "union",
+]
+
+Fields = dict[str, Any]
+
+MEMBER: Fields = {}
+"""The node of a member with nothing below it."""
+
+_KINDS = "fkvi"
+"""Kinds of steps in the order in which sets list them: field, key, value, index."""
+
+
+def is_member(node: Fields) -> bool:
+    return not node or "." in node
+
+
+def member(node: Fields | None) -> Fields:
+    """The node made a member, if it was none."""
+    if not node:
+        return MEMBER
+    return node if "." in node else {".": MEMBER, **node}
+
+
+def union(first: Fields, second: Fields) -> Fields:
+    """What is in one of them."""
+    if not first or not second:
+        return first or second
+    return _united(first, second)
+
+
+def _united(first: Fields, second: Fields) -> Fields:
+    """Of two nodes, neither of which stands for an empty set."""
+    if first is second:
+        return first
+    if not first or not second:
+        return member(first or second)
+    result = first
+    for step, node in second.items():
+        had = first.get(step)
+        now = node if had is None else _united(had, node)
+        if now is not had:
+            result = dict(first) if result is first else result
+            result[step] = now
+    return result
+
+
+def minus(fields: Fields, taken: Fields) -> Fields:
+    """What is in the first only. What lies below a member stays unless it is taken itself."""
+    result = fields
+    for step, node in taken.items():
+        had = fields.get(step)
+        if had is None or step == ".":
+            continue
+        left = _rest(had, node)
+        if left is had:
+            continue
+        if result is fields:
+            result = dict(fields)
+        if left is None:
+            del result[step]
+        else:
+            result[step] = left
+    return result
+
+
+def _rest(node: Fields, taken: Fields) -> Fields | None:
+    """A node without what is taken; None if nothing is left."""
+    if not node:
+        return None if is_member(taken) else node
+    left = minus(node, taken)
+    if "." in left and is_member(taken):
+        left = {step: below for step, below in left.items() if step != "."}
+    if left is node:
+        return node
+    if not left:
+        return None
+    return MEMBER if left.keys() == {"."} else left
+
+
+def besides(fields: Fields, names: Collection[str]) -> Fields:
+    """Without the fields on top of these names and all below them."""
+    if not any(f"f:{name}" in fields for name in names):
+        return fields
+    return {step: node for step, node in fields.items() if step[2:] not in names}
+
+
+def common(first: Fields, second: Fields) -> Fields:
+    """What is in both."""
+    result: Fields = {}
+    for step, node in first.items():
+        other = second.get(step)
+        if other is None or step == ".":
+            continue
+        below = common(node, other) if node and other else {}
+        if is_member(node) and is_member(other):
+            result[step] = member(below)
+        elif below:
+            result[step] = below
+    return result
+
+
+def paths(fields: Fields) -> Iterator[tuple[str, ...]]:
+    """All members, each as the steps to it: those of a node before those below it, each sorted as Kubernetes does."""
+    steps = sorted((step for step in fields if step != "."), key=_rank)
+    for step in steps:
+        if is_member(fields[step]):
+            yield (step,)
+    for step in steps:
+        for below in paths(fields[step]):
+            yield (step, *below)
+
+
+def _rank(step: str) -> tuple[Any, ...]:
+    kind, text = step[0], step[2:]
+    if kind == "f":
+        return (0, text)
+    content = json.loads(text)
+    named = sorted(content.items()) if isinstance(content, dict) else [("", content)]
+    return (_KINDS.index(kind), [(name, _sortable(value)) for name, value in named])
+
+
+def _sortable(value: Json) -> tuple[int, Any]:
+    """Numbers come before strings, these before booleans."""
+    if isinstance(value, bool):
+        return (2, value)
+    return (1, value) if isinstance(value, str) else (0, value or 0)
+
+
+def path_text(path: tuple[str, ...]) -> str:
+    """As a person reads it: `.spec.ports[port=80,protocol="TCP"].name`."""
+    return "".join(map(_step_text, path))
+
+
+def _step_text(step: str) -> str:
+    kind, text = step[0], step[2:]
+    if kind == "f":
+        return f".{text}"
+    content = json.loads(text)
+    if kind == "k":
+        return "[" + ",".join(f"{name}={_shown(value)}" for name, value in sorted(content.items())) + "]"
+    return f"[={_shown(content)}]" if kind == "v" else f"[{text}]"
+
+
+def _shown(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+@lru_cache(maxsize=4096, typed=True)
+def encoded(kind: str, names: tuple[str, ...] | None, *values: Json) -> str:
+    """The step to an item of a list: by the named keys, sorted, or, without names, by the one value itself."""
+    content = values[0] if names is None else dict(zip(names, values, strict=True))
+    return f"{kind}:{json_text(content)}"
+
+
+def canonical(fields: Fields) -> Fields:
+    """A set that a client wrote, in the one form in which sets can be compared; steps of unknown kinds are dropped.
+
+    Raises ValueError for what is no set.
+    """
+    return _canonical(fields) or {}
+
+
+def _canonical(node: Fields) -> Fields | None:
+    """None for a node with nothing below it."""
+    if not isinstance(node, dict):
+        raise ValueError("fields must be objects")
+    below: Fields = {}
+    for step, child in node.items():
+        if step != "." and (name := _canonical_step(step)):
+            below[name] = _canonical(child) or MEMBER
+    return {".": MEMBER, **below} if below and "." in node else below or None
+
+
+def _canonical_step(step: str) -> str:
+    """Empty for an unknown kind."""
+    if step[1:2] != ":":
+        raise ValueError(f"missing colon: {step}")
+    kind, text = step[0], step[2:]
+    if kind in "kv":
+        return f"{kind}:{json_text(json.loads(text))}"
+    return step if kind in _KINDS else ""

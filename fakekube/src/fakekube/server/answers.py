@@ -1,0 +1,103 @@
+"""Answers of the API, made from bytes that are there already where that can be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
+
+import msgspec
+import yaml
+
+from fakekube.model.resources import Resource
+from fakekube.model.storage import Version
+from fakekube.server.conversion import shown
+from fakekube.shown.tables import PLAIN, Form, many, one
+from fakekube.wire import JSON, Object, Response
+
+__all__ = ["deleted", "encoded", "head", "item", "listed", "status"]
+
+_encode = msgspec.json.Encoder().encode
+_YAML = "application/yaml"
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, _data: object) -> bool:
+        """What is shared in memory is written wherever it is."""
+        return True
+
+
+@lru_cache(1024)
+def head(api_version: str, kind: str) -> bytes:
+    """How the JSON of an object begins; `Version.rest` goes on."""
+    return _encode({"kind": kind, "apiVersion": api_version})[:-1] + b","
+
+
+def encoded(resource: Resource, version: Version) -> bytes:
+    """The whole object in the resource's version of the API."""
+    if resource.kept_with is not None:
+        return _encode(shown(resource, version.object))
+    return head(resource.api_version, resource.kind) + version.rest
+
+
+def item(
+    resource: Resource,
+    answer: Version | Object,
+    form: Form,
+    *,
+    now: datetime,
+    code: int = 200,
+    include: str = "",
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """One object, stored or not."""
+    if form is PLAIN and isinstance(answer, Version):
+        return Response(status=code, body=encoded(resource, answer), headers=headers or {})
+    body = shown(resource, answer.object if isinstance(answer, Version) else answer)
+    return _formed(one(resource, body, form, now=now, include=include), form, code, headers)
+
+
+def listed(
+    resource: Resource,
+    versions: Sequence[Version],
+    form: Form,
+    *,
+    metadata: Mapping[str, object],
+    now: datetime,
+    include: str = "",
+) -> Response:
+    """A list of stored objects."""
+    if form is PLAIN:
+        return Response(body=_list(resource, versions, metadata))
+    items = [shown(resource, version.object) for version in versions]
+    return _formed(many(resource, items, form, now=now, list_metadata=metadata, include=include), form, 200, None)
+
+
+def _list(resource: Resource, versions: Sequence[Version], metadata: Mapping[str, object]) -> bytes:
+    if resource.kept_with is not None:
+        items = b",".join([encoded(resource, version) for version in versions])
+    else:
+        # Built-in kinds leave out in lists what is the same for all items.
+        beginning = head(resource.api_version, resource.kind) if resource.custom else b"{"
+        items = b",".join([beginning + version.rest for version in versions])
+    start = head(resource.api_version, resource.list_kind)
+    return b'%b"metadata":%b,"items":[%b]}' % (start, _encode(metadata), items)
+
+
+def deleted(resource: Resource, name: str, uid: str) -> Object:
+    """The Status that says that an object is gone."""
+    group = {"group": resource.group} if resource.group else {}
+    details = {"name": name, **group, "kind": resource.plural, "uid": uid}
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+
+
+def status(body: Object, headers: Mapping[str, str] | None = None) -> Response:
+    """A Status that is no error, in JSON whatever was asked for."""
+    return Response(body=_encode(body), headers=headers or {})
+
+
+def _formed(body: Object, form: Form, code: int, headers: Mapping[str, str] | None) -> Response:
+    if form.media == _YAML:
+        text = yaml.dump(body, Dumper=_Dumper, default_flow_style=False).encode()
+        return Response(status=code, body=text, content_type=_YAML, headers=headers or {})
+    return Response(status=code, body=_encode(body), content_type=JSON, headers=headers or {})

@@ -1,0 +1,180 @@
+"""One write on its way: what the client sent, and the steps that all writes have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fakekube.builtins.rules import Rules, without_nulls
+from fakekube.model import metadata
+from fakekube.model.bodies import repeated_fields
+from fakekube.model.refusals import bad_request
+from fakekube.model.resources import Resource
+from fakekube.model.storage import Version
+from fakekube.patching import managed
+from fakekube.server import answers
+from fakekube.server.admission import Write, warning_header
+from fakekube.server.options import WriteOptions
+from fakekube.server.routes import Route
+from fakekube.server.server import Server
+from fakekube.shown.tables import Form
+from fakekube.wire import Object, Refused, Request, Response
+
+__all__ = ["Call"]
+
+_OBJECT_LIMIT = 3 * 2**19
+"""Bytes that etcd takes in one request."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """One create, update or patch. `warnings` are what the client is told besides."""
+
+    server: Server
+    route: Route
+    request: Request
+    options: WriteOptions
+    form: Form
+    warnings: list[str] = field(default_factory=list)
+    resource: Resource = field(init=False)
+    rules: Rules = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.resource = self.route.resource
+        self.rules = self.server.rules(self.resource)
+
+    @property
+    def manager(self) -> str:
+        """Who owns the fields that are written."""
+        return self.options.manager or self.request.user_agent.partition("/")[0] or "unknown"
+
+    def decoded(self, item: Object, live: Object | None = None) -> Object:
+        """An object as the server reads it: of the right types, without what is unknown, with defaults.
+
+        What it shares with a live object is as it should be already. Raises Refused (400).
+        """
+        if self.options.validation != "Ignore" and (unknown := metadata.unknown_fields(item)):
+            self._mind_unknown(unknown)
+        if self.options.validation == "Strict":
+            self._mind_repeated()
+        if self.resource.custom:
+            return self._pruned(metadata.cleaned(item, self.resource))
+        if live is None:
+            return self.rules.defaulted(self._typed(metadata.cleaned(item, self.resource)))
+        changed = {name: value for name, value in item.items() if value is not live.get(name) or name == "metadata"}
+        read = self._typed(metadata.cleaned(changed, self.resource))
+        kept = {name: value for name, value in item.items() if name not in changed}
+        return self.rules.defaulted({**kept, **read})
+
+    def _typed(self, item: Object) -> Object:
+        """An object of a built-in kind, or the part of it that changed, as Go's types read it."""
+        self.rules.check(item)
+        # Metadata has been cleaned, and who owns which fields is a large part of it.
+        told = without_nulls({name: value for name, value in item.items() if name != "metadata"})
+        item = {**told, "metadata": item["metadata"]}
+        schema = self.server.schema(self.resource)
+        if schema.accepts(item):
+            return item
+        item = self._pruned(item)
+        # Judged by types alone here: what is asked besides, the kind's rules ask later.
+        for problem in schema.problems(item, None):
+            if problem.reason == "FieldValueTypeInvalid":
+                raise bad_request(f"{self._cannot_be_handled()}: {problem.field}: {problem.message}")
+        return item
+
+    def _pruned(self, item: Object) -> Object:
+        schema = self.server.schema(self.resource)
+        if schema.accepts(item):
+            return item
+        if self.options.validation != "Ignore" and (unknown := schema.unknown_fields(item)):
+            self._mind_unknown(unknown)
+        return schema.prune_and_default(item)
+
+    def _mind_unknown(self, paths: list[str]) -> None:
+        told = [f'unknown field "{path}"' for path in dict.fromkeys(paths)]
+        if self.options.validation == "Strict":
+            raise bad_request(f"{self._cannot_be_handled()}: strict decoding error: {', '.join(told)}")
+        self.warnings.extend(each for each in told if each not in self.warnings)
+
+    def _mind_repeated(self) -> None:
+        """Asked only by those who want to know, as it costs a second reading. Patches are not asked."""
+        if self.request.method == "PATCH":
+            return
+        if paths := repeated_fields(self.request.body):
+            told = ", ".join(f'duplicate field "{path}"' for path in paths)
+            raise bad_request(f"{self._cannot_be_handled()}: strict decoding error: {told}")
+
+    def _cannot_be_handled(self) -> str:
+        kind = self.resource.kind
+        return f'{kind} in version "{self.resource.version}" cannot be handled as a {kind}'
+
+    def check_name(self, item: Object, *, must_be_there: bool = False) -> None:
+        """Whether the object is the one in the path. Raises Refused (400)."""
+        name, wanted = item["metadata"].get("name"), self.route.name
+        if not name and must_be_there:
+            raise bad_request(
+                f"the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
+            )
+        if name and name != wanted:
+            raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({wanted})")
+
+    def tracked(self, old: Object | None, new: Object) -> Object:
+        """With managedFields brought up to date."""
+        if not self.server.managed_fields:
+            return new
+        return managed.track(
+            old,
+            new,
+            manager=self.manager,
+            api_version=self.resource.api_version,
+            subresource=self.route.subresource,
+            now=self.server.now(),
+            schema=self.resource.schema,
+            resets=self.resets,
+            blank=self.rules.blank,
+        )
+
+    @property
+    def resets(self) -> tuple[str, ...]:
+        """The fields on top that this request cannot change, so that nobody owns them by it. Metadata counts as owned
+        even where it is put back."""
+        if self.route.is_status:
+            return ("spec",)
+        return ("status",) if "status" in self.resource.subresources else ()
+
+    async def mutated(self, new: Object, old: Object | None) -> Object:
+        """As mutating webhooks leave it, and decoded again; itself if they leave it alone."""
+        admission = self.server.admission
+        if admission is None or not admission.is_asked:
+            return new
+        mutated = await admission.mutate(self._write(new, old))
+        assert mutated is not None, "only a deletion has no new object"
+        return new if mutated == new else self.decoded(mutated)
+
+    async def validated(self, new: Object, old: Object | None) -> None:
+        """Once no validating webhook objects."""
+        admission = self.server.admission
+        if admission is not None and admission.is_asked:
+            await admission.validate(self._write(new, old))
+
+    def _write(self, new: Object, old: Object | None) -> Write:
+        return Write(
+            operation="CREATE" if old is None else "UPDATE",
+            resource=self.resource,
+            new=new,
+            old=old,
+            user=self.request.user,
+            dry_run=self.options.dry_run,
+            subresource=self.route.subresource,
+            warnings=self.warnings,
+        )
+
+    def check_size(self, item: Object, current: Version | None) -> None:
+        """Whether etcd would take it. Raises Refused (500)."""
+        # Encoding is not for free; the sum is an upper bound that is rarely reached.
+        most = len(self.request.body) + (len(current.rest) if current is not None else 0)
+        if most > _OBJECT_LIMIT and len(Version(0, "", item).rest) > _OBJECT_LIMIT:
+            raise Refused(500, "", "etcdserver: request is too large")
+
+    def respond(self, answer: Version | Object, code: int) -> Response:
+        headers = {"Warning": warning_header(self.warnings)} if self.warnings else None
+        return answers.item(self.resource, answer, self.form, now=self.server.now(), code=code, headers=headers)

@@ -1,0 +1,47 @@
+"""Between the form in which an object is kept and the form in which a version of the API shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fakekube.model.resources import Registry, Resource
+from fakekube.schemas.schema import Schema
+from fakekube.wire import Object
+
+__all__ = ["kept", "shown"]
+
+_RENAMED: Mapping[str, str] = {
+    "involvedObject": "regarding",
+    "message": "note",
+    "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount",
+    "reportingComponent": "reportingController",
+}
+"""Fields of an Event of the core group to what they are called in the group events.k8s.io."""
+
+_BACK = {new: old for old, new in _RENAMED.items()}
+
+
+def shown(resource: Resource, item: Object) -> Object:
+    """A stored object in the resource's version of the API; itself if it is kept in that one."""
+    if item.get("apiVersion") == resource.api_version:
+        return item
+    if resource.kept_with is not None:
+        told = {name: value for name, value in item.items() if value != ""}
+        item = {_RENAMED.get(name, name): value for name, value in told.items()}
+    return {**item, "apiVersion": resource.api_version}
+
+
+def kept(registry: Registry, resource: Resource, item: Object) -> Object:
+    """An object as it is kept: the version that is stored drops what it does not know."""
+    if resource.kept_with is not None:
+        renamed = {_BACK.get(name, name): value for name, value in item.items()}
+        return {"reportingComponent": "", "reportingInstance": "", **renamed, "apiVersion": "v1"}
+    if not resource.custom:
+        return item
+    stored = registry.stored(resource)
+    if stored is resource:
+        return item
+    return Schema.of(stored).prune_and_default({**item, "apiVersion": stored.api_version})

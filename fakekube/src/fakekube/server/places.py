@@ -1,0 +1,54 @@
+"""Whether an object fits in where it is sent, and whether there is room for it."""
+
+from __future__ import annotations
+
+from fakekube.builtins.kinds import CRDS
+from fakekube.model.refusals import bad_request, forbidden
+from fakekube.model.resources import Resource
+from fakekube.server.routes import Route
+from fakekube.server.server import Server
+from fakekube.wire import Object, Refused
+
+__all__ = ["NAMESPACES", "check_definition", "check_namespace", "placed"]
+
+NAMESPACES = "namespaces."
+"""Where namespaces are stored."""
+
+
+def placed(route: Route, item: Object) -> Object:
+    """The object with the namespace of the path, or with none. Raises Refused (400) if it names another one."""
+    given = item["metadata"].get("namespace")
+    if given == (route.namespace or None):
+        return item
+    if not route.namespace:
+        return {**item, "metadata": {name: value for name, value in item["metadata"].items() if name != "namespace"}}
+    if given:
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    return {**item, "metadata": {**item["metadata"], "namespace": route.namespace}}
+
+
+def check_namespace(server: Server, route: Route, name: str) -> None:
+    """Whether something may be made in the route's namespace. Raises Refused: 404, or 403 in one that ends."""
+    if not route.namespace:
+        return
+    version = server.storage.get(NAMESPACES, route.namespace)
+    if version is None:
+        details = {"name": route.namespace, "kind": "namespaces"}
+        raise Refused(404, "NotFound", f'namespaces "{route.namespace}" not found', details=details)
+    if "deletionTimestamp" in version.object["metadata"]:
+        raise _ending(route.resource, name, route.namespace)
+
+
+def _ending(resource: Resource, name: str, namespace: str) -> Refused:
+    why = f"unable to create new content in namespace {namespace} because it is being terminated"
+    cause = ("NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace")
+    return forbidden(resource, name, why, [cause])
+
+
+def check_definition(server: Server, resource: Resource, name: str) -> None:
+    """Whether something may be made of a kind. Raises Refused (403) if its definition ends."""
+    if not resource.custom:
+        return
+    definition = server.storage.get(CRDS, f"{resource.plural}.{resource.group}")
+    if definition is not None and "deletionTimestamp" in definition.object["metadata"]:
+        raise forbidden(resource, name, "create not allowed while custom resource definition is terminating")

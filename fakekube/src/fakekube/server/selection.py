@@ -1,0 +1,69 @@
+"""Which objects of a resource a list, a watch or a deletion of many is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fakekube.builtins.rules import Rules
+from fakekube.model.refusals import bad_request
+from fakekube.model.resources import Resource
+from fakekube.model.selectors import (
+    EVERYTHING,
+    Alias,
+    FieldSelector,
+    LabelSelector,
+    field_selector,
+    label_selector,
+)
+from fakekube.server.options import ListOptions
+from fakekube.server.routes import Route
+from fakekube.wire import Object
+
+__all__ = ["Selection", "selection"]
+
+_ALWAYS = frozenset({"metadata.name", "metadata.namespace"})
+_EVERY_FIELD = FieldSelector()
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A namespace, empty for all of them, and selectors."""
+
+    namespace: str = ""
+    labels: LabelSelector = EVERYTHING
+    fields: FieldSelector = _EVERY_FIELD
+    aliases: Mapping[str, Alias] | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything in the namespace is meant."""
+        return not self.labels.requirements and not self.fields.terms
+
+    def holds(self, item: Object) -> bool:
+        """Whether an object of the namespace is meant."""
+        if self.labels.requirements and not self.labels.matches(item["metadata"].get("labels")):
+            return False
+        return not self.fields.terms or self.fields.matches(item, self.aliases or {})
+
+
+def selection(route: Route, options: ListOptions, rules: Rules) -> Selection:
+    """What the options choose. Raises Refused (400): a selector that cannot be read, or a field that cannot be asked."""
+    if not options.labels and not options.fields:
+        return Selection(route.namespace)
+    fields = field_selector(options.fields) if options.fields else _EVERY_FIELD
+    _check(fields, route.resource, rules)
+    labels = label_selector(options.labels) if options.labels else EVERYTHING
+    return Selection(_namespace(route, fields), labels, fields, rules.aliases)
+
+
+def _namespace(route: Route, fields: FieldSelector) -> str:
+    if route.namespace or not route.resource.namespaced:
+        return route.namespace
+    return fields.exactly("metadata.namespace") or ""
+
+
+def _check(fields: FieldSelector, resource: Resource, rules: Rules) -> None:
+    for path in fields.paths:
+        if path not in _ALWAYS and path not in rules.fields and path not in resource.selectable:
+            raise bad_request(rules.unknown_field(resource, path))

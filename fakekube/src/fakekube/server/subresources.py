@@ -1,0 +1,54 @@
+"""Subresources that are no part of the object, and kinds that are answered instead of stored."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from fakekube.model.bodies import body_object
+from fakekube.model.refusals import method_not_allowed
+from fakekube.server import answers
+from fakekube.server.reads import present
+from fakekube.server.routes import Route
+from fakekube.server.server import Server, Virtual
+from fakekube.shown.tables import wanted
+from fakekube.wire import Request, Response
+
+__all__ = ["Subresource", "answered", "finalize", "log"]
+
+Subresource = Callable[[Server, Route, Request], Awaitable[Response]]
+"""Answers all requests to one subresource of a kind. Raises Refused."""
+
+
+def answered(route: Route, request: Request, virtual: Virtual) -> Response:
+    """The answer to an object that is created and not stored."""
+    item = {"metadata": {}, **body_object(request, route.resource)}
+    return Response(status=201, body=msgspec.json.encode(virtual(item, request)))
+
+
+async def finalize(server: Server, route: Route, request: Request) -> Response:
+    """Take finalizers from a namespace's spec; one that ends goes with the last of them."""
+    if request.method != "PUT":
+        raise method_not_allowed()
+    wanted_ = body_object(request, route.resource).get("spec") or {}
+    current = present(server, route)
+    finalizers = {"finalizers": wanted_["finalizers"]} if wanted_.get("finalizers") else {}
+    new = {**current.object, "spec": finalizers}
+    kept = route.resource.storage
+    form, now = wanted(request.accept), server.now()
+    if "deletionTimestamp" in new["metadata"] and server.rules(route.resource).is_done(new):
+        server.storage.remove(kept, current.key, new)
+        return answers.item(route.resource, new, form, now=now)
+    if new == current.object:
+        return answers.item(route.resource, current, form, now=now)
+    return answers.item(route.resource, server.storage.put(kept, current.key, new), form, now=now)
+
+
+async def log(server: Server, route: Route, request: Request) -> Response:
+    """Nothing runs here that could have said anything."""
+    if request.method != "GET":
+        raise method_not_allowed()
+    pod = present(server, route).object
+    text = f"The sandbox runs no containers: pod {pod['metadata']['name']} has nothing to say.\n"
+    return Response(body=text.encode(), content_type="text/plain")

@@ -1,0 +1,86 @@
+"""`multikueue simulate-faults`: whole lives of managers and workers with all that goes wrong, on virtual time."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from multikueue.cli.exit import CommandFailed
+from multikueue.cli.output import note
+
+if TYPE_CHECKING:
+    from multikueue_simulator.simulation.campaign import Result, Tally
+
+__all__ = ["simulate_faults"]
+
+PROGRESS_EVERY = 500
+"""Seeds between two lines of progress."""
+
+TOLD = 10
+"""Failed seeds that are named one by one."""
+
+
+def simulate_faults(
+    *,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds to live.")] = 100,
+    first: Annotated[int, typer.Option("--from", min=0, help="The first of them.")] = 0,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one for each core.")] = 0,
+    seed: Annotated[int | None, typer.Option(min=0, help="Live this one seed only, and tell how it went.")] = None,
+    story: Annotated[
+        bool, typer.Option("--story", help="With --seed: tell everything, and shrink what fails.")
+    ] = False,
+) -> None:
+    """Look for faults of the manager: simulate crashes, broken networks, lost workers, meddling users, by the thousand.
+
+    One of eight lives has hostile tenants, hostile workers or clumsy administrators too.
+
+    Each seed is a life of its own, the same each time: a manager cluster, workers, jobs, and whatever goes wrong. After
+    each write the laws are checked that must hold whatever happens; in the end all must have healed. It needs no cluster,
+    no network and no files.
+
+    \b
+    Examples:
+      multikueue simulate-faults --seeds 1000
+      multikueue simulate-faults --seed 4711 --story
+    """
+    if seed is not None:
+        _tell(seed, everything=story)
+        return
+    _live_all(range(first, first + seeds), processes=jobs or os.cpu_count() or 1)
+
+
+def _live_all(seeds: range, *, processes: int) -> None:
+    from multikueue_simulator.simulation.campaign import Tally, campaign
+    from multikueue_simulator.simulation.story import phase_table
+
+    tally = Tally()
+    for result in campaign(seeds, processes=processes):
+        tally.add(result)
+        _report(result, tally, of=len(seeds))
+    print(f"{len(tally.phases)} changes of phase were seen:")
+    for line in phase_table(tally.phases):
+        print(f"  {line}")
+    print(f"{tally.seeds} seeds, {len(tally.failed)} failed")
+    if tally.failed:
+        worst = min(tally.failed, key=lambda result: result.seed).seed
+        raise CommandFailed(f"some seeds broke a law; look at one: multikueue simulate-faults --seed {worst} --story")
+
+
+def _report(result: Result, tally: Tally, *, of: int) -> None:
+    if result.law and len(tally.failed) <= TOLD:
+        print(f"seed {result.seed}: {result.breach}", flush=True)
+    if tally.seeds % PROGRESS_EVERY == 0:
+        spent = 1000 * tally.seconds / tally.seeds
+        note(f"{tally.seeds} of {of} seeds, {len(tally.failed)} failed, {spent:.0f} ms of CPU each")
+
+
+def _tell(seed: int, *, everything: bool) -> None:
+    from multikueue_simulator.simulation.campaign import told
+
+    lines, failed = told(seed, everything=everything)
+    for line in lines:
+        print(line)
+    if failed:
+        raise CommandFailed(f"seed {seed} breaks a law")

@@ -1,0 +1,63 @@
+"""The CustomResourceDefinitions of the kinds that managers and workers use: Kueue's, OCM's, and ClusterProfile.
+
+They are made from our own types and our own words (`notation`), and their rules are ours (`rules`): nobody's file was
+copied. The real suite compares them with the real ones, field by field and verdict by verdict, and lists what differs on
+purpose. Installers of sandbox clusters call `all_definitions` and the others; nothing here knows a server.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from fakekube.notation import Kind, defined
+from multikueue_simulator.definitions import clusters, profiles, queues, topology, workloads
+from multikueue_simulator.definitions import ocm as ocm_kinds
+from multikueue_simulator.definitions.older import with_v1beta1
+
+__all__ = ["all_definitions", "cluster_profiles", "kueue", "ocm"]
+
+Object = dict[str, Any]
+
+_KUEUE: tuple[Kind, ...] = (
+    workloads.WORKLOAD,
+    workloads.PRIORITY_CLASS,
+    queues.CLUSTER_QUEUE,
+    queues.LOCAL_QUEUE,
+    queues.COHORT,
+    queues.RESOURCE_FLAVOR,
+    clusters.ADMISSION_CHECK,
+    clusters.MULTIKUEUE_CONFIG,
+    clusters.MULTIKUEUE_CLUSTER,
+    clusters.PROVISIONING_REQUEST_CONFIG,
+    topology.TOPOLOGY,
+)
+
+_OCM: tuple[Kind, ...] = (
+    ocm_kinds.CLUSTER,
+    ocm_kinds.CLUSTER_SET,
+    ocm_kinds.CLUSTER_SET_BINDING,
+    ocm_kinds.PLACEMENT,
+    ocm_kinds.PLACEMENT_DECISION,
+)
+
+
+@cache
+def all_definitions() -> tuple[Object, ...]:
+    """Each definition, as it would be created; always the same objects, not to be changed."""
+    return *kueue(), *ocm(), *cluster_profiles()
+
+
+@cache
+def kueue() -> tuple[Object, ...]:
+    return tuple(defined(with_v1beta1(kind)) for kind in _KUEUE)
+
+
+@cache
+def ocm() -> tuple[Object, ...]:
+    return tuple(defined(kind) for kind in _OCM)
+
+
+@cache
+def cluster_profiles() -> tuple[Object, ...]:
+    return (defined(profiles.CLUSTER_PROFILE),)

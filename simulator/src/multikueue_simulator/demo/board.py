@@ -1,0 +1,259 @@
+"""What is to be seen of a world: counts and moments, from the changes of its objects alone. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from fakekube.wire import Object
+from multikueue.api.quantity import NANO, parse
+from multikueue.api.workload import ORIGIN_LABEL, QUEUE_LABEL
+from multikueue_simulator.world import MANAGER
+
+__all__ = ["Board", "Course", "Moment", "Stand", "percentile"]
+
+Stage = Literal["waiting", "racing", "running", "finished"]
+
+MEMORY = 200
+"""Moments that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Something worth telling; `at` is in seconds since the beginning."""
+
+    at: float
+    text: str
+    style: str = ""
+
+
+@dataclass(slots=True)
+class Course:
+    """One job. Times in seconds since the beginning, None until then; `starts` counts how often it began to run."""
+
+    queue: str
+    submitted: float
+    reserved: bool = False
+    copies: set[str] = field(default_factory=set)
+    raced: set[str] = field(default_factory=set)
+    """The workers that had a copy since the last reservation."""
+    winner: str = ""
+    won: float | None = None
+    started: float | None = None
+    finished: float | None = None
+    failed: bool = False
+    starts: int = 0
+    evictions: int = 0
+
+    @property
+    def stage(self) -> Stage:
+        if self.finished is not None:
+            return "finished"
+        if self.winner:
+            return "running"
+        return "racing" if self.copies else "waiting"
+
+
+@dataclass(slots=True)
+class Stand:
+    """How a worker stands: CPUs in use by admitted workloads, ours and others', and races won and lost."""
+
+    cpu: int
+    reachable: bool = True
+    used: dict[str, float] = field(default_factory=dict)
+    others: dict[str, float] = field(default_factory=dict)
+    won: int = 0
+    lost: int = 0
+
+    @property
+    def busy(self) -> float:
+        return sum(self.used.values()) + sum(self.others.values())
+
+
+class Board:
+    """Told of each change of an object by `see`, it keeps count. Workers are called by the names of their hosts."""
+
+    def __init__(self, queues: Iterable[str], workers: Mapping[str, int]) -> None:
+        self.queues = tuple(queues)
+        self.stands = {name: Stand(cpu) for name, cpu in workers.items()}
+        self.courses: dict[str, Course] = {}
+        self.moments: deque[Moment] = deque(maxlen=MEMORY)
+        self.act = ""
+        self._jobs: dict[str, str] = {}  # by the name of the workload, which the copies share
+        self._begun: set[str] = set()  # UIDs of the remote jobs that began to run
+
+    # What happens.
+
+    def note(self, at: float, text: str, style: str = "") -> None:
+        self.moments.append(Moment(at, text, style))
+
+    def announce(self, at: float, text: str) -> None:
+        """The next act begins."""
+        self.act = text
+        self.note(at, text, "bold yellow")
+
+    def see(self, site: str, change: str, body: Object, at: float) -> None:
+        """A change of an object: ADDED, MODIFIED or DELETED."""
+        match site == MANAGER, body["kind"]:
+            case True, "Job":
+                self._local_job(change, body, at)
+            case True, "Workload":
+                self._local_workload(change, body, at)
+            case True, "MultiKueueCluster":
+                self._cluster(body, at)
+            case False, "Workload":
+                self._copy(self.stands[site], site, change, body)
+            case False, "Job":
+                self._remote_job(change, body, at)
+
+    def _local_job(self, change: str, body: Object, at: float) -> None:
+        name = body["metadata"]["name"]
+        if change == "ADDED":
+            labels = body["metadata"].get("labels") or {}
+            self.courses[name] = Course(labels.get(QUEUE_LABEL, ""), at)
+        course = self.courses[name]
+        end = _end(body)
+        if end and course.finished is None:
+            course.finished, course.failed = at, end == "Failed"
+
+    def _local_workload(self, change: str, body: Object, at: float) -> None:
+        name = body["metadata"]["name"]
+        owners = body["metadata"].get("ownerReferences")
+        if owners:
+            self._jobs[name] = owners[0]["name"]
+        course = self.courses.get(self._jobs.get(name, ""))
+        if course is None or change == "DELETED":
+            return
+        status = body.get("status") or {}
+        reserved = _is_true(status, "QuotaReserved")
+        if course.reserved and not reserved and course.finished is None:
+            course.evictions += 1
+            self.note(at, f"{self._jobs[name]} goes back to its queue: {_message(status, 'Evicted')}", "red")
+            course.raced.clear()
+        course.reserved = reserved
+        self._winner(self._jobs[name], course, status.get("clusterName", ""), at)
+
+    def _winner(self, job: str, course: Course, winner: str, at: float) -> None:
+        if winner == course.winner:
+            return
+        course.winner = winner
+        if not winner:
+            course.won = None
+            return
+        course.won = at
+        self.stands[winner].won += 1
+        losers = sorted(course.raced - {winner})
+        for loser in losers:
+            self.stands[loser].lost += 1
+        against = f" against {', '.join(losers)}" if losers else ""
+        self.note(at, f"{job} runs on {winner}, {at - course.submitted:.2f} s after its submission{against}")
+
+    def _cluster(self, body: Object, at: float) -> None:
+        stand = self.stands.get(body["metadata"]["name"])
+        status = body.get("status") or {}
+        if stand is None or not status.get("conditions"):
+            return
+        reachable = _is_true(status, "Active")
+        if reachable is stand.reachable:
+            return
+        stand.reachable = reachable
+        name = body["metadata"]["name"]
+        if reachable:
+            self.note(at, f"the manager reaches {name} again", "green")
+        else:
+            self.note(at, f"the manager cannot reach {name}: {_message(status, 'Active')}", "red")
+
+    def _copy(self, stand: Stand, site: str, change: str, body: Object) -> None:
+        name, gone = body["metadata"]["name"], change == "DELETED"
+        ours = ORIGIN_LABEL in (body["metadata"].get("labels") or {})
+        status = body.get("status") or {}
+        holds = not gone and _is_true(status, "QuotaReserved") and not _is_true(status, "Finished")
+        books = stand.used if ours else stand.others
+        if holds:
+            books[name] = _cpu(status)
+        else:
+            books.pop(name, None)
+        course = self.courses.get(self._jobs.get(name, "")) if ours else None
+        if course is None:
+            return
+        if gone:
+            course.copies.discard(site)
+        else:
+            course.copies.add(site)
+            course.raced.add(site)
+
+    def _remote_job(self, change: str, body: Object, at: float) -> None:
+        course = self.courses.get(body["metadata"]["name"])
+        labels = body["metadata"].get("labels") or {}
+        if course is None or ORIGIN_LABEL not in labels or change == "DELETED":
+            return
+        began = (body.get("status") or {}).get("startTime")
+        uid = body["metadata"]["uid"]
+        if began and uid not in self._begun:
+            self._begun.add(uid)
+            course.starts += 1
+            course.started = at if course.started is None else course.started
+
+    # What is to be seen.
+
+    @property
+    def finished(self) -> int:
+        return sum(course.finished is not None for course in self.courses.values())
+
+    def is_over(self, jobs: int) -> bool:
+        """Whether so many jobs were submitted, and all have finished."""
+        return len(self.courses) >= jobs and self.finished == len(self.courses)
+
+    def counts(self, queue: str) -> Counter[str]:
+        """Jobs of a queue by stage, those that run by the worker they run on."""
+        found: Counter[str] = Counter()
+        for course in self.courses.values():
+            if course.queue == queue:
+                found[course.winner if course.stage == "running" else course.stage] += 1
+        return found
+
+    def running(self, worker: str) -> int:
+        return sum(course.stage == "running" and course.winner == worker for course in self.courses.values())
+
+    def racing(self, worker: str) -> int:
+        return sum(course.stage == "racing" and worker in course.copies for course in self.courses.values())
+
+    def rate(self, at: float, *, over: float = 10.0) -> float:
+        """Jobs per second that found their worker in the last seconds."""
+        span = min(over, at)
+        won = sum(course.won is not None and course.won > at - span for course in self.courses.values())
+        return won / span if span > 0 else 0.0
+
+    def waits(self) -> list[float]:
+        """Seconds from submission to the first start, of each job that started, sorted."""
+        return sorted(c.started - c.submitted for c in self.courses.values() if c.started is not None)
+
+
+def percentile(values: list[float], share: float) -> float | None:
+    """The value below which that share (0 to 1) of the sorted values lies."""
+    return values[min(len(values) - 1, int(share * len(values)))] if values else None
+
+
+def _conditions(status: Object) -> Iterable[Object]:
+    return status.get("conditions") or ()
+
+
+def _is_true(status: Object, type_: str) -> bool:
+    return any(each["type"] == type_ and each["status"] == "True" for each in _conditions(status))
+
+
+def _message(status: Object, type_: str) -> str:
+    return next((each.get("message", "") for each in _conditions(status) if each["type"] == type_), "")
+
+
+def _end(job: Object) -> str:
+    status = job.get("status") or {}
+    return next((type_ for type_ in ("Complete", "Failed") if _is_true(status, type_)), "")
+
+
+def _cpu(status: Object) -> float:
+    assignments = (status.get("admission") or {}).get("podSetAssignments") or ()
+    usages = [(each.get("resourceUsage") or {}).get("cpu", "0") for each in assignments]
+    return sum(parse(usage) for usage in usages) / NANO

@@ -1,0 +1,102 @@
+"""What happens in the demo and when: jobs, and acts in which something goes wrong. Pure: values, drawn from a seed.
+
+All times are seconds since the curtain rises, at speed 1.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from multikueue_simulator.world import Layout, Share
+
+__all__ = ["QUEUES", "Act", "Script", "Submission", "layout", "script"]
+
+QUEUES = ("research", "nightly")
+
+SIZES = (("small", 4), ("medium", 8), ("large", 16))
+"""Workers and their CPUs; those after the third are as large as the second."""
+
+STREAM = 30.0
+"""Seconds in which jobs come one by one."""
+
+BURST_AT = 33.0
+BURST_SHARE = 0.35
+"""The part of all jobs that comes at once, near the end."""
+
+Deed = Literal["die", "return", "fill"]
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A job: when and where it is submitted, its CPUs, and how many seconds it runs."""
+
+    at: float
+    name: str
+    queue: str
+    cpu: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """What is done to a worker, and how it is announced. `seconds` is how long others keep it full."""
+
+    at: float
+    deed: Deed
+    worker: str
+    text: str
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    submissions: tuple[Submission, ...]
+    acts: tuple[Act, ...]
+    burst: int
+    """How many of the submissions come at once."""
+
+
+def layout(workers: int) -> Layout:
+    """A world with so many workers; the queues of the manager share what these have, two to one."""
+    sizes = [*SIZES, *((f"worker{number}", SIZES[1][1]) for number in range(len(SIZES) + 1, workers + 1))][:workers]
+    total = sum(cpu for _, cpu in sizes)
+    quotas = (total - total // 3, total // 3)
+    return Layout(
+        queues=tuple(Share(name, cpu) for name, cpu in zip(QUEUES, quotas, strict=True)),
+        workers=tuple(Share(name, cpu) for name, cpu in sizes),
+    )
+
+
+def script(jobs: int, workers: Sequence[str], *, seed: int) -> Script:
+    """A stream of jobs, a burst near the end, and in between the last worker dies and returns, and the one before it
+    fills up with work of others."""
+    rng = random.Random(seed)  # noqa: S311  # not a secret
+    burst = round(jobs * BURST_SHARE)
+    alone = jobs - burst
+    times = [STREAM * number / max(1, alone) for number in range(alone)] + [BURST_AT] * burst
+    submissions = tuple(_submission(rng, number, at) for number, at in enumerate(times, 1))
+    return Script(submissions, tuple(_acts(workers)), burst)
+
+
+def _submission(rng: random.Random, number: int, at: float) -> Submission:
+    return Submission(
+        at=at,
+        name=f"job-{number:03}",
+        queue=rng.choices(QUEUES, weights=(2, 1))[0],
+        cpu=rng.choice((1, 1, 2, 2, 3, 4)),
+        seconds=rng.uniform(1.0, 4.0),
+    )
+
+
+def _acts(workers: Sequence[str]) -> list[Act]:
+    if len(workers) < 2:
+        return []
+    dies, fills = workers[-1], workers[-2]
+    return [
+        Act(8.0, "die", dies, f"{dies} dies: API server, Kueue and nodes"),
+        Act(19.0, "return", dies, f"{dies} comes back, with what it had when it died"),
+        Act(24.0, "fill", fills, f"others fill {fills} up with work of their own", seconds=12.0),
+    ]

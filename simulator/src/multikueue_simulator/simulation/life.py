@@ -1,0 +1,217 @@
+"""Lives a plan, from an empty world to the day when nothing moves any more."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import anyio
+
+from fakekube.network.transport import without_certificates
+from multikueue.runtime.failures import describe, is_expected
+from multikueue.settings import (
+    BESIDE_KUEUE,
+    EXTERNAL_DISPATCHER,
+    STANDALONE,
+    Cluster,
+    Dispatch,
+    InForce,
+    LeaderElection,
+    Quota,
+    Settings,
+    StrategyChoice,
+)
+from multikueue_simulator.simulation.adversaries import control
+from multikueue_simulator.simulation.deeds import Deeds
+from multikueue_simulator.simulation.laws import Breach, Course, Laws, held_up
+from multikueue_simulator.simulation.misdeeds import Misdeeds
+from multikueue_simulator.simulation.plan import Plan, Replica
+from multikueue_simulator.simulation.stage import Stage
+from multikueue_simulator.simulation.states import States
+from multikueue_simulator.simulation.witness import Changes, Tale, Witness, logs_heard, phases_watched
+from multikueue_simulator.time import VirtualClock, run
+from multikueue_simulator.world import World
+
+__all__ = ["Outcome", "live", "settings_of"]
+
+SETTLING = 1200.0
+"""Seconds of the world that everything has to heal, after the last trouble."""
+
+STEP = 2.0
+"""Seconds between two looks whether all has settled."""
+
+CALM = 6.0
+"""Seconds without a write after which nothing more should come: statuses are written a second after what they tell of."""
+
+QUIET = 45.0
+"""Seconds in which then nothing may be written."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How a life went: the first law that was broken, if any; the sum over its trace; and what is counted."""
+
+    seed: int
+    breach: Breach | None = None
+    digest: str = ""
+    writes: int = 0
+    settled: float = 0.0
+    """When all had settled, in seconds of the world."""
+    courses: dict[str, Course] = field(default_factory=dict)
+    """How it went for each job that nobody meddled with."""
+    phases: Changes = field(default_factory=Changes)
+    tale: Tale = field(default_factory=Tale)
+
+
+def live(plan: Plan, *, tell: bool = False) -> Outcome:
+    """One life. With `tell`, its tale is kept. One with adversaries and nothing else is compared with one without them."""
+    outcome = _lived(plan, tell=tell)
+    without = control(plan)
+    if without is not None and outcome.breach is None:
+        outcome.breach = held_up(plan, outcome.courses, _lived(without, tell=False).courses)
+    return outcome
+
+
+def _lived(plan: Plan, *, tell: bool) -> Outcome:
+    outcome = Outcome(plan.seed, tale=Tale(is_told=tell))
+    random.seed(plan.seed)
+    with _without_collector(), without_certificates(), phases_watched(outcome.phases):
+        run(lambda: _live(plan, outcome))
+    return outcome
+
+
+async def _live(plan: Plan, outcome: Outcome) -> None:
+    clock = VirtualClock()
+    world = World(plan.layout, clock=clock, seed=plan.seed)
+    world.furnish(annotations=None)
+    over = anyio.Event()
+
+    def crashed(text: str) -> None:
+        laws.broken("crash", anyio.current_time(), text)
+
+    def stumbled(_loop: object, context: dict[str, object]) -> None:
+        crashed(f"{context.get('message')}: {context.get('exception')!r}")
+
+    asyncio.get_running_loop().set_exception_handler(stumbled)
+    with logs_heard(outcome.tale, crashed):
+        async with anyio.create_task_group() as tasks:
+            await world.start(tasks)
+            deeds = Deeds(world, plan, tasks)
+            misdeeds = Misdeeds(world, deeds, lambda law, text: laws.broken(law, anyio.current_time(), text))
+            if plan.adversaries:
+                misdeeds.furnish()
+            stage = Stage(world, plan, deeds, misdeeds, outcome.tale)
+            laws = Laws(world, plan, deeds, on_breach=over.set)
+            witness = Witness(world, stage, laws, outcome.tale)
+            witness.attend()
+            _hire(world, plan, stage, witness, laws)
+            stage.begin()
+            with anyio.CancelScope() as rest:
+                tasks.start_soon(_cut_short, over, rest)
+                await _course(plan, stage, States(world, plan, deeds, misdeeds, laws.broken), witness)
+            outcome.settled = anyio.current_time()
+            outcome.breach = laws.breaches[0] if laws.breaches else None
+            outcome.courses = laws.courses()
+            outcome.digest, outcome.writes = witness.digest.hexdigest(), witness.writes
+            stage.thaw()
+            tasks.cancel_scope.cancel()
+
+
+def _hire(world: World, plan: Plan, stage: Stage, witness: Witness, laws: Laws) -> None:
+    """The managers, and the weather between them and the clusters."""
+
+    def ended(name: str) -> None:
+        error = world.managers[name].error
+        if error is not None and not is_expected(error):
+            laws.broken("ends", anyio.current_time(), f"{name} ends by itself: {describe(error)[:200]}")
+        stage.ended(name)
+
+    for replica in plan.replicas:
+        clock = VirtualClock(skew=timedelta(seconds=replica.skew))
+        world.add_manager(replica.name, InForce(settings_of(plan, replica)), clock=clock, observer=witness, ended=ended)
+    for source in world.managers:
+        for site in world.sites:
+            world.network.link(source, site.name).weather = plan.weather
+
+
+async def _cut_short(over: anyio.Event, rest: anyio.CancelScope) -> None:
+    await over.wait()
+    rest.cancel()
+
+
+async def _course(plan: Plan, stage: Stage, states: States, witness: Witness) -> None:
+    """All that was planned, then the healing, then peace and quiet."""
+    await _wait_until(plan.ends + STEP, states)
+    stage.heal()
+    healed = anyio.current_time()
+    await _wait_until(healed + CALM + 2 * plan.timing.heartbeat, states)
+    while (problem := states.unsettled(anyio.current_time())) or anyio.current_time() < witness.last + CALM:
+        if anyio.current_time() > healed + SETTLING:
+            states.broken("settles", anyio.current_time(), problem or "it writes and writes")
+            return
+        await _wait_until(anyio.current_time() + STEP, states)
+    states.at_the_end(anyio.current_time())
+    writes = witness.writes
+    await anyio.sleep(QUIET)
+    if witness.writes != writes:
+        states.broken("I11", witness.last, f"{witness.writes - writes} writes although nothing changed")
+
+
+async def _wait_until(when: float, states: States) -> None:
+    while (left := when - anyio.current_time()) > 0:
+        await anyio.sleep(min(STEP, left))
+        states.look(anyio.current_time())
+
+
+def settings_of(plan: Plan, replica: Replica) -> Settings:
+    """The settings of one of the plan's managers. Where another one nominates it follows, as Kueue's own MultiKueue does."""
+    timing = plan.timing
+    follows = plan.has_dispatcher and not replica.nominates
+    strategy = (
+        StrategyChoice(name="external") if follows else StrategyChoice(name=plan.strategy, options=dict(plan.options))
+    )
+
+    def seconds(number: float) -> timedelta:
+        return timedelta(seconds=number)
+
+    return Settings(
+        roles=EXTERNAL_DISPATCHER if replica.nominates else BESIDE_KUEUE if plan.layout.core else STANDALONE,
+        cluster=Cluster(namespace=plan.layout.secrets),
+        dispatch=Dispatch(
+            strategy=strategy,
+            worker_lost_timeout=seconds(timing.lost),
+            gc_interval=seconds(timing.sweep),
+            heartbeat_interval=seconds(timing.heartbeat),
+            heartbeat_timeout=seconds(min(2.0, timing.heartbeat)),
+            call_timeout=seconds(timing.call),
+            retry_cap=seconds(10),
+            reconnect_first=seconds(0.5),
+            reconnect_cap=seconds(5),
+            concurrency=8,
+            concurrency_per_cluster=4,
+        ),
+        quota=Quota(requeue_first=seconds(timing.requeue), requeue_cap=seconds(4 * timing.requeue)),
+        leader_election=LeaderElection(
+            enabled=plan.elected,
+            lease_duration=seconds(timing.lease),
+            renew_deadline=seconds(timing.lease * 0.65),
+            retry_period=seconds(timing.lease / 3.5),
+        ),
+    )
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """The garbage collector would run finalizers whenever it likes: that is no part of the story."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

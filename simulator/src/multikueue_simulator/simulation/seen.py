@@ -1,0 +1,99 @@
+"""Reading plain objects: the few questions that the stage and the laws ask of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from fakekube.wire import Object
+from multikueue.api.meta import ObjectKey
+from multikueue.api.workload import ATTEMPT_ANNOTATION, ORIGIN_LABEL, PREBUILT_LABEL
+
+__all__ = [
+    "attempt",
+    "condition",
+    "condition_of",
+    "is_active",
+    "is_leaving",
+    "is_ours",
+    "is_running",
+    "is_true",
+    "key",
+    "labels",
+    "owner",
+    "owner_uid",
+    "result",
+    "workload_key",
+]
+
+
+def key(body: Object) -> ObjectKey:
+    return ObjectKey(body["metadata"].get("namespace", ""), body["metadata"]["name"])
+
+
+def labels(body: Object) -> Object:
+    return body["metadata"].get("labels") or {}
+
+
+def is_ours(body: Object) -> bool:
+    """Whether it has a manager's origin."""
+    return ORIGIN_LABEL in labels(body)
+
+
+def is_leaving(body: Object) -> bool:
+    return "deletionTimestamp" in body["metadata"]
+
+
+def attempt(body: Object) -> str:
+    """The mark of the reservation that a remote object was made for."""
+    found: str = (body["metadata"].get("annotations") or {}).get(ATTEMPT_ANNOTATION, "")
+    return found
+
+
+def condition_of(conditions: Iterable[Object], type_: str) -> Object | None:
+    return next((each for each in conditions if each["type"] == type_), None)
+
+
+def condition(body: Object, type_: str) -> Object | None:
+    return condition_of((body.get("status") or {}).get("conditions") or (), type_)
+
+
+def is_true(body: Object, type_: str) -> bool:
+    found = condition(body, type_)
+    return found is not None and found["status"] == "True"
+
+
+def owner(workload: Object) -> str:
+    """The name of the job that a workload is of."""
+    name: str = _controller(workload).get("name", "")
+    return name
+
+
+def owner_uid(workload: Object) -> str:
+    """The UID of that job."""
+    uid: str = _controller(workload).get("uid", "")
+    return uid
+
+
+def _controller(body: Object) -> Any:
+    owners = body["metadata"].get("ownerReferences") or ()
+    return next((each for each in owners if each.get("controller")), {})
+
+
+def workload_key(remote_job: Object) -> ObjectKey:
+    """The workload that a remote job was made for."""
+    return ObjectKey(remote_job["metadata"].get("namespace", ""), labels(remote_job).get(PREBUILT_LABEL, ""))
+
+
+def is_active(workload: Object) -> bool:
+    """Whether it is not switched off."""
+    return bool(workload["spec"].get("active", True))
+
+
+def is_running(job: Object) -> bool:
+    return bool((job.get("status") or {}).get("active"))
+
+
+def result(job: Object) -> str:
+    """`Complete` or `Failed`, empty while it is not over."""
+    return next((type_ for type_ in ("Complete", "Failed") if is_true(job, type_)), "")

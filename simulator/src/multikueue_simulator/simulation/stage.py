@@ -1,0 +1,195 @@
+"""Makes the events of a plan happen in a world, each in its time, and undoes them when they are over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial, singledispatchmethod
+
+from fakekube.network.transport import is_write
+from fakekube.wire import Request
+from multikueue_simulator.simulation import plan as plans
+from multikueue_simulator.simulation.adversaries import MixUp
+from multikueue_simulator.simulation.deeds import Deeds, Undo, attempted
+from multikueue_simulator.simulation.misdeeds import Misdeeds
+from multikueue_simulator.simulation.plan import Adversity, Event, JobPlan, Plan
+from multikueue_simulator.time import the_loop
+from multikueue_simulator.world import ManagerProcess, World
+
+__all__ = ["Stage", "Tell"]
+
+Tell = Callable[[str], None]
+"""Told in words of all that happens."""
+
+RESTART = 1.0
+"""Seconds until a manager that ended by itself is started again."""
+
+
+@dataclass(slots=True)
+class _Armed:
+    """An event that waits for a write."""
+
+    event: Event
+    left: int
+
+
+@dataclass(slots=True)
+class Stage:
+    """Owner of the course of events, and of the managers' processes: who dies is born again."""
+
+    world: World
+    plan: Plan
+    deeds: Deeds
+    misdeeds: Misdeeds
+    tell: Tell
+    _armed: list[_Armed] = field(default_factory=list)
+    _undo: dict[int, tuple[Event, Undo]] = field(default_factory=dict)
+    _number: int = 0
+    _down: dict[str, float] = field(default_factory=dict)
+    _frozen: set[str] = field(default_factory=set)
+    _healed: bool = False
+
+    def begin(self) -> None:
+        """Start the managers, and have everything happen in its time."""
+        for replica in self.plan.replicas:
+            self._revive(replica.name)
+        for job in self.plan.jobs:
+            self._at(job.at, partial(self._submit, job))
+        for event in (*self.plan.events, *self.plan.adversaries):
+            self._schedule(event)
+
+    def heal(self) -> None:
+        """Whatever is still wrong is made good, and nothing goes wrong any more."""
+        self._healed = True
+        self._armed.clear()
+        for number in tuple(self._undo):
+            self._over(number)
+        for replica in self.plan.replicas:
+            self._down.pop(replica.name, None)
+            self._revive(replica.name)
+
+    def thaw(self) -> None:
+        """Nobody is frozen any more: who is can neither go on nor end."""
+        for replica in tuple(self._frozen):
+            self._go_on(replica)
+
+    def _submit(self, job: JobPlan) -> None:
+        self.tell(job.tell())
+        self.deeds.submit(job)
+
+    def arriving(self, request: Request) -> None:
+        """A request of a manager is about to be carried out."""
+        if is_write(request):
+            for armed in self._armed:
+                armed.left -= 1
+            self._fire(before=True)
+
+    def arrived(self, request: Request) -> None:
+        """It was carried out."""
+        if is_write(request):
+            self._fire(before=False)
+
+    def ended(self, replica: str) -> None:
+        """A manager ended, by itself or not."""
+        back = max(self._down.pop(replica, 0.0), the_loop().time() + RESTART)
+        self._at(back, lambda: self._revive(replica))
+
+    def _fire(self, *, before: bool) -> None:
+        due = [armed for armed in self._armed if armed.left <= 0 and armed.event.before == before]
+        for armed in due:
+            self._armed.remove(armed)
+            self._happen(armed.event)
+
+    def _schedule(self, event: Event) -> None:
+        if isinstance(event, plans.Restore):
+            taken = event.at if event.write else max(0.0, event.at - event.age)
+            self._at(taken, partial(self.deeds.back_up, event))
+        self._at(event.at, lambda: self._arm(event) if event.write else self._happen(event))
+
+    def _arm(self, event: Event) -> None:
+        if not self._healed:
+            self._armed.append(_Armed(event, event.write))
+
+    def _at(self, when: float, what: Callable[[], None]) -> None:
+        the_loop().call_at(when, what, context=self.world.network.context)
+
+    def _happen(self, event: Event) -> None:
+        if self._healed:
+            return
+        event = self.deeds.placed(event)
+        self.tell(event.tell() + (f", for {event.lasts:g} s" if event.lasts else ""))
+        undo = attempted(lambda: self._do(event))
+        if undo is None:
+            return
+        self._number += 1
+        number = self._number
+        self._undo[number] = event, undo
+        self._at(the_loop().time() + event.lasts, lambda: self._over(number))
+
+    def _over(self, number: int) -> None:
+        event, undo = self._undo.pop(number, (None, None))
+        if event is not None and undo is not None:
+            self.tell(f"no more: {event.tell()}")
+            attempted(undo)
+
+    @singledispatchmethod
+    def _do(self, event: Event) -> Undo | None:
+        return self.deeds.do(event)
+
+    @_do.register
+    def _misdeed(self, event: Adversity) -> Undo | None:
+        return self.misdeeds.do(event)
+
+    @_do.register
+    def _mix_up(self, event: MixUp) -> Undo | None:
+        for replica in self.plan.replicas:
+            self._kill(replica.name, event.down)
+        return self.misdeeds.do(event)
+
+    @_do.register
+    def _crash(self, event: plans.Crash) -> None:
+        self._kill(event.replica, event.lasts)
+
+    @_do.register
+    def _stop(self, event: plans.Stop) -> None:
+        process = self.world.managers[event.replica]
+        if process.is_running:
+            self._down[event.replica] = the_loop().time() + event.lasts
+            process.stop()
+
+    @_do.register
+    def _freeze(self, event: plans.Freeze) -> Undo | None:
+        process = self.world.managers[event.replica]
+        if not process.is_running or event.replica in self._frozen:
+            return None
+        self._frozen.add(event.replica)
+        the_loop().stop_process(event.replica)
+        return lambda: self._thaw(process)
+
+    def _thaw(self, process: ManagerProcess) -> None:
+        """What a manager does first on SIGCONT: it ends if it slept for longer than its mandate."""
+        if process.name not in self._frozen:
+            return
+        if process.mandate is not None and process.mandate.lapsed():
+            self._kill(process.name, 0.0)
+        else:
+            self._go_on(process.name)
+
+    def _go_on(self, replica: str) -> None:
+        if replica in self._frozen:
+            self._frozen.remove(replica)
+            self.deeds.woken = the_loop().time()
+        the_loop().continue_process(replica)
+
+    def _kill(self, replica: str, downtime: float) -> None:
+        process = self.world.managers[replica]
+        if process.is_running:
+            self._down[replica] = the_loop().time() + downtime
+            process.kill()
+        self._go_on(replica)
+
+    def _revive(self, replica: str) -> None:
+        process = self.world.managers[replica]
+        if not process.is_running and replica not in self._down:
+            self.tell(f"{replica} starts")
+            process.begin(self.deeds.tasks)

@@ -1,0 +1,228 @@
+"""The laws about states: some are looked at from time to time, some when all is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from fakekube.wire import Object
+from multikueue.api import kinds
+from multikueue.api.kinds import Kind
+from multikueue.api.meta import ObjectKey
+from multikueue.api.multikueue import ACTIVE
+from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED
+from multikueue_simulator.objects import CHECK
+from multikueue_simulator.simulation import plan as plans
+from multikueue_simulator.simulation import seen
+from multikueue_simulator.simulation.deeds import Deeds
+from multikueue_simulator.simulation.misdeeds import ROGUE, Misdeeds
+from multikueue_simulator.simulation.plan import Plan
+from multikueue_simulator.time import EPOCH, the_loop
+from multikueue_simulator.world import MANAGER, NAMESPACE, ManagerProcess, World
+
+__all__ = ["States"]
+
+SOON, PROMPT = 10.0, 25.0
+"""Seconds in which what nothing stands in the way of has been done; and seconds in which it has been even if it had to be
+tried again."""
+
+SETTLED = 10.0
+"""Seconds that a manager must have led before nothing more is expected of it."""
+
+Broken = Callable[[str, float, str], None]
+
+
+@dataclass(slots=True)
+class States:
+    """Owner of since when something is so. `broken` is told of a law, the time in seconds of the world, and the facts."""
+
+    world: World
+    plan: Plan
+    deeds: Deeds
+    misdeeds: Misdeeds
+    broken: Broken
+    _acting_since: float | None = None
+    _ready_since: dict[str, float] = field(default_factory=dict)
+    _since: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    # --- from time to time ---
+
+    def look(self, now: float) -> None:
+        """Judge what is there. To be called every few seconds."""
+        loop = the_loop()
+        acting = any(each.acts and not loop.is_stopped(each.name) for each in self._dispatchers())
+        self._acting_since = (self._acting_since if self._acting_since is not None else now) if acting else None
+        workloads = self.world.manager.all(kinds.WORKLOADS, NAMESPACE)
+        self._remember_ready(workloads, now)
+        if self._is_calm(MANAGER, now):
+            for workload in workloads:
+                self._no_losers(workload, now)
+                self._still_admitted(workload, now)
+                self._not_overdue(workload, now)
+                self._stopped(workload, now)
+                self._rounds(workload, now)
+
+    def _remember_ready(self, workloads: list[Object], now: float) -> None:
+        in_force = (w for w in workloads if not seen.is_true(w, FINISHED) and not seen.is_leaving(w))
+        ready = {_attempt(w) for w in in_force if _check(w).get("state") == "Ready"}
+        self._ready_since = {attempt: self._ready_since.get(attempt, now) for attempt in sorted(ready)}
+
+    def _is_calm(self, host: str, now: float) -> bool:
+        """Whether a manager acts for a while already, and nothing was between any manager and that host meanwhile."""
+        acts = self._acting_since is not None and now - self._acting_since > SOON
+        noticed = SOON + 2 * self.plan.timing.heartbeat
+        return acts and not self.deeds.troubles.between(host, now - noticed, now)
+
+    def _no_losers(self, workload: Object, now: float) -> None:
+        since = self._ready_since.get(_attempt(workload))
+        if since is None or now - since < SOON:
+            return
+        winner = workload["status"].get("clusterName")
+        for worker in self.world.workers.values():
+            if worker.name != winner and self._is_calm(worker.name, now) and self._holds(worker.name, workload):
+                name = workload["metadata"]["name"]
+                self.broken("losers", now, f"{name} is won by {winner}, and {worker.name} still has a copy")
+
+    def _still_admitted(self, workload: Object, now: float) -> None:
+        """What is Ready is admitted where it was won, or was not for a moment only."""
+        winner = (workload.get("status") or {}).get("clusterName") or ""
+        if _attempt(workload) not in self._ready_since or winner not in self.world.workers:
+            return
+        copy = self.world.workers[winner].site.stored(kinds.WORKLOADS, seen.key(workload))
+        admitted = copy is not None and seen.is_ours(copy) and seen.is_true(copy, ADMITTED)
+        known = (_attempt(workload), "admitted")
+        if admitted:
+            self._since.pop(known, None)
+        elif now - self._since.setdefault(known, now) > SOON and self._is_calm(winner, now):
+            name = workload["metadata"]["name"]
+            self.broken("I3", now, f"{name} is Ready on {winner}, and is not admitted there for {SOON:g} s")
+
+    def _holds(self, worker: str, workload: Object) -> bool:
+        site = self.world.workers[worker].site
+        copy = site.stored(kinds.WORKLOADS, seen.key(workload))
+        job = site.stored(kinds.JOBS, ObjectKey(NAMESPACE, seen.owner(workload)))
+        mine = [body for body in (copy, job) if body is not None and seen.is_ours(body)]
+        return any(seen.attempt(body).endswith(workload["metadata"]["uid"]) for body in mine)
+
+    def _not_overdue(self, workload: Object, now: float) -> None:
+        """A worker that is away for too long is given up, and a restart of the manager does not make it longer."""
+        winner = (workload.get("status") or {}).get("clusterName")
+        if _attempt(workload) not in self._ready_since or not winner:
+            return
+        away = self.deeds.troubles.deaf_since(winner, now)
+        if away is None or any(away <= begun <= away + PROMPT for begun in self._begun()):
+            return
+        if self.world.manager.stored(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", winner)) is None:
+            away = max(away, *self._begun())  # there was nowhere to write down since when
+        if now - away > self.plan.timing.lost + PROMPT:
+            self.broken("overdue", now, f"{winner} is away for {now - away:.0f} s, and nobody gave it up")
+
+    def _begun(self) -> Iterator[float]:
+        for manager in self._dispatchers():
+            yield from manager.begun
+
+    def _dispatchers(self) -> Iterator[ManagerProcess]:
+        """The managers but for one that only nominates."""
+        return (self.world.managers[replica.name] for replica in self.plan.replicas if not replica.nominates)
+
+    def _stopped(self, workload: Object, now: float) -> None:
+        """What is evicted comes to its end on its worker."""
+        evicted = seen.condition(workload, EVICTED)
+        if evicted is None or evicted["status"] != "True" or not seen.is_true(workload, QUOTA_RESERVED):
+            return
+        since = (datetime.fromisoformat(evicted["lastTransitionTime"]) - EPOCH).total_seconds()
+        for worker in self.world.workers.values():
+            job = worker.site.stored(kinds.JOBS, ObjectKey(NAMESPACE, seen.owner(workload)))
+            runs = job is not None and seen.is_ours(job) and seen.is_running(job) and worker.kueue.is_running
+            if runs and now - since > SOON and self._is_calm(worker.name, now):
+                name = workload["metadata"]["name"]
+                self.broken("stops", now, f"{name} is evicted for {now - since:.0f} s and still runs on {worker.name}")
+
+    def _rounds(self, workload: Object, now: float) -> None:
+        """Incremental brings so many workers in each round and no more, whoever dies meanwhile. One that has too little quota
+        for it ever takes nobody's place."""
+        if self.plan.strategy != "incremental" or self.deeds.troubles.all or self._meddled_with_choice():
+            return
+        reserved = seen.condition(workload, QUOTA_RESERVED)
+        nominated = (workload.get("status") or {}).get("nominatedClusterNames") or ()
+        if reserved is None or reserved["status"] != "True":
+            return
+        begun = (datetime.fromisoformat(reserved["lastTransitionTime"]) - EPOCH).total_seconds()
+        length, step = float(str(self.plan.options["round_length"]).rstrip("s")), int(str(self.plan.options["step"]))
+        skew = max(abs(replica.skew) for replica in self.plan.replicas)
+        rounds = 1 + int((now - begun + 2 * skew + 1.0) / length)
+        if len(nominated) > step * rounds:
+            text = f"{len(nominated)} workers are nominated in round {rounds}, {step} at a time"
+            self.broken("rounds", now, f"{workload['metadata']['name']}: {text}")
+
+    def _meddled_with_choice(self) -> bool:
+        meddling = (plans.StrategyChange, plans.Foreign, plans.TakeOver, plans.LeaveConfig, plans.Quota)
+        return any(isinstance(event, meddling) for event in self.plan.events)
+
+    # --- in the end ---
+
+    def unsettled(self, now: float) -> str:
+        """What is not as it must be in the end; empty if all is well."""
+        for job in self.world.manager.all(kinds.JOBS, NAMESPACE):
+            if not seen.result(job) and not self._given_up(job):
+                return f"job {job['metadata']['name']} has not ended"
+        for workload in self.world.manager.all(kinds.WORKLOADS, NAMESPACE):
+            if not seen.is_true(workload, FINISHED):
+                return f"workload {workload['metadata']['name']} is not Finished"
+        for worker in self.world.workers.values():
+            for kind in (kinds.JOBS, kinds.WORKLOADS):
+                left = [body for body in worker.site.all(kind, NAMESPACE) if seen.is_ours(body)]
+                if left:
+                    return f"{worker.name} still has {kind.kind} {left[0]['metadata']['name']} of ours"
+        for cluster in self.world.manager.all(kinds.MULTIKUEUE_CLUSTERS):
+            if not seen.is_true(cluster, ACTIVE):
+                return f"{cluster['metadata']['name']} is not Active"
+        if self._acting_since is None or now - self._acting_since < SETTLED:
+            return "nobody leads for long enough"
+        return ""
+
+    def _given_up(self, job: Object) -> bool:
+        """Whether the Kueue beside us will do no more for it: that is its own affair, and its own faults."""
+        workloads = [
+            w for w in self.world.manager.all(kinds.WORKLOADS, NAMESPACE) if seen.owner_uid(w) == job["metadata"]["uid"]
+        ]
+        return self.plan.layout.core and bool(workloads) and all(seen.is_true(w, FINISHED) for w in workloads)
+
+    def at_the_end(self, now: float) -> None:
+        """Once all has settled."""
+        present = {job["metadata"]["name"] for job in self.world.manager.all(kinds.JOBS, NAMESPACE)}
+        lost = {job.name for job in self.plan.jobs} - present - self.deeds.deleted
+        if lost:
+            self.broken("lost", now, f"nothing is there of {', '.join(sorted(lost))}")
+        for (worker, plural, name), body in self.deeds.foreign.items():
+            kind: Kind[Any] = kinds.JOBS if plural == kinds.JOBS.plural else kinds.WORKLOADS
+            found = self.world.site(worker).find(kind, ObjectKey(NAMESPACE, name))
+            if found is None or found["metadata"]["uid"] != body["metadata"]["uid"]:
+                self.broken("I6", now, f"the {kind.kind} {name} of a user of {worker} is gone")
+        self._all_told(now)
+
+    def _all_told(self, now: float) -> None:
+        """What can never be dispatched is told so: by an event about it or its workload, or by a condition of that."""
+        about = {event["involvedObject"]["uid"] for event in self.world.manager.all(kinds.EVENTS, ROGUE)}
+        for kind, key in self.misdeeds.told:
+            body = self.world.manager.stored(kind, key)
+            if body is None:
+                continue
+            uid = body["metadata"]["uid"]
+            workloads = [w for w in self.world.manager.all(kinds.WORKLOADS, ROGUE) if seen.owner_uid(w) == uid]
+            said = any(c.get("message") for w in workloads for c in (w.get("status") or {}).get("conditions") or ())
+            if not said and not about & {uid, *(w["metadata"]["uid"] for w in workloads)}:
+                self.broken("told", now, f"nobody says what is wrong with {kind.kind} {key.name}")
+
+
+def _attempt(workload: Object) -> str:
+    reserved = seen.condition(workload, QUOTA_RESERVED)
+    since = reserved["lastTransitionTime"] if reserved is not None and reserved["status"] == "True" else ""
+    return f"{since}/{workload['metadata']['uid']}"
+
+
+def _check(workload: Object) -> Object:
+    checks = (workload.get("status") or {}).get("admissionChecks") or ()
+    return next((check for check in checks if check["name"] == CHECK), {})

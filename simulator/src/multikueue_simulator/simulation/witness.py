@@ -1,0 +1,149 @@
+"""Sees all that is sent by managers and all that is written anywhere: for the laws, the trace, and the story."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from hashlib import blake2b
+from typing import Any
+
+import structlog
+
+from fakekube.model.storage import Change
+from fakekube.network.transport import Line, is_write
+from fakekube.wire import Request, Response, Watch
+from multikueue.controllers import workloads
+from multikueue.dispatch.decide import Decision
+from multikueue.dispatch.group import Group
+from multikueue_simulator.simulation.laws import Laws, Write
+from multikueue_simulator.simulation.stage import Stage
+from multikueue_simulator.world import MANAGER, World
+
+__all__ = ["Changes", "Tale", "Witness", "phases_watched"]
+
+NO_CRASH = frozenset({"object.unreadable"})
+"""What is logged as an error and is none of the manager's."""
+
+LEASES = "leases.coordination.k8s.io"
+
+Changes = Counter[tuple[str, str]]
+"""How often the phase of a workload changed from one to another."""
+
+
+@dataclass(slots=True)
+class Tale:
+    """What happened, in words, with its time in seconds; nothing is kept unless it `is_told`."""
+
+    is_told: bool = False
+    lines: list[tuple[float, str]] = field(default_factory=list)
+
+    def __call__(self, text: str) -> None:
+        if self.is_told:
+            self.lines.append((asyncio.get_running_loop().time(), text))
+
+
+@dataclass(slots=True)
+class Witness:
+    """An observer of the lines of managers and of the storages of all clusters.
+
+    `writes` counts the writes that managers sent and servers carried out, but for those to leases; `last` is when the
+    newest of them arrived. `digest` is a sum over everything: two lives are the same if theirs are.
+    """
+
+    world: World
+    stage: Stage
+    laws: Laws
+    tale: Tale
+    writes: int = 0
+    last: float = 0.0
+    digest: Any = field(default_factory=lambda: blake2b(digest_size=16))
+    _by: str = ""
+
+    def attend(self) -> None:
+        """From now on see what is written."""
+        for site in self.world.sites:
+            site.cluster.storage.subscribe(self._listener(site.name))
+
+    def arriving(self, line: Line, _host: str, request: Request) -> None:
+        if not is_write(request):
+            return
+        self.stage.arriving(request)
+        if not line.dead:
+            self._by = line.source
+
+    def arrived(self, line: Line, host: str, request: Request, answer: Response | Watch) -> None:
+        if not is_write(request):
+            return
+        self._by = ""
+        if "/leases/" not in request.path and not request.path.endswith("/leases"):
+            self._note(line, host, request, answer)
+        self.stage.arrived(request)
+
+    def _note(self, line: Line, host: str, request: Request, answer: Response | Watch) -> None:
+        self.writes += 1
+        self.last = asyncio.get_running_loop().time()
+        self.laws.sent(line.source, host, request, self.last)
+        status = answer.status if isinstance(answer, Response) else 200
+        if isinstance(answer, Response) and status == 422 and host == MANAGER:
+            self.laws.invalid(line.source, request, answer, self.last)
+        if self.tale.is_told:
+            self.tale(f"{line.source} to {host}: {request.method} {request.path} -> {status}")
+
+    def _listener(self, host: str) -> Callable[[Change], None]:
+        def listen(change: Change) -> None:
+            at = asyncio.get_running_loop().time()
+            version = change.version
+            self.digest.update(f"{at:.6f} {host} {change.type} {change.storage} {version.key} {version.rv}\n".encode())
+            self.laws.judge(Write(host, at, change, self._by))
+
+        return listen
+
+
+@contextmanager
+def phases_watched(changes: Changes) -> Iterator[None]:
+    """Count the changes of phase that managers decide in this block."""
+    decide, last = workloads.decide, dict[object, str]()  # type: ignore[attr-defined]  # not for everybody
+
+    def watched(group: Group, now: datetime) -> Decision:
+        decision = decide(group, now)
+        before, after = last.get(group.key, "-"), decision.phase.name
+        if before != after:
+            changes[before, after] += 1
+            last[group.key] = after
+        return decision
+
+    workloads.decide = watched  # type: ignore[attr-defined]  # the one place that all decisions come by
+    try:
+        yield
+    finally:
+        workloads.decide = decide  # type: ignore[attr-defined]
+
+
+@contextmanager
+def logs_heard(tale: Tale, on_crash: Callable[[str], None]) -> Iterator[None]:
+    """What managers log goes into the tale; what they log as an error is one."""
+
+    def take(_logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
+        facts = ", ".join(f"{key}={value}" for key, value in event.items() if key not in ("event", "exc_info"))
+        text = f"{event['event']} ({facts})" if facts else str(event["event"])
+        if method in ("error", "critical", "exception") and event["event"] not in NO_CRASH:
+            error = event.get("exc_info")
+            on_crash(f"{text}: {error!r}")
+        tale(f"log: {text}")
+        raise structlog.DropEvent
+
+    configured = structlog.get_config()
+    structlog.configure(
+        processors=[structlog.contextvars.merge_contextvars, take],
+        wrapper_class=structlog.make_filtering_bound_logger("debug" if tale.is_told else "error"),
+        logger_factory=structlog.ReturnLoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+    try:
+        yield
+    finally:
+        structlog.configure(**configured)

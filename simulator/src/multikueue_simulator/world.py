@@ -1,0 +1,468 @@
+"""A manager cluster, workers that run what they get, and managers, all in one process: a world in a box.
+
+    world = World(Layout(queues=(Share("main", 8),), workers=(Share("w1", 4), Share("w2", 8))), clock=clock, seed=1)
+    world.furnish()
+    async with anyio.create_task_group() as tasks:
+        await world.start(tasks)
+        manager = world.add_manager("manager-0", settings)
+        tasks.start_soon(manager.run)
+        world.manager.create(objects.job("job", NAMESPACE, queue="main"))
+
+It works on any event loop; on a virtual one (`sandbox.time`) a day of it passes in seconds, the same each time.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup, TaskStatus
+
+from fakekube.cluster import Cluster
+from fakekube.model.storage import key_of
+from fakekube.network.transport import Network, Observer, on_the_spot
+from fakekube.wire import Object, Refused, Request, Response, User, Watch
+from multikueue.api import kinds
+from multikueue.api.kinds import Kind
+from multikueue.api.meta import ObjectKey
+from multikueue.kube.client import Client
+from multikueue.kube.credentials import Credentials
+from multikueue.kube.tokens import FixedToken
+from multikueue.manager import Surroundings, manage
+from multikueue.runtime import Clock, Mandate
+from multikueue.settings import InForce
+from multikueue_simulator import definitions, objects
+from multikueue_simulator.time import process
+from multikueue_simulator.workers.behaviour import PROMPT, Behaviour
+from multikueue_simulator.workers.jobs import JobRunner, Lives
+from multikueue_simulator.workers.kueue import SimulatedKueue
+
+__all__ = [
+    "MANAGER",
+    "NAMESPACE",
+    "PLACEMENT",
+    "Kueue",
+    "Layout",
+    "ManagerProcess",
+    "Program",
+    "Runner",
+    "Share",
+    "Site",
+    "Worker",
+    "World",
+    "token",
+]
+
+MANAGER = "manager"
+"""The host name of the manager cluster."""
+
+NAMESPACE = "default"
+"""Where the jobs are."""
+
+PLACEMENT = "placement"
+"""The name of the Placement, if there is one; it is where the jobs are."""
+
+_CALLS = 32
+"""Calls in flight that a worker's own programs may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """So many CPUs for a queue of the manager, or of a worker."""
+
+    name: str
+    cpu: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """What there is. Each worker has one ClusterQueue, and in it a LocalQueue for each queue of the manager."""
+
+    queues: tuple[Share, ...] = (Share("main", 8),)
+    workers: tuple[Share, ...] = (Share("worker1", 4), Share("worker2", 4), Share("worker3", 4))
+    secrets: str = "kueue-system"
+    """The namespace of the kubeconfigs."""
+    placement: tuple[str, ...] = ()
+    """The workers that a Placement of Open Cluster Management decided for; empty: there is none."""
+    core: bool = False
+    """Whether a Kueue runs on the manager cluster: it keeps jobs and quota then."""
+
+
+class Site:
+    """A cluster of the world, and the calls of somebody who sits right there: carried out at once, over no link."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self.cluster, self.name = cluster, name
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Object | None = None,
+        *,
+        content_type: str = "application/json",
+        query: Mapping[str, str] | None = None,
+    ) -> Object:
+        """The answer. Raises Refused."""
+        return _told(on_the_spot(self.cluster.api.handle(_request(method, path, body, content_type, query))))
+
+    async def ask(self, method: str, path: str, body: Object | None = None) -> Object:
+        """Like `call`, where somebody else has a say who takes his time: an admission webhook. Raises Refused."""
+        return _told(await self.cluster.api.handle(_request(method, path, body, "application/json", None)))
+
+    def create(self, kind: Kind[Any], body: Object) -> Object:
+        return self.call("POST", kind.collection(body["metadata"].get("namespace", "")), body)
+
+    def find(self, kind: Kind[Any], key: ObjectKey) -> Object | None:
+        try:
+            return self.call("GET", kind.path(key))
+        except Refused as refusal:
+            if refusal.code == 404:
+                return None
+            raise
+
+    def stored(self, kind: Kind[Any], key: ObjectKey) -> Object | None:
+        """As it is stored: quicker than to ask for it."""
+        version = self.cluster.storage.get(f"{kind.plural}.{kind.group}", key_of(key.namespace, key.name))
+        return version.object if version is not None else None
+
+    def patch(self, kind: Kind[Any], key: ObjectKey, body: Object, *, subresource: str = "") -> Object:
+        """A merge patch."""
+        path = kind.path(key, subresource=subresource)
+        return self.call("PATCH", path, body, content_type="application/merge-patch+json")
+
+    def delete(self, kind: Kind[Any], key: ObjectKey) -> Object:
+        return self.call("DELETE", kind.path(key), query={"propagationPolicy": "Background"})
+
+    def all(self, kind: Kind[Any], namespace: str = "") -> list[Object]:
+        """As they are stored (in a namespace), in the order of their keys."""
+        found = self.cluster.storage.select(f"{kind.plural}.{kind.group}", namespace)
+        return [version.object for version in found]
+
+
+def _request(
+    method: str, path: str, body: Object | None, content_type: str, query: Mapping[str, str] | None
+) -> Request:
+    return Request(
+        method=method,
+        path=path,
+        query=query or {},
+        body=b"" if body is None else msgspec.json.encode(body),
+        content_type=content_type,
+        user=User("somebody"),
+        user_agent="somebody",
+    )
+
+
+def _told(answer: Response | Watch) -> Object:
+    assert isinstance(answer, Response)
+    decoded: Object = msgspec.json.decode(answer.body)
+    if answer.status >= 400:
+        raise Refused(answer.status, decoded.get("reason", ""), decoded.get("message", ""))
+    return decoded
+
+
+class Program:
+    """Something that runs on a line of its own until it is stopped or breaks down, and may be started again.
+
+    `error` is what the last run ended with, None if it was stopped; `ended` is told by name of each end.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        network: Network,
+        observer: Observer | None = None,
+        ended: Callable[[str], None] | None = None,
+    ) -> None:
+        self.name, self.network, self.observer, self.ended = name, network, observer, ended
+        self.runs = 0
+        self.error: Exception | None = None
+        self.line = network.line(name, observer)
+        self._scope: anyio.CancelScope | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._scope is not None
+
+    def begin(self, tasks: TaskGroup) -> anyio.Event:
+        """Start it, on a new line; the event is set when it says that it has started."""
+        if self._scope is not None:
+            raise RuntimeError(f"{self.name} runs already")
+        self.line = self.network.line(self.name, self.observer)
+        self.runs += 1
+        self.error = None
+        started, scope = anyio.Event(), anyio.CancelScope()
+        self._scope = scope
+        with process(self.name):
+            tasks.start_soon(self._run, scope, started, name=self.name)
+        return started
+
+    def kill(self) -> None:
+        """It is gone this instant: whatever it has under way, it does not hear of it any more."""
+        self.line.dead = True
+        if self._scope is not None:
+            self._scope.cancel()
+            self._over()
+
+    async def _run(self, scope: anyio.CancelScope, started: anyio.Event) -> None:
+        with scope:
+            try:
+                await self._work(started)
+            except Exception as error:  # noqa: BLE001  # the boundary between processes
+                self.error = error
+        if self._scope is scope:
+            self.line.dead = True
+            self._over()
+
+    def _over(self) -> None:
+        self._scope = None
+        if self.ended is not None:
+            self.ended(self.name)
+
+    async def _work(self, started: anyio.Event) -> None:
+        raise NotImplementedError
+
+    def _client(self, host: str, **options: Any) -> AbstractAsyncContextManager[Client]:
+        credentials = Credentials(server=f"http://{host}", token=FixedToken(f"Bearer {self.name}"))
+        return Client.connect(
+            credentials,
+            cluster=host,
+            user_agent=self.name,
+            limit=_CALLS,
+            transport=self.line.transport,
+            **options,
+        )
+
+
+class Kueue(Program):
+    """The Kueue of a cluster."""
+
+    def __init__(self, host: str, network: Network, *, clock: Clock, rng: random.Random) -> None:
+        super().__init__(f"kueue of {host}", network)
+        self.host, self.clock, self.rng = host, clock, rng
+        self.behaviour = PROMPT
+        self._kueue: SimulatedKueue | None = None
+
+    def behave(self, behaviour: Behaviour) -> None:
+        self.behaviour = behaviour
+        if self._kueue is not None:
+            self._kueue.behave(behaviour)
+
+    async def _work(self, started: anyio.Event) -> None:
+        async with self._client(self.host) as client:
+            self._kueue = SimulatedKueue(
+                client, now=self.clock.now, rng=self.rng, behaviour=self.behaviour, figures=None
+            )
+            await _until_cancelled(self._kueue.run, started)
+
+
+class Runner(Program):
+    """What runs the jobs of a worker."""
+
+    def __init__(self, host: str, network: Network, *, clock: Clock, rng: random.Random, lives: Lives | None) -> None:
+        super().__init__(f"nodes of {host}", network)
+        self.host, self.clock, self.rng, self.lives = host, clock, rng, lives
+
+    async def _work(self, started: anyio.Event) -> None:
+        async with self._client(self.host) as client:
+            runner = JobRunner(client, now=self.clock.now, rng=self.rng, lives=self.lives)
+            await _until_cancelled(runner.run, started)
+
+
+class _Startable(Protocol):
+    async def __call__(self, *, task_status: TaskStatus[None]) -> None: ...
+
+
+async def _until_cancelled(work: _Startable, started: anyio.Event) -> None:
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(work)
+        started.set()
+
+
+class ManagerProcess(Program):
+    """A manager. `clock` is its own; `settings` may be changed while it runs, through `in_force`."""
+
+    def __init__(
+        self,
+        name: str,
+        network: Network,
+        in_force: InForce,
+        *,
+        clock: Clock,
+        observer: Observer | None,
+        ended: Callable[[str], None] | None,
+    ) -> None:
+        super().__init__(name, network, observer, ended)
+        self.in_force, self.clock = in_force, clock
+        self.mandate: Mandate | None = None
+        self.begun: list[float] = []
+        """When it began to work, in seconds of the loop: each time."""
+        self._stop = anyio.Event()
+
+    @property
+    def identity(self) -> str:
+        return f"{self.name}_{self.runs}"
+
+    @property
+    def acts(self) -> bool:
+        """Whether it may write."""
+        return self.is_running and self.mandate is not None and self.mandate.valid()
+
+    def stop(self) -> None:
+        """As on SIGTERM: it ends by itself, soon."""
+        self._stop.set()
+
+    async def _work(self, started: anyio.Event) -> None:
+        self._stop, self.mandate = anyio.Event(), None
+
+        def begun(mandate: Mandate, _metrics: object) -> None:
+            self.mandate = mandate
+            self.begun.append(anyio.current_time())
+            started.set()
+
+        surroundings = Surroundings(
+            clock=self.clock, boot=anyio.current_time, transport=self.line.transport, identity=self.identity
+        )
+        credentials = Credentials(server=f"http://{MANAGER}", token=FixedToken(f"Bearer {self.name}"))
+        await manage(self.in_force, credentials, stop=self._stop, begun=begun, surroundings=surroundings)
+
+
+@dataclass(slots=True)
+class Worker:
+    """A worker cluster with its Kueue and what runs its jobs."""
+
+    site: Site
+    kueue: Kueue
+    runner: Runner
+
+    @property
+    def name(self) -> str:
+        return self.site.name
+
+
+class World:
+    """Owner of the clusters, the network between them, and the programs on the workers. `clock` tells the time to all
+    but managers with clocks of their own; whatever is drawn is drawn from `seed`."""
+
+    def __init__(self, layout: Layout, *, clock: Clock, seed: int, lives: Lives | None = None) -> None:
+        self.layout, self.clock = layout, clock
+        self._rng = random.Random(seed)  # noqa: S311  # not a secret
+        self.network = Network(self._luck())
+        self.manager = self._site(MANAGER, managed_fields=layout.core)
+        self.core = Kueue(MANAGER, self.network, clock=clock, rng=self._luck()) if layout.core else None
+        self.workers = {share.name: self._worker(share.name, lives) for share in layout.workers}
+        self.managers: dict[str, ManagerProcess] = {}
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """All clusters, the manager's first."""
+        return (self.manager, *(worker.site for worker in self.workers.values()))
+
+    def site(self, host: str) -> Site:
+        return self.manager if host == MANAGER else self.workers[host].site
+
+    def furnish(self, *, annotations: Mapping[str, str] | None = None) -> None:
+        """What an administrator applies before anything runs. `annotations` are those of the AdmissionCheck."""
+        for worker, share in zip(self.workers.values(), self.layout.workers, strict=True):
+            self._furnish_worker(worker, share)
+        make = self.manager.create
+        make(kinds.NAMESPACES, objects.namespace(self.layout.secrets))
+        make(kinds.RESOURCE_FLAVORS, objects.flavor())
+        for name in self.workers:
+            self.trust(name, token(name))
+            make(kinds.MULTIKUEUE_CLUSTERS, objects.multikueue_cluster(name))
+        make(kinds.MULTIKUEUE_CONFIGS, objects.multikueue_config(clusters=tuple(self.workers)))
+        make(kinds.ADMISSION_CHECKS, objects.admission_check(annotations=annotations))
+        for queue in self.layout.queues:
+            make(kinds.CLUSTER_QUEUES, objects.cluster_queue(queue.name, cpu=queue.cpu, checks=(objects.CHECK,)))
+            make(kinds.LOCAL_QUEUES, objects.local_queue(queue.name, NAMESPACE, cluster_queue=queue.name))
+        if self.layout.placement:
+            self.manager.cluster.install(definitions.ocm())
+            make(kinds.PLACEMENTS, objects.placement(PLACEMENT, NAMESPACE))
+            make(kinds.PLACEMENT_DECISIONS, objects.placement_decision(PLACEMENT, NAMESPACE))
+            self.decide(self.layout.placement)
+
+    def decide(self, clusters: Sequence[str]) -> None:
+        """What OCM's placement controller says now."""
+        key = ObjectKey(NAMESPACE, objects.placement_decision(PLACEMENT, NAMESPACE)["metadata"]["name"])
+        self.manager.patch(kinds.PLACEMENT_DECISIONS, key, objects.decisions(clusters), subresource="status")
+
+    def kueue(self, host: str) -> Kueue | None:
+        """The Kueue of a cluster, if there is one."""
+        return self.core if host == MANAGER else self.workers[host].kueue
+
+    async def start(self, tasks: TaskGroup) -> None:
+        """Start the programs on the clusters; returns when they run."""
+        programs: list[Program] = [p for worker in self.workers.values() for p in (worker.kueue, worker.runner)]
+        programs += [self.core] if self.core is not None else []
+        for started in [program.begin(tasks) for program in programs]:
+            await started.wait()
+
+    def add_manager(
+        self,
+        name: str,
+        in_force: InForce,
+        *,
+        clock: Clock | None = None,
+        observer: Observer | None = None,
+        ended: Callable[[str], None] | None = None,
+    ) -> ManagerProcess:
+        """A manager, not begun yet."""
+        clock = clock or self.clock
+        made = ManagerProcess(name, self.network, in_force, clock=clock, observer=observer, ended=ended)
+        self.managers[name] = made
+        return made
+
+    def trust(self, worker: str, token: str) -> None:
+        """Have the manager use that token with a worker from now on; whether the worker takes it is another matter."""
+        namespace = self.layout.secrets
+        body = objects.kubeconfig_secret(worker, namespace, server=f"https://{worker}", token=token)
+        key = ObjectKey(namespace, body["metadata"]["name"])
+        if self.manager.find(kinds.SECRETS, key) is None:
+            self.manager.create(kinds.SECRETS, body)
+        else:
+            self.manager.patch(kinds.SECRETS, key, {"data": body["data"]})
+
+    def accept(self, worker: str, *tokens: str) -> None:
+        """Have a worker take these tokens of managers, and no others."""
+        users = {f"Bearer {each}": User("multikueue") for each in tokens}
+        programs = self.workers[worker].kueue, self.workers[worker].runner
+        self.network.hosts[worker].users = users | {f"Bearer {each.name}": User(each.name) for each in programs}
+
+    def _furnish_worker(self, worker: Worker, share: Share) -> None:
+        make = worker.site.create
+        make(kinds.RESOURCE_FLAVORS, objects.flavor())
+        make(kinds.CLUSTER_QUEUES, objects.cluster_queue(share.name, cpu=share.cpu))
+        for queue in self.layout.queues:
+            make(kinds.LOCAL_QUEUES, objects.local_queue(queue.name, NAMESPACE, cluster_queue=share.name))
+        self.accept(share.name, token(share.name))
+
+    def _luck(self) -> random.Random:
+        return random.Random(self._rng.getrandbits(64))  # noqa: S311  # not a secret
+
+    def _site(self, name: str, *, managed_fields: bool = False) -> Site:
+        """Who owns which field is only minded where somebody applies; it makes each write dearer."""
+        cluster = Cluster(
+            name, now=self.clock.now, rng=self._luck(), definitions=definitions.kueue(), managed_fields=managed_fields
+        )
+        self.network.add(name, cluster.api)
+        return Site(cluster, name)
+
+    def _worker(self, name: str, lives: Lives | None) -> Worker:
+        network, clock = self.network, self.clock
+        return Worker(
+            self._site(name),
+            Kueue(name, network, clock=clock, rng=self._luck()),
+            Runner(name, network, clock=clock, rng=self._luck(), lives=lives),
+        )
+
+
+def token(worker: str) -> str:
+    """What a worker takes from the manager unless it is told otherwise."""
+    return f"token-of-{worker}"

@@ -1,0 +1,60 @@
+"""What is drawn of a board, as text."""
+
+from __future__ import annotations
+
+from rich.console import Console, Group, RenderableType
+
+from multikueue_simulator.demo.board import Moment
+from multikueue_simulator.demo.view import LINES, picture, story, summary
+from multikueue_simulator.world import MANAGER
+from tests.simulator.demo.test_board import RESERVED, copy, dispatched, local, remote_job
+
+
+def drawn(what: RenderableType) -> str:
+    screen = Console(width=120)
+    with screen.capture() as captured:
+        screen.print(what)
+    return captured.get()
+
+
+def test_a_picture_has_queues_workers_and_what_happened() -> None:
+    board = dispatched()
+    board.see("large", "MODIFIED", copy(cpu="7500m"), 2.0)
+    board.announce(3.0, "something happens")
+    text = drawn(picture(board, 4.0, jobs=9))
+    assert "0 of 9 jobs finished" in text
+    (queue,) = [line.split() for line in text.splitlines() if line.startswith("research")]
+    assert queue == ["research", "1", "·", "·", "·", "1", "0"]
+    (large,) = [line.split() for line in text.splitlines() if line.startswith("large")]
+    assert large == ["large", "████████░░░░░░░░", "8/16", "1", "1", "1", "0"]
+    assert "1.5 s  a runs on large" in text
+    assert "something happens" in text
+
+
+def test_a_picture_is_always_as_high_whatever_happened() -> None:
+    board = dispatched()
+    before = drawn(picture(board, 4.0, jobs=9)).count("\n")
+    for number in range(3 * LINES):
+        board.note(5.0, f"moment {number}")
+    assert drawn(picture(board, 4.0, jobs=9)).count("\n") == before
+
+
+def test_what_cannot_be_reached_is_marked() -> None:
+    board = dispatched()
+    board.stands["small"].reachable = False
+    assert "small (out of reach)" in drawn(picture(board, 4.0, jobs=9))
+
+
+def test_a_long_moment_is_one_line() -> None:
+    assert drawn(Group(story(Moment(1.0, "x" * 500)))).count("\n") == 1
+
+
+def test_the_summary_tells_of_jobs_that_ran_twice_at_no_need() -> None:
+    board = dispatched()
+    board.see("large", "ADDED", remote_job(uid="1"), 2.0)
+    assert "ran twice at no need               0" in drawn(summary(board))
+    board.see("small", "ADDED", remote_job(uid="2"), 3.0)
+    assert "ran twice at no need               1" in drawn(summary(board))
+    board.see(MANAGER, "MODIFIED", local(conditions=RESERVED), 4.0)
+    board.courses["a"].evictions = 1
+    assert "ran twice at no need               0" in drawn(summary(board))

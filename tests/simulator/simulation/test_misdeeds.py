@@ -1,0 +1,142 @@
+"""What adversaries do: each does something, no law is broken by it, and the laws see what it may lead to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from multikueue.controllers.standby import look_at_all
+from multikueue.errors import ClusterUnreachable
+from multikueue_simulator.simulation import adversaries as acts
+from multikueue_simulator.simulation import plan as plans
+from multikueue_simulator.simulation.adversaries import OddJob, Slander, Squat
+from multikueue_simulator.simulation.laws import Course, held_up
+from multikueue_simulator.simulation.life import live
+from multikueue_simulator.simulation.plan import Adversity, Event, JobPlan, Plan
+from multikueue_simulator.world import MANAGER
+
+JOBS = tuple(JobPlan(name=f"job{number}", at=5.0 * number, seconds=15.0) for number in range(3))
+
+ACTS: list[Adversity] = [
+    OddJob(at=3.0, name="odd", what="digits"),
+    OddJob(at=3.0, name="odd", what="deep-plain"),
+    OddJob(at=3.0, name="odd", what="owners"),
+    acts.HandMade(at=3.0, name="odd", what="ready"),
+    Squat(at=3.0, name="odd"),
+    acts.Flood(at=3.0, lasts=3.0, name="odd"),
+    Slander(at=3.0, lasts=60.0, worker="worker1", what="digits"),
+    acts.OddAnswers(at=8.0, lasts=5.0, worker="worker1", what="endless"),
+    acts.Impose(at=3.0, lasts=30.0, worker="worker1", count=30),
+    acts.SecondName(at=8.0, lasts=30.0, worker="worker2", configured=True),
+    acts.DropCheck(at=8.0, lasts=30.0, queue="main"),
+    acts.MixUp(at=8.0, lasts=30.0, worker="worker2", other="worker1", down=2.0),
+    acts.Mislay(at=8.0, lasts=30.0, what="ClusterQueue"),
+    acts.Mangle(at=8.0, lasts=30.0, what="quota"),
+]
+
+
+@pytest.mark.parametrize("act", ACTS, ids=lambda act: act.tell())
+def test_an_act_is_done_and_breaks_no_law(act: Adversity) -> None:
+    outcome = live(Plan(seed=5, jobs=JOBS, adversaries=(act,)), tell=True)
+    assert outcome.breach is None
+    assert any(act.tell() in text for _, text in outcome.tale.lines)
+    assert live(Plan(seed=5, jobs=JOBS, adversaries=())).digest != outcome.digest
+
+
+def test_every_kind_of_act_is_tried_here() -> None:
+    kinds = {kind for name in acts.__all__ if isinstance(kind := getattr(acts, name), type)}
+    assert {kind for kind in kinds if issubclass(kind, Adversity)} == {type(act) for act in ACTS}
+
+
+STOPPED = plans.StopQueue(at=8.0, lasts=2.0, host=MANAGER, policy="HoldAndDrain")
+TWO_AT_A_TIME: list[tuple[tuple[Event, ...], tuple[Adversity, ...]]] = [
+    ((STOPPED,), (acts.Mangle(at=9.0, lasts=30.0, what="quota"),)),
+    ((STOPPED,), (acts.Mislay(at=9.0, lasts=30.0, what="ClusterQueue"),)),
+    ((), (acts.DropCheck(at=8.0, lasts=9.0, queue="main"), acts.DropCheck(at=9.0, lasts=30.0, queue="main"))),
+    ((), (acts.DropCheck(at=8.0, lasts=9.0, queue="main"), acts.Mislay(at=9.0, lasts=30.0, what="ClusterQueue"))),
+]
+
+
+@pytest.mark.parametrize(
+    ("events", "adversaries"), TWO_AT_A_TIME, ids=lambda told: " and ".join(event.tell() for event in told)
+)
+def test_what_two_people_touched_at_a_time_is_whole_in_the_end(
+    events: tuple[Event, ...], adversaries: tuple[Adversity, ...]
+) -> None:
+    jobs = (*JOBS, JobPlan(name="late", at=50.0))
+    assert live(Plan(seed=5, jobs=jobs, events=events, adversaries=adversaries)).breach is None
+
+
+def test_a_manager_that_ends_by_itself_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_args: object) -> None:
+        raise ValueError("odd")
+
+    monkeypatch.setattr("multikueue.manager.look_at_all", fail)
+    breach = live(Plan(seed=1, jobs=JOBS)).breach
+    assert breach is not None
+    assert (breach.law, "ValueError: odd" in breach.text) == ("ends", True)
+
+
+def test_a_manager_that_ends_for_a_reason_that_it_knows_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = [ClusterUnreachable("", "gone")]
+
+    def fail(*args: Any) -> None:
+        if left:
+            raise left.pop()
+        look_at_all(*args)
+
+    monkeypatch.setattr("multikueue.manager.look_at_all", fail)
+    assert live(Plan(seed=1, jobs=JOBS)).breach is None
+    assert not left
+
+
+PLAN = Plan(seed=1, jobs=(JobPlan(name="a", at=10.0), JobPlan(name="b")))
+
+
+@pytest.mark.parametrize(
+    ("ends", "without", "job"),
+    [
+        ({"a": 15.0}, {"a": 15.0}, ""),
+        ({"a": 29.9}, {"a": 15.0}, ""),
+        ({"a": 30.1}, {"a": 15.0}, "a"),
+        ({"a": 99.0}, {}, ""),
+        ({}, {"a": 15.0}, ""),
+        ({"a": 15.0, "b": 99.0}, {"a": 15.0, "b": 5.0}, "b"),
+    ],
+    ids=[
+        "as long",
+        "twice as long and luck",
+        "longer than that",
+        "not to be compared, for it was meddled with there",
+        "not to be compared, for it was meddled with here",
+        "one of several",
+    ],
+)
+def test_a_job_that_adversaries_hold_up_is_noticed(ends: dict[str, float], without: dict[str, float], job: str) -> None:
+    breach = held_up(PLAN, *({name: Course(ended) for name, ended in courses.items()} for courses in (ends, without)))
+    assert (breach is not None) == bool(job)
+    assert breach is None or breach.text.startswith(f"{job} took")
+
+
+SAME, LATER = "2030-01-01T00:00:08Z", "2030-01-01T00:00:09Z"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "queue", "is_noticed"),
+    [
+        (Course(71.0, 65.0, SAME), Course(60.0, 11.0, SAME), "main", False),
+        (Course(71.0, 65.0, SAME), Course(60.0, 11.0, LATER), "main", True),
+        (Course(71.0, 65.0, SAME), Course(60.0, 11.0, SAME), "other", True),
+        (Course(71.0, 65.0, SAME), Course(70.0, 66.0, SAME), "main", True),
+        (Course(99.0, 95.0, SAME), Course(60.0, 11.0, SAME), "main", True),
+    ],
+    ids=["overtaken", "not by luck", "by one of another queue", "not overtaken", "overtaken, and held up then"],
+)
+def test_whom_others_overtook_by_luck_has_their_time_too(a: Course, b: Course, queue: str, is_noticed: bool) -> None:
+    """Without adversaries the other one came later, for another second saw it made."""
+    plan = replace(PLAN, jobs=(PLAN.jobs[0], replace(PLAN.jobs[1], queue=queue)))
+    without = {"a": Course(15.0, 11.0, SAME), "b": Course(62.0, 12.0, LATER)}
+    breach = held_up(plan, {"a": a, "b": b}, without)
+    assert (breach.text.split()[0] if breach else "") == ("a" if is_noticed else "")
