@@ -13,7 +13,6 @@ import anyio
 
 from benchmarks.sharing.crowd import Crowd, Submission
 from benchmarks.sharing.figures import Record
-from fakekube.network.transport import without_certificates
 from fakekube.wire import Object
 from multikueue.api import kinds
 from multikueue.api.workload import JOB_UID_LABEL
@@ -67,8 +66,7 @@ POLICIES = {
 
 def play(submissions: Sequence[Submission], policy: Policy, *, crowd: Crowd, seed: int) -> list[Record]:
     """What becomes of each submission, in their order. Raises Stuck."""
-    with without_certificates():
-        return run(lambda: _play(submissions, policy, crowd, seed))
+    return run(lambda: _play(submissions, policy, crowd, seed))
 
 
 async def _play(submissions: Sequence[Submission], policy: Policy, crowd: Crowd, seed: int) -> list[Record]:

@@ -13,7 +13,7 @@ from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 from types import ModuleType
 
-__all__ = ["bare_package", "spare_models"]
+__all__ = ["spare_models"]
 
 ROOT = "kubernetes_asyncio"
 CLIENT = f"{ROOT}.client"
@@ -27,8 +27,8 @@ def spare_models() -> None:
     """Let later imports of `kubernetes_asyncio.config` and `.client.Configuration` load these and no more."""
     if ROOT in sys.modules:
         return
-    root = bare_package(ROOT, None)
-    client = bare_package(CLIENT, list(root.__path__)) if root else None
+    root = _bare_package(ROOT, None)
+    client = _bare_package(CLIENT, list(root.__path__)) if root else None
     if client is None:
         sys.modules.pop(ROOT, None)  # not laid out as we know it: let it load in its own way
         return
@@ -36,7 +36,7 @@ def spare_models() -> None:
     client.ApiClient = ApiClient  # type: ignore[attr-defined]
 
 
-def bare_package(name: str, path: list[str] | None) -> ModuleType | None:
+def _bare_package(name: str, path: list[str] | None) -> ModuleType | None:
     """A package that is there, with its path, but was not run."""
     spec = PathFinder.find_spec(name, path)
     if spec is None or spec.submodule_search_locations is None:

@@ -23,6 +23,7 @@ from multikueue.kube.client import Client
 from multikueue.kube.credentials import Credentials
 from multikueue.kube.tokens import FixedToken
 from multikueue_simulator import definitions
+from multikueue_simulator.transport import over
 from tests.contract import builders
 from tests.contract.server import JSON, PATIENCE, Answer, OverHttp, Server, Stream, decoded, headers_of, payload
 
@@ -123,7 +124,7 @@ class WithinProcess(Server):
 
     def client(self, user: str = "admin") -> AbstractAsyncContextManager[Client]:
         credentials = Credentials(server="http://contract", token=FixedToken(f"Bearer {user}"))
-        return Client.connect(credentials, transport=self._network.line("manager").transport)
+        return Client.connect(credentials, transport=over(self._network.line("manager")))
 
     async def forget(self) -> None:
         self._cluster.storage.compact()

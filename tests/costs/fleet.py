@@ -18,7 +18,6 @@ from unittest.mock import patch
 import anyio
 import structlog
 
-from fakekube.network.transport import without_certificates
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.runtime import aside
@@ -71,7 +70,7 @@ STRATEGIES: Sequence[Strategy] = (
 @cache
 def costs(workers: int, jobs: int, warm_ups: int = 1) -> Mapping[str, Costs]:
     """By strategy: what each of so many jobs costs, one after the other."""
-    with quickly(), _users_own(), without_certificates():
+    with quickly(), _users_own():
         return run(lambda: _costs(workers, jobs, warm_ups))
 
 

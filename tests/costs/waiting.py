@@ -11,7 +11,6 @@ from typing import Any
 
 import anyio
 
-from fakekube.network.transport import without_certificates
 from fakekube.wire import Object
 from multikueue.api import kinds
 from multikueue.api.kinds import Kind
@@ -84,7 +83,7 @@ EVENTS: Sequence[Event] = (
 @cache
 def costs(waiting: int) -> Mapping[str, Counts]:
     """By event: what the manager does until all its consequences are over."""
-    with quickly(), without_certificates():
+    with quickly():
         return run(lambda: _costs(waiting))
 
 

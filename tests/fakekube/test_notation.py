@@ -14,7 +14,6 @@ from fakekube.notation import (
     Version,
     array,
     column,
-    conditions,
     defined,
     flag,
     number,
@@ -26,7 +25,10 @@ from fakekube.notation import (
     text,
     time,
 )
-from multikueue.api.meta import Condition, Value
+
+
+class Value(msgspec.Struct, frozen=True, rename="camel"):
+    """A type as one may have it for one's own kinds."""
 
 
 class Inner(Value, frozen=True):
@@ -42,9 +44,8 @@ class Outer(Value, frozen=True):
     names: tuple[str, ...] = ()
     inner: Inner = Inner()
     inners: tuple[Inner, ...] = ()
-    labels: dict[str, str] = {}  # noqa: RUF012 - msgspec gives each value a copy of its own
+    labels: dict[str, str] = {}
     amount: str | int | float = 0
-    conditions: tuple[Condition, ...] = ()
 
 
 def test_a_type_says_most_of_its_schema() -> None:
@@ -59,7 +60,6 @@ def test_a_type_says_most_of_its_schema() -> None:
     assert properties["inners"] == array(record(name=text()))
     assert properties["labels"] == table(text())
     assert properties["amount"] == quantity()
-    assert properties["conditions"]["items"] == conditions()["items"]
 
 
 def test_what_is_said_of_a_field_adds_to_its_type() -> None:

@@ -21,7 +21,6 @@ from typing import Any
 import anyio
 import msgspec
 
-from fakekube.network.transport import without_certificates
 from multikueue.api import kinds
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey, decoder, render_time
@@ -91,7 +90,7 @@ def play(story: Story) -> Outcome:
     outcome = Outcome(story.name, story.features)
     random.seed(story.name)
     try:
-        with _time_limit(PATIENCE), without_certificates():
+        with _time_limit(PATIENCE):
             run(lambda: _play(story, outcome))
     except (Exception, BaseExceptionGroup, TooLong) as error:  # noqa: BLE001  # whatever it is: the next has its turn
         outcome.error = _told(error)

@@ -23,6 +23,7 @@ from multikueue.kube.credentials import Credentials
 from multikueue_simulator import objects
 from multikueue_simulator.definitions import kueue as kueue_definitions
 from multikueue_simulator.time import VirtualClock, run
+from multikueue_simulator.transport import over
 from multikueue_simulator.workers.behaviour import PROMPT, Behaviour
 from multikueue_simulator.workers.jobs import JobRunner, Lives
 from multikueue_simulator.workers.kueue import SimulatedKueue
@@ -137,7 +138,7 @@ class Bench:
 
     async def _begin(self, name: str, made: Callable[[Client], P]) -> P:
         line, scope, running = self.network.line(name), anyio.CancelScope(), anyio.Event()
-        connecting = Client.connect(Credentials(server="http://worker"), cluster="worker", transport=line.transport)
+        connecting = Client.connect(Credentials(server="http://worker"), cluster="worker", transport=over(line))
         self._programs[name] = scope
         program: list[P] = []
 

@@ -14,8 +14,6 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from multikueue.api.meta import Condition
-
 __all__ = [
     "LABEL", "QUALIFIED", "SUBDOMAIN", "UNTYPED", "Kind", "Schema", "Version", "array", "column", "conditions",
     "defined", "flag", "number", "of", "quantities", "quantity", "record", "rule", "table", "text", "time",
@@ -161,8 +159,6 @@ _SCALARS: Mapping[Any, Schema] = {str: text(), int: number(), bool: flag(), date
 def _typed(hint: Any) -> Schema:
     if hint in _SCALARS:
         return dict(_SCALARS[hint])
-    if hint is Condition:
-        return _condition()
     if get_origin(hint) is Literal:
         return text(one_of=get_args(hint))
     if get_origin(hint) in (UnionType, Union):
@@ -182,12 +178,13 @@ def _typed_union(options: Sequence[Any]) -> Schema:
 
 def _condition() -> Schema:
     """metav1.Condition, with the limits that Kubernetes gives it."""
-    return of(
-        Condition,
+    return record(
         needs=("lastTransitionTime", "message", "reason", "status", "type"),
         type=text(316, QUALIFIED),
+        status=text(one_of=("True", "False", "Unknown")),
         reason=text(1024, "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$", shortest=1),
         message=text(32768),
+        lastTransitionTime=time(),
         observedGeneration=number(0, bits=64),
     )
 

@@ -109,13 +109,30 @@ def multikueue_cluster(name: str) -> Object:
     return _object(kinds.MULTIKUEUE_CLUSTERS, name, spec={"clusterSource": source})
 
 
+_AUTHORITY = b64encode(b"""\
+-----BEGIN CERTIFICATE-----
+MIIBgjCCASigAwIBAgIUTMIt9TL+OP70t91b/s+q3srEF2UwCgYIKoZIzj0EAwIw
+HjEcMBoGA1UEAwwTc2ltdWxhdGVkLXdvcmtlci1jYTAgFw0yMDAxMDEwMDAwMDBa
+GA8yMTIwMDEwMTAwMDAwMFowHjEcMBoGA1UEAwwTc2ltdWxhdGVkLXdvcmtlci1j
+YTBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABCrJEeKX41VXQKGPnUgkhM8h6EuW
+uvrJV2viaj4zU+NbtxhC6xNBoIU8aaSXu0eibtMSOJ0qh4NqiNXWqmT54OKjQjBA
+MB0GA1UdDgQWBBRKcaY0Tdc4vZZxymyOH/zyvGUHFzAPBgNVHRMBAf8EBTADAQH/
+MA4GA1UdDwEB/wQEAwIBhjAKBggqhkjOPQQDAgNIADBFAiEA0i07r4iAdw87Qxr+
+cyhMMosN+UPpvxSGaTgcJgdCnT0CIGbGxnXnxe5+ZNUFRFEjQPeKQizXVeGgF5Of
+OnkKVGC9
+-----END CERTIFICATE-----
+""").decode()
+"""Whom a worker's kubeconfig trusts. No line looks at certificates, and nobody has the key of this one; but a client without
+any loads those of the system at each connection, which costs more than all the rest of it."""
+
+
 def kubeconfig_secret(cluster: str, namespace: str, *, server: str, token: str) -> Object:
     """The Secret with the kubeconfig of a worker."""
     config = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": cluster,
-        "clusters": [{"name": cluster, "cluster": {"server": server}}],
+        "clusters": [{"name": cluster, "cluster": {"server": server, "certificate-authority-data": _AUTHORITY}}],
         "users": [{"name": cluster, "user": {"token": token}}],
         "contexts": [{"name": cluster, "context": {"cluster": cluster, "user": cluster}}],
     }

@@ -38,6 +38,7 @@ from multikueue.runtime import Clock, Mandate
 from multikueue.settings import InForce
 from multikueue_simulator import definitions, objects
 from multikueue_simulator.time import process
+from multikueue_simulator.transport import over
 from multikueue_simulator.workers.behaviour import PROMPT, Behaviour
 from multikueue_simulator.workers.jobs import JobRunner, Lives
 from multikueue_simulator.workers.kueue import SimulatedKueue
@@ -235,7 +236,7 @@ class Program:
             cluster=host,
             user_agent=self.name,
             limit=_CALLS,
-            transport=self.line.transport,
+            transport=over(self.line),
             **options,
         )
 
@@ -327,7 +328,7 @@ class ManagerProcess(Program):
             started.set()
 
         surroundings = Surroundings(
-            clock=self.clock, boot=anyio.current_time, transport=self.line.transport, identity=self.identity
+            clock=self.clock, boot=anyio.current_time, transport=over(self.line), identity=self.identity
         )
         credentials = Credentials(server=f"http://{MANAGER}", token=FixedToken(f"Bearer {self.name}"))
         await manage(self.in_force, credentials, stop=self._stop, begun=begun, surroundings=surroundings)

@@ -14,11 +14,12 @@ import pytest
 from fakekube.network.link import State, Weather
 from fakekube.network.transport import Line, Network
 from fakekube.wire import Request, Response, User, Watch
-from multikueue.errors import ClusterUnreachable, NotLeading, Unauthorized
+from multikueue.errors import ClusterUnreachable, Unauthorized
 from multikueue.kube.client import Client, Stream
 from multikueue.kube.credentials import Credentials
 from multikueue.kube.tokens import FixedToken
 from multikueue_simulator.time import process, run, the_loop
+from multikueue_simulator.transport import over
 
 HOST = "worker1"
 
@@ -51,7 +52,7 @@ class Bench:
     async def client(self, **options: Any) -> AsyncGenerator[Client]:
         credentials = Credentials(server=f"http://{HOST}", token=FixedToken("Bearer t"))
         line: Line = options.pop("line", self.line)
-        async with Client.connect(credentials, cluster=HOST, transport=line.transport, **options) as client:
+        async with Client.connect(credentials, cluster=HOST, transport=over(line), **options) as client:
             yield client
 
     @asynccontextmanager
@@ -138,26 +139,6 @@ async def test_calls_in_flight_are_limited_and_the_rest_waits_its_turn(bench: Be
         await anyio.sleep(0.6)
         assert len(bench.server.requests) == 2
     assert anyio.current_time() == pytest.approx(3, abs=0.1)
-
-
-@on_bench
-async def test_leave_to_write_is_asked_for_when_a_write_has_its_connection(bench: Bench) -> None:
-    leave = True
-    bench.link.weather = Weather(latency=(1, 1))
-    async with bench.client(may_write=lambda: leave, limit=1) as client, anyio.create_task_group() as tasks:
-
-        async def write() -> None:
-            with pytest.raises(NotLeading):
-                await client.request("POST", "/api", body={})
-
-        tasks.start_soon(client.request, "GET", "/api")
-        await anyio.lowlevel.checkpoint()
-        tasks.start_soon(write)
-        await anyio.sleep(0.5)
-        leave = False
-    async with bench.client(may_write=lambda: leave) as client:
-        await client.request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body={})
-    assert [request.method for request in bench.server.requests] == ["GET", "POST"]
 
 
 class Reaper:

@@ -9,7 +9,6 @@ import anyio
 import pytest
 
 from fakekube.network.link import State, Weather
-from fakekube.network.transport import without_certificates
 from fakekube.wire import Refused
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
@@ -122,8 +121,7 @@ def staged(test: Callable[[Scene], Coroutine[Any, Any, None]], plan: Plan = PLAN
             await test(Scene(world, deeds))
             tasks.cancel_scope.cancel()
 
-    with without_certificates():
-        run(main)
+    run(main)
 
 
 @pytest.mark.parametrize("event", LASTING, ids=name_of)

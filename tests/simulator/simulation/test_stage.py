@@ -9,7 +9,6 @@ import anyio
 import pytest
 
 from fakekube.network.link import State
-from fakekube.network.transport import without_certificates
 from fakekube.wire import Request
 from multikueue.settings import InForce
 from multikueue_simulator.simulation.deeds import Deeds
@@ -62,8 +61,7 @@ def played(
                 await test(Play(world, stage, told))
                 tasks.cancel_scope.cancel()
 
-        with without_certificates():
-            run(main)
+        run(main)
 
     return play
 

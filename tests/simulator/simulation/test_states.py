@@ -10,7 +10,6 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 
-from fakekube.network.transport import without_certificates
 from fakekube.wire import Object
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
@@ -82,8 +81,7 @@ def watching(test: Callable[[Watch], Coroutine[Any, Any, None]], plan: Plan = PL
             await test(watch)
             tasks.cancel_scope.cancel()
 
-    with without_certificates():
-        run(main)
+    run(main)
 
 
 def test_what_goes_well_breaks_no_law() -> None:

@@ -11,6 +11,7 @@ from multikueue.api.job import Job
 from multikueue.kube.client import Client
 from multikueue.kube.credentials import Credentials
 from multikueue.store.cache import Cache
+from multikueue_simulator.transport import over
 from multikueue_simulator.workers.watching import reflect, retries
 from tests.simulator.bench import Bench, on_bench
 
@@ -27,7 +28,7 @@ async def test_caches_are_full_at_once_and_follow_then(worker: Bench) -> None:
     worker.submit("first")
     jobs: Cache[Job] = Cache()
     namespaces: Cache[Namespace] = Cache()
-    transport = worker.network.line("watcher").transport
+    transport = over(worker.network.line("watcher"))
     async with (
         Client.connect(Credentials(server="http://worker"), cluster="worker", transport=transport) as client,
         anyio.create_task_group() as tasks,

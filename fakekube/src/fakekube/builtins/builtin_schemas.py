@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from multikueue.kube.models import fields_of
+from fakekube.builtins.models import fields_of
 
 __all__ = ["model_of", "schema_of"]
 
@@ -30,7 +30,7 @@ def schema_of(group: str, version: str, kind: str) -> Mapping[str, Any]:
 
 
 def model_of(group: str, version: str, kind: str) -> str:
-    """What the library calls a kind, see `kube.models`."""
+    """What the library calls a kind, see `models`."""
     return _MODELS.get((group, kind)) or f"V{version[1:]}{kind}"
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from ipaddress import ip_address
+from tempfile import NamedTemporaryFile
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -32,6 +34,14 @@ class Certificate:
 
     certificate: bytes
     key: bytes
+
+    def load_into(self, context: ssl.SSLContext) -> None:
+        """Have a server or a client prove itself by it. The standard library loads keys from files only: from one that is
+        gone at once."""
+        with NamedTemporaryFile() as file:
+            file.write(self.certificate + self.key)
+            file.flush()
+            context.load_cert_chain(file.name)
 
 
 class Authority:

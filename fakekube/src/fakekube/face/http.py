@@ -32,7 +32,6 @@ from fakekube.face.users import Users, kubeconfig
 from fakekube.model.bodies import BODY_LIMIT
 from fakekube.model.refusals import too_large
 from fakekube.wire import JSON, Object, Refused, Request, Response, User, Watch
-from multikueue.web.serving import Serving, load_chain
 
 __all__ = ["Face"]
 
@@ -129,7 +128,7 @@ class Face:
         certificate = self._authority.issue("kube-apiserver", self.host, "localhost")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        load_chain(context, Serving(certificate.certificate, certificate.key, self._authority.pem))
+        certificate.load_into(context)
         context.load_verify_locations(cadata=self._authority.pem.decode())
         context.verify_mode = ssl.CERT_OPTIONAL
         return context

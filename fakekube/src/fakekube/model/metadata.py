@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ from fakekube.model.refusals import (
 from fakekube.model.resources import Resource
 from fakekube.wire import Json, Object
 
-__all__ = ["FOREGROUND", "ORPHAN", "cleaned", "problems", "unknown_fields", "update_problems", "warnings"]
+__all__ = ["FOREGROUND", "ORPHAN", "cleaned", "problems", "timestamp", "unknown_fields", "update_problems", "warnings"]
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 """The finalizers by which the garbage collector is told what to do with dependents."""
@@ -217,3 +218,8 @@ def _finalizers_added_late(new: Object, old: Object) -> list[str]:
         return []
     before = old.get("finalizers") or ()
     return sorted(each for each in new.get("finalizers") or () if each not in before)
+
+
+def timestamp(moment: datetime) -> str:
+    """As Kubernetes writes times: whole seconds, UTC."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

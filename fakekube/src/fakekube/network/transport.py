@@ -1,10 +1,11 @@
-"""Carries requests of `kube.Client` to API servers in the same process: a network of links instead of sockets.
+"""Carries requests of a client to API servers in the same process: a network of links instead of sockets.
 
     network = Network(rng)
     network.add("worker1", cluster.api)
-    Client.connect(Credentials(server="http://worker1"), transport=network.line("manager").transport)
+    session = network.line("manager").session()
+    async with session.request("GET", URL("http://worker1/api/v1/pods"), timeout=ClientTimeout(total=5)) as answer: ...
 
-It raises what aiohttp raises, at the point where aiohttp would, so that all of `kube` works as in life. Requests and
+It raises what aiohttp raises, at the point where aiohttp would, so that all of a client works as in life. Requests and
 answers are carried by callbacks of the network's own: what was sent arrives, whatever becomes of the sender.
 """
 
@@ -13,12 +14,11 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from contextvars import Context
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, NoReturn, Protocol, cast
+from typing import Any, NoReturn, Protocol
 
 import aiohttp
 import anyio.lowlevel
@@ -27,11 +27,8 @@ from yarl import URL
 
 from fakekube.network.link import Link
 from fakekube.wire import JSON, Refused, Request, Response, User, Watch
-from multikueue.errors import NotLeading
-from multikueue.kube import identity
-from multikueue.kube.session import Session
 
-__all__ = ["Handler", "Line", "Network", "Observer", "is_write", "on_the_spot", "without_certificates"]
+__all__ = ["Handler", "Line", "Network", "Observer", "Session", "is_write", "on_the_spot"]
 
 QUESTIONS = ("/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/")
 
@@ -41,21 +38,8 @@ def is_write(request: Request) -> bool:
     return request.method != "GET" and not request.path.startswith(QUESTIONS)
 
 
-@contextmanager
-def without_certificates() -> Iterator[None]:
-    """In this block clients load no certificates, which costs more than all the rest of a connection: no line looks at
-    them."""
-    name = "tls_context"
-    real = getattr(identity, name)
-    setattr(identity, name, lambda **_: True)  # what plain http has
-    try:
-        yield
-    finally:
-        setattr(identity, name, real)
-
-
 class Handler(Protocol):
-    """An API server, as `sandbox.api.Api`, that answers on the spot: in here nothing of it may wait."""
+    """An API server, as `server.api.Api`, that answers on the spot: in here nothing of it may wait."""
 
     def handle(self, request: Request) -> Coroutine[Any, Any, Response | Watch]: ...
 
@@ -117,13 +101,21 @@ class Line:
         self.network, self.source, self.observer = network, source, observer
         self.dead = False
 
-    def transport(self, *, user_agent: str, limit: int, may_write: Callable[[], bool]) -> Session:
-        return cast(Session, _Session(self, user_agent=user_agent, limit=limit, may_write=may_write))
+    def session(
+        self, *, user_agent: str = "", limit: int = 0, before_sending: Callable[[Request], None] | None = None
+    ) -> Session:
+        """A session of at most so many connections (0: unlimited). `before_sending` is told of each request when it has a
+        connection, and may raise: then it is not sent."""
+        return Session(self, user_agent=user_agent, limit=limit, before_sending=before_sending)
 
 
-class _Session:
-    def __init__(self, line: Line, *, user_agent: str, limit: int, may_write: Callable[[], bool]) -> None:
-        self.line, self.user_agent, self.may_write = line, user_agent, may_write
+class Session:
+    """aiohttp's session, as far as clients of Kubernetes use it."""
+
+    def __init__(
+        self, line: Line, *, user_agent: str, limit: int, before_sending: Callable[[Request], None] | None
+    ) -> None:
+        self.line, self.user_agent, self.before_sending = line, user_agent, before_sending
         self.slots = _Slots(limit) if limit else None
         self.closed = False
 
@@ -169,7 +161,7 @@ class _Slots:
 class _Asked:
     """One request; the slot of its connection is kept until its answer is here, or the answer of a watch has ended."""
 
-    def __init__(self, session: _Session, method: str, url: URL, options: Mapping[str, Any]) -> None:
+    def __init__(self, session: Session, method: str, url: URL, options: Mapping[str, Any]) -> None:
         self._session, self._url = session, url
         self._timeout: aiohttp.ClientTimeout = options["timeout"]
         headers = options.get("headers") or {}
@@ -210,9 +202,8 @@ class _Asked:
         return self._answer
 
     async def _exchange(self, loop: asyncio.AbstractEventLoop, deadline: float | None) -> _Answer:
-        if is_write(self._request) and not self._session.may_write():
-            what = f"{self._request.method} {self._request.path}"
-            raise NotLeading(f"{what}: not sent, for we may not act now")
+        if self._session.before_sending is not None:
+            self._session.before_sending(self._request)
         flight = _Flight(self._session.line, self._url, self._request, self._authorization)
         timer = loop.call_at(deadline, flight.fail, TimeoutError()) if deadline is not None else None
         try:
@@ -333,7 +324,7 @@ def _as(request: Request, user: User) -> Request:
 
 
 class _Answer:
-    """aiohttp's response, as far as `kube` uses it."""
+    """aiohttp's response, as far as clients of Kubernetes use it."""
 
     def __init__(self, answer: Response | Watch, link: Link, *, idle: float | None) -> None:
         self._answer = answer

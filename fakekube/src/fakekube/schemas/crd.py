@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from fakekube.model.metadata import timestamp
 from fakekube.model.refusals import Problem as FieldProblem
 from fakekube.model.refusals import invalid_value, required, unsupported_value
 from fakekube.model.remembered import Remembered
@@ -18,7 +19,6 @@ from fakekube.model.resources import Column, Resource
 from fakekube.schemas import cel_library as cel
 from fakekube.schemas.schema import Schema
 from fakekube.wire import Object
-from multikueue.api.meta import render_time
 
 __all__ = ["accepted", "defaulted", "problems", "resources_of"]
 
@@ -128,7 +128,7 @@ def _condition(wanted: tuple[str, ...], old: Object, now: datetime) -> Object:
     return {
         "type": type_,
         "status": status,
-        "lastTransitionTime": render_time(now),
+        "lastTransitionTime": timestamp(now),
         "reason": reason,
         "message": message,
     }

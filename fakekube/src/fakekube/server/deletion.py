@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from fakekube.builtins.rules import Rules
-from fakekube.model.metadata import FOREGROUND, ORPHAN
+from fakekube.model.metadata import FOREGROUND, ORPHAN, timestamp
 from fakekube.model.refusals import conflict
 from fakekube.model.resources import Resource
 from fakekube.model.storage import Version
@@ -17,7 +17,7 @@ from fakekube.server.options import DeleteOptions, delete_options, list_options
 from fakekube.server.reads import present
 from fakekube.server.routes import Route
 from fakekube.server.selection import selection
-from fakekube.server.server import Server, timestamp
+from fakekube.server.server import Server
 from fakekube.shown.tables import wanted
 from fakekube.wire import Object, Request, Response
 

@@ -6,19 +6,20 @@ import asyncio
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Protocol
 
 from fakekube.builtins import kinds as builtins
 from fakekube.builtins import rules
 from fakekube.builtins.rules import Rules
+from fakekube.model.metadata import timestamp
 from fakekube.model.resources import Registry, Resource
 from fakekube.model.storage import Storage
 from fakekube.schemas.schema import Schema
 from fakekube.server.admission import Admission
 from fakekube.wire import Object, Request
 
-__all__ = ["LoopScheduler", "Scheduler", "Server", "Timer", "Virtual", "timestamp"]
+__all__ = ["LoopScheduler", "Scheduler", "Server", "Timer", "Virtual"]
 
 
 class Timer(Protocol):
@@ -84,8 +85,3 @@ class Server:
     def ending(self) -> str:
         """Five random characters for the end of a generated name: no vowels, so no words."""
         return "".join(self.rng.choices("bcdfghjklmnpqrstvwxz2456789", k=5))
-
-
-def timestamp(moment: datetime) -> str:
-    """As Kubernetes writes times: whole seconds, UTC."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

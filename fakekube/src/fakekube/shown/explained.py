@@ -11,8 +11,8 @@ from functools import cache
 from typing import Any
 
 from fakekube.builtins.builtin_schemas import model_of, schema_of
+from fakekube.builtins.models import descriptions_of, fields_of
 from fakekube.model.resources import Resource
-from multikueue.kube.models import descriptions_of, fields_of
 
 __all__ = ["META", "PREFIX", "explained", "object_meta"]
 

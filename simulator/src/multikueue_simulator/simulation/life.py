@@ -12,7 +12,6 @@ from datetime import timedelta
 
 import anyio
 
-from fakekube.network.transport import without_certificates
 from multikueue.runtime.failures import describe, is_expected
 from multikueue.settings import (
     BESIDE_KUEUE,
@@ -80,7 +79,7 @@ def live(plan: Plan, *, tell: bool = False) -> Outcome:
 def _lived(plan: Plan, *, tell: bool) -> Outcome:
     outcome = Outcome(plan.seed, tale=Tale(is_told=tell))
     random.seed(plan.seed)
-    with _without_collector(), without_certificates(), phases_watched(outcome.phases):
+    with _without_collector(), phases_watched(outcome.phases):
         run(lambda: _live(plan, outcome))
     return outcome
 

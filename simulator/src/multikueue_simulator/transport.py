@@ -1,0 +1,26 @@
+"""The manager's own client on a line of a simulated network, instead of on sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from fakekube.network.transport import Line, is_write
+from fakekube.wire import Request
+from multikueue.errors import NotLeading
+from multikueue.kube.session import Session, Transport
+
+__all__ = ["over"]
+
+
+def over(line: Line) -> Transport:
+    """What carries a client's requests over that line, with leave to write asked for as `open_session` asks."""
+
+    def opened(*, user_agent: str, limit: int, may_write: Callable[[], bool]) -> Session:
+        def ask(request: Request) -> None:
+            if is_write(request) and not may_write():
+                raise NotLeading(f"{request.method} {request.path}: not sent, for we may not act now")
+
+        return cast(Session, line.session(user_agent=user_agent, limit=limit, before_sending=ask))
+
+    return opened
