@@ -36,7 +36,7 @@ from multikueue.controllers.standby import Touch, look_at_all
 from multikueue.controllers.strategies import Strategies, verify
 from multikueue.controllers.visibility import Gate, Visibility, keep_visibility
 from multikueue.controllers.webhooks import Service, Webhooks, keep_webhook
-from multikueue.controllers.world import Queues, World, tenant
+from multikueue.controllers.world import OnDecision, Queues, World, tenant
 from multikueue.errors import ClusterUnreachable
 from multikueue.jobs.table import BATCH_ONLY, Adapters
 from multikueue.kube.client import Client
@@ -140,6 +140,7 @@ class Manager:
     transport: Transport = open_session
     kinds: AnnotatedKinds = field(default_factory=AnnotatedKinds)
     recorder: Recorder = field(default_factory=lambda: Recorder(SystemClock().now))
+    on_decision: OnDecision | None = None
     readiness: Readiness = field(init=False)
 
     @property
@@ -234,6 +235,7 @@ class Manager:
             user_agent=_user_agent(self.leadership),
             metrics=self.metrics,
             transport=self.transport,
+            on_decision=self.on_decision,
         )
 
     def _strategy_failed(self, name: str) -> None:
@@ -386,13 +388,15 @@ class Manager:
 class Surroundings:
     """What a process finds where it runs: clocks, what carries its requests, its name among replicas (new if None).
 
-    `boot` is the clock of its leadership, in seconds. A simulation has surroundings of its own.
+    `boot` is the clock of its leadership, in seconds; `on_decision` is told of each decision about a workload. A simulation has
+    surroundings of its own.
     """
 
     clock: Clock = field(default_factory=SystemClock)
     boot: Callable[[], float] = boot_time
     transport: Transport = open_session
     identity: str | None = None
+    on_decision: OnDecision | None = None
 
 
 REAL = Surroundings()
@@ -461,6 +465,7 @@ async def manage(
                     transport=surroundings.transport,
                     kinds=kinds,
                     recorder=recorder,
+                    on_decision=surroundings.on_decision,
                 )
                 await life.run()
             tasks.cancel_scope.cancel()

@@ -297,7 +297,7 @@ class Nominations:
 def _gone(world: World, key: ObjectKey) -> Result:
     """The workload is no more: neither shall anything of it be on a worker."""
     group = world.group(key, None)
-    decision = decide(group, world.now())
+    decision = _decide(world, group)
     if decision.phase is Phase.GONE:
         _forget(world, key)
     _keep(world, group, decision)
@@ -320,11 +320,17 @@ def _decided(world: World, group: Group) -> tuple[Group, Decision]:
     group = world.strategies.consulted(choose(group))
     if group.answer is not None and group.answer.nomination is not None:
         group = world.views.widened(group, group.answer.nomination.clusters)
+    return group, _with_hint(world, group, _decide(world, group))
+
+
+def _decide(world: World, group: Group) -> Decision:
     decision = decide(group, world.now())
+    if world.on_decision is not None:
+        world.on_decision(group, decision)
     if decision.phase is Phase.NOMINATING:
         for name in fit.unconfirmed(group):
             world.queues.ceilings.add(name)
-    return group, _with_hint(world, group, decision)
+    return decision
 
 
 def _with_hint(world: World, group: Group, decision: Decision) -> Decision:

@@ -13,6 +13,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import Workload
 from multikueue.controllers.events import Recorder
 from multikueue.controllers.strategies import Strategies
+from multikueue.dispatch.decide import Decision
 from multikueue.dispatch.group import Group
 from multikueue.kube.client import Client
 from multikueue.kube.session import USER_AGENT, Transport, open_session
@@ -60,6 +61,9 @@ class Queues:
         return (*fixed, self.cluster_queues, self.local_queues, self.cohorts)
 
 
+OnDecision = Callable[[Group, Decision], None]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """`manager` is the client of the manager cluster; `settings` are read through at each use, as they may change."""
@@ -89,6 +93,9 @@ class World:
 
     transport: Transport = open_session
     """What carries our requests to workers."""
+
+    on_decision: OnDecision | None = None
+    """Told of each decision about a workload, as a simulation wants to be."""
 
     @property
     def views(self) -> Views:

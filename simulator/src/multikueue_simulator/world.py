@@ -30,6 +30,7 @@ from fakekube.wire import Object, Refused, Request, Response, User, Watch
 from multikueue.api import kinds
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey
+from multikueue.controllers.world import OnDecision
 from multikueue.kube.client import Client
 from multikueue.kube.credentials import Credentials
 from multikueue.kube.tokens import FixedToken
@@ -298,9 +299,10 @@ class ManagerProcess(Program):
         clock: Clock,
         observer: Observer | None,
         ended: Callable[[str], None] | None,
+        on_decision: OnDecision | None,
     ) -> None:
         super().__init__(name, network, observer, ended)
-        self.in_force, self.clock = in_force, clock
+        self.in_force, self.clock, self.on_decision = in_force, clock, on_decision
         self.mandate: Mandate | None = None
         self.begun: list[float] = []
         """When it began to work, in seconds of the loop: each time."""
@@ -328,7 +330,11 @@ class ManagerProcess(Program):
             started.set()
 
         surroundings = Surroundings(
-            clock=self.clock, boot=anyio.current_time, transport=over(self.line), identity=self.identity
+            clock=self.clock,
+            boot=anyio.current_time,
+            transport=over(self.line),
+            identity=self.identity,
+            on_decision=self.on_decision,
         )
         credentials = Credentials(server=f"http://{MANAGER}", token=FixedToken(f"Bearer {self.name}"))
         await manage(self.in_force, credentials, stop=self._stop, begun=begun, surroundings=surroundings)
@@ -413,10 +419,13 @@ class World:
         clock: Clock | None = None,
         observer: Observer | None = None,
         ended: Callable[[str], None] | None = None,
+        on_decision: OnDecision | None = None,
     ) -> ManagerProcess:
         """A manager, not begun yet."""
         clock = clock or self.clock
-        made = ManagerProcess(name, self.network, in_force, clock=clock, observer=observer, ended=ended)
+        made = ManagerProcess(
+            name, self.network, in_force, clock=clock, observer=observer, ended=ended, on_decision=on_decision
+        )
         self.managers[name] = made
         return made
 

@@ -32,7 +32,7 @@ from multikueue_simulator.simulation.misdeeds import Misdeeds
 from multikueue_simulator.simulation.plan import Plan, Replica
 from multikueue_simulator.simulation.stage import Stage
 from multikueue_simulator.simulation.states import States
-from multikueue_simulator.simulation.witness import Changes, Tale, Witness, logs_heard, phases_watched
+from multikueue_simulator.simulation.witness import Changes, Phases, Tale, Witness, logs_heard
 from multikueue_simulator.time import VirtualClock, run
 from multikueue_simulator.world import World
 
@@ -79,7 +79,7 @@ def live(plan: Plan, *, tell: bool = False) -> Outcome:
 def _lived(plan: Plan, *, tell: bool) -> Outcome:
     outcome = Outcome(plan.seed, tale=Tale(is_told=tell))
     random.seed(plan.seed)
-    with _without_collector(), phases_watched(outcome.phases):
+    with _without_collector():
         run(lambda: _live(plan, outcome))
     return outcome
 
@@ -108,7 +108,7 @@ async def _live(plan: Plan, outcome: Outcome) -> None:
             laws = Laws(world, plan, deeds, on_breach=over.set)
             witness = Witness(world, stage, laws, outcome.tale)
             witness.attend()
-            _hire(world, plan, stage, witness, laws)
+            _hire(world, plan, stage, witness, laws, Phases(outcome.phases))
             stage.begin()
             with anyio.CancelScope() as rest:
                 tasks.start_soon(_cut_short, over, rest)
@@ -121,7 +121,7 @@ async def _live(plan: Plan, outcome: Outcome) -> None:
             tasks.cancel_scope.cancel()
 
 
-def _hire(world: World, plan: Plan, stage: Stage, witness: Witness, laws: Laws) -> None:
+def _hire(world: World, plan: Plan, stage: Stage, witness: Witness, laws: Laws, phases: Phases) -> None:
     """The managers, and the weather between them and the clusters."""
 
     def ended(name: str) -> None:
@@ -132,7 +132,8 @@ def _hire(world: World, plan: Plan, stage: Stage, witness: Witness, laws: Laws) 
 
     for replica in plan.replicas:
         clock = VirtualClock(skew=timedelta(seconds=replica.skew))
-        world.add_manager(replica.name, InForce(settings_of(plan, replica)), clock=clock, observer=witness, ended=ended)
+        in_force = InForce(settings_of(plan, replica))
+        world.add_manager(replica.name, in_force, clock=clock, observer=witness, ended=ended, on_decision=phases)
     for source in world.managers:
         for site in world.sites:
             world.network.link(source, site.name).weather = plan.weather

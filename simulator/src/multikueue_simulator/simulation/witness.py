@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
 from hashlib import blake2b
 from typing import Any
 
@@ -16,14 +15,14 @@ import structlog
 from fakekube.model.storage import Change
 from fakekube.network.transport import Line, is_write
 from fakekube.wire import Request, Response, Watch
-from multikueue.controllers import workloads
+from multikueue.api.meta import ObjectKey
 from multikueue.dispatch.decide import Decision
 from multikueue.dispatch.group import Group
 from multikueue_simulator.simulation.laws import Laws, Write
 from multikueue_simulator.simulation.stage import Stage
 from multikueue_simulator.world import MANAGER, World
 
-__all__ = ["Changes", "Tale", "Witness", "phases_watched"]
+__all__ = ["Changes", "Phases", "Tale", "Witness", "logs_heard"]
 
 NO_CRASH = frozenset({"object.unreadable"})
 """What is logged as an error and is none of the manager's."""
@@ -32,6 +31,20 @@ LEASES = "leases.coordination.k8s.io"
 
 Changes = Counter[tuple[str, str]]
 """How often the phase of a workload changed from one to another."""
+
+
+class Phases:
+    """Counts the changes of phase that managers decide: one for all of them, as `on_decision`."""
+
+    def __init__(self, changes: Changes) -> None:
+        self._changes = changes
+        self._last: dict[ObjectKey, str] = {}
+
+    def __call__(self, group: Group, decision: Decision) -> None:
+        before, after = self._last.get(group.key, "-"), decision.phase.name
+        if before != after:
+            self._changes[before, after] += 1
+            self._last[group.key] = after
 
 
 @dataclass(slots=True)
@@ -101,26 +114,6 @@ class Witness:
             self.laws.judge(Write(host, at, change, self._by))
 
         return listen
-
-
-@contextmanager
-def phases_watched(changes: Changes) -> Iterator[None]:
-    """Count the changes of phase that managers decide in this block."""
-    decide, last = workloads.decide, dict[object, str]()  # type: ignore[attr-defined]  # not for everybody
-
-    def watched(group: Group, now: datetime) -> Decision:
-        decision = decide(group, now)
-        before, after = last.get(group.key, "-"), decision.phase.name
-        if before != after:
-            changes[before, after] += 1
-            last[group.key] = after
-        return decision
-
-    workloads.decide = watched  # type: ignore[attr-defined]  # the one place that all decisions come by
-    try:
-        yield
-    finally:
-        workloads.decide = decide  # type: ignore[attr-defined]
 
 
 @contextmanager
