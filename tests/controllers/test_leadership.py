@@ -20,15 +20,15 @@ from multikueue.controllers.leadership import Alone, Elected, candidate, new_ide
 from multikueue.kube.client import Client
 from multikueue.runtime import Mandate
 from multikueue.settings import LeaderElection
+from multikueue_simulator.time import VirtualClock, VirtualLoop
 from tests.controllers.lease_server import KEY, LeaseServer, Line
-from tests.runtime.virtual_time import VirtualClock, VirtualTimeLoop
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")
 def anyio_backend() -> tuple[str, dict[str, Any]]:
-    return "asyncio", {"loop_factory": VirtualTimeLoop}
+    return "asyncio", {"loop_factory": VirtualLoop}
 
 
 def now() -> float:
@@ -414,7 +414,7 @@ mishaps = st.lists(
 @given(seed=st.integers(0, 2**16), plan=mishaps)
 @settings(max_examples=100)
 def test_never_two_lead_whatever_happens_and_soon_one_does(seed: int, plan: list[tuple[float, str, int]]) -> None:
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner, capture_logs():
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner, capture_logs():
         weather = runner.run(storm(seed, plan))
 
     assert weather.overlaps == []

@@ -20,9 +20,9 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import PREBUILT_LABEL
 from multikueue.errors import ClusterUnreachable, Conflict, Forbidden, InvalidObject, MultiKueueError
 from multikueue.runtime import run_controller
+from multikueue_simulator.time import VirtualLoop
 from tests.controllers.clusters_in_memory import ClusterInMemory
 from tests.controllers.table import NAMESPACE, Table, job_body, table
-from tests.runtime.virtual_time import VirtualTimeLoop
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +33,7 @@ SILENCE = ClusterUnreachable("w1", "no answer")
 
 @pytest.fixture(scope="module")
 def anyio_backend() -> tuple[str, dict[str, Any]]:
-    return "asyncio", {"loop_factory": VirtualTimeLoop}
+    return "asyncio", {"loop_factory": VirtualLoop}
 
 
 class Link:
@@ -134,7 +134,7 @@ async def test_a_worker_that_answers_late_and_yet_answers_is_not_silent() -> Non
     link = Link(world.workers["w3"], 0.9, 3.0, 1.8, 2.7)
     world.outboxes["w3"].alarm = lambda: alarms.append(anyio.current_time())
     async with at_work(world):
-        await anyio.sleep(3)
+        await anyio.sleep(2.95)
         assert alarms == []
         link.hangs, began = True, anyio.current_time()
         await anyio.sleep(5)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.runtime.virtual_time import VirtualTimeLoop
+from multikueue_simulator.time import VirtualLoop
 
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> tuple[str, dict[str, Any]]:
-    return "asyncio", {"loop_factory": VirtualTimeLoop}
+    return "asyncio", {"loop_factory": VirtualLoop}

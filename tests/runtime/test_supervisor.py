@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from multikueue.errors import ClusterUnreachable, InvariantBroken
 from multikueue.runtime import Backoff, supervise
-from tests.runtime.virtual_time import VirtualClock
+from multikueue_simulator.time import VirtualClock
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from multikueue.runtime.turns import INTERVAL, LONG, measure_turns
-from tests.runtime.virtual_time import VirtualTimeLoop
+from multikueue_simulator.time import VirtualLoop
 
 pytestmark = pytest.mark.anyio
 
@@ -18,7 +18,7 @@ async def measured(*busy: float) -> list[float]:
     """What is told while the loop is busy for so long at a time."""
     told: list[float] = []
     loop = asyncio.get_running_loop()
-    assert isinstance(loop, VirtualTimeLoop)
+    assert isinstance(loop, VirtualLoop)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(lambda: measure_turns(told.append, clock=loop.time))
         await anyio.sleep(10 * INTERVAL)

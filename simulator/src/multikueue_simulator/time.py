@@ -7,6 +7,7 @@ What runs on the loop may be parted into processes, of which each can be stopped
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -16,9 +17,8 @@ from heapq import heappop, heappush
 from typing import Any, TypeVar, TypeVarTuple, Unpack, cast
 
 import anyio
-import anyio.lowlevel
-import anyio.to_thread
-from anyio._backends._asyncio import CancelScope
+from anyio._backends._asyncio import AsyncIOBackend, CancelScope, TaskGroup
+from anyio._core._eventloop import get_async_backend, loaded_backends
 
 __all__ = ["EPOCH", "NothingLeft", "VirtualClock", "VirtualLoop", "process", "process_now", "run", "the_loop"]
 
@@ -69,6 +69,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def time(self) -> float:
         return self._passed
+
+    def jump(self, seconds: float) -> None:
+        """Time passes as if somebody had kept the loop busy for so long."""
+        self._passed += seconds
 
     def stop_process(self, name: str) -> None:
         self._stopped.setdefault(name, deque())
@@ -157,41 +161,59 @@ def run(main: Callable[[], Awaitable[T]]) -> T:
 
     Raises NothingLeft if it waits for what can never happen.
     """
-    with _without_threads(), _in_order():
+    with _backend():
         return anyio.run(main, backend="asyncio", backend_options={"loop_factory": VirtualLoop})
 
 
 @contextmanager
-def _without_threads() -> Iterator[None]:
-    real = anyio.to_thread.run_sync
-
-    async def run_sync(function: Callable[..., Any], *arguments: Any, **_options: Any) -> Any:
-        await anyio.lowlevel.checkpoint()
-        return function(*arguments)
-
-    anyio.to_thread.run_sync = run_sync  # type: ignore[assignment]  # its options are about threads
+def _backend() -> Iterator[None]:
+    """anyio takes its backend from a table, by the name of the library whose loop runs; there is no public way to give it
+    another one for a while. So the entry is exchanged, and nothing within anyio."""
+    real = get_async_backend("asyncio")
+    loaded_backends["asyncio"] = _Backend
     try:
         yield
     finally:
-        anyio.to_thread.run_sync = real
+        loaded_backends["asyncio"] = real
 
 
-@contextmanager
-def _in_order() -> Iterator[None]:
+class _Backend(AsyncIOBackend):
+    """anyio's for asyncio, without threads and without chance."""
+
+    @classmethod
+    def create_cancel_scope(cls, *, deadline: float = math.inf, shield: bool = False) -> CancelScope:
+        return _Scope(deadline=deadline, shield=shield)
+
+    @classmethod
+    def create_task_group(cls) -> TaskGroup:
+        return _Group()
+
+    @classmethod
+    async def run_sync_in_worker_thread(
+        cls,
+        func: Callable[[Unpack[Ts]], T],
+        args: tuple[*Ts],
+        abandon_on_cancel: bool = False,  # noqa: ARG003  # nobody waits for what is done on the spot
+        limiter: object = None,  # noqa: ARG003
+    ) -> T:
+        await cls.checkpoint()
+        return func(*args)
+
+
+class _Scope(CancelScope):
     """anyio keeps the tasks and scopes that a cancellation reaches in sets, whose order depends on addresses in memory;
     here it is the order in which they were begun."""
-    real = CancelScope.__init__
 
-    def ordered(self: CancelScope, *arguments: Any, **options: Any) -> None:
-        real(self, *arguments, **options)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         self._tasks = cast("set[Any]", _Ordered())
         self._child_scopes = cast("set[Any]", _Ordered())
 
-    CancelScope.__init__ = ordered  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        CancelScope.__init__ = real  # type: ignore[method-assign]
+
+class _Group(TaskGroup):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cancel_scope = _Scope()
 
 
 class _Ordered(dict[Any, None]):
