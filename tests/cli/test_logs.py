@@ -30,7 +30,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
 
 def said(pod: str) -> str:
     """What the sandbox says in the place of a container."""
-    return f"The sandbox runs no containers: pod {pod} has nothing to say."
+    return f"fakekube runs no containers: pod {pod} has nothing to say."
 
 
 async def test_the_log_of_the_only_pod_is_printed_as_it_is(field: Field, asked: Asked) -> None:

@@ -510,7 +510,7 @@ async def test_a_diff(kubectl: Kubectl) -> None:
 @pytest.mark.usefixtures("only_sandbox")
 async def test_logs_say_that_nothing_runs(kubectl: Kubectl) -> None:
     await kubectl("run", "p", "--image=busybox")
-    assert (await kubectl("logs", "p")).out == "The sandbox runs no containers: pod p has nothing to say."
+    assert (await kubectl("logs", "p")).out == "fakekube runs no containers: pod p has nothing to say."
 
 
 @pytest.mark.usefixtures("only_sandbox")

@@ -76,7 +76,7 @@ class Cluster:
         self.caretaker = Caretaker(self._server)
 
     def install(self, definitions: Iterable[Object]) -> None:
-        """Serve the kinds of CustomResourceDefinitions that are known to be good: `sandbox.definitions` has some."""
+        """Serve the kinds of CustomResourceDefinitions that are known to be good: `notation` helps to write some."""
         self._definitions.install(definitions)
 
     def resource(self, api_version: str, kind: str) -> Resource:

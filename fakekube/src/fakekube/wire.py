@@ -1,4 +1,4 @@
-"""What goes into a sandbox API server and what comes out, whatever carries it: HTTP, or a call in the same process."""
+"""What goes into an API server and what comes out, whatever carries it: HTTP, or a call in the same process."""
 
 from __future__ import annotations
 

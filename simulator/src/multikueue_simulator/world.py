@@ -8,7 +8,7 @@
         tasks.start_soon(manager.run)
         world.manager.create(objects.job("job", NAMESPACE, queue="main"))
 
-It works on any event loop; on a virtual one (`sandbox.time`) a day of it passes in seconds, the same each time.
+It works on any event loop; on a virtual one (`multikueue_simulator.time`) a day of it passes in seconds, the same each time.
 """
 
 from __future__ import annotations

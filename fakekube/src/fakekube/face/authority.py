@@ -21,7 +21,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 __all__ = ["Authority", "Certificate"]
 
-# TLS checks certificates by the clock on the wall, whatever time it is in the sandbox.
+# TLS checks certificates by the clock on the wall, whatever time it is in the cluster.
 _NOT_BEFORE = datetime(2020, 1, 1, tzinfo=UTC)
 _NOT_AFTER = datetime(2120, 1, 1, tzinfo=UTC)
 
@@ -47,7 +47,7 @@ class Certificate:
 class Authority:
     """Issues certificates; `pem` is what to trust. A new one, unless a `given` one is to be used."""
 
-    def __init__(self, name: str = "multikueue-sandbox-ca", *, given: Certificate | None = None) -> None:
+    def __init__(self, name: str = "fakekube-ca", *, given: Certificate | None = None) -> None:
         self._key: _Key = ec.generate_private_key(ec.SECP256R1()) if given is None else _key(given)
         self._name = _subject(name, ())
         self._certificate = (

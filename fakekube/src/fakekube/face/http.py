@@ -56,7 +56,7 @@ class Face:
         *,
         authority: Authority,
         now: Callable[[], datetime],
-        name: str = "sandbox",
+        name: str = "fakekube",
         host: str = "127.0.0.1",
         port: int = 0,
         record: audit.Record | None = None,

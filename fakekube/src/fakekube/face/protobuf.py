@@ -47,7 +47,7 @@ def _malformed(why: str) -> Refused:
 
 
 def _unknown(what: str) -> Refused:
-    return Refused(415, "UnsupportedMediaType", f"the sandbox can't read {what} in protobuf; send application/json")
+    return Refused(415, "UnsupportedMediaType", f"fakekube can't read {what} in protobuf; send application/json")
 
 
 class _Field(NamedTuple):

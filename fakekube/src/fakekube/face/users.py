@@ -148,7 +148,7 @@ def _decoded(text: str) -> Any:
 
 
 def kubeconfig(
-    server: str, *, ca: bytes, token: str = "", certificate: Certificate | None = None, name: str = "sandbox"
+    server: str, *, ca: bytes, token: str = "", certificate: Certificate | None = None, name: str = "fakekube"
 ) -> Object:
     """A kubeconfig with everything inline: one cluster, one user and one context, all called `name`."""
     cluster: Object = {"server": server}

@@ -1,1 +1,1 @@
-"""What the API server of the sandbox is made of: resources, storage, metadata, names, selectors, and how it says no."""
+"""What an API server is made of: resources, storage, metadata, names, selectors, and how it says no."""

@@ -1,1 +1,1 @@
-"""Links between managers and clusters, and everything that can go wrong on them."""
+"""Links between clients and clusters, and everything that can go wrong on them."""

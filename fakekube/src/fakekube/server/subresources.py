@@ -50,5 +50,5 @@ async def log(server: Server, route: Route, request: Request) -> Response:
     if request.method != "GET":
         raise method_not_allowed()
     pod = present(server, route).object
-    text = f"The sandbox runs no containers: pod {pod['metadata']['name']} has nothing to say.\n"
+    text = f"fakekube runs no containers: pod {pod['metadata']['name']} has nothing to say.\n"
     return Response(body=text.encode(), content_type="text/plain")

@@ -19,7 +19,7 @@ from fakekube.wire import JSON, Object, Request, Response
 __all__ = ["VERSION", "Subresource", "answer", "groups", "subresource", "versions"]
 
 VERSION = "v1.35.4"
-"""The Kubernetes that the sandbox is like."""
+"""The Kubernetes that it is like."""
 
 _AGGREGATED = f"{JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
@@ -136,7 +136,7 @@ def _version() -> Object:
         "buildDate": "1970-01-01T00:00:00Z",
         "goVersion": "",
         "compiler": "",
-        "platform": "multikueue/sandbox",
+        "platform": "fakekube/memory",
     }
 
 

@@ -2,7 +2,7 @@
 
 They are made from our own types and our own words (`notation`), and their rules are ours (`rules`): nobody's file was
 copied. The real suite compares them with the real ones, field by field and verdict by verdict, and lists what differs on
-purpose. Installers of sandbox clusters call `all_definitions` and the others; nothing here knows a server.
+purpose. Installers of simulated clusters call `all_definitions` and the others; nothing here knows a server.
 """
 
 from __future__ import annotations

@@ -1,0 +1,101 @@
+"""One cluster over HTTPS on a loopback port, with its administrator: for tests of a controller, and for kubectl.
+
+    async with serve(definitions=[my_definition]) as server:
+        await run_my_controller(server.kubeconfig())
+
+Whoever needs more (users with few rights, an audit log, several clusters) puts `Cluster`, `Gate` and `Face` together as here.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import msgspec
+
+from fakekube.cluster import Cluster
+from fakekube.face.authority import Authority
+from fakekube.face.gate import Gate
+from fakekube.face.http import Face
+from fakekube.face.rbac import MASTERS
+from fakekube.wire import Object, Refused, Request, Response
+
+__all__ = ["ADMIN", "Server", "serve"]
+
+ADMIN = "admin"
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A cluster and its HTTPS server."""
+
+    cluster: Cluster
+    face: Face
+
+    @property
+    def url(self) -> str:
+        return self.face.url
+
+    def kubeconfig(self) -> Object:
+        """The administrator's, as a tree."""
+        return self.face.kubeconfig(ADMIN)
+
+    async def create(self, api_version: str, kind: str, body: Object, namespace: str = "") -> Object:
+        """Create an object as the administrator, with all that the API server does about it; the object as it was made.
+
+        Raises LookupError if the kind is not served, and Refused.
+        """
+        resource = self.cluster.resource(api_version, kind)
+        root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+        place = f"/namespaces/{namespace}" if resource.namespaced else ""
+        content = msgspec.json.encode({"apiVersion": api_version, "kind": kind, **body})
+        answer = await self.cluster.api.handle(
+            Request(method="POST", path=f"{root}{place}/{resource.plural}", body=content)
+        )
+        assert isinstance(answer, Response)
+        made: Object = msgspec.json.decode(answer.body)
+        if answer.status >= 400:
+            raise Refused(answer.status, made.get("reason", ""), made["message"], details=made.get("details"))
+        return made
+
+    def find(self, api_version: str, kind: str, name: str, namespace: str = "") -> Object | None:
+        """An object as it is stored."""
+        return self.cluster.find(api_version, kind, name, namespace)
+
+
+@asynccontextmanager
+async def serve(
+    name: str = "fake",
+    *,
+    definitions: Iterable[Object] = (),
+    rbac: bool = False,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    seed: int | None = None,
+    now: Callable[[], datetime] = _now,
+) -> AsyncIterator[Server]:
+    """A cluster that is served for as long as the block lasts, on any port unless one is given. Raises OSError.
+
+    `definitions` are CustomResourceDefinitions that are known to be good; others can be created as in life. With `rbac`
+    roles are enforced: the administrator may do everything, others what roles give them. The same `seed` gives the same
+    names and UIDs.
+    """
+    rng = random.Random(secrets.randbits(64) if seed is None else seed)  # noqa: S311  # for names; let in is who has the token
+    cluster = Cluster(name, now=now, rng=rng, definitions=definitions, rbac=rbac)
+    cluster.users.add(ADMIN, MASTERS, token=secrets.token_hex(16))
+    gate = Gate(cluster.api, cluster.authorizer)
+    face = Face(gate, cluster.users, authority=Authority(), now=now, name=name, host=host, port=port)
+    try:
+        async with face:
+            yield Server(cluster, face)
+    finally:
+        cluster.close()
+        await cluster.admission.aclose()
