@@ -16,6 +16,17 @@ from multikueue.errors import ConfigurationError
 from multikueue.registry import Description, Option
 from multikueue.testing import check_strategy, fleet, strategy_workload
 
+PLAIN = """
+from multikueue.strategy import Fleet, Nomination, Workload
+
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Plain:
+    def nominate(self, workload: Workload, fleet: Fleet) -> Nomination:
+        return Nomination(fleet.names)
+"""
+
 Install = Callable[..., None]
 
 CHEAPEST = '''
@@ -161,8 +172,9 @@ def test_wrong_options_are_told_with_the_right_ones(install: Install, options: d
     assert said.endswith(OPTIONS)
 
 
-def test_a_strategy_without_options_says_so() -> None:
-    assert refusal("all-at-once", step=3) == "strategy 'all-at-once': there is no option step; it has no options"
+def test_a_strategy_without_options_says_so(install: Install) -> None:
+    install("plain_pkg", PLAIN, plain="Plain")
+    assert refusal("plain", step=3) == "strategy 'plain': there is no option step; it has no options"
 
 
 @pytest.mark.parametrize(
