@@ -47,7 +47,7 @@ def test_what_concerns_few_costs_the_same_however_many_wait(event: Event) -> Non
 def test_what_concerns_all_who_wait_has_been_seen_to_grow(event: Event) -> None:
     """So that the figures above are those of events that arrive."""
     small, large = costs(event)
-    assert large.calls > 2 * small.calls
+    assert large.keys > 2 * small.keys
 
 
 def test_the_table_goes_below_its_marker(tmp_path: Path) -> None:
