@@ -129,6 +129,7 @@ def test_a_frozen_manager_goes_on_unless_its_mandate_has_lapsed(elected: bool, l
         assert play.manager.is_running
         assert play.manager.runs == runs
         assert play.stage.deeds.woken == 20.0 + lasts
+        assert play.stage.deeds.troubles.sleeps == [(20.0, 20.0 + lasts)]
 
 
 def test_a_frozen_manager_that_dies_is_gone_and_comes_back() -> None:

@@ -43,6 +43,17 @@ def test_since_when_a_host_may_have_been_away(
     assert troubles(*spans).away_since(HOST, now, gap=1.0) == expected
 
 
+@pytest.mark.parametrize(
+    ("sleep", "expected"),
+    [((4.5, 7.5), 2.0), ((5.5, 7.5), 7.0), ((0.0, 3.0), 7.0)],
+    ids=["nobody was awake for long enough to see it back", "somebody was", "that was before"],
+)
+def test_who_slept_through_a_return_cannot_tell_it_from_none(sleep: tuple[float, float], expected: float) -> None:
+    seen = troubles((2.0, 4.0), (7.0, None))
+    seen.sleeps.append(sleep)
+    assert seen.away_since(HOST, 9.0, gap=1.0) == expected
+
+
 def test_nobody_can_reach_a_host_while_what_keeps_everybody_away_lasts() -> None:
     assert troubles((2.0, None), (1.0, 4.0)).deaf_since(HOST, 9.0) == 2.0
     assert troubles((2.0, None), source="manager-0").deaf_since(HOST, 9.0) is None

@@ -46,7 +46,7 @@ class Stage:
     _undo: dict[int, tuple[Event, Undo]] = field(default_factory=dict)
     _number: int = 0
     _down: dict[str, float] = field(default_factory=dict)
-    _frozen: set[str] = field(default_factory=set)
+    _frozen: dict[str, float] = field(default_factory=dict)
     _healed: bool = False
 
     def begin(self) -> None:
@@ -162,7 +162,7 @@ class Stage:
         process = self.world.managers[event.replica]
         if not process.is_running or event.replica in self._frozen:
             return None
-        self._frozen.add(event.replica)
+        self._frozen[event.replica] = the_loop().time()
         the_loop().stop_process(event.replica)
         return lambda: self._thaw(process)
 
@@ -177,8 +177,9 @@ class Stage:
 
     def _go_on(self, replica: str) -> None:
         if replica in self._frozen:
-            self._frozen.remove(replica)
-            self.deeds.woken = the_loop().time()
+            slept, self.deeds.woken = self._frozen.pop(replica), the_loop().time()
+            if len(self.plan.replicas) == 1:
+                self.deeds.troubles.sleeps.append((slept, self.deeds.woken))
         the_loop().continue_process(replica)
 
     def _kill(self, replica: str, downtime: float) -> None:

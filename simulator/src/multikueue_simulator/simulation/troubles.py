@@ -29,9 +29,10 @@ class Trouble:
 
 @dataclass(slots=True)
 class Troubles:
-    """All troubles so far, in the order of their beginnings."""
+    """All troubles so far, in the order of their beginnings; and the times in which no manager was awake to notice any."""
 
     all: list[Trouble] = field(default_factory=list)
+    sleeps: list[tuple[float, float]] = field(default_factory=list)
 
     def begin(self, source: str, host: str, now: float, *, deaf: bool = True) -> Trouble:
         made = Trouble(source, host, now, deaf=deaf)
@@ -43,17 +44,22 @@ class Troubles:
         return any(trouble.touches(begin, end) for trouble in self._of(host))
 
     def away_since(self, host: str, now: float, *, gap: float, news: str = "") -> float | None:
-        """Since when, up to now, some manager may have been without the host, short returns of up to `gap` not counted.
+        """Since when, up to now, some manager may have been without the host, short returns of up to `gap` not counted, nor
+        the part of a return that all managers slept through: who finds it away before and after cannot tell.
 
         As long as there is trouble with `news`, a host from which managers learn of changes, they may not know better.
         """
         since: float | None = None
         until = -gap
         for trouble in self._of(host):
-            if trouble.begin > until + gap:
+            if trouble.begin - self._asleep(until, trouble.begin) > until + gap:
                 since = trouble.begin
             until = max(until, self._end(trouble, now, gap, news))
         return since if since is not None and until + gap >= now else None
+
+    def _asleep(self, begin: float, end: float) -> float:
+        """For how long of that time nobody was awake."""
+        return sum(max(0.0, min(end, woken) - max(begin, slept)) for slept, woken in self.sleeps)
 
     def _end(self, trouble: Trouble, now: float, gap: float, news: str) -> float:
         """When a trouble was over, as far as a manager could hear of it."""
