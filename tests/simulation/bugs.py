@@ -22,6 +22,7 @@ from multikueue.api import quantity
 from multikueue.api.quantity import NANO
 from multikueue.api.workload import NOMINATED
 from multikueue.controllers import identities, outbox, workloads
+from multikueue.controllers.world import Queues
 from multikueue.dispatch import decide, group, phases, plan
 from multikueue.dispatch.group import Group, Remote
 from multikueue.errors import InvalidObject
@@ -397,6 +398,12 @@ def a_job_is_removed_when_its_check_is() -> Iterator[None]:
         return lambda group: real(group) if group.check_state is not None else ""
 
     with replaced(phases, "recorded_winner", make):
+        yield
+
+
+@bug(caught_by=5089, within=5090)
+def what_failed_waits_though_the_manager_cluster_answers_again() -> Iterator[None]:
+    with replaced(Queues, "hurry", lambda _real: lambda _self: None):
         yield
 
 
