@@ -95,7 +95,8 @@ def test_a_job_that_others_hold_gets_its_templates_back_all_the_same() -> None:
 
 def test_a_job_that_is_dispatched_is_left_as_it_is() -> None:
     seen = value(JOB_SET, body(JOB_SET))
-    (action,) = decide(view(seen, workload_of(JOB_SET, seen), dispatched=True), NOW, JOB_SET).actions
+    won = become(workload_of(JOB_SET, seen), lambda w: w.cluster_name("w1"))
+    (action,) = decide(view(seen, won, dispatched=True), NOW, JOB_SET).actions
     assert isinstance(action, PatchJob)
     assert action.patch["spec"] == {"suspend": False}
 
