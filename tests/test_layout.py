@@ -36,6 +36,8 @@ ELSEWHERE: dict[str, str] = {
     "multikueue/dispatch/group.py": "dispatch/test_decide.py",
     "multikueue/dispatch/phases.py": "dispatch/test_decide.py",
     "multikueue/dispatch/remote.py": "dispatch/test_decide.py",
+    "multikueue/store/changes.py": "store/test_triggers.py",
+    "multikueue/store/concerned.py": "store/test_triggers.py",
     "multikueue/jobs/declaration.py": "jobs/test_declared.py",
     "multikueue/jobs/pod_status.py": "jobs/test_pod.py",
     "multikueue/quota/cache/budgets.py": "quota/workload/test_budget.py",

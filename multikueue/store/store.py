@@ -14,11 +14,12 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import FINISHED, Workload
 from multikueue.jobs.table import BATCH_ONLY, Adapters
 from multikueue.quota.engine import Engine
-from multikueue.store import triggers
+from multikueue.store import concerned, triggers
 from multikueue.store.cache import Cache
+from multikueue.store.changes import Change
 from multikueue.store.queues import Key, Queue, WorkQueues
 from multikueue.store.state import State
-from multikueue.store.triggers import Change, Table, keys_after
+from multikueue.store.triggers import Table, keys_after
 from multikueue.store.worker import WorkerAspect, WorkerView, prebuilt_key
 from multikueue.store.writes import Writes
 
@@ -100,7 +101,7 @@ class Store(State):
 
     def source_changed(self, type_: str, location: str) -> None:
         """Where clusters are read from says something else now: a Path, of which no watch tells."""
-        for name in triggers.clusters_read_from(type_, location, self):
+        for name in concerned.clusters_read_from(type_, location, self):
             self._queues.add("clusters", name)
 
     def open_jobs(self, kind: Kind[Any]) -> Cache[Any]:

@@ -15,9 +15,10 @@ from multikueue.jobs.batch_job import BATCH_JOB
 from multikueue.jobs.pod import PLAIN_POD
 from multikueue.jobs.table import Adapters
 from multikueue.quota.engine import Engine
-from multikueue.store import triggers
+from multikueue.store import changes, concerned
+from multikueue.store.changes import Change
 from multikueue.store.store import Store
-from multikueue.store.triggers import Change, Row, To, keys_after
+from multikueue.store.triggers import Row, To, keys_after
 from multikueue.testing import NOW, job, workload
 from tests.jobs.pods import member, pod
 from tests.store.known import KEY, Noted, stored
@@ -25,7 +26,7 @@ from tests.store.known import KEY, Noted, stored
 
 def test_a_row_is_due_if_its_aspect_is_another_or_the_object_came_or_went() -> None:
     store, _ = stored()
-    rows = (Row(triggers.all_annotations, (To("workloads", triggers.itself),)),)
+    rows = (Row(changes.all_annotations, (To("workloads", concerned.itself),)),)
     plain, said = workload("a").build(), workload("a").annotations({"b": "c"}).build()
 
     def keys(old: Workload | None, new: Workload | None) -> list[object]:
@@ -37,7 +38,7 @@ def test_a_row_is_due_if_its_aspect_is_another_or_the_object_came_or_went() -> N
 
 def test_a_row_without_an_aspect_is_always_due() -> None:
     store, _ = stored()
-    rows = (Row(None, (To("workloads", triggers.itself), To("admission", triggers.once))),)
+    rows = (Row(None, (To("workloads", concerned.itself), To("admission", concerned.once))),)
     same = workload("a").build()
     assert list(keys_after(rows, Change(same, same), store)) == [("workloads", same.key), ("admission", "")]
 
@@ -45,7 +46,7 @@ def test_a_row_without_an_aspect_is_always_due() -> None:
 def test_what_its_own_reconcile_wrote_is_not_looked_at_again() -> None:
     store, _ = stored()
     same = workload("a").build()
-    assert list(triggers.itself(Change(same, same, is_own=True), store)) == []
+    assert list(concerned.itself(Change(same, same, is_own=True), store)) == []
 
 
 def test_what_the_worker_s_kueue_writes_beside_is_no_news() -> None:
@@ -117,5 +118,5 @@ def test_a_workload_counts_where_it_was_admitted_even_if_its_local_queue_leads_e
     store, _ = stored()
     counted = workload("other").queue("main").request(cpu=1).reserved("old").build()
     change = Change(None, counted)
-    assert list(triggers.cluster_queues_of(change, store)) == ["cq", "old"]
-    assert list(triggers.local_queues_of(change, store)) == [ObjectKey("default", "main")]
+    assert list(concerned.cluster_queues_of(change, store)) == ["cq", "old"]
+    assert list(concerned.local_queues_of(change, store)) == [ObjectKey("default", "main")]

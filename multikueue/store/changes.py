@@ -1,0 +1,139 @@
+"""One change of one object, and which aspects of it there are: two values of an aspect that differ are a change of that."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+import msgspec
+
+from multikueue.api.foreign import asked
+from multikueue.api.job import AnyJob
+from multikueue.api.meta import Object
+from multikueue.api.pod import POD_FINALIZER, Pod
+from multikueue.api.queues import ClusterQueue, LocalQueue, WorkloadPriorityClass
+from multikueue.api.workload import (
+    ADMITTED,
+    DEACTIVATION_TARGET,
+    EVICTED,
+    FINISHED,
+    Workload,
+)
+from multikueue.dispatch.fit import is_suspected
+from multikueue.jobs.nesting import is_whole
+from multikueue.jobs.pod_members import able
+from multikueue.quota.cache.status import check_names
+from multikueue.store.nesting import controllers
+from multikueue.store.state import State
+
+__all__ = ["Change"]
+
+T = TypeVar("T")
+
+ANNOTATIONS = "multikueue.dev/"
+"""What all our annotations begin with."""
+
+
+class Change(msgspec.Struct, Generic[T], frozen=True):
+    """One object before and after; None: it is not there.
+
+    `worker` is the one that has it, empty for the manager cluster. `is_own`: it may be what its own reconcile writes just now,
+    which is woken later, if at all. `moved` are the ClusterQueues whose quota is another by it.
+    """
+
+    old: T | None
+    new: T | None
+    worker: str = ""
+    is_own: bool = False
+    moved: tuple[str, ...] = ()
+
+    @property
+    def seen(self) -> T:
+        """The newest that was seen of it."""
+        seen = self.new if self.new is not None else self.old
+        assert seen is not None
+        return seen
+
+    @property
+    def both(self) -> tuple[T, ...]:
+        return tuple(each for each in (self.old, self.new) if each is not None)
+
+
+def presence(_item: object, _state: State) -> object:
+    """Only that it came or went."""
+    return None
+
+
+def spec(item: Object, _state: State) -> object:
+    meta = item.metadata
+    return meta.generation, meta.uid, meta.deletion_timestamp is None
+
+
+def said(item: Object, _state: State) -> object:
+    """What is said to us by annotations."""
+    return {name: text for name, text in item.metadata.annotations.items() if name.startswith(ANNOTATIONS)}
+
+
+def all_annotations(item: Object, _state: State) -> object:
+    return item.metadata.annotations
+
+
+def checks(queue: ClusterQueue, _state: State) -> object:
+    return check_names(queue)
+
+
+def route(queue: LocalQueue, _state: State) -> object:
+    """Where it leads: whether jobs that wait there are dispatched may be another question then."""
+    return queue.spec.cluster_queue
+
+
+def value(priority: WorkloadPriorityClass, _state: State) -> object:
+    return priority.value
+
+
+def workload_for_its_job(workload: Workload, _state: State) -> object:
+    """What the job of a workload depends on. That quota was reserved is not among it: the job waits on."""
+    meta, status = workload.metadata, workload.status
+    states = tuple(workload.has(type_) for type_ in (ADMITTED, EVICTED, FINISHED))
+    return states, status.cluster_name, meta.generation, meta.uid, meta.deletion_timestamp is None, meta.annotations
+
+
+def job_for_its_workload(job: AnyJob, state: State) -> object:
+    """What the workload of a job depends on; of running counts only whether they suffice, where that matters."""
+    meta, adapter, completed = job.metadata, state.adapters.of(job), state.runtimes.completed(job)
+    ready = adapter.ready_pods(completed) if state.minds_pods else 0
+    freed, copyable = adapter.reclaimable(completed), adapter.may_be_copied(job)
+    states = adapter.finished(job), copyable, freed, ready, state.runs_here(job), able(job)
+    return meta.generation, meta.deletion_timestamp is None, states, said(job, state)
+
+
+def job_for_those_below(job: AnyJob, state: State) -> object:
+    """What those depend on that belong to a job."""
+    adapter = state.adapters.of(job)
+    return (job.metadata.uid, adapter.queue_name(job), controllers(job)) if is_whole(adapter) else None
+
+
+_DECISIVE = frozenset({ADMITTED, EVICTED, FINISHED, DEACTIVATION_TARGET})
+
+
+def copy_for_a_decision(copy: Workload, _state: State) -> object:
+    """A worker's Kueue writes more than that: finalizers, owners, pending messages but for the one that it can never hold
+    it."""
+    states = tuple(
+        (c.type, c.status, c.reason)
+        for c in copy.status.conditions
+        if c.type in _DECISIVE or c.reason == "Inadmissible"
+    )
+    meta = copy.metadata
+    return states, is_suspected(copy), meta.deletion_timestamp is None, meta.uid, meta.annotations, bytes(copy.spec)
+
+
+def remote_job_for_a_decision(job: AnyJob, _state: State) -> object:
+    meta = job.metadata
+    is_kept = type(job) is Pod and POD_FINALIZER in meta.finalizers  # it counts in its group, also while it is deleted
+    return meta.deletion_timestamp is None, is_kept, meta.uid, meta.annotations
+
+
+def has_pods(job: AnyJob, state: State) -> object:
+    """The worker's words may be odd; what comes after them must be seen all the same."""
+    adapter = state.adapters.of(job)
+    return asked(lambda: adapter.is_active(job), otherwise=None)

@@ -1,0 +1,330 @@
+"""Which keys a change concerns, told from it and what the state has, with that change taken in already. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+from multikueue.api.core import Secret
+from multikueue.api.foreign import asked
+from multikueue.api.job import AnyJob, JobKey
+from multikueue.api.kinds import POD_GROUPS
+from multikueue.api.meta import ObjectKey
+from multikueue.api.multikueue import AdmissionCheck, ClusterProfile, MultiKueueCluster, MultiKueueConfig
+from multikueue.api.pod import Pod, PodGroup
+from multikueue.api.queues import ClusterQueue, LocalQueue, WorkloadPriorityClass
+from multikueue.api.workload import (
+    ADMITTED,
+    EVICTED,
+    FINISHED,
+    Workload,
+    owner_of,
+    queue_of,
+)
+from multikueue.jobs.adapter import Adapter
+from multikueue.jobs.nesting import is_whole
+from multikueue.jobs.workloads import is_of_group
+from multikueue.quota.cache.status import check_names, flavor_names
+from multikueue.store.changes import Change
+from multikueue.store.groups import group_key
+from multikueue.store.queues import Key
+from multikueue.store.state import State
+from multikueue.store.worker import prebuilt_key
+
+T = TypeVar("T")
+
+ONCE = ("",)
+"""The only key of `admission`."""
+
+
+def once(_change: Change[Any], _state: State) -> Iterable[Key]:
+    return ONCE
+
+
+def itself(change: Change[Any], _state: State) -> Iterable[Key]:
+    """An object with a namespace, unless its own reconcile writes it."""
+    return () if change.is_own else (change.seen.key,)
+
+
+def name_of(change: Change[Any], _state: State) -> Iterable[str]:
+    return (change.seen.metadata.name,)
+
+
+# A Workload.
+
+
+def slices_beside(change: Change[Workload], state: State) -> Iterable[Key]:
+    return state.slices.beside(change.seen) if state.slices is not None else ()
+
+
+def jobs_of(change: Change[Workload], state: State) -> Iterator[Key]:
+    """Its owner, what belongs to that, and, where it is a StatefulSet, the group of its Pods."""
+    workload = change.seen
+    key, owner = state.owner(workload), owner_of(workload)
+    if key is not None:
+        yield key
+    if owner is not None:
+        yield from state.nesting.below(owner.uid)
+    if key is not None and is_of_group(workload) and key.kind != POD_GROUPS.name:
+        yield JobKey(POD_GROUPS.name, *workload.key)
+
+
+def cluster_queues_of(change: Change[Workload], state: State) -> Iterable[Key]:
+    """Those in which it waits or counts; it counts where it was admitted, even if its LocalQueue is gone or another one of
+    that name leads elsewhere."""
+    found: dict[str, None] = {}
+    for seen in change.both:
+        local, admission = state.local_queues.get(queue_of(seen)), seen.status.admission
+        if local is not None:
+            found[local.spec.cluster_queue] = None
+        if admission is not None:
+            found[admission.cluster_queue] = None
+    return found
+
+
+def local_queues_of(change: Change[Workload], state: State) -> Iterable[Key]:
+    keys = dict.fromkeys(map(queue_of, change.both))
+    return (key for key in keys if state.local_queues.get(key) is not None)
+
+
+# A job.
+
+
+def its_job_key(change: Change[AnyJob], state: State) -> Iterator[Key]:
+    """A group of Pods is looked at when a member changes."""
+    job = change.seen
+    if not isinstance(job, PodGroup) and not change.is_own:
+        yield JobKey(state.adapters.of(job).kind.name, job.metadata.namespace, job.metadata.name)
+
+
+def its_group(change: Change[AnyJob], _state: State) -> Iterable[JobKey]:
+    """Of a Pod, before and after."""
+    pods = (each for each in change.both if type(each) is Pod)
+    return dict.fromkeys(JobKey(POD_GROUPS.name, *key) for pod in pods for key in group_key(pod))
+
+
+def jobs_below(change: Change[AnyJob], state: State) -> Iterable[Key]:
+    job = change.seen
+    return state.nesting.below(job.metadata.uid) if is_whole(state.adapters.of(job)) else ()
+
+
+def workloads_of(change: Change[AnyJob], state: State) -> Iterable[Key]:
+    return (workload.key for workload in state.owned(change.seen))
+
+
+# What workers have of a workload.
+
+
+def workloads_of_a_copy(change: Change[Workload], state: State) -> Iterable[Key]:
+    return _concerned(change.seen.key, change, state)
+
+
+def workloads_of_a_remote_job(change: Change[AnyJob], state: State) -> Iterator[Key]:
+    for key in prebuilt_key(change.seen):
+        yield from _concerned(key, change, state)
+
+
+def _concerned(key: ObjectKey, change: Change[Any], state: State) -> Iterator[Key]:
+    """What leaves a worker is news only as long as the workload still waits for it, or runs there."""
+    yield from _later_slices(key, state)
+    is_leaving = change.new is None or change.new.metadata.deletion_timestamp is not None
+    if not (is_leaving and _is_settled_elsewhere(state.workloads.get(key), change.worker)):
+        yield key
+
+
+def _later_slices(key: ObjectKey, state: State) -> Iterable[ObjectKey]:
+    return state.slices.after(key) if state.slices is not None else ()
+
+
+def workloads_that_mind_its_pods(change: Change[AnyJob], state: State) -> Iterator[Key]:
+    """Whether the job of a worker has pods is news only where they have to go, or should not be."""
+    if change.old is None or change.new is None:
+        return
+    for key in prebuilt_key(change.seen):
+        local = state.workloads.get(key)
+        if local is None or state.slices is not None or not _runs_on(local, change.worker):
+            yield from _later_slices(key, state)
+            yield key
+
+
+def _runs_on(local: Workload, worker: str) -> bool:
+    """Whether a workload is to run on that worker, and nothing says otherwise."""
+    stops = local.metadata.deletion_timestamp is not None or local.has(EVICTED) or local.has(FINISHED)
+    return local.has(ADMITTED) and local.status.cluster_name == worker and not stops
+
+
+def _is_settled_elsewhere(local: Workload | None, worker: str) -> bool:
+    if local is None or local.metadata.deletion_timestamp is not None or local.has(EVICTED):
+        return False
+    winner = local.status.cluster_name
+    return local.has(FINISHED) or bool(winner and winner != worker)
+
+
+def local_job_of(change: Change[AnyJob], state: State) -> Iterator[Key]:
+    """The job here of one on a worker; what is left there of a job that is over is its workload's affair, and one that only
+    waits there has nothing to say before it is started here."""
+    yield from _unfinished(change, state)
+
+
+def workloads_waiting_for_pods(change: Change[AnyJob], state: State) -> Iterator[Key]:
+    """Where somebody minds pods, and nobody copies their number into the job here."""
+    for key in _unfinished(change, state) if state.minds_pods else ():
+        local = state.jobs.get(key)  # be it a group
+        if local is not None and not state.adapters.of(local).mirrors:
+            yield from (workload.key for workload in state.owned(local))
+
+
+def _unfinished(change: Change[AnyJob], state: State) -> Iterator[JobKey]:
+    job = change.seen
+    if not isinstance(job, PodGroup):
+        key = JobKey(state.adapters.of(job).kind.name, job.metadata.namespace, job.metadata.name)
+        local = state.jobs.get(key)
+        if local is None or not _says_nothing_to(local, change, state):
+            yield key
+    yield from its_group(change, state)
+
+
+def _says_nothing_to(local: AnyJob, change: Change[AnyJob], state: State) -> bool:
+    adapter = state.adapters.of(local)
+    if adapter.finished(local) is not None:
+        return True
+    return adapter.resumes and adapter.is_suspended(local) and _is_idle(change, state.adapters.of(change.seen))
+
+
+def _is_idle(change: Change[AnyJob], adapter: Adapter) -> bool:
+    """Whether a job that is there neither has pods nor shows an end, and did not before."""
+    return change.new is not None and all(_waits(adapter, job) for job in change.both)
+
+
+def _waits(adapter: Adapter, job: AnyJob) -> bool:
+    return asked(lambda: adapter.finished(job) is None and not adapter.is_active(job), otherwise=False)
+
+
+# Queues and quota.
+
+
+def moved(change: Change[Any], _state: State) -> Iterable[str]:
+    return change.moved
+
+
+def queues_with_check(change: Change[AdmissionCheck], state: State) -> Iterable[str]:
+    return (queue.metadata.name for queue in state.cluster_queues.by("check", change.seen.metadata.name))
+
+
+def flavors_no_more_used(change: Change[ClusterQueue], _state: State) -> Iterable[Key]:
+    """What a ClusterQueue names no more may have been kept for it alone."""
+    return _dropped(flavor_names, change)
+
+
+def checks_no_more_used(change: Change[ClusterQueue], _state: State) -> Iterable[Key]:
+    return _dropped(check_names, change)
+
+
+def _dropped(names: Callable[[ClusterQueue], Iterable[str]], change: Change[ClusterQueue]) -> set[str]:
+    old, new = (set(names(each)) if each is not None else set() for each in (change.old, change.new))
+    return old - new
+
+
+def jobs_waiting_there(change: Change[ClusterQueue], state: State) -> Iterator[Key]:
+    """Whether jobs that wait there are dispatched may be another question now."""
+    if change.old is not None and change.new is not None:
+        yield from _jobs_in(change.seen.metadata.name, state)
+
+
+def jobs_that_wait_for_check(change: Change[AdmissionCheck], state: State) -> Iterator[Key]:
+    for name in queues_with_check(change, state):
+        yield from _jobs_in(name, state)
+
+
+def _jobs_in(cluster_queue: str, state: State) -> Iterator[Key]:
+    for local in state.local_queues.by("cluster_queue", cluster_queue):
+        yield from _owners(state.workloads.by("named", local.key), state)
+
+
+def _owners(workloads: Iterable[Workload], state: State) -> Iterator[Key]:
+    return (key for key in map(state.owner, workloads) if key is not None)
+
+
+def workloads_in_local_queues(change: Change[ClusterQueue], state: State) -> Iterator[Key]:
+    for local in state.local_queues.by("cluster_queue", change.seen.metadata.name):
+        yield from state.workloads.keys_by("named", local.key)
+
+
+def its_cluster_queue(change: Change[LocalQueue], _state: State) -> Iterable[Key]:
+    return (change.seen.spec.cluster_queue,)
+
+
+def workloads_in_it(change: Change[LocalQueue], state: State) -> Iterable[Key]:
+    return state.workloads.keys_by("named", change.seen.key)
+
+
+def jobs_in_it(change: Change[LocalQueue], state: State) -> Iterable[Key]:
+    return _owners(state.workloads.by("named", change.seen.key), state)
+
+
+def workloads_of_class(change: Change[WorkloadPriorityClass], state: State) -> Iterable[Key]:
+    return state.workloads.keys_by("named", change.seen.metadata.name)
+
+
+# Checks and workers.
+
+
+def workloads_with_check(change: Change[AdmissionCheck], state: State) -> Iterable[Key]:
+    return _with_checks((change.seen.metadata.name,), state)
+
+
+def checks_with_config(change: Change[MultiKueueConfig], state: State) -> Iterable[str]:
+    return (check.metadata.name for check in state.checks.by("config", change.seen.metadata.name))
+
+
+def workloads_with_config(change: Change[MultiKueueConfig], state: State) -> Iterable[Key]:
+    return _with_checks(checks_with_config(change, state), state)
+
+
+def checks_with_cluster(change: Change[MultiKueueCluster], state: State) -> Iterable[str]:
+    return _checks_over(change.seen.metadata.name, state)
+
+
+def workloads_with_cluster(change: Change[MultiKueueCluster], state: State) -> Iterable[Key]:
+    return _with_checks(checks_with_cluster(change, state), state)
+
+
+def _checks_over(cluster: str, state: State) -> Iterator[str]:
+    for config in state.configs.by("cluster", cluster):
+        yield from (check.metadata.name for check in state.checks.by("config", config.metadata.name))
+
+
+def _with_checks(names: Iterable[str], state: State) -> Iterator[ObjectKey]:
+    for name in names:
+        yield from (workload.key for workload in state.workloads.by("check", name))
+
+
+def clusters_of_secret(change: Change[Secret], state: State) -> Iterable[Key]:
+    return clusters_read_from("Secret", change.seen.metadata.name, state)
+
+
+def clusters_of_profile(change: Change[ClusterProfile], state: State) -> Iterable[Key]:
+    return clusters_read_from("ClusterProfile", change.seen.metadata.name, state)
+
+
+def clusters_read_from(type_: str, location: str, state: State) -> Iterable[Key]:
+    return (cluster.metadata.name for cluster in state.clusters.by("source", (type_, location)))
+
+
+def the_worker(change: Change[Any], _state: State) -> Iterable[Key]:
+    return (change.worker,)
+
+
+def workloads_dispatched_there(change: Change[Any], state: State) -> Iterable[Key]:
+    """All that is dispatched to a worker, or may be."""
+    found = state.workers[change.worker].held()
+    found.update(_with_checks(_checks_over(change.worker, state), state))
+    return found
+
+
+def workloads_it_may_win(change: Change[Any], state: State) -> Iterator[Key]:
+    """Who may win what a worker has admitted is another question once it falls silent, or answers again."""
+    for copy in state.workers[change.worker].workloads:
+        local = state.workloads.get(copy.key)
+        if local is not None and local.status.cluster_name is None and copy.has(ADMITTED):
+            yield copy.key
