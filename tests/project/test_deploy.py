@@ -176,6 +176,61 @@ def test_every_kind_of_jobs_can_be_watched_with_the_component_for_it() -> None:
     assert {(kind.group, kind.plural) for kind in optional} <= granted
 
 
+def aggregated(label: str) -> set[tuple[str, str, str]]:
+    """What the parts with that label grant together: group, resource and verb."""
+    parts = objects((DEPLOY / "components" / "users" / "rights.yaml").read_text())
+    return {
+        (group, resource, verb)
+        for part in parts
+        if part["metadata"].get("labels", {}).get(label) == "true"
+        for rule in part["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+USER, ADMIN = "rbac.kueue.x-k8s.io/batch-user", "rbac.kueue.x-k8s.io/batch-admin"
+
+
+@pytest.mark.parametrize("label", [USER, ADMIN])
+def test_people_may_submit_jobs_of_every_kind(label: str) -> None:
+    kinds = [
+        adapter.kind for adapter in FRAMEWORKS.values() if adapter.kind.is_optional or adapter.kind.group == "batch"
+    ]
+    own = {("", "pods"), ("apps", "statefulsets")}  # what Kubernetes ships for those
+    wanted = {(kind.group, kind.plural, "create") for kind in kinds if (kind.group, kind.plural) not in own}
+    assert wanted <= aggregated(label)
+
+
+def test_a_batch_user_sees_what_becomes_of_his_jobs_and_writes_nothing_else() -> None:
+    granted = aggregated(USER)
+    assert {("kueue.x-k8s.io", "workloads", "get"), ("kueue.x-k8s.io", "localqueues", "list")} <= granted
+    assert ("visibility.kueue.x-k8s.io", "localqueues/pendingworkloads", "get") in granted
+    written = {group for group, _, verb in granted if verb not in ("get", "list", "watch")}
+    assert not {"", "kueue.x-k8s.io", "visibility.kueue.x-k8s.io"} & written
+
+
+def test_nobody_writes_statuses_or_workers_by_these_roles() -> None:
+    granted = aggregated(USER) | aggregated(ADMIN)
+    assert not [each for each in granted if each[1].endswith("/status")], "who may write them says where a job runs"
+    assert {verb for _, resource, verb in granted if resource == "multikueueclusters"} == {"get", "list", "watch"}
+    assert not [each for each in granted if "*" in each or each[1] == "secrets"]
+
+
+def test_the_roles_to_bind_are_made_of_the_parts_by_kueues_labels() -> None:
+    parts = objects((DEPLOY / "components" / "users" / "rights.yaml").read_text())
+    made = {
+        part["metadata"]["name"]: part["aggregationRule"]["clusterRoleSelectors"]
+        for part in parts
+        if "aggregationRule" in part
+    }
+    assert made == {
+        "multikueue-batch-user": [{"matchLabels": {USER: "true"}}],
+        "multikueue-batch-admin": [{"matchLabels": {ADMIN: "true"}}],
+    }
+
+
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_no_right_is_wider_than_it_must_be(overlay: str) -> None:
     for rule in [*rules(overlay, "Role"), *rules(overlay, "ClusterRole")]:
