@@ -14,11 +14,12 @@ from testbed.plane import ControlPlane
 from testbed.ports import free_port
 from testbed.process import Process
 
-__all__ = ["GARBAGE", "JOBS", "NAMESPACES", "SERVICE_ACCOUNTS", "ControllerManager"]
+__all__ = ["GARBAGE", "JOBS", "NAMESPACES", "ROLES", "SERVICE_ACCOUNTS", "ControllerManager"]
 
 JOBS = "job-controller"
 GARBAGE = "garbage-collector-controller"
 NAMESPACES = "namespace-controller"
+ROLES = "clusterrole-aggregation-controller"
 SERVICE_ACCOUNTS = "serviceaccount-controller"
 
 
