@@ -38,7 +38,7 @@ from multikueue.controllers.visibility import Gate, Visibility, keep_visibility
 from multikueue.controllers.webhooks import Service, Webhooks, keep_webhook
 from multikueue.controllers.world import OnDecision, Queues, World, tenant
 from multikueue.errors import ClusterUnreachable
-from multikueue.jobs.table import BATCH_ONLY, Adapters
+from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.kube.client import Client
 from multikueue.kube.credentials import Credentials, from_environment
 from multikueue.kube.reflector import Reflector

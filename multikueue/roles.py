@@ -32,10 +32,10 @@ from multikueue.controllers.retention import Retention
 from multikueue.controllers.workloads import Dispatches, Nominations, Workloads
 from multikueue.controllers.world import World
 from multikueue.errors import ConfigurationError
-from multikueue.jobs.decide import mirror
-from multikueue.jobs.declared import DeclaredJob
-from multikueue.jobs.external import external
-from multikueue.jobs.table import FRAMEWORKS, GATED, TEMPLATES, Adapters
+from multikueue.jobs.declared.adapter import DeclaredJob
+from multikueue.jobs.integrations.external import external
+from multikueue.jobs.integrations.frameworks import FRAMEWORKS, GATED, TEMPLATES, Adapters
+from multikueue.jobs.reconciler.decide import mirror
 from multikueue.runtime import Priority, Result, WorkQueue, run_controller
 from multikueue.settings import (
     BESIDE_KUEUE,

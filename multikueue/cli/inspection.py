@@ -22,7 +22,7 @@ from multikueue.controllers.registration.ownership import Client, Side
 from multikueue.controllers.registration.plan import Registration
 from multikueue.controllers.registration.preflight import Finding, Level, Routes, preflight, routes
 from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, Unauthorized
-from multikueue.jobs.declared import DeclaredJob
+from multikueue.jobs.declared.adapter import DeclaredJob
 from multikueue.kube.kubeconfig import InsecureKubeconfig, check_worker_kubeconfig
 from multikueue.settings import DeclaredKind
 from multikueue.store.sight import EVERYWHERE, namespaces_of

@@ -14,8 +14,8 @@ from multikueue.api.meta import ObjectKey
 from multikueue.controllers.declaring import NOTHING, Annotated, declaration_of
 from multikueue.controllers.events import Recorder, tell_state
 from multikueue.errors import ConfigurationError
-from multikueue.jobs.declaration import Declaration
-from multikueue.jobs.declared import DeclaredJob
+from multikueue.jobs.declared.adapter import DeclaredJob
+from multikueue.jobs.declared.declaration import Declaration
 from multikueue.kube.client import Client
 from multikueue.kube.reflector import Reflector
 from multikueue.settings import read_kind

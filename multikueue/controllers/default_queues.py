@@ -8,7 +8,7 @@ from __future__ import annotations
 import anyio
 
 from multikueue.api.queues import LocalQueue
-from multikueue.jobs.defaulting import DEFAULT_QUEUE
+from multikueue.jobs.framework.webhook import DEFAULT_QUEUE
 from multikueue.runtime import Clock, first
 from multikueue.store.cache import Cache
 

@@ -18,7 +18,8 @@ from multikueue.controllers.world import World
 from multikueue.dispatch.decide import is_holding
 from multikueue.dispatch.group import Remote, attempt_of, is_of_attempt
 from multikueue.errors import AlreadyExists, Conflict, NotFound
-from multikueue.jobs.actions import (
+from multikueue.jobs.batch_job.slices import is_sliced
+from multikueue.jobs.framework.actions import (
     CreateWorkload,
     DeleteJob,
     DeleteWorkload,
@@ -28,11 +29,10 @@ from multikueue.jobs.actions import (
     RemoveFinalizer,
     UpdateWorkloadSpec,
 )
-from multikueue.jobs.adapter import Adapter
-from multikueue.jobs.decide import Decide, JobView, decide, resolve_priority
-from multikueue.jobs.pod_members import members_of, parts
-from multikueue.jobs.slices import is_sliced
-from multikueue.jobs.workloads import is_owned, may_be_its, prebuilt_name
+from multikueue.jobs.framework.adapter import Adapter
+from multikueue.jobs.framework.workloads import is_owned, may_be_its, prebuilt_name
+from multikueue.jobs.pods.members import members_of, parts
+from multikueue.jobs.reconciler.decide import Decide, JobView, decide, resolve_priority
 from multikueue.runtime import Result
 from multikueue.store.cache import ByName
 from multikueue.telemetry import get_logger

@@ -13,7 +13,7 @@ from multikueue.api.kinds import Kind
 from multikueue.controllers.events import tell_state
 from multikueue.controllers.world import World
 from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, NotFound
-from multikueue.jobs.adapter import Adapter
+from multikueue.jobs.framework.adapter import Adapter
 from multikueue.kube.reflector import Reflector
 from multikueue.store.cache import Cache
 from multikueue.telemetry import get_logger

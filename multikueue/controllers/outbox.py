@@ -46,7 +46,7 @@ from multikueue.errors import (
     Throttled,
     Unauthorized,
 )
-from multikueue.jobs.pod_members import members_of, missing
+from multikueue.jobs.pods.members import members_of, missing
 from multikueue.kube.client import Client
 from multikueue.runtime import AGAIN, DONE, Result
 from multikueue.store.cache import Cache

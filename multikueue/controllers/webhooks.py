@@ -30,8 +30,8 @@ from multikueue.errors import (
     ServerError,
     Throttled,
 )
-from multikueue.jobs.defaulting import COMPLETIONS_ANNOTATION
-from multikueue.jobs.workloads import MIN_PARALLELISM_ANNOTATION
+from multikueue.jobs.framework.webhook import COMPLETIONS_ANNOTATION
+from multikueue.jobs.framework.workloads import MIN_PARALLELISM_ANNOTATION
 from multikueue.kube.client import Client
 from multikueue.runtime import Clock, Result
 from multikueue.telemetry import get_logger

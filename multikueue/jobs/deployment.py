@@ -14,8 +14,8 @@ from multikueue.api.kinds import DEPLOYMENTS, Kind
 from multikueue.api.meta import Object
 from multikueue.api.pod import MANAGED_LABEL, PARENT_ANNOTATION
 from multikueue.api.workload import PRIORITY_CLASS_LABEL, QUEUE_LABEL
-from multikueue.jobs.defaulting import Patch, refusal_of_any
-from multikueue.jobs.pod_defaulting import OwnedMetadata, SubmittedOwned
+from multikueue.jobs.framework.webhook import Patch, refusal_of_any
+from multikueue.jobs.pods.webhook import OwnedMetadata, SubmittedOwned
 
 __all__ = ["DEPLOYMENT", "Deployment", "SubmittedDeployment", "marked", "refusal_of_template"]
 

@@ -19,8 +19,8 @@ from multikueue.api.workload import (
     Workload,
 )
 from multikueue.dispatch.fit import is_suspected
-from multikueue.jobs.nesting import is_whole
-from multikueue.jobs.pod_members import able
+from multikueue.jobs.framework.nesting import is_whole
+from multikueue.jobs.pods.members import able
 from multikueue.quota.cache.status import check_names
 from multikueue.store.nesting import controllers
 from multikueue.store.state import State

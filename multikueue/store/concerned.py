@@ -21,9 +21,9 @@ from multikueue.api.workload import (
     owner_of,
     queue_of,
 )
-from multikueue.jobs.adapter import Adapter
-from multikueue.jobs.nesting import is_whole
-from multikueue.jobs.workloads import is_of_group
+from multikueue.jobs.framework.adapter import Adapter
+from multikueue.jobs.framework.nesting import is_whole
+from multikueue.jobs.framework.workloads import is_of_group
 from multikueue.quota.cache.status import check_names, flavor_names
 from multikueue.store.changes import Change
 from multikueue.store.groups import group_key

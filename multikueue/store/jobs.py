@@ -12,8 +12,8 @@ from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.kinds import POD_GROUPS, PODS, Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.api.pod import Pod
-from multikueue.jobs.adapter import Adapter
-from multikueue.jobs.table import Adapters
+from multikueue.jobs.framework.adapter import Adapter
+from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.store.cache import Cache, Indexer, Listener, ignore
 from multikueue.store.groups import Groups, group_key
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.meta import OwnerReference, controller_of
-from multikueue.jobs.nesting import MOST_HOPS, Ancestor, Nested, is_whole, nested
-from multikueue.jobs.table import Adapters
+from multikueue.jobs.framework.nesting import MOST_HOPS, Ancestor, Nested, is_whole, nested
+from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.store.jobs import JobCaches
 
 __all__ = ["CONTROLLER", "Nesting", "controllers"]

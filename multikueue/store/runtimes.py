@@ -10,7 +10,7 @@ import msgspec
 
 from multikueue.api.job import AnyJob, CustomJob, JobKey
 from multikueue.api.kinds import Kind
-from multikueue.jobs.table import Adapters
+from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.store.cache import Cache
 from multikueue.store.jobs import JobCaches
 

@@ -36,10 +36,10 @@ from multikueue.api.workload import (
 )
 from multikueue.dispatch.group import Fleet
 from multikueue.dispatch.question import may_be_on
-from multikueue.jobs.adapter import Adapter, stays
-from multikueue.jobs.placement import failed_start
-from multikueue.jobs.table import Adapters
-from multikueue.jobs.workloads import is_of_group, is_owned
+from multikueue.jobs.framework.adapter import Adapter, stays
+from multikueue.jobs.framework.pod_set_info import failed_start
+from multikueue.jobs.framework.workloads import is_of_group, is_owned
+from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.quota.cache.status import check_names, flavor_names
 from multikueue.store.cache import ByName, Cache, Indexer
 from multikueue.store.ceilings import Ceilings

@@ -12,7 +12,7 @@ from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import FINISHED, Workload
-from multikueue.jobs.table import BATCH_ONLY, Adapters
+from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.quota.engine import Engine
 from multikueue.store import concerned, triggers
 from multikueue.store.cache import Cache

@@ -29,8 +29,8 @@ from multikueue.dispatch.group import (
 )
 from multikueue.dispatch.question import failures
 from multikueue.dispatch.slices import NO_SLICE
-from multikueue.jobs.pod_members import lacks
-from multikueue.jobs.slices import remote_patch
+from multikueue.jobs.batch_job.slices import remote_patch
+from multikueue.jobs.pods.members import lacks
 from multikueue.store.sight import EVERYWHERE, Lack
 from multikueue.store.state import CORDON_ANNOTATION, config_of, placed_for
 from multikueue.store.store import Store

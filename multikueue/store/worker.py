@@ -13,8 +13,8 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.pod import GROUP_LABEL, Pod
 from multikueue.api.workload import PREBUILT_LABEL, Workload
 from multikueue.dispatch.group import Asked, Link, Reach, Unfit
-from multikueue.jobs.adapter import Adapter
-from multikueue.jobs.table import BATCH_ONLY, Adapters
+from multikueue.jobs.framework.adapter import Adapter
+from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.store.cache import Cache
 from multikueue.store.expectations import Expectations
 from multikueue.store.jobs import JobCaches

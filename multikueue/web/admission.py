@@ -11,9 +11,9 @@ import msgspec
 
 from multikueue.api.meta import OwnerReference, encode
 from multikueue.api.unreadable import why_unreadable
-from multikueue.jobs.adapter import Admitting, Submission
-from multikueue.jobs.defaulting import DEFAULT_QUEUE, Patch
-from multikueue.jobs.table import BATCH_ONLY, Adapters
+from multikueue.jobs.framework.adapter import Admitting, Submission
+from multikueue.jobs.framework.webhook import DEFAULT_QUEUE, Patch
+from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 
 __all__ = ["Known", "NotAReview", "review"]
 

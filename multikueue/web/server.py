@@ -23,7 +23,7 @@ import anyio
 from aiohttp import web
 
 from multikueue.errors import ConfigurationError
-from multikueue.jobs.table import BATCH_ONLY, Adapters
+from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.telemetry import get_logger
 from multikueue.telemetry.metrics import CONTENT_TYPE
 from multikueue.web.admission import Known, NotAReview, review

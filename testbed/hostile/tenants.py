@@ -11,7 +11,7 @@ from typing import Any
 
 from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectMeta
-from multikueue.jobs.workloads import workload_name
+from multikueue.jobs.framework.workloads import workload_name
 from testbed import objects
 from testbed.client import Kind
 from testbed.hostile.case import Account, Case, Harm, Play

@@ -16,8 +16,8 @@ from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey, decoder, encode
 from multikueue.api.shared import KUEUE_ADMISSION, SHARED_CONDITIONS
 from multikueue.errors import Conflict
-from multikueue.jobs.batch_job import BATCH_JOB
-from multikueue.jobs.priority import Priority
+from multikueue.jobs.batch_job.adapter import BATCH_JOB
+from multikueue.jobs.framework.priority import Priority
 from tests.controllers.clusters_in_memory import Body, ClusterInMemory, plain
 from tests.controllers.table import CHECK, NAMESPACE, Table
 

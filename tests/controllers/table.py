@@ -24,7 +24,7 @@ from multikueue.controllers.strategies import Strategies
 from multikueue.controllers.world import Queues, World
 from multikueue.dispatch.decide import SHORTEST_ATTEMPT
 from multikueue.errors import Conflict, MultiKueueError
-from multikueue.jobs.table import BATCH_ONLY, Adapters
+from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.kube.client import Client
 from multikueue.quota.engine import Engine
 from multikueue.roles import compose

@@ -13,7 +13,7 @@ from multikueue.api.definition import Definition, DefinitionSpec, Names, Version
 from multikueue.api.meta import ObjectMeta
 from multikueue.controllers.annotated import KIND_ANNOTATION, AnnotatedKinds, annotated_kinds
 from multikueue.controllers.events import Recorder
-from multikueue.jobs.table import Adapters
+from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.quota.engine import Engine
 from multikueue.store.queues import Nowhere
 from multikueue.store.store import Store

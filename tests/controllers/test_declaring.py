@@ -7,7 +7,7 @@ import pytest
 
 from multikueue.api.workload import Finish
 from multikueue.controllers.declaring import declaration_of
-from multikueue.jobs.declared import DeclaredJob
+from multikueue.jobs.declared.adapter import DeclaredJob
 from multikueue.settings import DeclaredKind, DeclaredPods
 from tests.jobs.kinds import template
 

@@ -17,7 +17,7 @@ from multikueue.api.meta import OwnerReference
 from multikueue.api.workload import Workload
 from multikueue.controllers.kinds import JobKinds
 from multikueue.controllers.world import World
-from multikueue.jobs.table import FRAMEWORKS, Adapters
+from multikueue.jobs.integrations.frameworks import FRAMEWORKS, Adapters
 from multikueue.quota.engine import Engine
 from multikueue.store.queues import Nowhere
 from multikueue.store.store import Store

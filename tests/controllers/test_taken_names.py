@@ -9,7 +9,7 @@ import pytest
 
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey, ObjectMeta
-from multikueue.jobs.workloads import free_name, workload_name
+from multikueue.jobs.framework.workloads import free_name, workload_name
 from tests.controllers.table import NAMESPACE, QUEUE, Table, job_body, table
 
 pytestmark = pytest.mark.anyio

@@ -37,7 +37,7 @@ from multikueue.errors import (
     ServerError,
     Throttled,
 )
-from multikueue.jobs.table import FRAMEWORKS
+from multikueue.jobs.integrations.frameworks import FRAMEWORKS
 from multikueue.kube.client import Client
 from multikueue.web.admission import Known
 from multikueue.web.certificates import LIFETIME

@@ -12,12 +12,12 @@ import msgspec
 
 from multikueue.api.job import AnyJob
 from multikueue.api.meta import Condition, decoder, encode
-from multikueue.jobs import paths
-from multikueue.jobs.adapter import MANAGED, Adapter
-from multikueue.jobs.declaration import Declaration
-from multikueue.jobs.declared import DeclaredJob
-from multikueue.jobs.pods import Pods
-from multikueue.jobs.priority import Priority
+from multikueue.jobs.declared.adapter import DeclaredJob
+from multikueue.jobs.declared.declaration import Declaration
+from multikueue.jobs.declared.pod_sets import Pods
+from multikueue.jobs.framework.adapter import MANAGED, Adapter
+from multikueue.jobs.framework.priority import Priority
+from multikueue.jobs.trees import paths
 from tests.jobs.builders import stored
 from tests.jobs.kinds import leaves, put
 from tests.jobs.shapes import of_schema

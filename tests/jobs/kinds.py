@@ -10,9 +10,9 @@ import msgspec
 
 from multikueue.api.job import AnyJob
 from multikueue.api.meta import decoder, encode
-from multikueue.jobs.adapter import MANAGED
-from multikueue.jobs.declared import DeclaredJob
-from multikueue.jobs.paths import keys_of
+from multikueue.jobs.declared.adapter import DeclaredJob
+from multikueue.jobs.framework.adapter import MANAGED
+from multikueue.jobs.trees.paths import keys_of
 
 Tree = dict[str, Any]
 

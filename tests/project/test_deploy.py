@@ -11,7 +11,7 @@ import yaml
 from multikueue import __version__, settings
 from multikueue.controllers.visibility import CERTIFICATE_SECRET as VISIBILITY_SECRET
 from multikueue.controllers.webhooks import CERTIFICATE_SECRET, CONFIGURATION
-from multikueue.jobs.table import FRAMEWORKS
+from multikueue.jobs.integrations.frameworks import FRAMEWORKS
 from multikueue.settings import LeaderElection, Settings, Shutdown
 from multikueue.web.visibility import GROUP, VERSIONS
 from tests.project.files import ROOT, objects

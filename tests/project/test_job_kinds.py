@@ -15,10 +15,10 @@ from multikueue.api.meta import decoder, encode
 from multikueue.api.workload import Finish
 from multikueue.controllers.annotated import KIND_ANNOTATION
 from multikueue.controllers.declaring import declaration_of
-from multikueue.jobs.adapter import Adapter
-from multikueue.jobs.declared import DeclaredJob
-from multikueue.jobs.priority import Priority
-from multikueue.jobs.table import FRAMEWORKS
+from multikueue.jobs.declared.adapter import DeclaredJob
+from multikueue.jobs.framework.adapter import Adapter
+from multikueue.jobs.framework.priority import Priority
+from multikueue.jobs.integrations.frameworks import FRAMEWORKS
 from multikueue.roles import adapters_of
 from multikueue.settings import Settings, read_kind
 from tests.jobs.builders import plain, with_status

@@ -12,7 +12,7 @@ import pytest
 
 from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectMeta
-from multikueue.jobs.workloads import workload_name
+from multikueue.jobs.framework.workloads import workload_name
 from testbed import objects
 from testbed.client import ApiError, Kind, eventually
 from testbed.objects import JOB, WORKLOAD, Object

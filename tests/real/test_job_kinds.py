@@ -9,10 +9,10 @@ import anyio
 import pytest
 
 from multikueue.controllers.annotated import KIND_ANNOTATION
-from multikueue.jobs import paths
-from multikueue.jobs.declared import DeclaredJob
-from multikueue.jobs.priority import Priority
-from multikueue.jobs.table import FRAMEWORKS
+from multikueue.jobs.declared.adapter import DeclaredJob
+from multikueue.jobs.framework.priority import Priority
+from multikueue.jobs.integrations.frameworks import FRAMEWORKS
+from multikueue.jobs.trees import paths
 from testbed import objects
 from testbed.bed import MANAGER, Plan, Testbed
 from testbed.client import ApiError, Client, Kind, eventually

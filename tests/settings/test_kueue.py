@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multikueue.errors import ConfigurationError
-from multikueue.jobs.table import FRAMEWORKS, TEMPLATES
+from multikueue.jobs.integrations.frameworks import FRAMEWORKS, TEMPLATES
 from multikueue.settings import Loaded, Settings, kueue, read, tree
 from multikueue.settings.tree import AdmissionSharing, PodsReady, Transformation, leaves
 

@@ -26,8 +26,8 @@ from multikueue.controllers.world import Queues
 from multikueue.dispatch import decide, group, phases, plan
 from multikueue.dispatch.group import Group, Remote
 from multikueue.errors import InvalidObject
-from multikueue.jobs import decide as jobs_decide
-from multikueue.jobs.actions import CreateWorkload, JobDecision
+from multikueue.jobs.framework.actions import CreateWorkload, JobDecision
+from multikueue.jobs.reconciler import decide as jobs_decide
 from multikueue.kube import errors, reflector
 from multikueue.kube.client import Client, Page
 from multikueue.quota import engine

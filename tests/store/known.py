@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from multikueue.api.meta import ObjectKey
 from multikueue.dispatch.group import Group
-from multikueue.jobs.table import BATCH_ONLY, Adapters
+from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.quota.engine import Engine
 from multikueue.store.queues import Key, Queue
 from multikueue.store.store import Store

@@ -7,8 +7,8 @@ import pytest
 from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey
-from multikueue.jobs.adapter import Adapter
-from multikueue.jobs.table import BATCH_ONLY
+from multikueue.jobs.framework.adapter import Adapter
+from multikueue.jobs.integrations.frameworks import BATCH_ONLY
 from multikueue.store.jobs import JobCaches
 from multikueue.store.worker import prebuilt_key
 from multikueue.testing import job

@@ -6,7 +6,7 @@ import msgspec
 
 from multikueue.api.job import AnyJob, CustomJob, JobKey
 from multikueue.api.meta import ObjectMeta, encode
-from multikueue.jobs.table import FRAMEWORKS, Adapters
+from multikueue.jobs.integrations.frameworks import FRAMEWORKS, Adapters
 from multikueue.store.jobs import JobCaches
 from multikueue.store.runtimes import Runtimes
 from multikueue.testing import job

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multikueue.api.meta import OwnerReference, encode
-from multikueue.jobs.table import FRAMEWORKS, TEMPLATES, Adapters
+from multikueue.jobs.integrations.frameworks import FRAMEWORKS, TEMPLATES, Adapters
 from multikueue.web.admission import Known, NotAReview, review
 from tests.web.builders import QUEUED, Tree, response_in, review_of
 

@@ -19,7 +19,7 @@ from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.multikueue import KUBECONFIG_KEY
 from multikueue.controllers.registration.choices import OUR_NAME
 from multikueue.errors import ConfigurationError
-from multikueue.jobs.table import FRAMEWORKS
+from multikueue.jobs.integrations.frameworks import FRAMEWORKS
 from multikueue.store.sight import EVERYWHERE, NAMESPACES_ANNOTATION
 
 __all__ = [

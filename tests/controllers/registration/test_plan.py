@@ -20,7 +20,7 @@ from multikueue.controllers.registration.plan import (
     worker_objects,
 )
 from multikueue.errors import ConfigurationError
-from multikueue.jobs.table import FRAMEWORKS
+from multikueue.jobs.integrations.frameworks import FRAMEWORKS
 from multikueue.store.sight import NAMESPACES_ANNOTATION
 
 RAY = ("rayclusters", "rayjobs", "rayservices")

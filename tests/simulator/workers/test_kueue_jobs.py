@@ -20,7 +20,7 @@ from multikueue.api.workload import (
     PriorityClassRef,
     Workload,
 )
-from multikueue.jobs.actions import (
+from multikueue.jobs.framework.actions import (
     CreateWorkload,
     DeleteWorkload,
     PatchJob,
@@ -28,7 +28,7 @@ from multikueue.jobs.actions import (
     RemoveFinalizer,
     UpdateWorkloadSpec,
 )
-from multikueue.jobs.priority import Priority, workload_class_ref
+from multikueue.jobs.framework.priority import Priority, workload_class_ref
 from multikueue.testing import JobBuilder, flavor, job
 from multikueue_simulator.workers.kueue_jobs import JobView, decide, ending, is_stopped, let_go
 from tests.jobs.builders import become, plain, stored, tree, with_spec, with_status, workload_of

@@ -31,7 +31,7 @@ from multikueue.api.workload import (
     QUOTA_RESERVED,
 )
 from multikueue.controllers.strategies import OPTIONS_ANNOTATION, STRATEGY_ANNOTATION
-from multikueue.jobs.workloads import owner_reference, workload_name
+from multikueue.jobs.framework.workloads import owner_reference, workload_name
 from multikueue.store.placements import PLACEMENT_ANNOTATION
 from multikueue.store.state import CLUSTER_UID_ANNOTATION
 from multikueue_simulator import objects

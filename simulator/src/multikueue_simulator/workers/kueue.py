@@ -48,7 +48,8 @@ from multikueue.api.workload import (
     WorkloadStatus,
 )
 from multikueue.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
-from multikueue.jobs.actions import (
+from multikueue.jobs.batch_job.adapter import BATCH_JOB
+from multikueue.jobs.framework.actions import (
     CreateWorkload,
     DeleteWorkload,
     PatchJob,
@@ -56,7 +57,6 @@ from multikueue.jobs.actions import (
     RemoveFinalizer,
     UpdateWorkloadSpec,
 )
-from multikueue.jobs.batch_job import BATCH_JOB
 from multikueue.kube.client import Client
 from multikueue.quota.workload import lifecycle
 from multikueue.quota.workload.outcome import Verdict

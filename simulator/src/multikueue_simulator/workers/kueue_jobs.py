@@ -28,8 +28,12 @@ from multikueue.api.workload import (
     Workload,
     workload_spec,
 )
-from multikueue.jobs import placement, slices
-from multikueue.jobs.actions import (
+from multikueue.jobs.batch_job import slices
+from multikueue.jobs.batch_job.adapter import BATCH_JOB, STOPPING_ANNOTATION
+from multikueue.jobs.batch_job.pod_set_info import BATCH_PLACING
+from multikueue.jobs.batch_job.size import pods_count
+from multikueue.jobs.framework import pod_set_info
+from multikueue.jobs.framework.actions import (
     Action,
     CreateWorkload,
     DeleteWorkload,
@@ -38,11 +42,8 @@ from multikueue.jobs.actions import (
     RemoveFinalizer,
     UpdateWorkloadSpec,
 )
-from multikueue.jobs.batch_job import BATCH_JOB, STOPPING_ANNOTATION
-from multikueue.jobs.batch_placing import BATCH_PLACING
-from multikueue.jobs.batch_size import pods_count
-from multikueue.jobs.priority import Priority
-from multikueue.jobs.workloads import job_uid_labels, owner_reference, prebuilt_name, workload_priority_class
+from multikueue.jobs.framework.priority import Priority
+from multikueue.jobs.framework.workloads import job_uid_labels, owner_reference, prebuilt_name, workload_priority_class
 
 __all__ = [
     "JobView",
@@ -108,7 +109,7 @@ def ending(workload: Workload, job: Job | None, flavors: Mapping[str, ResourceFl
         message = "The prebuilt workload is out of sync with its user job"
         return Finish(reason=OUT_OF_SYNC, message=message) if prebuilt else None
     patch = BATCH_JOB.start_patch(job) if starts else None
-    return placement.failed_start(job, patch, BATCH_PLACING, workload, flavors) or finish
+    return pod_set_info.failed_start(job, patch, BATCH_PLACING, workload, flavors) or finish
 
 
 # --- which Workload is the job's -------------------------------------------------------------------------------------
@@ -248,8 +249,8 @@ def _decide_run(view: JobView, workload: Workload) -> tuple[Action, ...]:
 
 def _start(job: Job, workload: Workload, flavors: Mapping[str, ResourceFlavor]) -> tuple[Action, ...]:
     """What cannot be told where to run, as its flavor is missing or demands exclude each other, waits."""
-    with suppress(placement.Conflicting):
-        patch = placement.start_patch(job, BATCH_JOB.start_patch(job) or {}, BATCH_PLACING, workload, flavors)
+    with suppress(pod_set_info.Conflicting):
+        patch = pod_set_info.start_patch(job, BATCH_JOB.start_patch(job) or {}, BATCH_PLACING, workload, flavors)
         return (PatchJob(patch),) if patch is not None else ()
     return ()
 

@@ -12,7 +12,7 @@ from multikueue.api.job import Job, job_spec
 from multikueue.api.kinds import JOBS, Kind
 from multikueue.api.meta import Object, ObjectKey, decoder, render_time
 from multikueue.errors import AlreadyExists, NotFound
-from multikueue.jobs.workloads import owner_reference
+from multikueue.jobs.framework.workloads import owner_reference
 from multikueue.kube.client import Client
 from multikueue_simulator.workers.runs import Pod, Pods, Sync
 

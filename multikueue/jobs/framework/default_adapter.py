@@ -1,0 +1,106 @@
+"""What holds for a kind of jobs unless its adapter says otherwise (contract 1.6, quota-engine 6).
+
+A job is one object with a queue label and a switch that holds it; its copy is the same object, and its status comes home.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from multikueue.api.job import AnyJob
+from multikueue.api.meta import encode
+from multikueue.api.workload import QUEUE_LABEL, PodSet, ReclaimablePod, Workload, workload_spec
+from multikueue.jobs.framework import workloads
+from multikueue.jobs.framework.adapter import Adapter, Runtimes
+from multikueue.jobs.framework.pod_set_info import Placing
+from multikueue.jobs.framework.priority import Priority
+from multikueue.jobs.trees.canonical import merge_patch
+from multikueue.jobs.trees.templates import is_same_template, part, tree_of
+
+__all__ = ["Ordinary"]
+
+Tree = dict[str, Any]
+
+
+class Ordinary(Adapter):
+    """What an adapter starts from. Its kind, its pod sets, its states and its switch are its own to say."""
+
+    __slots__ = ()
+
+    selector: ClassVar[str] = ""
+    external: ClassVar[bool] = False
+    resumes: ClassVar[bool] = True
+    mirrors: ClassVar[bool] = True
+
+    @property
+    def runtimes(self) -> Runtimes | None:
+        return None
+
+    @property
+    def placing(self) -> Placing | None:
+        return None
+
+    def pod_sets(self, job: AnyJob) -> list[Tree]:
+        """Those of the job's Workload."""
+        raise NotImplementedError
+
+    def remote_fields(self, job: AnyJob) -> Tree:
+        """What a copy has besides its metadata."""
+        return {"spec": job.spec}
+
+    def queue_name(self, job: AnyJob) -> str:
+        return job.metadata.labels.get(QUEUE_LABEL, "")
+
+    def unmanaged_reason(self, job: AnyJob) -> str | None:  # noqa: ARG002  # it has nothing like managedBy
+        return None
+
+    def pod_priority_class(self, job: AnyJob) -> str:
+        named = (part(pods["template"], "spec").get("priorityClassName") for pods in self.pod_sets(job))
+        return str(next(filter(None, named), ""))
+
+    def workload_name(self, job: AnyJob) -> str:
+        return workloads.prebuilt_name(job) or workloads.workload_name(self.kind, job.metadata)
+
+    def waits_for(self, job: AnyJob) -> str | None:  # noqa: ARG002  # one object is all there is to it
+        return ""
+
+    def workload_body(self, job: AnyJob, *, priority: Priority) -> Tree:
+        return workloads.workload_body(self.kind, job, pod_sets=self.pod_sets(job), priority=priority)
+
+    def matches(self, job: AnyJob, workload: Workload) -> bool:
+        spec = workload_spec(workload)
+        if not workloads.may_be_of(workload, spec, job):
+            return False
+        ours, admitted = self.pod_sets(job), workload.has("Admitted")
+        return len(ours) == len(spec.pod_sets) and all(
+            _is_same(own, seen, ignore_tolerations=admitted) for own, seen in zip(ours, spec.pod_sets, strict=True)
+        )
+
+    def remote_body(
+        self, job: AnyJob, *, workload_name: str, origin: str, attempt: str, queue: str | None = None
+    ) -> Tree:
+        metadata = workloads.remote_metadata(
+            job, workload_name=workload_name, origin=origin, attempt=attempt, queue=queue
+        )
+        own = {"apiVersion": self.kind.api_version, "kind": self.kind.kind, "metadata": metadata}
+        return self.remote_fields(job) | own
+
+    def may_be_copied(self, job: AnyJob) -> bool:
+        return self.is_suspended(job)
+
+    def reclaimable(self, job: AnyJob) -> tuple[ReclaimablePod, ...]:  # noqa: ARG002
+        return ()
+
+    def status_patch(self, local: AnyJob, status: msgspec.Raw) -> Tree:
+        return workloads.precisely(local) | {"status": merge_patch(tree_of(local.status), tree_of(status))}
+
+    def release_patch(self, job: AnyJob) -> Tree | None:  # noqa: ARG002  # nothing of Kueue's keeps it
+        return None
+
+
+def _is_same(own: Tree, seen: PodSet, *, ignore_tolerations: bool) -> bool:
+    if (own["count"], own.get("minCount")) != (seen.count, seen.min_count):
+        return False
+    return is_same_template(encode(own["template"]), bytes(seen.template), ignore_tolerations)

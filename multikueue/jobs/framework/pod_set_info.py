@@ -1,0 +1,266 @@
+"""Where the pods of an admitted job go: what its flavors and admission checks demand of them (quota-engine 6.4).
+
+Who starts a job on its own cluster writes that into its pod templates, and takes it back when the job is stopped: what the
+Workload says was there before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import msgspec
+
+from multikueue.api.job import AnyJob
+from multikueue.api.meta import encode
+from multikueue.api.pods import POD_SET_LABEL, WORKLOAD_ANNOTATION
+from multikueue.api.queues import ResourceFlavor
+from multikueue.api.workload import (
+    ADMITTED,
+    EVICTED,
+    FAILED_TO_START,
+    Finish,
+    PodSetAssignment,
+    Workload,
+    workload_spec,
+)
+from multikueue.jobs.framework.actions import PatchJob, PatchJobStatus
+from multikueue.jobs.trees.templates import part, tree_of
+
+__all__ = [
+    "Conflicting",
+    "Place",
+    "Placement",
+    "Placing",
+    "failed_start",
+    "mark_of",
+    "originals",
+    "placed",
+    "placement",
+    "restored",
+    "start_patch",
+]
+
+Tree = dict[str, Any]
+
+_MARK = f'"{WORKLOAD_ANNOTATION}"'.encode()
+"""In each template that was placed; so it is known by itself what is to be restored, whoever placed it."""
+
+
+class Conflicting(Exception):  # no error: its words are for the user
+    """Two demands on the pods of a job exclude each other, as the text says."""
+
+
+class _Update(msgspec.Struct, frozen=True, rename="camel"):
+    """One entry of the podSetUpdates of an admission check."""
+
+    name: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    node_selector: dict[str, str] = {}
+    tolerations: list[Tree] = []
+
+
+_updates: Callable[[msgspec.Raw], list[_Update]] = msgspec.json.Decoder(list[_Update]).decode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What the pods of one pod set must have, and of how many pods it may be."""
+
+    count: int
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Tree, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """The places of a job by pod set; or the flavor that nobody knows (now), or why there can be no such places."""
+
+    places: Mapping[str, Place] = field(default_factory=dict)
+    missing: str = ""
+    problem: str = ""
+
+
+class Placing(Protocol):
+    """How jobs of a kind are told their places, and get their own templates back. Pure, as the adapter is.
+
+    Pod sets that a kind cannot be told the place of are left as they are.
+    """
+
+    def start_patch(self, job: AnyJob, patch: Tree, places: Mapping[str, Place]) -> Tree:
+        """The patch that lets the job run, with its places in it. Raises Conflicting if the job says otherwise."""
+        ...
+
+    def stop_patch(self, job: AnyJob, patch: Tree, workload: Workload | None) -> Tree:
+        """The patch that holds the job, with the restoration in it where both may be one write."""
+        ...
+
+    def placed_for(self, job: AnyJob) -> str:
+        """The name of the Workload by which it still says where to run; empty if it does not."""
+        ...
+
+    def restoration(self, job: AnyJob, workload: Workload | None) -> PatchJob | PatchJobStatus | None:
+        """The next step to what a held job was before its start; without its Workload, of which only the marks are known.
+        None if there is none."""
+        ...
+
+
+# --- what is demanded ------------------------------------------------------------------------------------------------
+
+
+def placement(workload: Workload, flavors: Mapping[str, ResourceFlavor]) -> Placement:
+    """Where the pods of an admitted workload go, given the flavors of the cluster by name."""
+    admission = workload.status.admission
+    assignments = admission.pod_set_assignments if admission else ()
+    missing = next((f for each in assignments for f in each.flavors.values() if f not in flavors), "")
+    if missing:
+        return Placement(missing=missing)
+    counts = {pod_set.name: pod_set.count for pod_set in workload_spec(workload).pod_sets}
+    try:
+        return Placement(places={a.name: _place(workload, a, counts.get(a.name, 0), flavors) for a in assignments})
+    except Conflicting as conflict:
+        return Placement(problem=str(conflict))
+
+
+def _place(
+    workload: Workload, assignment: PodSetAssignment, count: int, flavors: Mapping[str, ResourceFlavor]
+) -> Place:
+    used = [flavors[name] for name in dict.fromkeys(name for _, name in sorted(assignment.flavors.items()))]
+    found = Place(
+        count=count if assignment.count is None else assignment.count,
+        labels={POD_SET_LABEL: assignment.name},
+        annotations={WORKLOAD_ANNOTATION: workload.metadata.name},
+        node_selector={k: v for flavor in reversed(used) for k, v in flavor.spec.node_labels.items()},
+        tolerations=_joined(msgspec.to_builtins(each) for flavor in used for each in flavor.spec.tolerations),
+    )
+    for check, update in _told(workload, assignment.name):
+        try:
+            found = _updated(found, update)
+        except Conflicting as conflict:
+            raise Conflicting(f'in admission check "{check}": {conflict}') from None
+    return found
+
+
+def _told(workload: Workload, pod_set: str) -> Iterator[tuple[str, _Update]]:
+    for check in workload.status.admission_checks:
+        told = check.pod_set_updates
+        if isinstance(told, msgspec.Raw) and bytes(told) != b"null":
+            yield from ((check.name, update) for update in _updates(told) if update.name == pod_set)
+
+
+def _updated(place: Place, update: _Update) -> Place:
+    return Place(
+        count=place.count,
+        annotations=_agreed("annotations", place.annotations, update.annotations),
+        labels=_agreed("labels", place.labels, update.labels),
+        node_selector=_agreed("nodeSelector", place.node_selector, update.node_selector),
+        tolerations=_joined((*place.tolerations, *update.tolerations)),
+    )
+
+
+def _agreed(what: str, known: Mapping[str, str], new: Mapping[str, str]) -> Tree:
+    """Both together. Raises Conflicting, in Kueue's words, if they say different things of one key."""
+    for key in sorted(new):
+        if known.get(key, new[key]) != new[key]:
+            where = f"conflict for {what}: conflict for key={key}, value1={known[key]}, value2={new[key]}"
+            raise Conflicting(f"invalid admission check PodSetUpdate: {where}")
+    return {**known, **new}
+
+
+def _joined(tolerations: Iterable[Tree]) -> tuple[Tree, ...]:
+    """Each once: no operator is the same as Equal."""
+    return tuple({encode(sorted(({"operator": "Equal"} | each).items())): each for each in tolerations}.values())
+
+
+def start_patch(
+    job: AnyJob, patch: Tree, placing: Placing, workload: Workload, flavors: Mapping[str, ResourceFlavor]
+) -> Tree | None:
+    """The patch that lets the job run where its workload was admitted; None as long as a flavor is missing. Raises
+    Conflicting if it never can."""
+    found = placement(workload, flavors)
+    if found.problem:
+        raise Conflicting(found.problem)
+    return None if found.missing else placing.start_patch(job, patch, found.places)
+
+
+def failed_start(
+    job: AnyJob, patch: Tree | None, placing: Placing, workload: Workload, flavors: Mapping[str, ResourceFlavor]
+) -> Finish | None:
+    """The end of a workload whose job can never be started where it was admitted; None if it can. `patch` is what would
+    start it, None if it runs."""
+    if patch is None or not workload.has(ADMITTED) or workload.has(EVICTED):
+        return None
+    try:
+        start_patch(job, patch, placing, workload, flavors)
+    except Conflicting as conflict:
+        return Finish(reason=FAILED_TO_START, message=str(conflict))
+    return None
+
+
+# --- templates -------------------------------------------------------------------------------------------------------
+
+
+def placed(template: Tree, place: Place) -> Tree:
+    """The template, or Pod, with all that the place demands beside what it says itself. Raises Conflicting.
+
+    The Workload it names is never its user's word, but left from another start: who resubmits what a cluster shows brings
+    that along.
+    """
+    meta, spec = part(template, "metadata"), part(template, "spec")
+    known = spec.get("tolerations") or ()
+    said = {
+        "annotations": _agreed("annotations", _own(meta, "annotations"), place.annotations),
+        "labels": _agreed("labels", part(meta, "labels"), place.labels),
+    }
+    where = {
+        "nodeSelector": _agreed("nodeSelector", part(spec, "nodeSelector"), place.node_selector),
+        "tolerations": list(_joined((*known, *place.tolerations))) if place.tolerations else list(known),
+    }
+    return template | {"metadata": _with(meta, **said), "spec": _with(spec, **where)}
+
+
+def restored(template: Tree, original: Tree | None, *, kept: Iterable[str] = ()) -> Tree:
+    """The template as it was before it was placed, by the `original`; without one it only loses its marks.
+
+    `kept` are labels that the API server gave it for good.
+    """
+    meta, spec = part(template, "metadata"), part(template, "spec")
+    then = part(original, "metadata") if original is not None else meta
+    before = part(original, "spec") if original is not None else spec
+    labels = {key: text for key, text in part(meta, "labels").items() if key in kept}
+    said = {
+        "annotations": _own(then, "annotations"),
+        "labels": _own(then, "labels") | labels,
+    }
+    where = {name: before.get(name) for name in ("nodeSelector", "tolerations", "schedulingGates")}
+    return template | {"metadata": _with(meta, **said), "spec": _with(spec, **where)}
+
+
+def mark_of(template: Tree) -> str:
+    """The name of the Workload for which it was placed; empty if it was not."""
+    return str(part(part(template, "metadata"), "annotations").get(WORKLOAD_ANNOTATION) or "")
+
+
+def may_be_marked(raw: msgspec.Raw) -> bool:
+    """False if nothing in there is marked: asked at each change of each job, so the spec is not decoded for it."""
+    return _MARK in bytes(raw)
+
+
+def originals(workload: Workload | None) -> dict[str, Tree]:
+    """The templates of a Workload by pod set."""
+    pod_sets = workload_spec(workload).pod_sets if workload is not None else ()
+    return {each.name: tree_of(each.template) for each in pod_sets}
+
+
+def _with(tree: Tree, **new: Any) -> Tree:
+    """The tree with other members in place of these; empty ones are left out."""
+    return {k: v for k, v in tree.items() if k not in new} | {k: v for k, v in new.items() if v}
+
+
+def _own(meta: Tree, what: str) -> Tree:
+    """The labels or annotations without the marks."""
+    return {key: text for key, text in part(meta, what).items() if key not in (POD_SET_LABEL, WORKLOAD_ANNOTATION)}

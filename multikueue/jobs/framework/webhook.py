@@ -1,0 +1,292 @@
+"""What the admission webhook does to jobs: defaults as a JSON patch, and refusals as text (quota-engine 6.1)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Protocol, Self
+
+import msgspec
+
+from multikueue.api.meta import OwnerReference, encode
+from multikueue.api.workload import MAX_EXEC_TIME_LABEL, PREBUILT_LABEL, PRIORITY_CLASS_LABEL, QUEUE_LABEL
+from multikueue.jobs.framework.adapter import MANAGED
+from multikueue.jobs.framework.workloads import MIN_PARALLELISM_ANNOTATION
+from multikueue.jobs.trees.paths import Keys, fields_of, nested, peek, with_value
+
+Patch = dict[str, Any]
+
+DEFAULT_MANAGERS = (None, "", "kubernetes.io/job-controller")
+"""The values of managedBy that nobody chose."""
+
+DEFAULT_QUEUE = "default"
+"""The name of the LocalQueue that takes in what names none (quota-engine 6.1)."""
+
+COMPLETIONS_ANNOTATION = "kueue.x-k8s.io/job-completions-equal-parallelism"
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_NUMBER = re.compile(r"[+-]?[0-9]+")
+TRUE = ("1", "t", "T", "true", "TRUE", "True")
+_FALSE = ("0", "f", "F", "false", "FALSE", "False")
+
+
+class Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    namespace: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[OwnerReference] | None = None
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        return next((owner for owner in self.owner_references or () if owner.controller), None)
+
+
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    suspend: bool | None = None
+    managed_by: str | None = None
+    parallelism: int | None = None
+    completions: int | None = None
+    completion_mode: str | None = None
+
+
+class Marked(Protocol):
+    """What the rules that hold for all kinds look at in a submitted job."""
+
+    @property
+    def labels(self) -> dict[str, str]: ...
+    @property
+    def queue(self) -> str: ...
+    @property
+    def suspended(self) -> bool: ...
+
+
+class SubmittedObject(msgspec.Struct, frozen=True):
+    """An object as an admission request shows it: not stored yet, with nulls where fields are empty."""
+
+    metadata: Metadata = Metadata()
+
+    @property
+    def namespace(self) -> str:
+        return self.metadata.namespace or ""
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return self.metadata.labels or {}
+
+    @property
+    def queue(self) -> str:
+        return self.labels.get(QUEUE_LABEL, "")
+
+    def in_queue(self, name: str) -> Self:
+        """The same if it named that queue."""
+        labelled = msgspec.structs.replace(self.metadata, labels=self.labels | {QUEUE_LABEL: name})
+        return msgspec.structs.replace(self, metadata=labelled)
+
+    def queue_patch(self, name: str) -> Patch:
+        """The operation of a JSON patch that puts it into that queue."""
+        if self.metadata.labels is None:
+            return {"op": "add", "path": "/metadata/labels", "value": {QUEUE_LABEL: name}}
+        return {"op": "add", "path": f"/metadata/labels/{QUEUE_LABEL.replace('/', '~1')}", "value": name}
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        return self.metadata.controller
+
+    @property
+    def is_part(self) -> bool:
+        """A job belongs only to one that is in a queue."""
+        return False
+
+
+class SubmittedCustom(SubmittedObject, frozen=True):
+    """One of a declared kind; `suspended` and the like are found by paths."""
+
+    spec: msgspec.Raw = msgspec.Raw(b"null")
+    suspended: bool = False
+    managed_by_default: bool = False
+
+
+class Submitted(SubmittedObject, frozen=True):
+    """A batch Job."""
+
+    spec: _Spec | None = None
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        return self.metadata.annotations or {}
+
+    @property
+    def fields(self) -> _Spec:
+        return self.spec or _Spec()
+
+    @property
+    def suspended(self) -> bool:
+        return bool(self.fields.suspend)
+
+    @property
+    def managed_by_default(self) -> bool:
+        return self.fields.managed_by in DEFAULT_MANAGERS
+
+    @property
+    def pods(self) -> int:
+        """How many pods run at a time."""
+        parallelism = 1 if self.fields.parallelism is None else self.fields.parallelism
+        return parallelism if self.fields.completions is None else min(parallelism, self.fields.completions)
+
+
+_read = msgspec.json.Decoder(Submitted).decode
+_read_custom = msgspec.json.Decoder(SubmittedCustom).decode
+
+
+def read_job(raw: bytes | msgspec.Raw) -> Submitted:
+    """The parts of a Job that matter here; raises msgspec.DecodeError if it is none."""
+    return _read(raw)
+
+
+def read_custom(raw: msgspec.Raw, *, suspend: Keys, managed_by: Keys, managers: tuple[str, ...]) -> SubmittedCustom:
+    """The parts of a job of a declared kind, given where they are within its spec; raises as `read_job`.
+
+    Without a place for it, `managed_by` empty, nobody else can have been chosen.
+    """
+    job = _read_custom(raw)
+    manager = peek(job.spec, managed_by) if managed_by else MANAGED
+    return msgspec.structs.replace(
+        job,
+        suspended=peek(job.spec, suspend) is True,
+        managed_by_default=manager in (None, "", *managers),
+    )
+
+
+def default_custom(
+    job: SubmittedCustom, *, suspend: Keys, managed_by: Keys, queue_uses_multikueue: bool
+) -> list[Patch]:
+    """As `default_job`. What is missing on the way to a field is made."""
+    if not job.queue:
+        return []
+    wanted: list[tuple[Keys, Any]] = [] if job.suspended else [(suspend, True)]
+    if queue_uses_multikueue and job.managed_by_default:
+        wanted.append((managed_by, MANAGED))
+    patches, tree = [], {"spec": job.spec}
+    for path, value in wanted:
+        keys = ("spec", *path)
+        patches.append(_addition(msgspec.Raw(encode(tree)), keys, value))
+        tree = with_value(msgspec.Raw(encode(tree)), keys, value)
+    return patches
+
+
+def _addition(tree: msgspec.Raw, keys: Keys, value: Any) -> Patch:
+    for depth in range(1, len(keys)):
+        fields = fields_of(tree) or {}
+        tree = fields.get(keys[depth - 1], msgspec.Raw(b"null"))
+        if fields_of(tree) is None:
+            return {"op": "add", "path": "/" + "/".join(keys[:depth]), "value": nested(keys[depth:], value)}
+    return {"op": "add", "path": "/" + "/".join(keys), "value": value}
+
+
+def default_job(job: Submitted | bytes, *, queue_uses_multikueue: bool) -> list[Patch]:
+    """The JSON patch that makes a new job ours: suspended, and marked with managedBy where its queue is dispatched.
+
+    Empty for a job without a queue, and for one that says all that by itself. A managedBy that somebody chose stays.
+    """
+    job = read_job(job) if isinstance(job, bytes) else job
+    if not job.queue:
+        return []
+    wanted: Patch = {} if job.fields.suspend else {"suspend": True}
+    if queue_uses_multikueue and job.fields.managed_by in DEFAULT_MANAGERS:
+        wanted["managedBy"] = MANAGED
+    if job.spec is None:
+        return [{"op": "add", "path": "/spec", "value": wanted}] if wanted else []
+    # "add" also replaces what is there.
+    return [{"op": "add", "path": f"/spec/{field}", "value": value} for field, value in wanted.items()]
+
+
+def refusal(job: Submitted, old: Submitted | None = None) -> str | None:
+    """Why the job, new or changed from `old`, must not be; None if it may. All reasons at once, one per `;`."""
+    problems = [*_problems(job), *(_change_problems(job, old) if old is not None else ())]
+    return "; ".join(problems) or None
+
+
+def refusal_of_any(job: Marked, old: Marked | None = None) -> str | None:
+    """The same by the rules that hold for all kinds."""
+    problems = [*_label_problems(job), *(_label_change_problems(job, old) if old is not None else ())]
+    return "; ".join(problems) or None
+
+
+def _problems(job: Submitted) -> list[str]:
+    found = _label_problems(job)
+    fewest = job.annotations.get(MIN_PARALLELISM_ANNOTATION)
+    if fewest is not None and not _is_between(fewest, 1, job.pods - 1):
+        expected = f"between 1 and {job.pods - 1}" if job.pods > 1 else "none with fewer than two pods"
+        found.append(f"metadata.annotations[{MIN_PARALLELISM_ANNOTATION}]: expected {expected}, got {fewest!r}")
+    return found + _completion_problems(job)
+
+
+def _label_problems(job: Marked) -> list[str]:
+    found = [
+        f"metadata.labels[{label}]: expected a DNS subdomain name, got {job.labels[label]!r}"
+        for label in (QUEUE_LABEL, PREBUILT_LABEL)
+        if label in job.labels and not is_name(job.labels[label])
+    ]
+    seconds = job.labels.get(MAX_EXEC_TIME_LABEL)
+    if seconds is not None and not _is_between(seconds, 1, 2**31 - 1):
+        found.append(f"metadata.labels[{MAX_EXEC_TIME_LABEL}]: expected seconds greater than 0, got {seconds!r}")
+    return found
+
+
+def _completion_problems(job: Submitted) -> list[str]:
+    text = job.annotations.get(COMPLETIONS_ANNOTATION)
+    if text is None or text in _FALSE:
+        return []
+    where = f"metadata.annotations[{COMPLETIONS_ANNOTATION}]"
+    if text not in TRUE:
+        return [f"{where}: expected true or false, got {text!r}"]
+    spec = job.fields
+    found = [] if spec.completion_mode == "Indexed" else [f"{where}: expected false on a job that is not Indexed"]
+    if _or_one(spec.completions) != _or_one(spec.parallelism):
+        found.append(f"spec.completions: expected to equal parallelism where {COMPLETIONS_ANNOTATION} is true")
+    return found
+
+
+def _change_problems(job: Submitted, old: Submitted) -> list[str]:
+    return _label_change_problems(job, old) + _partial_problems(job, old)
+
+
+def _label_change_problems(job: Marked, old: Marked) -> list[str]:
+    """Kueue's rules of change: what a Workload was made from stays while the job may run."""
+    found = []
+    running = not job.suspended
+    if running and job.queue != old.queue:
+        found.append(f"metadata.labels[{QUEUE_LABEL}]: immutable while the job is not suspended: suspend it first")
+    if running and job.labels.get(PREBUILT_LABEL) != old.labels.get(PREBUILT_LABEL):
+        found.append(f"metadata.labels[{PREBUILT_LABEL}]: immutable while the job is not suspended")
+    changed_limit = job.labels.get(MAX_EXEC_TIME_LABEL) != old.labels.get(MAX_EXEC_TIME_LABEL)
+    if changed_limit and (running or not old.suspended):
+        found.append(f"metadata.labels[{MAX_EXEC_TIME_LABEL}]: immutable while the job is not suspended")
+    return found + _class_problems(job, old, running=running)
+
+
+def _class_problems(job: Marked, old: Marked, *, running: bool) -> list[str]:
+    new_class, old_class = job.labels.get(PRIORITY_CLASS_LABEL), old.labels.get(PRIORITY_CLASS_LABEL)
+    if old_class and not new_class:
+        return [f"metadata.labels[{PRIORITY_CLASS_LABEL}]: can be changed but not removed"]
+    if running and new_class and not old_class:
+        return [f"metadata.labels[{PRIORITY_CLASS_LABEL}]: can't be added while the job is not suspended"]
+    return []
+
+
+def _partial_problems(job: Submitted, old: Submitted) -> list[str]:
+    if MIN_PARALLELISM_ANNOTATION not in old.annotations or old.fields.suspend:
+        return []
+    if _or_one(job.fields.parallelism) == _or_one(old.fields.parallelism):
+        return []
+    return ["spec.parallelism: can't change while a job with partial admission is not suspended"]
+
+
+def is_name(text: str) -> bool:
+    return len(text) <= 253 and _SUBDOMAIN.fullmatch(text) is not None
+
+
+def _is_between(text: str, least: int, most: int) -> bool:
+    return len(text) < 12 and _NUMBER.fullmatch(text) is not None and least <= int(text) <= most
+
+
+def _or_one(number: int | None) -> int:
+    return 1 if number is None else number

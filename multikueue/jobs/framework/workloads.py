@@ -1,0 +1,279 @@
+"""What Workloads made for jobs have in common, whatever the kind of the job (quota-engine 6.2)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from hashlib import sha1, sha256
+from itertools import count
+from typing import Any
+
+from multikueue.api.kinds import STATEFUL_SETS, WORKLOADS, Kind
+from multikueue.api.meta import Object, ObjectMeta
+from multikueue.api.pod import GROUP_WORKLOAD_ANNOTATION, PodGroup
+from multikueue.api.workload import (
+    ATTEMPT_ANNOTATION,
+    JOB_UID_LABEL,
+    MAX_EXEC_TIME_LABEL,
+    NON_PREEMPTIBLE_ANNOTATION,
+    ORIGIN_LABEL,
+    PREBUILT_LABEL,
+    PRIORITY_CLASS_LABEL,
+    QUEUE_LABEL,
+    RESOURCE_IN_USE,
+    SLICE_NAME_ANNOTATION,
+    Workload,
+    WorkloadSpec,
+    owner_of,
+)
+from multikueue.jobs.framework.priority import Priority
+
+UNDISPATCHABLE_ANNOTATION = "multikueue.dev/undispatchable"
+"""On a Workload we keep inactive because its job can never be dispatched: why, and what the user can do."""
+
+MIN_PARALLELISM_ANNOTATION = "kueue.x-k8s.io/job-min-parallelism"
+
+LONGEST_NAME = 63
+"""The name travels in a label of the remote job, and labels hold no more (contract 9.1)."""
+
+MOST_POD_SETS = 8
+"""A Workload may have no more."""
+
+_HASH_LENGTH = 5
+_LONG_HASH_LENGTH = 20
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_PROVISIONING_PREFIX = "provreq.kueue.x-k8s.io/"
+_LABEL_VALUE = re.compile(r"^(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")
+_TOPOLOGY_CHOICES = (
+    ("kueue.x-k8s.io/podset-required-topology", "required"),
+    ("kueue.x-k8s.io/podset-preferred-topology", "preferred"),
+)
+_UNCONSTRAINED_TOPOLOGY = "kueue.x-k8s.io/podset-unconstrained-topology"
+_SLICE_TOPOLOGY = "kueue.x-k8s.io/podset-slice-required-topology"
+_SLICE_SIZE = "kueue.x-k8s.io/podset-slice-size"
+_POD_SET_GROUP = "kueue.x-k8s.io/podset-group-name"
+_GO_TRUE = ("1", "t", "T", "true", "TRUE", "True")
+_GO_FALSE = ("0", "f", "F", "false", "FALSE", "False")
+
+
+def workload_name(kind: Kind[Any], meta: ObjectMeta) -> str:
+    """The Workload's name: Kueue's, so that either manager recognises the other's.
+
+    Lower-case kind, `-`, name of the job, `-`, first five hex digits of SHA-1 over kind, group, name and UID, newline
+    separated. Kueue cuts the prefix at 247 characters, and then cannot dispatch what is over 63; we cut it so that
+    the whole fits into a label. Short names are the same either way. So few digits may be those of another job, and
+    anybody may give the name to a Workload of his: then `free_name` has another one.
+    """
+    return named(kind, meta)
+
+
+def named(kind: Kind[Any], meta: ObjectMeta, *more: str) -> str:
+    """The same for one of several Workloads of a job, with what tells them apart at the end of what is hashed."""
+    text = "\n".join((kind.kind, kind.group, meta.name, meta.uid, *more))
+    digest = sha1(text.encode(), usedforsecurity=False).hexdigest()[:_HASH_LENGTH]
+    prefix = f"{kind.kind.lower()}-{meta.name}"
+    longest = LONGEST_NAME - _HASH_LENGTH - 1
+    # A cut may end at a separator, after which no `-` may follow.
+    prefix = prefix if len(prefix) <= longest else prefix[:longest].rstrip("-.")
+    return f"{prefix}-{digest}"
+
+
+def free_name(wanted: str, uid: str, is_taken: Callable[[str], bool]) -> str:
+    """Another name for the Workload of the job with this UID, where another one has the name that is wanted."""
+    for number in count():
+        digest = sha256(f"{wanted}\n{uid}\n{number}".encode()).hexdigest()[:_LONG_HASH_LENGTH]
+        name = f"{wanted[: LONGEST_NAME - _LONG_HASH_LENGTH - 1].rstrip('-.')}-{digest}"
+        if not is_taken(name):
+            return name
+    raise AssertionError("numbers do not end")
+
+
+def may_be_its(name: str, kind: Kind[Any], job: Object) -> bool:
+    """Whether a Workload of which nothing but the name can be read may be that of the job."""
+    if name in (prebuilt_name(job), job.metadata.name):
+        return True
+    whole = f"{kind.kind.lower()}-{job.metadata.name}-"
+    cut = whole[: LONGEST_NAME - _LONG_HASH_LENGTH - 1]
+    return name.startswith(whole if cut == whole else cut.rstrip("-."))
+
+
+def renamed(body: dict[str, Any], name: str) -> dict[str, Any]:
+    """The Workload under another name; the first slice of an elastic job says its own in an annotation too."""
+    meta = body["metadata"]
+    annotations = meta.get("annotations", {})
+    if annotations.get(SLICE_NAME_ANNOTATION) == meta["name"]:
+        meta = meta | {"annotations": annotations | {SLICE_NAME_ANNOTATION: name}}
+    return body | {"metadata": meta | {"name": name}}
+
+
+def goes_by_name(body: dict[str, Any]) -> bool:
+    """Whether the name of a Workload is told from elsewhere: Pods name the group that they are of, and it is the group's."""
+    return bool(body["metadata"].get("annotations", {}).get(GROUP_WORKLOAD_ANNOTATION) == "true")
+
+
+def stateful_set_workload_name(name: str) -> str:
+    """The name of a StatefulSet's Workload, by which its Pods are told: made of its name alone, whatever its UID."""
+    return workload_name(STATEFUL_SETS, ObjectMeta(name=name))
+
+
+def prebuilt_name(job: Object) -> str:
+    """The Workload that the user made for the job and named on it; empty if none."""
+    return job.metadata.labels.get(PREBUILT_LABEL, "")
+
+
+def owner_reference(kind: Kind[Any], meta: ObjectMeta) -> dict[str, Any]:
+    return member_reference(kind, meta) | {"controller": True, "blockOwnerDeletion": True}
+
+
+def member_reference(kind: Kind[Any], meta: ObjectMeta) -> dict[str, Any]:
+    """The same, of one who does not control it."""
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "name": meta.name, "uid": meta.uid}
+
+
+def job_uid_labels(meta: ObjectMeta) -> dict[str, str]:
+    """The label that names the owner, if its UID can be a label value."""
+    return {JOB_UID_LABEL: meta.uid} if meta.uid and _LABEL_VALUE.match(meta.uid) else {}
+
+
+def workload_body(
+    kind: Kind[Any], job: Object, *, pod_sets: list[dict[str, Any]], priority: Priority
+) -> dict[str, Any]:
+    """The complete Workload of a job with these pod sets."""
+    meta = job.metadata
+    annotations = travelling(meta)
+    return {
+        "apiVersion": WORKLOADS.api_version,
+        "kind": WORKLOADS.kind,
+        "metadata": {
+            "name": workload_name(kind, meta),
+            "namespace": meta.namespace,
+            "labels": job_uid_labels(meta),
+            **({"annotations": annotations} if annotations else {}),
+            "finalizers": [RESOURCE_IN_USE],
+            "ownerReferences": [owner_reference(kind, meta)],
+        },
+        "spec": workload_spec_body(job, pod_sets=pod_sets, priority=priority),
+    }
+
+
+def group_workload_body(
+    job: Object, *, name: str, owners: list[dict[str, Any]], pod_sets: list[dict[str, Any]], priority: Priority
+) -> dict[str, Any]:
+    """The complete Workload of a group of Pods, which nothing controls."""
+    return {
+        "apiVersion": WORKLOADS.api_version,
+        "kind": WORKLOADS.kind,
+        "metadata": {
+            "name": name,
+            "namespace": job.metadata.namespace,
+            "annotations": travelling(job.metadata) | {GROUP_WORKLOAD_ANNOTATION: "true"},
+            "finalizers": [RESOURCE_IN_USE],
+            "ownerReferences": owners,
+        },
+        "spec": workload_spec_body(job, pod_sets=pod_sets, priority=priority),
+    }
+
+
+def travelling(meta: ObjectMeta) -> dict[str, str]:
+    """The annotations of a job that its Workload gets too."""
+    return {name: text for name, text in meta.annotations.items() if _travels(name)}
+
+
+def _travels(annotation: str) -> bool:
+    """Whether an annotation of a job is one of its Workload too."""
+    return annotation == NON_PREEMPTIBLE_ANNOTATION or annotation.startswith(_PROVISIONING_PREFIX)
+
+
+def workload_spec_body(job: Object, *, pod_sets: list[dict[str, Any]], priority: Priority) -> dict[str, Any]:
+    seconds = maximum_execution_time(job)
+    return {
+        "podSets": pod_sets,
+        "queueName": job.metadata.labels.get(QUEUE_LABEL, ""),
+        "priority": priority.value,
+        **({"priorityClassRef": priority.class_ref} if priority.class_ref else {}),
+        **({"maximumExecutionTimeSeconds": seconds} if seconds else {}),
+    }
+
+
+def remote_metadata(job: Object, *, workload_name: str, origin: str, attempt: str, queue: str | None) -> dict[str, Any]:
+    """The metadata of a job's copy (contract 1.6): its labels and annotations, and what marks it as ours.
+
+    `queue` is the Workload's queue, in case the job's label has changed since it got quota.
+    """
+    meta = job.metadata
+    labels = meta.labels | {ORIGIN_LABEL: origin, PREBUILT_LABEL: workload_name}
+    annotations = {k: v for k, v in meta.annotations.items() if k != _LAST_APPLIED}
+    return {
+        "name": meta.name,
+        "namespace": meta.namespace,
+        "labels": labels | ({QUEUE_LABEL: queue} if queue else {}),
+        "annotations": annotations | {ATTEMPT_ANNOTATION: attempt},
+    }
+
+
+def precisely(job: Object) -> dict[str, Any]:
+    """Metadata that lets a patch through only for the job exactly as seen."""
+    return {"metadata": {"uid": job.metadata.uid, "resourceVersion": job.metadata.resource_version}}
+
+
+def maximum_execution_time(job: Object) -> int | None:
+    """Seconds the job may run by its label; None without a limit, or if the label is no positive 32 bit number."""
+    return positive(job.metadata.labels.get(MAX_EXEC_TIME_LABEL, ""))
+
+
+def may_be_of(workload: Workload, spec: WorkloadSpec, job: Object) -> bool:
+    """Whether no other job owns the Workload, and its time is the job's: what is demanded before pods are compared."""
+    owner = owner_of(workload)
+    return (owner is None or owner.name == job.metadata.name) and has_time_of(spec, job)
+
+
+def has_time_of(spec: WorkloadSpec, job: Object) -> bool:
+    """Whether a Workload may run as long as the job."""
+    return (spec.maximum_execution_time_seconds or None) == maximum_execution_time(job)
+
+
+def workload_priority_class(job: Object) -> str:
+    return job.metadata.labels.get(PRIORITY_CLASS_LABEL, "")
+
+
+def is_owned(workload: Workload, job: Object) -> bool:
+    if isinstance(job, PodGroup):
+        return is_of_group(workload) and workload.metadata.name == job.metadata.name
+    owner = owner_of(workload)
+    return owner is not None and owner.uid == job.metadata.uid
+
+
+def is_of_group(workload: Workload) -> bool:
+    """Whether it is that of a group of Pods, which all own it, or their StatefulSet does, and none controls."""
+    return workload.metadata.annotations.get(GROUP_WORKLOAD_ANNOTATION) == "true"
+
+
+def positive(text: str) -> int | None:
+    """A positive 32 bit number as Kueue reads it from a label; None for all else."""
+    if not re.fullmatch(r"\+?[0-9]{1,10}", text):
+        return None
+    number = int(text)
+    return number if 0 < number < 2**31 else None
+
+
+def topology_request(
+    annotations: Mapping[str, str], *, pod_index_label: str, groups: tuple[str, int] | None = None
+) -> dict[str, Any]:
+    """What a pod set asks of the topology, from the annotations of its template; empty if nothing.
+
+    `groups` are the label that numbers the groups of its pods, and how many there are. Values Kueue refuses are left out.
+    """
+    request: dict[str, Any] = {"podIndexLabel": pod_index_label} if pod_index_label else {}
+    if groups is not None:
+        request |= {"subGroupIndexLabel": groups[0], "subGroupCount": groups[1]}
+    chosen = next(((field, annotations[key]) for key, field in _TOPOLOGY_CHOICES if key in annotations), None)
+    if chosen:
+        request[chosen[0]] = chosen[1]
+        if _POD_SET_GROUP in annotations:
+            request["podSetGroupName"] = annotations[_POD_SET_GROUP]
+    elif annotations.get(_UNCONSTRAINED_TOPOLOGY) in (*_GO_TRUE, *_GO_FALSE):
+        request["unconstrained"] = annotations[_UNCONSTRAINED_TOPOLOGY] in _GO_TRUE
+    size = positive(annotations.get(_SLICE_SIZE, ""))
+    if size and _SLICE_TOPOLOGY in annotations:
+        request |= {"podSetSliceRequiredTopology": annotations[_SLICE_TOPOLOGY], "podSetSliceSize": size}
+    return request

@@ -1,0 +1,201 @@
+"""The declarations of the kinds that Kueue integrates, each as its integration behaves in Kueue 0.16 (contract 5.2)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from multikueue.jobs.app_wrapper.pod_sets import Components
+from multikueue.jobs.declared.declaration import Declaration, Rule
+from multikueue.jobs.declared.pod_sets import Pods
+from multikueue.jobs.declared.status import State, condition
+from multikueue.jobs.train_job.pod_sets import RuntimePods
+from multikueue.jobs.train_job.runtimes import TrainingRuntimes
+from multikueue.jobs.trees import paths
+
+__all__ = ["DECLARATIONS"]
+
+_REPLICA_INDEX = "training.kubeflow.org/replica-index"
+_RAY_OPERATOR = ("ray.io/kuberay-operator",)
+
+JOB_SET = Declaration(
+    framework="jobset.x-k8s.io/jobset",
+    group="jobset.x-k8s.io",
+    version="v1alpha2",
+    plural="jobsets",
+    kind="JobSet",
+    managers=("jobset.sigs.k8s.io/jobset-controller",),
+    pods=(
+        Pods(
+            at="spec.replicatedJobs[*]",
+            name_at="name",
+            template="template.spec.template",
+            each=("template.spec.parallelism", "template.spec.completions"),
+            over="status.replicatedJobsStatus[*]",
+            index="batch.kubernetes.io/job-completion-index",
+            group="jobset.sigs.k8s.io/job-index",
+        ),
+    ),
+    succeeded=condition("Completed"),
+    failed=condition("Failed"),
+    active_counts=("status.replicatedJobsStatus[*].active",),
+    ready_counts=("status.replicatedJobsStatus[*].ready", "status.replicatedJobsStatus[*].succeeded"),
+    ready_of="spec.replicatedJobs[*].replicas",
+    dropped=("spec.ttlSecondsAfterFinished",),
+)
+
+
+def _kubeflow(kind: str, replicas: str, *roles: str, version: str = "v1", operator: str = "training") -> Declaration:
+    """A job of Kubeflow's: a template per role, in this order, and the run policy that all its kinds share."""
+    return Declaration(
+        framework=f"kubeflow.org/{kind.lower()}",
+        group="kubeflow.org",
+        version=version,
+        plural=f"{kind.lower()}s",
+        kind=kind,
+        suspend="spec.runPolicy.suspend",
+        managed_by="spec.runPolicy.managedBy",
+        managers=(f"kubeflow.org/{operator}-operator",),
+        pods=tuple(Pods(at=f"spec.{replicas}.{role}", name=role, index=_REPLICA_INDEX) for role in roles),
+        succeeded=condition("Succeeded"),
+        failed=condition("Failed"),
+        active_counts=("status.replicaStatuses[*].active",),
+        ready=condition("Running"),
+        priority="spec.runPolicy.schedulingPolicy.priorityClass",
+        dropped=("spec.runPolicy.ttlSecondsAfterFinished",),
+    )
+
+
+def _ray_pods(at: str) -> tuple[Pods, ...]:
+    """Those of a cluster of Ray's that is described at that place."""
+    return (
+        Pods(at=f"{at}.headGroupSpec", name="head", count="replicas"),
+        Pods(at=f"{at}.workerGroupSpecs[*]", name_at="groupName", each=("numOfHosts",)),
+    )
+
+
+def _no_autoscaling(at: str) -> Rule:
+    where = State(at=f"{at}.enableInTreeAutoscaling", values=(True,))
+    return Rule(where, "expected false in a queue: the quota is that of the replicas it names")
+
+
+RAY_CLUSTER = Declaration(
+    framework="ray.io/raycluster",
+    group="ray.io",
+    version="v1",
+    plural="rayclusters",
+    kind="RayCluster",
+    managers=_RAY_OPERATOR,
+    pods=_ray_pods("spec"),
+    active_states=(State(at="status.state", values=("ready",)),),
+    ready=State(at="status.state", values=("ready",)),
+    rules=(_no_autoscaling("spec"),),
+)
+
+
+def _submitter(spec: dict[str, Any]) -> dict[str, Any] | None:
+    """The pod that submits the job, where nobody says what it is like: KubeRay's own."""
+    image = paths.only(spec, "rayClusterSpec.headGroupSpec.template.spec.containers[*].image", "")
+    resources = {"requests": {"cpu": "500m", "memory": "200Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
+    container = {"name": "ray-job-submitter", "image": image, "resources": resources}
+    return {"spec": {"containers": [container], "restartPolicy": "Never"}}
+
+
+_SUBMITTER = Pods(
+    at="spec",
+    name="submitter",
+    template="submitterPodTemplate",
+    otherwise=_submitter,
+    when=State(at="spec.submissionMode", values=("K8sJobMode",)),
+)
+
+_RAY_JOB_RULES = (
+    Rule(
+        State(at="spec.clusterSelector"), "a job on a cluster that is there already takes no quota: leave out its queue"
+    ),
+    Rule(State(at="spec.rayClusterSpec"), "expected the cluster that the job needs", needed=True),
+    Rule(
+        State(at="spec.shutdownAfterJobFinishes", values=(True,)),
+        "expected true in a queue: the quota of the cluster goes when the job ends",
+        needed=True,
+    ),
+    _no_autoscaling("spec.rayClusterSpec"),
+)
+
+_RAY_JOB_IDLE = State(at="status.jobDeploymentStatus", values=("Suspended", "Complete", "Failed", "ValidationFailed"))
+_RAY_JOB_OVER = State(at="status.jobDeploymentStatus", values=("Complete", "Failed"), message="status.message")
+
+RAY_JOB = Declaration(
+    framework="ray.io/rayjob",
+    group="ray.io",
+    version="v1",
+    plural="rayjobs",
+    kind="RayJob",
+    managers=_RAY_OPERATOR,
+    pods=(*_ray_pods("spec.rayClusterSpec"), _SUBMITTER),
+    succeeded=State(at="status.jobStatus", values=("SUCCEEDED",), message="status.message", given=_RAY_JOB_OVER),
+    failed=replace(_RAY_JOB_OVER, values=("Failed", "Complete")),
+    active_states=(State(at="status.jobDeploymentStatus", unless=_RAY_JOB_IDLE),),
+    ready=State(at="status.rayClusterStatus.state", values=("ready",)),
+    rules=_RAY_JOB_RULES,
+)
+
+APP_WRAPPER = Declaration(
+    framework="workload.codeflare.dev/appwrapper",
+    group="workload.codeflare.dev",
+    version="v1beta2",
+    plural="appwrappers",
+    kind="AppWrapper",
+    managers=("workload.codeflare.dev/appwrapper-controller",),
+    pods=(Components(),),
+    succeeded=State(at="status.phase", values=("Succeeded",)),
+    failed=State(at="status.phase", values=("Failed",), unless=condition("ResourcesDeployed")),
+    active_states=(condition("QuotaReserved"),),
+    ready=condition("PodsReady"),
+)
+
+RAY_SERVICE = Declaration(
+    framework="ray.io/rayservice",
+    group="ray.io",
+    version="v1",
+    plural="rayservices",
+    kind="RayService",
+    suspend="spec.rayClusterConfig.suspend",
+    managers=_RAY_OPERATOR,
+    pods=_ray_pods("spec.rayClusterConfig"),
+    active_states=(condition("Ready"),),
+    ready=condition("Ready"),
+    rules=(_no_autoscaling("spec.rayClusterConfig"),),
+)
+"""As the Kueue after 0.16 has it; that one knows no such kind."""
+
+TRAIN_JOB = Declaration(
+    framework="trainer.kubeflow.org/trainjob",
+    group="trainer.kubeflow.org",
+    version="v1alpha1",
+    plural="trainjobs",
+    kind="TrainJob",
+    managers=("trainer.kubeflow.org/trainjob-controller",),
+    pods=(RuntimePods(),),
+    runtimes=TrainingRuntimes(),
+    succeeded=condition("Complete"),
+    failed=condition("Failed"),
+    active_counts=("status.jobsStatus[*].active",),
+    ready_counts=("status.jobsStatus[*].ready", "status.jobsStatus[*].succeeded"),
+    ready_of="runtime.template.spec.replicatedJobs[*].replicas",
+)
+
+DECLARATIONS: tuple[Declaration, ...] = (
+    JOB_SET,
+    _kubeflow("PyTorchJob", "pytorchReplicaSpecs", "Master", "Worker"),
+    _kubeflow("TFJob", "tfReplicaSpecs", "Chief", "Master", "PS", "Worker", "Evaluator"),
+    _kubeflow("XGBoostJob", "xgbReplicaSpecs", "Master", "Worker"),
+    _kubeflow("PaddleJob", "paddleReplicaSpecs", "Master", "Worker"),
+    _kubeflow("JAXJob", "jaxReplicaSpecs", "Worker"),
+    _kubeflow("MPIJob", "mpiReplicaSpecs", "Launcher", "Worker", version="v2beta1", operator="mpi"),
+    RAY_CLUSTER,
+    RAY_JOB,
+    RAY_SERVICE,
+    TRAIN_JOB,
+    APP_WRAPPER,
+)

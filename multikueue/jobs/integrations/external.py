@@ -1,0 +1,69 @@
+"""Kinds whose Workloads somebody else makes: external frameworks, as Kueue calls them (contract 5.5).
+
+Whoever makes the Workload holds and lets go of the job at home; we run the copy, and bring its status back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import msgspec
+
+from multikueue.api.job import AnyJob
+from multikueue.jobs.declared.adapter import DeclaredJob, differ
+from multikueue.jobs.declared.declaration import Declaration
+from multikueue.jobs.trees import paths
+
+__all__ = ["ExternalJob", "external", "plural"]
+
+Tree = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalJob(DeclaredJob):
+    """The adapter of such a kind; has no state. Nothing is known of its objects but `spec.managedBy`."""
+
+    external: ClassVar[bool] = True
+
+    @property
+    def placing(self) -> None:
+        return None
+
+    def _remote_spec(self, spec: msgspec.Raw) -> Any:
+        return paths.without(spec, ("managedBy",))
+
+    def is_suspended(self, job: AnyJob) -> bool:  # noqa: ARG002
+        return False
+
+    def may_be_copied(self, job: AnyJob) -> bool:  # noqa: ARG002  # when is for whoever holds it to say
+        return True
+
+    def status_to_copy(self, local: AnyJob, remote: AnyJob) -> msgspec.Raw | None:
+        """Whole, whenever it differs."""
+        return remote.status if not self.unmanaged_reason(local) and differ(local.status, remote.status) else None
+
+    def reset_status_patch(self, job: AnyJob) -> Tree | None:  # noqa: ARG002
+        return None
+
+    def start_patch(self, job: AnyJob) -> Tree | None:  # noqa: ARG002
+        return None
+
+    def stop_patch(self, job: AnyJob) -> Tree | None:  # noqa: ARG002
+        return None
+
+
+def external(name: str) -> ExternalJob:
+    """The adapter of the kind of that name, Kind.version.group."""
+    kind, version, group = name.split(".", 2)
+    return ExternalJob(
+        Declaration(framework=name, group=group, version=version, plural=plural(kind), kind=kind, pods=())
+    )
+
+
+def plural(kind: str) -> str:
+    """The name of a kind in URLs, as the tools that make CustomResourceDefinitions guess it."""
+    name = kind.lower()
+    if name.endswith("y") and name[-2:-1] not in "aeiou":
+        return f"{name[:-1]}ies"
+    return f"{name}es" if name.endswith(("s", "x", "z", "ch", "sh")) else f"{name}s"

@@ -1,0 +1,79 @@
+"""The kinds of jobs we know, each with its adapter, and those that are in use."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
+
+from multikueue.api.job import AnyJob
+from multikueue.jobs.batch_job.adapter import BATCH_JOB
+from multikueue.jobs.declared.adapter import DeclaredJob
+from multikueue.jobs.deployment import DEPLOYMENT
+from multikueue.jobs.framework.adapter import Adapter, Admitting
+from multikueue.jobs.integrations.declarations import DECLARATIONS
+from multikueue.jobs.pods.group import POD_GROUP
+from multikueue.jobs.pods.pod import PLAIN_POD
+from multikueue.jobs.stateful_set.adapter import STATEFUL_SET
+
+__all__ = ["BATCH_ONLY", "FRAMEWORKS", "GATED", "TEMPLATES", "Adapters"]
+
+_OURS: dict[str, Adapter] = {"batch/job": BATCH_JOB, "pod": PLAIN_POD, "statefulset": STATEFUL_SET}
+_DECLARED: dict[str, Adapter] = {each.framework: DeclaredJob(each) for each in DECLARATIONS}
+
+FRAMEWORKS: Mapping[str, Adapter] = MappingProxyType(_OURS | _DECLARED)
+"""Every kind we know, under the name of its integration in Kueue's configuration."""
+
+TEMPLATES: Mapping[str, Admitting] = MappingProxyType({"deployment": DEPLOYMENT, "statefulset": STATEFUL_SET})
+"""Under such names too, the kinds whose Pods are held one by one: the webhook marks what they make them from."""
+
+GATED = frozenset({"pod", "statefulset"})
+"""Those that nothing but the gate of their Pods keeps from running at home."""
+
+
+class Adapters:
+    """The adapters in use, and the `templates`. Raises ValueError if two are for the same kind.
+
+    With that of Pods comes that of their groups, which no cluster has as such. `unclear` names the kinds (`Kind.name`) that
+    are to be in use and cannot be for now: what there is of them must not be hurt.
+    """
+
+    def __init__(
+        self, adapters: Iterable[Adapter], templates: Iterable[Admitting] = (), *, unclear: Collection[str] = ()
+    ) -> None:
+        self._all, self.templates, self._unclear = tuple(adapters), tuple(templates), unclear
+        known = (*self._all, POD_GROUP) if PLAIN_POD in self._all else self._all
+        self._by_type = {adapter.kind.type: adapter for adapter in known}
+        self._by_owner = {(adapter.kind.api_version, adapter.kind.kind): adapter for adapter in self._all}
+        self._by_resource: dict[tuple[str, str], Admitting] = {
+            (each.kind.group, each.kind.plural): each for each in (*self._all, *self.templates)
+        }
+        self._by_name = {adapter.kind.name: adapter for adapter in known}
+        if len(self._by_name) < len(known):
+            raise ValueError(f"expected one adapter per kind, got {[adapter.kind.name for adapter in self._all]}")
+
+    def __iter__(self) -> Iterator[Adapter]:
+        return iter(self._all)
+
+    def of(self, job: AnyJob) -> Adapter:
+        """The adapter of a job we hold as a value; KeyError if values of its type are no jobs."""
+        return self._by_type[type(job)]
+
+    def named(self, name: str) -> Adapter:
+        """The adapter of the kind of that name (`Kind.name`); KeyError if it is not in use."""
+        return self._by_name[name]
+
+    def owner(self, api_version: str, kind: str) -> Adapter | None:
+        """The adapter of the kind an owner reference names; None if we know no such jobs."""
+        return self._by_owner.get((api_version, kind))
+
+    def is_unclear(self, api_version: str, kind: str) -> bool:
+        """Whether the kind an owner reference names is to be in use, and cannot be for now."""
+        return f"{kind}.{api_version.partition('/')[0]}" in self._unclear
+
+    def resource(self, group: str, plural: str) -> Admitting | None:
+        """Who judges the kind an admission request names, whatever its version; None if it is none of ours."""
+        return self._by_resource.get((group, plural))
+
+
+BATCH_ONLY = Adapters((BATCH_JOB,))
+"""What is in use unless the settings say more, as in Kueue."""

@@ -1,0 +1,63 @@
+"""How Pods that are let go on their own cluster are told where they go: with the same change that takes their gate away.
+
+Nothing is ever restored: a Pod that ran is not held again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from multikueue.api.job import AnyJob
+from multikueue.api.pod import PodGroup
+from multikueue.api.workload import Workload
+from multikueue.jobs.framework.pod_set_info import Place, placed
+from multikueue.jobs.pods.roles import role_of
+from multikueue.jobs.trees.canonical import merge_patch
+from multikueue.jobs.trees.templates import part, tree_of
+
+__all__ = ["GROUP_PLACING", "POD_PLACING", "GroupPlacing", "PodPlacing"]
+
+Tree = dict[str, Any]
+
+
+class PodPlacing:
+    """That of one Pod; has no state."""
+
+    def start_patch(self, job: AnyJob, patch: Tree, places: Mapping[str, Place]) -> Tree:
+        place = next(iter(places.values()), None)
+        return _placed(job, patch, place) if place is not None else patch
+
+    def stop_patch(self, job: AnyJob, patch: Tree, workload: Workload | None) -> Tree:  # noqa: ARG002
+        return patch
+
+    def placed_for(self, job: AnyJob) -> str:  # noqa: ARG002
+        return ""
+
+    def restoration(self, job: AnyJob, workload: Workload | None) -> None:  # noqa: ARG002
+        return None
+
+
+class GroupPlacing(PodPlacing):
+    """That of a group: each member goes where its role goes; where there is one place for all, there."""
+
+    def start_patch(self, job: AnyJob, patch: Tree, places: Mapping[str, Place]) -> Tree:
+        members = job.members if isinstance(job, PodGroup) else ()
+        only = next(iter(places.values())) if len(places) == 1 else None
+        found = dict(patch.get("members", {}))
+        for member in members:
+            name, place = member.metadata.name, only or places.get(role_of(member))
+            if name in found and place is not None:
+                found[name] = _placed(member, found[name], place)
+        return patch | {"members": found} if found else patch
+
+
+POD_PLACING = PodPlacing()
+GROUP_PLACING = GroupPlacing()
+
+
+def _placed(pod: AnyJob, patch: Tree, place: Place) -> Tree:
+    meta = {"labels": pod.metadata.labels, "annotations": pod.metadata.annotations}
+    before = {"metadata": {key: text for key, text in meta.items() if text}, "spec": tree_of(pod.spec)}
+    change = merge_patch(before, placed(before, place))
+    return patch | {name: part(patch, name) | part(change, name) for name in ("metadata", "spec") if name in change}

@@ -1,0 +1,63 @@
+"""StatefulSets at the admission webhook: what must not be, and the marks by which their Pods are held (quota-engine 6.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from multikueue.api.pod import PARENT_ANNOTATION
+from multikueue.api.pod import STATEFUL_SET as FRAMEWORK
+from multikueue.api.workload import PREBUILT_LABEL, QUEUE_LABEL
+from multikueue.jobs.deployment import SubmittedDeployment, marked, refusal_of_template
+from multikueue.jobs.framework import workloads
+from multikueue.jobs.framework.webhook import Patch
+from multikueue.jobs.pods.roles import role_hash
+from multikueue.jobs.trees.templates import tree_of
+
+__all__ = ["default_stateful_set", "read", "refusal"]
+
+_LONGEST_NAME = workloads.LONGEST_NAME - len("statefulset--12345")
+"""Kueue finds the Workload by the name it makes of this one, and that is a label of the Pods."""
+
+read = msgspec.json.Decoder(SubmittedDeployment).decode
+
+
+def refusal(job: SubmittedDeployment, old: SubmittedDeployment | None = None) -> str | None:
+    """Why it must not be, new or changed from `old`; None if it may."""
+    if _is_anothers(job):
+        return None
+    own = _problems(job) if old is None else _change_problems(job, old)
+    return "; ".join(filter(None, (refusal_of_template(job, old), *own))) or None
+
+
+def default_stateful_set(job: SubmittedDeployment) -> list[Patch]:
+    """The JSON patch by which each of its Pods comes to the webhook, and is known there as its own."""
+    return [] if _is_anothers(job) else marked(job, {QUEUE_LABEL: job.queue}, parent=FRAMEWORK)
+
+
+def _is_anothers(job: SubmittedDeployment) -> bool:
+    """Whether something else that is in a queue, such as a LeaderWorkerSet, has made it."""
+    return (job.template.annotations or {}).get(PARENT_ANNOTATION, FRAMEWORK) != FRAMEWORK
+
+
+def _problems(job: SubmittedDeployment) -> Iterator[str]:
+    if len(job.metadata.name or "") > _LONGEST_NAME:
+        yield f"metadata.name: expected at most {_LONGEST_NAME} characters, for the name of its Workload is made of it"
+    if job.labels.get(PREBUILT_LABEL):
+        yield f"metadata.labels[{PREBUILT_LABEL}]: a StatefulSet has the Workload that is made for it"
+
+
+def _shape(job: SubmittedDeployment) -> str:
+    template = job.spec.template if job.spec else None
+    return role_hash(tree_of(template.spec)) if template else ""
+
+
+def _change_problems(job: SubmittedDeployment, old: SubmittedDeployment) -> Iterator[str]:
+    """What its Workload was made from stays; it can be scaled down to zero, and up again from there."""
+    if _shape(job) != _shape(old):
+        yield "spec.template.spec: what decides about its admission, such as requests, can't change in a queue"
+    if job.replicas and old.replicas and job.replicas != old.replicas:
+        yield "spec.replicas: can change only to and from 0 in a queue"
+    if job.replicas and not old.replicas and job.status and job.status.replicas:
+        yield "spec.replicas: scaling down is still in progress"

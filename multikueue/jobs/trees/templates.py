@@ -1,0 +1,93 @@
+"""Pod templates: as a Workload has them, and whether a Workload's says what the job's says (quota-engine 6.2, 6.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from multikueue.api.canonical import canonical
+from multikueue.api.meta import decoder
+from multikueue.jobs.trees.canonical import is_pruned_copy
+
+__all__ = ["in_workload", "is_same_template", "part", "tree_of", "with_single_variables"]
+
+Tree = dict[str, Any]
+
+tree_of: Callable[[bytes | msgspec.Raw], Tree] = decoder(dict[str, Any])
+
+
+def part(tree: Tree, name: str) -> Tree:
+    """The object at that name, empty when absent, null or none."""
+    found = tree.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def with_single_variables(spec: Tree) -> Tree:
+    """The pod spec with the last value of each environment variable only, in the place of the first.
+
+    The Workload's schema has the names as keys and refuses a second one; Kubernetes takes the last.
+    """
+    groups = _containers(spec)
+    return spec | {key: [_with_single_variables_of(container) for container in group] for key, group in groups.items()}
+
+
+def in_workload(template: Tree) -> Tree:
+    """A template that no API server has completed, with the empty parts that Kueue writes all the same."""
+    spec = with_single_variables(part(template, "spec"))
+    groups = _containers(spec)
+    full: Tree = {key: [{"resources": {}} | container for container in group] for key, group in groups.items()}
+    return {"metadata": {}} | template | ({"spec": spec | full} if template.get("spec") else {})
+
+
+def _containers(spec: Tree) -> dict[str, list[Tree]]:
+    """Those of a pod spec, under their two names; a schema need not know of templates, so these may be anything."""
+    groups = {key: spec[key] for key in ("containers", "initContainers") if isinstance(spec.get(key), list)}
+    return {key: [each for each in group if isinstance(each, dict)] for key, group in groups.items() if group}
+
+
+def _with_single_variables_of(container: Tree) -> Tree:
+    variables = container.get("env")
+    if not isinstance(variables, list) or not all(isinstance(each, dict) for each in variables):
+        return container
+    return container | {"env": list({str(variable.get("name")): variable for variable in variables}.values())}
+
+
+def _with_defaults(spec: Tree) -> Tree:
+    """With what the schema of Workloads fills in and that of a job's kind may not: the protocol of a port."""
+    groups = _containers(spec)
+    return spec | {key: [_with_protocols(container) for container in group] for key, group in groups.items()}
+
+
+def _with_protocols(container: Tree) -> Tree:
+    ports = [port for port in container.get("ports") or () if isinstance(port, dict)]
+    return container | {"ports": [{"protocol": "TCP"} | port for port in ports]} if ports else container
+
+
+_MOST_ANSWERS = 4096
+_answers: dict[tuple[bytes, bytes, bool], bool] = {}
+"""By the digests of both: the templates themselves may be of any size, and of jobs that are long gone."""
+
+
+def is_same_template(job: bytes, workload: bytes, ignore_tolerations: bool) -> bool:
+    """Whether two templates, as JSON, agree on what decides about running: containers, and tolerations unless ignored.
+
+    It is asked again and again about the same few.
+    """
+    key = (sha256(job).digest(), sha256(workload).digest(), ignore_tolerations)
+    answer = _answers.get(key)
+    if answer is None:
+        if len(_answers) >= _MOST_ANSWERS:
+            _answers.clear()
+        answer = _answers[key] = _agree(job, workload, ignore_tolerations=ignore_tolerations)
+    return answer
+
+
+def _agree(job: bytes, workload: bytes, *, ignore_tolerations: bool) -> bool:
+    ours = canonical(_with_defaults(with_single_variables(part(tree_of(job), "spec"))))
+    theirs = canonical(_with_defaults(part(tree_of(workload), "spec")))
+    if not ignore_tolerations and ours.get("tolerations") != theirs.get("tolerations"):
+        return False
+    return all(is_pruned_copy(theirs.get(key, []), ours.get(key, [])) for key in ("containers", "initContainers"))

@@ -1,0 +1,34 @@
+"""What holds for jobs of any kind."""
+
+from __future__ import annotations
+
+import pytest
+
+from multikueue.api.job import AnyJob
+from multikueue.api.workload import Workload
+from multikueue.jobs.batch_job.adapter import BATCH_JOB
+from multikueue.jobs.framework.adapter import Adapter, stays
+from multikueue.jobs.pods.pod import PLAIN_POD
+from multikueue.testing import job, workload
+from tests.jobs.builders import ours
+from tests.jobs.pods.builders import pod
+
+NOBODYS = job("j").queue("main").build()
+ADMITTED = workload("w").reserved().admitted().build()
+WON = workload("w").reserved().admitted().cluster_name("w1").build()
+
+CASES: dict[str, tuple[Adapter, AnyJob, Workload, bool, bool]] = {
+    "a job of nobody's, not dispatched": (BATCH_JOB, NOBODYS, ADMITTED, False, True),
+    "one that is dispatched": (BATCH_JOB, NOBODYS, ADMITTED, True, False),
+    "one that has a winner": (BATCH_JOB, NOBODYS, WON, False, False),
+    "one that is managed by us": (BATCH_JOB, ours().build(), ADMITTED, False, False),
+    "a Pod, which nothing but its gate holds": (PLAIN_POD, pod(), ADMITTED, False, True),
+    "a Pod that is dispatched": (PLAIN_POD, pod(), ADMITTED, True, False),
+}
+
+
+@pytest.mark.parametrize(("adapter", "seen", "its", "dispatched", "here"), CASES.values(), ids=CASES.keys())
+def test_whose_pods_are_to_run_here(
+    adapter: Adapter, seen: AnyJob, its: Workload, dispatched: bool, here: bool
+) -> None:
+    assert stays(adapter, seen, its, dispatched=dispatched) is here
