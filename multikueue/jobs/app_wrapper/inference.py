@@ -1,4 +1,4 @@
-"""Where the pods are of what an AppWrapper wraps without a declaration of them, as AppWrapper 1.1 knows it."""
+"""The pods of what an AppWrapper wraps without a declaration of them, as AppWrapper 1.1 infers them."""
 
 from __future__ import annotations
 

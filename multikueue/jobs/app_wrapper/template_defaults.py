@@ -1,4 +1,4 @@
-"""Pod templates that no API server has completed yet, as Kueue makes them look in a Workload (quota-engine 6.2)."""
+"""Defaults of pod templates that no API server has filled in yet, as Kueue writes them into a Workload (quota-engine 6.2)."""
 
 from __future__ import annotations
 

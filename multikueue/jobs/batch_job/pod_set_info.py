@@ -1,6 +1,6 @@
-"""How a batch Job that runs on its own cluster is told where its pods go, and gets its own template back.
+"""The pod set info of a batch Job that runs on its own cluster, and the restoration of its own template.
 
-The API server lets a template change only while the Job is suspended and tells of no start, so a stop takes three writes:
+The API server lets a template change only while the Job is suspended and has no startTime, so a stop takes three writes:
 suspend, forget the start, restore. What is left to do is seen in the Job, whoever began it.
 """
 

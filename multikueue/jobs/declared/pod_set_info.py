@@ -1,4 +1,4 @@
-"""How jobs of a declared kind that run on their own cluster are told where their pods go, and get their templates back.
+"""The pod set info of jobs of a declared kind that run on their own cluster, and the restoration of their templates.
 
 What is written are the templates at the declared paths. Lists travel whole, so the patch is for the job just as it was seen.
 """

@@ -1,4 +1,4 @@
-"""Where a declared kind says which pods it has, and the pod sets that Kueue makes of them (quota-engine 6.2)."""
+"""Where a job of a declared kind describes its pods, and the pod sets that Kueue makes of them (quota-engine 6.2)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What holds for a kind of jobs unless its adapter says otherwise (contract 1.6, quota-engine 6).
+"""The default adapter: what holds for a kind of jobs unless its own adapter says otherwise (contract 1.6, quota-engine 6).
 
-A job is one object with a queue label and a switch that holds it; its copy is the same object, and its status comes home.
+A job is one object with a queue label and a field that suspends it; its copy is the same object, and its status comes home.
 """
 
 from __future__ import annotations

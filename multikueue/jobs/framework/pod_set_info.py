@@ -1,7 +1,7 @@
-"""Where the pods of an admitted job go: what its flavors and admission checks demand of them (quota-engine 6.4).
+"""Pod set info: what the flavors and admission checks of an admitted job demand of its pods (quota-engine 6.4).
 
-Who starts a job on its own cluster writes that into its pod templates, and takes it back when the job is stopped: what the
-Workload says was there before.
+Whoever starts a job on its own cluster writes that into its pod templates, and restores them when the job is stopped: the
+Workload holds the templates as they were before. Kueue does both with a PodSetInfo (pkg/podset).
 """
 
 from __future__ import annotations

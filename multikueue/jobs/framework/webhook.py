@@ -1,4 +1,4 @@
-"""What the admission webhook does to jobs: defaults as a JSON patch, and refusals as text (quota-engine 6.1)."""
+"""The admission webhook for jobs: defaults as a JSON patch, and refusals as text (quota-engine 6.1)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Kinds whose Workloads somebody else makes: external frameworks, as Kueue calls them (contract 5.5).
+"""External frameworks: kinds whose Workloads another controller makes (contract 5.5).
 
-Whoever makes the Workload holds and lets go of the job at home; we run the copy, and bring its status back.
+That controller suspends and starts the job at home; we run the copy, and bring its status back.
 """
 
 from __future__ import annotations

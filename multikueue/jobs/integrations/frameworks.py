@@ -1,4 +1,4 @@
-"""The kinds of jobs we know, each with its adapter, and those that are in use."""
+"""The kinds of jobs that we know, each with its adapter, and those that are in use."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How Pods that are let go on their own cluster are told where they go: with the same change that takes their gate away.
+"""The pod set info of Pods that start on their own cluster, in the same change that removes their scheduling gate.
 
-Nothing is ever restored: a Pod that ran is not held again.
+Nothing is ever restored: a Pod that ran is not gated again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The role of a Pod in its group: what decides about its admission, as the short hash by which Kueue tells roles apart."""
+"""The role of a Pod in its group: the short hash by which Kueue tells roles apart, over what decides about admission."""
 
 from __future__ import annotations
 

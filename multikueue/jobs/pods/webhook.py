@@ -1,4 +1,4 @@
-"""What the admission webhook does to Pods with a queue (contract 1.7): they are held by a scheduling gate."""
+"""The admission webhook for Pods with a queue (contract 1.7): a scheduling gate holds them."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Nothing holds a StatefulSet but the gate of each of its Pods, which stay at home for as long as it is dispatched. So there is
 nothing to start or stop here, and the controller at home, which sees those Pods, would undo any status brought back. Where it
-is not dispatched, its Pods are let go as a group that has this Workload (`pod_group`).
+is not dispatched, its Pods are let go as a group that has this Workload (`pods.group`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""StatefulSets at the admission webhook: what must not be, and the marks by which their Pods are held (quota-engine 6.1)."""
+"""The admission webhook for StatefulSets: refusals, and the marks by which their Pods are held (quota-engine 6.1)."""
 
 from __future__ import annotations
 

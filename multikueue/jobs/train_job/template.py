@@ -1,6 +1,6 @@
 """The template of a replicated job in the runtime of a TrainJob, with what the TrainJob says of its own.
 
-Rules: those of `train_job`.
+Rules: those of `pod_sets`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What one says of pods upon what another said, as Kubernetes merges it: strategic merge patches of pod templates."""
+"""Strategic merge patches of pod templates: one template laid over another, as Kubernetes merges them."""
 
 from __future__ import annotations
 
