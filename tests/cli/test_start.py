@@ -63,7 +63,7 @@ CASES = (
     Case("workloads logs w", NO_LIST_NEEDS, 50, 560),
     Case("why w", NO_LIST_NEEDS, 40, 560),
     Case("strategies list", ("aiohttp", *NO_COMMAND_NEEDS), 20, 430),
-    Case("run --dry-run", ("aiohttp", "prometheus_client", *NO_COMMAND_NEEDS), 182, 590),
+    Case("run --dry-run", ("aiohttp", "prometheus_client", *NO_COMMAND_NEEDS), 187, 595),
 )
 
 

@@ -27,7 +27,7 @@ from multikueue.dispatch import decide, group, phases, plan
 from multikueue.dispatch.group import Group, Remote
 from multikueue.errors import InvalidObject
 from multikueue.jobs.framework.actions import CreateWorkload, JobDecision
-from multikueue.jobs.reconciler import decide as jobs_decide
+from multikueue.jobs.reconciler import case, ensure_workload
 from multikueue.kube import errors, reflector
 from multikueue.kube.client import Client, Page
 from multikueue.quota import engine
@@ -234,7 +234,7 @@ def results_are_not_brought_home() -> Iterator[None]:
     def make(real: Any) -> Any:
         return lambda self, remote: () if self.adapter.finished(remote) is not None else real(self, remote)
 
-    with replaced(jobs_decide._Case, "copied_status", make):
+    with replaced(case.Case, "copied_status", make):
         yield
 
 
@@ -382,7 +382,7 @@ def a_name_that_is_taken_is_waited_for() -> Iterator[None]:
     def make(_real: Any) -> Any:
         return lambda case, body: JobDecision(actions=(CreateWorkload(body),))
 
-    with replaced(jobs_decide, "_creation", make):
+    with replaced(ensure_workload, "creation", make):
         yield
 
 

@@ -1,0 +1,60 @@
+"""Elastic jobs: the size of a job that may change it while it runs (contract 3.5)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from multikueue.api.meta import Condition
+from multikueue.api.workload import EVICTED, FINISHED, OUT_OF_SYNC, QUOTA_RESERVED, Workload
+from multikueue.jobs.batch_job import slices
+from multikueue.jobs.batch_job.size import pods_count
+from multikueue.jobs.framework.actions import JobDecision, JobEvent, PatchWorkloadStatus, UpdateWorkloadSpec
+from multikueue.jobs.framework.workloads import is_owned
+from multikueue.jobs.reconciler.case import NOTHING, Case
+from multikueue.jobs.reconciler.ensure_workload import create, decide_own, follow_job
+from multikueue.jobs.reconciler.run import decide_run
+from multikueue.jobs.reconciler.updates import conditions_patch, joined
+
+
+def decide_elastic(case: Case, now: datetime) -> JobDecision:
+    """Follows the size of a job that may change it while it runs, by its Workload or by another slice (contract 3.5).
+
+    There are two at most: the one that runs, and the one that is to take its place. Anything else that changed begins
+    anew, as with other jobs.
+    """
+    job = case.view.job
+    found = slices.in_order([w for w in case.view.workloads if is_owned(w, job)])
+    if len(found) not in (1, 2) or not all(slices.suits(job, w) for w in found):
+        return decide_own(case)
+    last, before = found[-1], found[0] if len(found) > 1 else None
+    if before is not None and not before.has(QUOTA_RESERVED):
+        return JobDecision(actions=(_out_of_sync(before, now),))
+    runs = last if before is None or last.has(QUOTA_RESERVED) else before
+    update = follow_job(case, last)
+    if update.actions:
+        return update
+    scaled = _scaled(case, last, alone=before is None)
+    return scaled if scaled.actions else joined(scaled, decide_run(case, runs))
+
+
+def _scaled(case: Case, last: Workload, *, alone: bool) -> JobDecision:
+    """The last slice in the job's size, if it may have that; else, if it runs alone, one more."""
+    job = case.view.job
+    if case.adapter.matches(job, last):
+        return NOTHING
+    if not last.has(QUOTA_RESERVED) or pods_count(job) < slices.size(last):
+        event = JobEvent("Normal", "UpdatedWorkload", f"Updated the size of Workload: {last.key}")
+        return JobDecision(actions=(UpdateWorkloadSpec(last.key, slices.count_patch(job, last)),), events=(event,))
+    return create(case, replaces=last) if alone and not last.has(EVICTED) else NOTHING
+
+
+def _out_of_sync(workload: Workload, now: datetime) -> PatchWorkloadStatus:
+    """A slice that lost its quota to others leaves the job to the one that was to take its place."""
+    condition = Condition(
+        type=FINISHED,
+        status="True",
+        reason=OUT_OF_SYNC,
+        message="A later slice describes the elastic job",
+        observed_generation=workload.metadata.generation,
+    )
+    return conditions_patch(workload, condition, now)

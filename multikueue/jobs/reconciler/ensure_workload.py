@@ -1,0 +1,147 @@
+"""The one Workload of a job: make it, rewrite it or begin anew (Kueue's ensureOneWorkload)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from multikueue.api.workload import ADMITTED, QUOTA_RESERVED, Workload, workload_spec
+from multikueue.jobs.batch_job import slices
+from multikueue.jobs.framework import priority as priorities
+from multikueue.jobs.framework.actions import CreateWorkload, JobDecision, JobEvent
+from multikueue.jobs.framework.priority import Priority
+from multikueue.jobs.framework.workloads import UNDISPATCHABLE_ANNOTATION, free_name, goes_by_name, is_owned, renamed
+from multikueue.jobs.reconciler import labels
+from multikueue.jobs.reconciler.case import LOOK_FOR_NAME_AFTER, NOTHING, Case
+from multikueue.jobs.reconciler.run import decide_run
+from multikueue.jobs.reconciler.updates import delete, joined, let_go, marked_update, spec_update
+
+LOOK_FOR_CLASS_AFTER = timedelta(minutes=1)
+
+
+def decide_own(case: Case) -> JobDecision:
+    kept, others = choose(case)
+    if kept is None:
+        return _decide_missing(case, others)
+    surplus = delete(others, "Deleted not matching Workload")
+    update = follow_job(case, kept)
+    return joined(surplus, update if update.actions or update.events else decide_run(case, kept))
+
+
+def choose(case: Case) -> tuple[Workload | None, tuple[Workload, ...]]:
+    """The Workload that describes the job, and the others. Of several, the one that got furthest, then the oldest."""
+    owned = sorted((w for w in case.view.workloads if is_owned(w, case.view.job)), key=_progress)
+    kept = next((w for w in owned if case.adapter.matches(case.view.job, w)), None)
+    return kept, tuple(w for w in owned if w is not kept)
+
+
+def _progress(workload: Workload) -> tuple[bool, bool, bool, str, str]:
+    meta = workload.metadata
+    return (
+        meta.deletion_timestamp is not None,
+        not workload.has(ADMITTED),
+        not workload.has(QUOTA_RESERVED),
+        meta.creation_timestamp.isoformat() if meta.creation_timestamp else "",
+        meta.name,
+    )
+
+
+def _decide_missing(case: Case, others: tuple[Workload, ...]) -> JobDecision:
+    """No Workload describes the job: bring one in line if that is possible, else begin anew."""
+    job = case.view.job
+    candidate = others[0] if others else None
+    if candidate is not None and case.is_held() and _may_change(case, candidate):
+        return joined(delete(others[1:], "Deleted not matching Workload"), _rewrite(case, candidate))
+    if others:
+        stopped = case.stop("No matching Workload")
+        leaving = let_go(case, others) if not stopped.actions else NOTHING
+        return joined(stopped, delete(others, "Deleted not matching Workload"), leaving)
+    stopped = case.settle("Missing Workload")
+    # The new one waits until the pods of the last run are gone; a job of ours says so as soon as nothing runs.
+    if case.adapter.is_active(job) or case.running_remote() is not None or case.is_placed():
+        return stopped
+    return joined(stopped, create(case))
+
+
+def _may_change(case: Case, workload: Workload) -> bool:
+    if workload.has(QUOTA_RESERVED) or workload.metadata.deletion_timestamp is not None:
+        return False
+    return case.adapter.waits_for(case.view.job) == ""
+
+
+def create(case: Case, *, replaces: Workload | None = None) -> JobDecision:
+    priority = case.view.priority
+    missing = case.adapter.waits_for(case.view.job)
+    if missing is None:
+        return NOTHING
+    missing = missing or labels.disagreement(case.view.job, case.view.label_keys)
+    if missing:
+        return JobDecision(events=(JobEvent("Warning", "ErrWorkloadCompose", missing),))
+    if isinstance(priority, str):
+        return JobDecision(
+            events=(JobEvent("Warning", "PriorityNotFound", priority),), again_after=LOOK_FOR_CLASS_AFTER
+        )
+    return creation(case, _body(case, priority, replaces=replaces))
+
+
+def creation(case: Case, body: dict[str, Any]) -> JobDecision:
+    """Makes the Workload, under another name where somebody else has its own."""
+    name, is_taken = body["metadata"]["name"], case.view.is_taken
+    if not is_taken(name):
+        return JobDecision(actions=(CreateWorkload(body),))
+    if goes_by_name(body):
+        why = f"the Workload {name} is not the job's, whose Pods name it: the job waits until it is gone"
+        return JobDecision(events=(JobEvent("Warning", "WorkloadNameTaken", why),), again_after=LOOK_FOR_NAME_AFTER)
+    free = free_name(name, case.view.job.metadata.uid, is_taken)
+    told = JobEvent("Warning", "WorkloadNameTaken", f"the Workload {name} is not the job's, which gets {free}")
+    return JobDecision(actions=(CreateWorkload(renamed(body, free)),), events=(told,))
+
+
+def _body(case: Case, priority: Priority, *, replaces: Workload | None = None) -> dict[str, Any]:
+    if case.view.elastic:
+        return case.labelled(slices.slice_body(case.view.job, priority=priority, replaces=replaces))
+    return case.labelled(case.adapter.workload_body(case.view.job, priority=priority))
+
+
+def _rewrite(case: Case, workload: Workload) -> JobDecision:
+    """Gives a Workload without quota the spec the job has now; whether it is active stays as it is."""
+    priority = case.view.priority
+    if isinstance(priority, str):
+        spec = workload_spec(workload)
+        priority = Priority(spec.priority, spec.priority_class_ref)
+    optional: dict[str, Any] = {"maximumExecutionTimeSeconds": None, "priorityClassRef": None}
+    spec_body = optional | case.adapter.workload_body(case.view.job, priority=priority)["spec"]
+    event = JobEvent("Normal", "UpdatedWorkload", f"Updated not matching Workload for suspended job: {workload.key}")
+    return JobDecision(actions=(spec_update(workload, spec_body),), events=(event,))
+
+
+def follow_job(case: Case, workload: Workload) -> JobDecision:
+    """Follows what may change without a new Workload: queue, priority, and whether the job can be dispatched."""
+    if workload.metadata.deletion_timestamp is not None:
+        return NOTHING
+    wanted_queue, queue = case.adapter.queue_name(case.view.job), workload_spec(workload).queue_name
+    moved = queue != wanted_queue and case.adapter.is_suspended(case.view.job) and not workload.has(ADMITTED)
+    if moved and workload.has(QUOTA_RESERVED) and case.view.local_queue_exists:
+        # A queue is immutable while quota is reserved; to keep waiting in the old one would ignore the user's wish.
+        return delete((workload,), "Deleted Workload because the job changed queues")
+    changes: dict[str, Any] = {"queueName": wanted_queue} if moved and not workload.has(QUOTA_RESERVED) else {}
+    changes |= _priority_changes(case.view.priority, workload)
+    if UNDISPATCHABLE_ANNOTATION in workload.metadata.annotations:
+        return JobDecision(actions=(marked_update(workload, changes | {"active": True}, mark=None),))
+    return JobDecision(actions=(spec_update(workload, changes),) if changes else ())
+
+
+def _priority_changes(priority: Priority | str, workload: Workload) -> dict[str, Any]:
+    """The changed fields when the job names another WorkloadPriorityClass; the value of the one that the Workload names is the
+    affair of the Workload.
+
+    Other classes cannot change. While quota is reserved, the API server refuses a class to appear or to go.
+    """
+    ref = workload_spec(workload).priority_class_ref
+    if isinstance(priority, str) or priority.class_ref == ref:
+        return {}
+    new, old = priorities.is_workload_class(priority.class_ref), priorities.is_workload_class(ref)
+    may = new or old if not workload.has(QUOTA_RESERVED) else new and old
+    if not may or (ref is not None and not old):
+        return {}
+    return {"priorityClassRef": priority.class_ref, "priority": priority.value}

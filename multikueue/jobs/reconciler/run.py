@@ -1,0 +1,51 @@
+"""Start and stop of a job whose Workload is in order, and its status from the worker (quota-engine 6.4)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from multikueue.api.slices import replaced_key
+from multikueue.api.workload import ADMITTED, EVICTED, QUOTA_RESERVED, Workload
+from multikueue.jobs.framework import pod_set_info
+from multikueue.jobs.framework.actions import JobDecision, PatchJob
+from multikueue.jobs.framework.adapter import stays
+from multikueue.jobs.reconciler.case import NOTHING, Case
+from multikueue.jobs.reconciler.updates import let_go
+
+LOOK_FOR_FLAVOR_AFTER = timedelta(seconds=5)
+
+
+def decide_run(case: Case, workload: Workload) -> JobDecision:
+    """Starts, stops and mirrors a job whose Workload is in order (quota-engine 6.4)."""
+    if workload.metadata.deletion_timestamp is not None:
+        stopped = case.stop("Workload is deleted") if case.queues_again() else case.ended("Workload is deleted")
+        return stopped if stopped.actions else let_go(case, (workload,))
+    if workload.has(EVICTED):
+        evicted = workload.condition(EVICTED)
+        return case.settle(evicted.message if evicted and evicted.message else "Evicted")
+    if not workload.has(ADMITTED):
+        if case.view.elastic and workload.has(QUOTA_RESERVED) and replaced_key(workload) is not None:
+            return NOTHING  # it goes on as the slice before it had it
+        return case.settle("Not admitted by cluster queue")
+    may_start = not (case.runs_elsewhere(workload) or case.awaits_winner(workload))
+    patch = case.adapter.start_patch(case.view.job) if may_start else None
+    if patch is not None:
+        return _started(case, workload, patch)
+    remote = case.view.remote
+    return JobDecision(actions=case.copied_status(remote) if remote is not None and not case.view.remote_lost else ())
+
+
+def _started(case: Case, workload: Workload, patch: dict[str, Any]) -> JobDecision:
+    """A dispatched job is told by the Kueue of its worker where to run; others here. One that cannot be told waits for its
+    Workload to be finished."""
+    placing = case.adapter.placing
+    if placing is None or not stays(case.adapter, case.view.job, workload, dispatched=case.view.dispatched):
+        return JobDecision(actions=(PatchJob(patch),))
+    try:
+        told = pod_set_info.start_patch(case.view.job, patch, placing, workload, case.view.flavors)
+    except pod_set_info.Conflicting:
+        return NOTHING
+    if told is None:
+        return JobDecision(again_after=LOOK_FOR_FLAVOR_AFTER)
+    return JobDecision(actions=(PatchJob(told),))

@@ -1,0 +1,73 @@
+"""Deletions and updates of Workloads, as decisions, and how decisions join."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from multikueue.api.meta import Condition, with_condition
+from multikueue.api.workload import Workload
+from multikueue.jobs.framework.actions import (
+    DeleteWorkload,
+    JobDecision,
+    JobEvent,
+    PatchWorkloadStatus,
+    RemoveFinalizer,
+    UpdateWorkloadSpec,
+)
+from multikueue.jobs.framework.workloads import UNDISPATCHABLE_ANNOTATION
+from multikueue.jobs.reconciler.case import NOTHING, Case
+
+LOOK_FOR_WORKER_AFTER = timedelta(seconds=5)
+
+
+def delete(workloads: tuple[Workload, ...], why: str) -> JobDecision:
+    doomed = tuple(w for w in workloads if w.metadata.deletion_timestamp is None)
+    return JobDecision(
+        actions=tuple(DeleteWorkload(w.key, w.metadata.uid) for w in doomed),
+        events=tuple(JobEvent("Normal", "DeletedWorkload", f"{why}: {w.key}") for w in doomed),
+    )
+
+
+def let_go(case: Case, workloads: tuple[Workload, ...]) -> JobDecision:
+    """Once the job is quiet, the Workloads being deleted may go."""
+    if not case.is_quiet():
+        settled = case.settle("Workload is deleted") if case.adapter.is_suspended(case.view.job) else NOTHING
+        return replace(settled, again_after=LOOK_FOR_WORKER_AFTER) if case.view.may_run else settled
+    leaving = (w for w in workloads if w.metadata.deletion_timestamp is not None and w.metadata.finalizers)
+    return JobDecision(actions=tuple(RemoveFinalizer(w.key) for w in leaving))
+
+
+def spec_update(workload: Workload, spec: dict[str, Any]) -> UpdateWorkloadSpec:
+    return UpdateWorkloadSpec(
+        workload.key, {"metadata": {"resourceVersion": workload.metadata.resource_version}, "spec": spec}
+    )
+
+
+def marked_update(workload: Workload, spec: dict[str, Any], *, mark: str | None) -> UpdateWorkloadSpec:
+    """An update that also sets, or takes away, the annotation that says why the Workload is kept inactive."""
+    metadata = {
+        "resourceVersion": workload.metadata.resource_version,
+        "annotations": {UNDISPATCHABLE_ANNOTATION: mark},
+    }
+    return UpdateWorkloadSpec(workload.key, {"metadata": metadata, "spec": spec})
+
+
+def conditions_patch(workload: Workload, condition: Condition, now: datetime) -> PatchWorkloadStatus:
+    return PatchWorkloadStatus(
+        workload.key,
+        {
+            "metadata": {"resourceVersion": workload.metadata.resource_version},
+            "status": {"conditions": with_condition(workload.status.conditions, condition, now)},
+        },
+    )
+
+
+def joined(*decisions: JobDecision) -> JobDecision:
+    waits = [d.again_after for d in decisions if d.again_after is not None]
+    return JobDecision(
+        actions=tuple(action for d in decisions for action in d.actions),
+        events=tuple(event for d in decisions for event in d.events),
+        again_after=min(waits, default=None),
+    )
