@@ -24,19 +24,19 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, sto
 
 from multikueue.api import quantity
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.admission import Admission
-from multikueue.controllers.annotated import AnnotatedKinds
-from multikueue.controllers.default_queues import DefaultQueues
-from multikueue.controllers.events import Recorder, tell_state
-from multikueue.controllers.figures import Figures
-from multikueue.controllers.leadership import Alone, Elected, Leadership, candidate
-from multikueue.controllers.observer import Observer
+from multikueue.controllers.job_kinds.crd_annotations import AnnotatedKinds
+from multikueue.controllers.leader_election.leadership import Alone, Elected, Leadership, candidate
+from multikueue.controllers.leader_election.standby import Touch, look_at_all
+from multikueue.controllers.metrics.collector import Figures
+from multikueue.controllers.metrics.observer import Observer
+from multikueue.controllers.quota.admission import Admission
+from multikueue.controllers.reconcile.context import OnDecision, Queues, World, tenant
+from multikueue.controllers.reconcile.events import Recorder, tell_state
+from multikueue.controllers.reconcile.strategies import Strategies, verify
 from multikueue.controllers.reload import Reload, tell_ignored
-from multikueue.controllers.standby import Touch, look_at_all
-from multikueue.controllers.strategies import Strategies, verify
-from multikueue.controllers.visibility import Gate, Visibility, keep_visibility
-from multikueue.controllers.webhooks import Service, Webhooks, keep_webhook
-from multikueue.controllers.world import OnDecision, Queues, World, tenant
+from multikueue.controllers.serving.default_queues import DefaultQueues
+from multikueue.controllers.serving.visibility import Gate, Visibility, keep_visibility
+from multikueue.controllers.serving.webhooks import Service, Webhooks, keep_webhook
 from multikueue.errors import ClusterUnreachable
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.kube.client import Client

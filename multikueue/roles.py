@@ -16,21 +16,21 @@ import anyio.lowlevel
 from multikueue.api import kinds
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.admission import Admission
-from multikueue.controllers.capacity import Capacity
-from multikueue.controllers.ceilings import Ceilings
-from multikueue.controllers.checks import Checks
-from multikueue.controllers.clusters import Clusters
-from multikueue.controllers.declaring import NOTHING, Annotated, declaration_of
-from multikueue.controllers.finalizers import Finalizers
-from multikueue.controllers.jobs import Jobs
-from multikueue.controllers.kinds import JobKinds
-from multikueue.controllers.placements import PlacementWatch
-from multikueue.controllers.queues import Queues as QueueStatuses
-from multikueue.controllers.reports import Reports
-from multikueue.controllers.retention import Retention
-from multikueue.controllers.workloads import Dispatches, Nominations, Workloads
-from multikueue.controllers.world import World
+from multikueue.controllers.job_kinds.availability import JobKinds
+from multikueue.controllers.job_kinds.declarations import NOTHING, Annotated, declaration_of
+from multikueue.controllers.quota.admission import Admission
+from multikueue.controllers.quota.capacity import Capacity
+from multikueue.controllers.quota.ceilings import Ceilings
+from multikueue.controllers.quota.finalizers import Finalizers
+from multikueue.controllers.quota.queue_status import Queues as QueueStatuses
+from multikueue.controllers.reconcile.context import World
+from multikueue.controllers.workers.admission_checks import Checks
+from multikueue.controllers.workers.clusters import Clusters
+from multikueue.controllers.workers.kueue_reports import Reports
+from multikueue.controllers.workers.ocm_placements import PlacementWatch
+from multikueue.controllers.workloads.jobs import Jobs
+from multikueue.controllers.workloads.retention import Retention
+from multikueue.controllers.workloads.workloads import Dispatches, Nominations, Workloads
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.declared.adapter import DeclaredJob
 from multikueue.jobs.integrations.external import external

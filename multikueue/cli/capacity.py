@@ -15,14 +15,14 @@ from multikueue.api.queues import ClusterQueue
 from multikueue.cli.exit import CommandFailed
 from multikueue.cli.fleet import Member
 from multikueue.cli.output import Column, Listing
-from multikueue.controllers.capacity import CORDONED, read_queues, why_unread
-from multikueue.controllers.registration.ownership import Client as ManagerClient
-from multikueue.controllers.registration.preflight import Routes, routes
+from multikueue.controllers.quota.capacity import CORDONED, read_queues, why_unread
 from multikueue.errors import ClusterUnreachable, MultiKueueError
 from multikueue.kube.client import Client
 from multikueue.kube.kubeconfig import check_worker_kubeconfig
 from multikueue.quota.capacity import Feeders, Record, offer
 from multikueue.quota.following import Decision, Figure, Rules, follow, follow_problem, reserve_of
+from multikueue.registration.ownership import Client as ManagerClient
+from multikueue.registration.preflight import Routes, routes
 from multikueue.store.sight import namespaces_of
 from multikueue.store.state import CORDON_ANNOTATION
 

@@ -27,17 +27,17 @@ from multikueue.cli.connection import (
 from multikueue.cli.durations import parse_duration
 from multikueue.cli.exit import EPILOG, ExitCode
 from multikueue.cli.output import Format, Output, note, print_document, print_facts, print_items, since
-from multikueue.controllers.registration.choices import DEFAULT_VALIDITY, OUR_NAME, CredentialKind
 from multikueue.errors import ConfigurationError
+from multikueue.registration.choices import DEFAULT_VALIDITY, OUR_NAME, CredentialKind
 
 if TYPE_CHECKING:
     from multikueue.cli.fleet import Member
     from multikueue.cli.inspection import Report
-    from multikueue.controllers.registration.credentials import Endpoint
-    from multikueue.controllers.registration.join import Joined
-    from multikueue.controllers.registration.ownership import Side
-    from multikueue.controllers.registration.plan import Registration
     from multikueue.kube.client import Client
+    from multikueue.registration.credentials import Endpoint
+    from multikueue.registration.join import Joined
+    from multikueue.registration.ownership import Side
+    from multikueue.registration.plan import Registration
 
 __all__ = ["app"]
 
@@ -199,7 +199,7 @@ def register(
     """
     if context is None and kubeconfig is None:
         raise typer.BadParameter("say which cluster joins: give --context or --kubeconfig of the worker")
-    from multikueue.controllers.registration.plan import Registration
+    from multikueue.registration.plan import Registration
 
     registration = Registration(
         cluster=name,
@@ -215,7 +215,7 @@ def register(
 
     async def work() -> Joined | None:
         from multikueue.cli import inspection
-        from multikueue.controllers.registration.join import Request, join
+        from multikueue.registration.join import Request, join
 
         here = await _endpoint(at_worker)
         request = Request(
@@ -352,7 +352,7 @@ def show_capacity(
     """
     from multikueue import settings
     from multikueue.cli import capacity, fleet
-    from multikueue.controllers.capacity import rules_of
+    from multikueue.controllers.quota.capacity import rules_of
 
     rules = rules_of(settings.load(config).capacity_follow)
 
@@ -392,7 +392,7 @@ def remove_cluster(
       multikueue clusters remove worker-1
       multikueue clusters remove worker-1 --context kind-worker-1
     """
-    from multikueue.controllers.registration.plan import Registration
+    from multikueue.registration.plan import Registration
 
     registration = Registration(cluster=name, namespace=namespace, origin=origin)
     at_worker = Target(kubeconfig, context, name) if context is not None or kubeconfig is not None else None
@@ -400,7 +400,7 @@ def remove_cluster(
 
     async def work() -> None:
         from multikueue.cli import inspection
-        from multikueue.controllers.registration.join import leave
+        from multikueue.registration.join import leave
 
         async with AsyncExitStack() as stack:
             manager = await stack.enter_async_context(_side(at_manager, "the manager", dry_run))
@@ -418,7 +418,7 @@ def remove_cluster(
 
 @asynccontextmanager
 async def _side(target: Target, where: str, dry_run: bool) -> AsyncIterator[Side]:
-    from multikueue.controllers.registration.ownership import Side
+    from multikueue.registration.ownership import Side
 
     async with target.connect() as client:
         yield Side(client=client, where=where, report=lambda step: note(str(step)), dry_run=dry_run)
@@ -437,7 +437,7 @@ async def connect_with(name: str, kubeconfig: bytes) -> AsyncIterator[Client]:
 
 async def _endpoint(target: Target) -> Endpoint:
     """Where the worker is, as its administrator's kubeconfig says."""
-    from multikueue.controllers.registration.credentials import Endpoint
+    from multikueue.registration.credentials import Endpoint
 
     found = await target.credentials()
     if not found.verify:
@@ -463,7 +463,7 @@ def _gather(target: Target, namespace: str, *, secrets: bool = True) -> list[Mem
 
 def _print_plan(registration: Registration, *, with_user: bool, output: Format) -> None:
     """The manifests of a dry run, first the worker's. The Secret has no data: there is no credential yet."""
-    from multikueue.controllers.registration.plan import manager_objects, worker_objects
+    from multikueue.registration.plan import manager_objects, worker_objects
 
     plan = {"worker": worker_objects(registration, with_user=with_user), "manager": manager_objects(registration)}
     if output is Format.JSON:

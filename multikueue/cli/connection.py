@@ -16,9 +16,9 @@ import typer
 if TYPE_CHECKING:
     from multikueue.api.kinds import Kind
     from multikueue.api.meta import Object
-    from multikueue.controllers.registration.ownership import Client
     from multikueue.kube import client as kube
     from multikueue.kube.credentials import Credentials
+    from multikueue.registration.ownership import Client
 
 __all__ = [
     "Context",

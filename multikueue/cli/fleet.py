@@ -16,12 +16,12 @@ from multikueue.api.multikueue import ACTIVE, KUBECONFIG_KEY, MultiKueueCluster,
 from multikueue.cli.connection import fetch_pairs
 from multikueue.cli.exit import CommandFailed
 from multikueue.cli.output import Column, Listing, age, since
-from multikueue.controllers.registration.facts import KubeconfigFacts, kubeconfig_facts
 from multikueue.errors import ApiError, Forbidden, NotFound
+from multikueue.registration.facts import KubeconfigFacts, kubeconfig_facts
 from multikueue.store.sight import EVERYWHERE, namespaces_of
 
 if TYPE_CHECKING:
-    from multikueue.controllers.registration.ownership import Client
+    from multikueue.registration.ownership import Client
 
 __all__ = [
     "RESOURCE",

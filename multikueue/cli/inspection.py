@@ -15,15 +15,15 @@ from multikueue.api.meta import ObjectKey
 from multikueue.cli.exit import CommandFailed
 from multikueue.cli.fleet import RESOURCE, Member, ends, gather, pick
 from multikueue.cli.output import Column, Listing
-from multikueue.controllers.annotated import annotated_kinds
-from multikueue.controllers.declaring import declaration_of
-from multikueue.controllers.registration.join import busy
-from multikueue.controllers.registration.ownership import Client, Side
-from multikueue.controllers.registration.plan import Registration
-from multikueue.controllers.registration.preflight import Finding, Level, Routes, preflight, routes
+from multikueue.controllers.job_kinds.crd_annotations import annotated_kinds
+from multikueue.controllers.job_kinds.declarations import declaration_of
 from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, Unauthorized
 from multikueue.jobs.declared.adapter import DeclaredJob
 from multikueue.kube.kubeconfig import InsecureKubeconfig, check_worker_kubeconfig
+from multikueue.registration.join import busy
+from multikueue.registration.ownership import Client, Side
+from multikueue.registration.plan import Registration
+from multikueue.registration.preflight import Finding, Level, Routes, preflight, routes
 from multikueue.settings import DeclaredKind
 from multikueue.store.sight import EVERYWHERE, namespaces_of
 

@@ -13,7 +13,7 @@ from multikueue.cli.exit import CommandFailed
 if TYPE_CHECKING:
     from multikueue.api.meta import OwnerReference
     from multikueue.api.workload import Workload
-    from multikueue.controllers.registration.ownership import Client
+    from multikueue.registration.ownership import Client
 
 __all__ = ["InNamespace", "Named", "Pair", "fetch_workloads", "pick"]
 

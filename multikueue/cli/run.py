@@ -111,7 +111,7 @@ def run(
 
 def _show(loaded: Loaded, output: Format) -> None:
     """What would be in force and from where, once it is known that the strategies can be loaded."""
-    from multikueue.controllers.strategies import verify
+    from multikueue.controllers.reconcile.strategies import verify
     from multikueue.settings.describe import in_force
 
     verify(loaded)

@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio
 
-from multikueue.controllers.strategies import verify
+from multikueue.controllers.reconcile.strategies import verify
 from multikueue.errors import ConfigurationError
 from multikueue.runtime import watch_files
 from multikueue.settings import Change, Ignored, InForce, Leaf, Loaded

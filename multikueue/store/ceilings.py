@@ -13,7 +13,7 @@ __all__ = ["Ceilings"]
 
 
 class Ceilings:
-    """Owner: the store. Written by whoever reads the workers' queues (`controllers.ceilings`).
+    """Owner: the store. Written by whoever reads the workers' queues (`controllers.quota.ceilings`).
 
     `news` are the workloads that fitted no worker, and that may since a worker has something else than it had.
     """

@@ -14,7 +14,7 @@ import trustme
 import yaml
 
 from multikueue.cli import main
-from multikueue.controllers.registration import join
+from multikueue.registration import join
 from tests.cli.cluster import ADMIN_TOKEN, Cluster, serve
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from multikueue.api.kinds import (
     SECRETS,
 )
 from multikueue.api.queues import FOLLOW_ANNOTATION
-from multikueue.controllers.registration.credentials import Credential, Endpoint, build_kubeconfig
+from multikueue.registration.credentials import Credential, Endpoint, build_kubeconfig
 from multikueue.store.sight import NAMESPACES_ANNOTATION
 from multikueue.store.state import CORDON_ANNOTATION
 from multikueue.testing import (

@@ -21,9 +21,9 @@ from multikueue.api.kinds import (
     SECRETS,
     WORKLOADS,
 )
-from multikueue.controllers.annotated import KIND_ANNOTATION
-from multikueue.controllers.registration.credentials import Credential, Endpoint, build_kubeconfig
-from multikueue.controllers.registration.plan import CLUSTER_ROLES
+from multikueue.controllers.job_kinds.crd_annotations import KIND_ANNOTATION
+from multikueue.registration.credentials import Credential, Endpoint, build_kubeconfig
+from multikueue.registration.plan import CLUSTER_ROLES
 from multikueue.store.sight import NAMESPACES_ANNOTATION
 from multikueue.testing import (
     admission_check,

@@ -14,14 +14,14 @@ from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue import CONTROLLER_NAME
 from multikueue.api.workload import ORIGIN_LABEL
-from multikueue.controllers.admission import Admission
-from multikueue.controllers.events import Recorder
-from multikueue.controllers.observer import Observer
-from multikueue.controllers.outbox import Outbox
-from multikueue.controllers.queues import Queues as QueueStatuses
-from multikueue.controllers.standby import Touch
-from multikueue.controllers.strategies import Strategies
-from multikueue.controllers.world import Queues, World
+from multikueue.controllers.leader_election.standby import Touch
+from multikueue.controllers.metrics.observer import Observer
+from multikueue.controllers.quota.admission import Admission
+from multikueue.controllers.quota.queue_status import Queues as QueueStatuses
+from multikueue.controllers.reconcile.context import Queues, World
+from multikueue.controllers.reconcile.events import Recorder
+from multikueue.controllers.reconcile.strategies import Strategies
+from multikueue.controllers.workers.outbox import Outbox
 from multikueue.dispatch.decide import SHORTEST_ATTEMPT
 from multikueue.errors import Conflict, MultiKueueError
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters

@@ -28,10 +28,10 @@ COUNTED: Mapping[str, Sequence[str]] = {
     "decisions": ("multikueue.dispatch.decide:decide",),
     "workers shown to strategies": ("multikueue.strategy:Worker.__init__",),
     "consultations": ("multikueue.dispatch.consult:consult",),
-    "workload reconciles": ("multikueue.controllers.workloads:Workloads.reconcile",),
-    "job reconciles": ("multikueue.controllers.jobs:Jobs.reconcile",),
-    "outbox turns": ("multikueue.controllers.outbox:Outbox.reconcile",),
-    "touches": ("multikueue.controllers.standby:Touch.add",),
+    "workload reconciles": ("multikueue.controllers.workloads.workloads:Workloads.reconcile",),
+    "job reconciles": ("multikueue.controllers.workloads.jobs:Jobs.reconcile",),
+    "outbox turns": ("multikueue.controllers.workers.outbox:Outbox.reconcile",),
+    "touches": ("multikueue.controllers.leader_election.standby:Touch.add",),
 }
 """What is counted: each call of one of these functions, here and nowhere else."""
 

@@ -13,8 +13,8 @@ import yaml
 from multikueue.api.job import AnyJob
 from multikueue.api.meta import decoder, encode
 from multikueue.api.workload import Finish
-from multikueue.controllers.annotated import KIND_ANNOTATION
-from multikueue.controllers.declaring import declaration_of
+from multikueue.controllers.job_kinds.crd_annotations import KIND_ANNOTATION
+from multikueue.controllers.job_kinds.declarations import declaration_of
 from multikueue.jobs.declared.adapter import DeclaredJob
 from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.framework.priority import Priority

@@ -8,7 +8,7 @@ from contextlib import suppress
 import anyio
 import pytest
 
-from multikueue.controllers.annotated import KIND_ANNOTATION
+from multikueue.controllers.job_kinds.crd_annotations import KIND_ANNOTATION
 from multikueue.jobs.declared.adapter import DeclaredJob
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS

@@ -21,8 +21,9 @@ from unittest.mock import patch
 from multikueue.api import quantity
 from multikueue.api.quantity import NANO
 from multikueue.api.workload import NOMINATED
-from multikueue.controllers import identities, outbox, workloads
-from multikueue.controllers.world import Queues
+from multikueue.controllers.reconcile.context import Queues
+from multikueue.controllers.workers import identities, outbox
+from multikueue.controllers.workloads import workloads
 from multikueue.dispatch import decide, group, phases, plan
 from multikueue.dispatch.group import Group, Remote
 from multikueue.errors import InvalidObject

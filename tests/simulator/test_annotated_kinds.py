@@ -13,7 +13,7 @@ from multikueue.api import kinds
 from multikueue.api.job import job_type
 from multikueue.api.kinds import DEFINITIONS, Kind
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.annotated import KIND_ANNOTATION
+from multikueue.controllers.job_kinds.crd_annotations import KIND_ANNOTATION
 from multikueue.settings import Cluster, InForce, Integrations, Settings
 from multikueue_simulator.world import NAMESPACE, Layout, Share, World
 from tests.simulator.stage import perform

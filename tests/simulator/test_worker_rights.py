@@ -19,7 +19,7 @@ from multikueue.api.kinds import PODS, STATEFUL_SETS, Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.api.pod import GROUP_COUNT_ANNOTATION, GROUP_LABEL, POD_FINALIZER
 from multikueue.api.workload import ELASTIC_ANNOTATION, ORIGIN_LABEL
-from multikueue.controllers.registration.plan import (
+from multikueue.registration.plan import (
     CLUSTER_ROLES,
     IDENTITY,
     QUEUE_RIGHTS,

@@ -14,8 +14,8 @@ from multikueue.api.kinds import Kind
 from multikueue.api.multikueue import CONTROLLER_NAME
 from multikueue.api.ocm import GROUP_INDEX_LABEL, PLACEMENT_LABEL
 from multikueue.api.workload import QUEUE_LABEL
-from multikueue.controllers.registration.ownership import MOST_CLUSTERS
-from multikueue.controllers.strategies import OPTIONS_ANNOTATION, STRATEGY_ANNOTATION
+from multikueue.controllers.reconcile.strategies import OPTIONS_ANNOTATION, STRATEGY_ANNOTATION
+from multikueue.registration.ownership import MOST_CLUSTERS
 from multikueue.store.state import CLUSTERS_ANNOTATION
 from multikueue_simulator.workers.jobs import FAIL_ANNOTATION, RUN_SECONDS_ANNOTATION
 

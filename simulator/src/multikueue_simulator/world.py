@@ -30,7 +30,7 @@ from fakekube.wire import Object, Refused, Request, Response, User, Watch
 from multikueue.api import kinds
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.world import OnDecision
+from multikueue.controllers.reconcile.context import OnDecision
 from multikueue.kube.client import Client
 from multikueue.kube.credentials import Credentials
 from multikueue.kube.tokens import FixedToken

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from multikueue.controllers.standby import look_at_all
+from multikueue.controllers.leader_election.standby import look_at_all
 from multikueue.errors import ClusterUnreachable
 from multikueue_simulator.simulation import adversaries as acts
 from multikueue_simulator.simulation import plan as plans

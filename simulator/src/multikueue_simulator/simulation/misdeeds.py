@@ -30,7 +30,7 @@ from multikueue.api.workload import (
     QUEUE_LABEL,
     QUOTA_RESERVED,
 )
-from multikueue.controllers.strategies import OPTIONS_ANNOTATION, STRATEGY_ANNOTATION
+from multikueue.controllers.reconcile.strategies import OPTIONS_ANNOTATION, STRATEGY_ANNOTATION
 from multikueue.jobs.framework.workloads import owner_reference, workload_name
 from multikueue.store.placements import PLACEMENT_ANNOTATION
 from multikueue.store.state import CLUSTER_UID_ANNOTATION

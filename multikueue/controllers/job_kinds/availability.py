@@ -1,0 +1,106 @@
+"""Kinds of jobs but batch Jobs: off until the manager cluster has them and lets us see them, on from then on."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from multikueue.api.kinds import Kind
+from multikueue.controllers.reconcile.context import World
+from multikueue.controllers.reconcile.events import tell_state
+from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, NotFound
+from multikueue.jobs.framework.adapter import Adapter
+from multikueue.kube.reflector import Reflector
+from multikueue.store.cache import Cache
+from multikueue.telemetry import get_logger
+
+__all__ = ["JobKinds"]
+
+log = get_logger()
+
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+"""Seconds between two looks for a kind that is not there: short at first, while things are set up."""
+
+
+@dataclass(slots=True)
+class JobKinds:
+    """Watches, on the manager cluster, the jobs of those kinds that are in use and that it has.
+
+    A kind is opened in the store before its jobs are listed, so that the workers are watched for it too. One that is not
+    there is told of once; it is looked for again and again. Who makes no Workloads needs not know what pods are like.
+    """
+
+    world: World
+    makes_workloads: bool = True
+    sleep: Callable[[float], Awaitable[None]] = anyio.sleep
+    _settled: dict[str, anyio.Event] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._settled = {adapter.kind.name: anyio.Event() for adapter in self._adapters()}
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            for adapter in self._adapters():
+                tasks.start_soon(self._keep, adapter)
+
+    async def known(self) -> None:
+        """Returns once the jobs of each kind were listed, or the kind was found missing."""
+        for settled in self._settled.values():
+            await settled.wait()
+
+    def _adapters(self) -> list[Adapter]:
+        return [adapter for adapter in self.world.store.adapters if adapter.kind.is_optional]
+
+    def _runtimes(self, adapter: Adapter) -> tuple[Kind[Any], ...]:
+        """The kinds that say what the pods of its jobs are like, if it is us who make Workloads of them."""
+        return adapter.runtimes.kinds if adapter.runtimes is not None and self.makes_workloads else ()
+
+    async def _keep(self, adapter: Adapter) -> None:
+        kind, store = adapter.kind, self.world.store
+        settled = self._settled[kind.name]
+        async with anyio.create_task_group() as tasks:
+            for runtime in self._runtimes(adapter):  # first, or its jobs would seem to have no pods
+                await self._appearance(runtime, settled)
+                await self._watch(runtime, store.runtimes.of(runtime), tasks)
+            await self._appearance(kind, settled)
+            cache = store.open_jobs(kind)
+            log.info("jobs.kind_on", kind=kind.name, version=kind.version)
+            await self._watch(kind, cache, tasks, selector=adapter.selector)
+            settled.set()
+
+    async def _watch(self, kind: Kind[Any], cache: Cache[Any], tasks: TaskGroup, *, selector: str = "") -> None:
+        """Returns once all there are of the kind were listed."""
+        reflector = Reflector(
+            self.world.manager, kind, cache, label_selector=selector, on_state=tell_state(kind.plural)
+        )
+        tasks.start_soon(reflector.run)
+        await reflector.synced.wait()
+
+    async def _appearance(self, kind: Kind[Any], settled: anyio.Event) -> None:
+        """Asks for the kind until the manager cluster has it and lets us see it."""
+        pause, told = FIRST_PAUSE, ""
+        while True:
+            try:
+                await self.world.manager.request("GET", kind.path(), params={"limit": "1"})
+            except (NotFound, Forbidden) as error:
+                why = _why(kind, error)
+                if why != told:
+                    log.info("jobs.kind_off", kind=kind.name, version=kind.version, why=why)
+                told = why
+                settled.set()
+            except (ApiError, ClusterUnreachable) as error:
+                log.warning("jobs.kind_unknown", kind=kind.name, why=str(error))
+            else:
+                return
+            await self.sleep(pause)
+            pause = min(LONGEST_PAUSE, 2 * pause)
+
+
+def _why(kind: Kind[Any], error: ApiError) -> str:
+    if isinstance(error, NotFound):
+        return f"the cluster has no kind {kind.kind} ({kind.api_version})"
+    return str(error)

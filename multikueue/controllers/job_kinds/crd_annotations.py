@@ -1,0 +1,177 @@
+"""Kinds of jobs that their CustomResourceDefinitions on the manager cluster declare themselves, in an annotation."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+
+from multikueue.api.definition import Definition
+from multikueue.api.kinds import DEFINITIONS, Kind
+from multikueue.api.meta import ObjectKey
+from multikueue.controllers.job_kinds.declarations import NOTHING, Annotated, declaration_of
+from multikueue.controllers.reconcile.events import Recorder, tell_state
+from multikueue.errors import ConfigurationError
+from multikueue.jobs.declared.adapter import DeclaredJob
+from multikueue.jobs.declared.declaration import Declaration
+from multikueue.kube.client import Client
+from multikueue.kube.reflector import Reflector
+from multikueue.settings import read_kind
+from multikueue.store.cache import Cache
+from multikueue.telemetry import get_logger
+
+__all__ = ["KIND_ANNOTATION", "AnnotatedKinds", "annotated_kinds"]
+
+log = get_logger()
+
+KIND_ANNOTATION = "multikueue.dev/job-kind"
+"""On a CustomResourceDefinition: the declaration of its kind as in `integrations.declared[]`, without the names."""
+
+
+@dataclass(slots=True)
+class AnnotatedKinds:
+    """Watches the definitions, if `enabled`. `taken` names the kinds (`Kind.name`) that the settings decide about.
+
+    What a manager knows is built around the kinds it takes in. So one life of it has those that it took at its beginning,
+    and when others are declared a new one begins. A definition that declares nonsense has no kind, and is told so; what
+    there is of that kind goes on as it is.
+    """
+
+    taken: Collection[str] = ()
+    enabled: bool = False
+    _definitions: Cache[Definition] = field(init=False)
+    _declared: Annotated = NOTHING
+    _in_use: Annotated = NOTHING
+    _problems: dict[ObjectKey, str] = field(default_factory=dict)
+    _settled: anyio.Event = field(default_factory=anyio.Event)
+    _news: anyio.Event = field(default_factory=anyio.Event)
+
+    def __post_init__(self) -> None:
+        self._definitions = Cache(self._changed)
+
+    async def run(self, client: Client) -> None:
+        if not self.enabled:
+            return
+        tell = tell_state(DEFINITIONS.plural)
+
+        def on_state(ok: bool, why: str) -> None:
+            tell(ok, why)
+            if reflector.refused:
+                self._settled.set()
+
+        reflector = Reflector(client, DEFINITIONS, self._definitions, on_state=on_state)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(reflector.run)
+            await reflector.synced.wait()
+            self._settled.set()
+
+    async def known(self) -> None:
+        """Returns once the definitions were listed, or it is clear that we may not see them."""
+        if self.enabled:
+            await self._settled.wait()
+
+    def take(self) -> Annotated:
+        """The kinds declared now, which are in use from now on."""
+        self._in_use = self._declared
+        return self._in_use
+
+    @property
+    def stale(self) -> bool:
+        """Whether others are declared than are in use. A further one that is unclear is none of them."""
+        return self._declared.kinds != self._in_use.kinds
+
+    async def changed(self) -> None:
+        """Returns once that is so."""
+        while not self.stale:
+            await self._news.wait()
+
+    async def tell(self, recorder: Recorder) -> None:
+        """Says on each definition what is wrong with what it declares, for ever."""
+        while True:
+            for key, why in self._problems.items():
+                definition = self._definitions.get(key)
+                if definition is not None:
+                    recorder.emit(DEFINITIONS, definition, type_="Warning", reason="KindMisdeclared", message=why)
+            await self._news.wait()
+
+    def _changed(self, old: Definition | None, new: Definition | None) -> None:
+        if _said(old) == _said(new):
+            return
+        self._read()
+        self._news.set()
+        self._news = anyio.Event()
+
+    def _read(self) -> None:
+        found: dict[str, Declaration] = {}
+        before, self._problems, unclear = self._problems, {}, set()
+        for definition, said in _readings(self._definitions, self.taken):
+            if isinstance(said, Declaration):
+                found[_name(definition)] = said
+            else:
+                unclear.add(_name(definition))
+                self._reject(definition.key, said, before)
+        self._declared = Annotated(tuple(found.values()), frozenset(unclear - found.keys()))
+
+    def _reject(self, key: ObjectKey, error: str, before: Mapping[ObjectKey, str]) -> None:
+        why = f"annotation {KIND_ANNOTATION}: {error}. Until this is mended its jobs are not taken in"
+        self._problems[key] = why
+        if before.get(key) != why:
+            log.warning("jobs.kind_misdeclared", definition=str(key), why=why)
+
+
+def annotated_kinds(definitions: Iterable[Definition], taken: Collection[str] = ()) -> tuple[Kind[Any], ...]:
+    """What definitions declare beside the kinds `taken` (`Kind.name`), but for what makes no sense."""
+    return tuple(DeclaredJob(said).kind for _, said in _readings(definitions, taken) if isinstance(said, Declaration))
+
+
+def _readings(
+    definitions: Iterable[Definition], taken: Collection[str]
+) -> Iterator[tuple[Definition, Declaration | str]]:
+    """Those that declare something, in the order of their names, each with its declaration or what is wrong with it."""
+    annotated = (each for each in definitions if KIND_ANNOTATION in each.metadata.annotations)
+    found: list[str] = []
+    for definition in sorted(annotated, key=lambda each: each.key):
+        try:
+            declaration = _declaration(definition, (*taken, *found))
+        except ValueError as error:
+            yield definition, str(error)
+        else:
+            found.append(_name(definition))
+            yield definition, declaration
+
+
+def _declaration(definition: Definition, taken: Collection[str]) -> Declaration:
+    """Raises ValueError that says what was expected."""
+    spec = definition.spec
+    if spec.scope != "Namespaced":
+        raise ValueError(f"expected a definition of scope Namespaced, as jobs have a namespace, got {spec.scope}")
+    if _name(definition) in taken:
+        raise ValueError(
+            f"expected none on the kind {_name(definition)}: the settings, or another one, declare it already"
+        )
+    name = f"{spec.names.kind}.{_version(definition)}.{spec.group}"
+    try:
+        own = read_kind(definition.metadata.annotations[KIND_ANNOTATION], name=name, plural=spec.names.plural)
+    except ConfigurationError as error:
+        raise ValueError("; ".join(str(error).splitlines())) from None
+    return declaration_of(own)
+
+
+def _version(definition: Definition) -> str:
+    """The one that is stored, if it is served: what the paths are of must not depend on which versions there are beside it."""
+    served = sorted((each for each in definition.spec.versions if each.served), key=lambda each: not each.storage)
+    if not served:
+        raise ValueError("expected a definition with a version that is served")
+    return served[0].name
+
+
+def _name(definition: Definition) -> str:
+    return f"{definition.spec.names.kind}.{definition.spec.group}"
+
+
+def _said(definition: Definition | None) -> object:
+    """All that it declares; None if it declares nothing."""
+    text = definition.metadata.annotations.get(KIND_ANNOTATION) if definition is not None else None
+    return (text, definition.spec) if definition is not None and text is not None else None

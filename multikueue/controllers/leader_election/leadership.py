@@ -1,0 +1,261 @@
+"""Leadership: which of several replicas acts.
+
+    await leadership.gain()        # the others are hot by now and wait here
+    ... act; every write asks leadership.mandate ...
+    await leadership.keep()        # returns when the mandate is over: whatever acts must be cancelled then
+    await leadership.resign()      # on a wanted stop: the next one need not wait
+
+`election` decides; here are the calls. They go over a client of their own, whose writes need no mandate and which no
+amount of other work can hold up.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+from uuid import uuid4
+
+import anyio
+import anyio.lowlevel
+
+from multikueue.api.kinds import LEASES
+from multikueue.api.lease import Lease, record_of
+from multikueue.api.meta import ObjectKey
+from multikueue.controllers.leader_election.election import (
+    Candidate,
+    Claim,
+    Lost,
+    Sighting,
+    Wait,
+    claimed,
+    released,
+    sight,
+    step,
+)
+from multikueue.errors import AlreadyExists, Conflict, MultiKueueError, NotFound
+from multikueue.kube.client import Client
+from multikueue.runtime import Clock, Mandate, SystemClock
+from multikueue.runtime.clock import boot_time
+from multikueue.settings import LeaderElection
+from multikueue.telemetry import get_logger
+
+__all__ = ["Alone", "Elected", "Leadership", "Role", "candidate", "new_identity"]
+
+log = get_logger()
+
+Role = Literal["leader", "follower", "standalone"]
+"""What a replica is, in Kueue's words for its metrics' label `replica_role`."""
+
+RESIGNING_TIME = 2.0
+"""Seconds that giving the lease back may take; without it the next leader only has to wait."""
+
+_BUSY = 0.1
+"""Seconds after which to look again when somebody was faster."""
+
+_GRAIN = 0.01
+"""Seconds; a wait to an instant ends after it, not at it."""
+
+_WATCH_SECONDS = 240
+_SILENCE = 300.0
+
+
+class Leadership(Protocol):
+    mandate: Mandate
+
+    @property
+    def role(self) -> Role: ...
+
+    @property
+    def identity(self) -> str:
+        """What tells this process from its replicas; empty if there are none."""
+
+    async def gain(self) -> None:
+        """Returns once this process may act."""
+
+    async def keep(self) -> None:
+        """Returns once it may not any more."""
+
+    async def resign(self) -> None:
+        """Gives up what it has; may be called at any time."""
+
+
+@dataclass(slots=True)
+class Alone:
+    """There are no replicas: this process acts, always."""
+
+    mandate: Mandate = field(default_factory=Mandate.standing)
+    role: Role = "standalone"
+    identity: str = ""
+
+    async def gain(self) -> None:
+        await anyio.lowlevel.checkpoint()
+
+    async def keep(self) -> None:
+        await anyio.sleep_forever()
+
+    async def resign(self) -> None:
+        await anyio.lowlevel.checkpoint()
+
+
+@dataclass(slots=True, kw_only=True)
+class Elected:
+    """Acts while it holds the lease `key`. One task at a time calls it."""
+
+    client: Client
+    key: ObjectKey
+    candidate: Candidate
+    mandate: Mandate = field(default_factory=Mandate)
+    clock: Clock = field(default_factory=SystemClock)
+    boot: Callable[[], float] = boot_time
+    _seen: Sighting | None = None
+    _news: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def role(self) -> Role:
+        return "leader" if self.mandate.valid() else "follower"
+
+    @property
+    def identity(self) -> str:
+        return self.candidate.identity
+
+    async def gain(self) -> None:
+        log.info("leadership.awaited", lease=str(self.key), identity=self.candidate.identity)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._listen)
+            while not self.mandate.valid():
+                await self._rest(await self._try_to_gain())
+            tasks.cancel_scope.cancel()
+        log.info("leadership.gained", lease=str(self.key), identity=self.candidate.identity)
+
+    async def keep(self) -> None:
+        while self.mandate.valid():
+            with anyio.move_on_after(self.mandate.left()):
+                await anyio.sleep(self.candidate.retry_period)
+                await self._renew()
+        self.mandate.end()
+        log.warning("leadership.lost", lease=str(self.key), identity=self.candidate.identity)
+
+    async def resign(self) -> None:
+        held = self.mandate.valid()
+        self.mandate.end()
+        if not held:
+            return
+        with anyio.move_on_after(RESIGNING_TIME, shield=True):
+            await self._release()
+
+    async def _try_to_gain(self) -> float:
+        """Take the lease if it may be taken; otherwise the seconds until it may be, or until to look again."""
+        try:
+            await self._look()
+            await self._claim()
+        except (Conflict, AlreadyExists, NotFound):
+            return _BUSY
+        except MultiKueueError as error:
+            log.warning("leadership.unknown", lease=str(self.key), error=str(error))
+            return self.candidate.retry_period
+        wait = self._step()
+        return min(wait.seconds + _GRAIN, self.candidate.retry_period) if isinstance(wait, Wait) else 0.0
+
+    async def _renew(self) -> None:
+        """Prolong the mandate if that can be done; end it if somebody else has the lease."""
+        try:
+            try:
+                await self._claim()
+            except (Conflict, AlreadyExists, NotFound):  # somebody wrote: see who, and what is left of ours
+                await self._look()
+                await self._claim()
+        except MultiKueueError as error:
+            log.warning("leadership.not_renewed", left=round(self.mandate.left(), 1), error=str(error))
+            return
+        now = self._step()
+        if isinstance(now, Lost):
+            log.warning("leadership.taken", by=now.to)
+            self.mandate.end()
+
+    def _step(self) -> Claim | Wait | Lost:
+        assert self._seen is not None
+        return step(self._seen, self.candidate, leads=self.mandate.valid(), now=self.boot())
+
+    async def _look(self) -> None:
+        try:
+            lease: Lease | None = await self.client.get(LEASES, self.key)
+        except NotFound:
+            lease = None
+        self._seen = sight(self._seen, lease, self.boot())
+
+    async def _claim(self) -> None:
+        """Write the claim, if one is due. The mandate begins when we began to ask, for by then nobody else had it."""
+        wanted = self._step()
+        if not isinstance(wanted, Claim):
+            return
+        asked = self.boot()
+        spec = claimed(wanted.over, self.candidate, self.clock.now())
+        lease = await (self._create(spec) if wanted.over is None else self._write(wanted.over, spec))
+        self._seen = sight(self._seen, lease, self.boot())
+        self.mandate.extend(asked + self.candidate.renew_deadline)
+
+    async def _create(self, spec: dict[str, Any]) -> Lease:
+        body = {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": {"name": self.key.name, "namespace": self.key.namespace},
+            "spec": spec,
+        }
+        return await self.client.create(LEASES, self.key.namespace, body)
+
+    async def _write(self, over: Lease, spec: dict[str, Any]) -> Lease:
+        metadata = {"uid": over.metadata.uid, "resourceVersion": over.metadata.resource_version}
+        return await self.client.merge_patch(LEASES, self.key, {"metadata": metadata, "spec": spec})
+
+    async def _release(self) -> None:
+        """Our last word, unless the lease is somebody else's. A renewal under way may have been faster than its answer."""
+        try:
+            if not await self._released():
+                await self._look()
+                await self._released()
+        except MultiKueueError as error:
+            log.warning("leadership.not_released", error=str(error))
+
+    async def _released(self) -> bool:
+        lease = self._seen.lease if self._seen else None
+        if lease is None or record_of(lease).holder_identity != self.candidate.identity:
+            return True
+        with suppress(Conflict):
+            await self._write(lease, released(self.clock.now()))
+            log.info("leadership.released", lease=str(self.key))
+            return True
+        return False
+
+    async def _rest(self, seconds: float) -> None:
+        with anyio.move_on_after(seconds):
+            await self._news.wait()
+        self._news = anyio.Event()
+
+    async def _listen(self) -> None:
+        """Rings at each change of the lease, so that a renewal is seen when it happens, and a release at once. Nothing
+        depends on it: without it we look every `retry_period`."""
+        query = {"fieldSelector": f"metadata.name={self.key.name}", "timeoutSeconds": str(_WATCH_SECONDS), "watch": "1"}
+        while True:
+            with suppress(MultiKueueError):
+                async with self.client.stream(LEASES.collection(self.key.namespace), query, idle=_SILENCE) as stream:
+                    while await stream.line():
+                        self._news.set()
+            await anyio.sleep(self.candidate.retry_period)
+
+
+def candidate(settings: LeaderElection, identity: str | None = None) -> Candidate:
+    """This process as a candidate, with an identity that no other process ever has: a new one, if none is given."""
+    return Candidate(
+        identity=identity or new_identity(),
+        lease_duration=settings.lease_duration.total_seconds(),
+        renew_deadline=settings.renew_deadline.total_seconds(),
+        retry_period=settings.retry_period.total_seconds(),
+    )
+
+
+def new_identity() -> str:
+    """Host name (a pod's name in a pod) for people, and something random, since a restarted container keeps its name."""
+    return f"{socket.gethostname()}_{uuid4()}"

@@ -1,0 +1,264 @@
+"""What can be read from the state of the process when somebody scrapes: queues, quota, workers, work to do.
+
+Nothing is kept up to date for it, so it costs nothing between scrapes. `collect` runs on the event loop, where the state
+holds still; turning it into text is `telemetry.metrics.Metrics.render`'s part, in a thread.
+
+Figures of quota are Kueue's, names and meaning (quota-engine 7), and there are none of them where Kueue gives the quota.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from math import nan
+
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from multikueue import __version__
+from multikueue.api import quantity
+from multikueue.api.job import JobKey
+from multikueue.api.meta import ObjectKey, find_condition
+from multikueue.api.multikueue import ACTIVE
+from multikueue.api.queues import ClusterQueue, LocalQueue
+from multikueue.controllers.reconcile.context import Queues
+from multikueue.dispatch.group import Reach
+from multikueue.quota.cache.tree import FlavorResource
+from multikueue.quota.cache.usage import Tally
+from multikueue.quota.preemption.shares import Share
+from multikueue.runtime import WorkQueue
+from multikueue.store.store import Store
+from multikueue.telemetry.metrics import MANAGER, outbox_of
+
+Families = Iterator[Metric]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """`finished` are the finished workloads that are there, by LocalQueue: the observer counts them.
+
+    `quota` tells whether the process gives quota; `resources` turns on the figures per flavor and resource, as Kueue's
+    `metrics.enableClusterQueueResources`; `local_queues` those per LocalQueue.
+    """
+
+    store: Store
+    queues: Queues
+    finished: Counter[ObjectKey] = field(default_factory=Counter)
+    quota: bool = True
+    resources: bool = False
+    local_queues: bool = False
+
+    def collect(self) -> tuple[Metric, ...]:
+        families = [*self._workers(), *self._work(), self._unreadable(), self._parked(), _build()]
+        if self.quota:
+            families += self._cluster_queues()
+            families += self._shares()
+            if self.local_queues:
+                families += self._local_queues()
+        return tuple(families)
+
+    def _unreadable(self) -> Metric:
+        family = GaugeMetricFamily(
+            "multikueue_objects_unreadable", "Objects that cannot be read or taken in", labels=("cluster", "kind")
+        )
+        for cluster, kind, cache in self.store.caches():
+            family.add_metric((cluster or MANAGER, kind.name), len(cache.unreadable))
+        return family
+
+    def _parked(self) -> Metric:
+        family = GaugeMetricFamily(
+            "multikueue_workloads_fitting_no_worker", "Workloads that no worker could ever hold, as its own Kueue says"
+        )
+        family.add_metric((), len(self.store.parked()))
+        return family
+
+    # Workers and work.
+
+    def _workers(self) -> Families:
+        status = GaugeMetricFamily(
+            "multikueue_cluster_status",
+            "1 for the state of a worker: connected, suspect or isolated",
+            labels=("cluster", "status"),
+        )
+        away = GaugeMetricFamily(
+            "multikueue_cluster_unreachable_seconds", "How long a worker has been out of reach", labels=("cluster",)
+        )
+        copies = GaugeMetricFamily("multikueue_copies", "Copies of ours on a worker, as last seen", labels=("cluster",))
+        jobs = GaugeMetricFamily(
+            "multikueue_remote_jobs", "Jobs of ours on a worker, as last seen", labels=("cluster",)
+        )
+        for cluster in self.store.clusters:
+            name = cluster.metadata.name
+            worker = self.store.worker(name)
+            for reach in Reach:
+                status.add_metric((name, reach.value), worker.link.reach is reach)
+            since = worker.link.since
+            away.add_metric((name,), (self.store.now() - since).total_seconds() if since else 0)
+            copies.add_metric((name,), len(worker.workloads))
+            jobs.add_metric((name,), len(worker.jobs))
+        yield from (status, away, copies, jobs)
+
+    def _work(self) -> Families:
+        depth = GaugeMetricFamily(
+            "multikueue_work_queue_depth",
+            "Keys in a work queue: waiting, delayed (due later), processing, failing (failed when last looked at)",
+            labels=("controller", "state"),
+        )
+        taken = CounterMetricFamily("multikueue_reconciles", "Reconciles that began", labels=("controller",))
+        for name, queue in self._named_queues():
+            found = queue.depth()
+            depth.add_metric((name, "waiting"), sum(found.waiting))
+            depth.add_metric((name, "delayed"), found.delayed)
+            depth.add_metric((name, "processing"), found.processing)
+            depth.add_metric((name, "failing"), found.failing)
+            taken.add_metric((name,), found.taken)
+        yield from (depth, taken)
+
+    def _named_queues(self) -> Iterable[tuple[str, WorkQueue[ObjectKey] | WorkQueue[JobKey] | WorkQueue[str]]]:
+        queues = self.queues
+        yield "workloads", queues.workloads
+        yield "jobs", queues.jobs
+        yield "checks", queues.checks
+        yield "flavors", queues.flavors
+        yield "clusters", queues.clusters
+        yield "ceilings", queues.ceilings
+        yield "cluster queues", queues.cluster_queues
+        yield "local queues", queues.local_queues
+        yield "cohorts", queues.cohorts
+        for cluster, queue in queues.outboxes.items():
+            yield outbox_of(cluster), queue
+
+    # ClusterQueues.
+
+    def _cluster_queues(self) -> Families:
+        pending = _gauge("pending_workloads", "Workloads that wait for quota", "cluster_queue", "status")
+        finished = _gauge("finished_workloads", "Finished workloads that are still there", "cluster_queue")
+        reserving = _gauge("reserving_active_workloads", "Workloads that hold quota", "cluster_queue")
+        admitted = _gauge("admitted_active_workloads", "Admitted workloads that are not finished", "cluster_queue")
+        status = _gauge(
+            "cluster_queue_status", "1 for its state: pending, active, terminating", "cluster_queue", "status"
+        )
+        finished_in = self._finished_by_cluster_queue()
+        for queue in self.store.cluster_queues:
+            name = queue.metadata.name
+            ready, parked = self.store.engine.view.waiting(name)
+            tally = self.store.engine.view.tally(name)
+            pending.add_metric((name, "active"), ready)
+            pending.add_metric((name, "inadmissible"), parked)
+            finished.add_metric((name,), finished_in[name])
+            reserving.add_metric((name,), tally.reserving)
+            admitted.add_metric((name,), tally.admitted)
+            state = self._state_of(queue)
+            for each in ("pending", "active", "terminating"):
+                status.add_metric((name, each), each == state)
+        yield from (pending, finished, reserving, admitted, status)
+        if self.resources:
+            yield from self._resources()
+
+    def _shares(self) -> Families:
+        """Only where sharing is fair there are any."""
+        view = self.store.engine.view
+        queues = _gauge("cluster_queue_weighted_share", "Weighted share; NaN without bound", "cluster_queue", "cohort")
+        cohorts = _gauge("cohort_weighted_share", "Weighted share; NaN without bound", "cohort")
+        for queue in self.store.cluster_queues:
+            if (share := view.queue_share(queue.metadata.name)) is not None:
+                queues.add_metric((queue.metadata.name, queue.spec.cohort_name), _precise(share))
+        for cohort in self.store.cohorts:
+            if (share := view.cohort_share(cohort.metadata.name)) is not None:
+                cohorts.add_metric((cohort.metadata.name,), _precise(share))
+        yield from (family for family in (queues, cohorts) if family.samples)
+
+    def _finished_by_cluster_queue(self) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for key, count in self.finished.items():
+            if local := self.store.local_queues.get(key):
+                found[local.spec.cluster_queue] += count
+        return found
+
+    def _state_of(self, queue: ClusterQueue) -> str:
+        if queue.metadata.deletion_timestamp is not None:
+            return "terminating"
+        return "active" if self.store.engine.view.is_active(queue.metadata.name) else "pending"
+
+    def _resources(self) -> Families:
+        labels = ("cohort", "cluster_queue", "flavor", "resource")
+        nominal = _gauge("cluster_queue_nominal_quota", "Nominal quota", *labels)
+        borrowing = _gauge("cluster_queue_borrowing_limit", "Borrowing limit; 0 if there is none", *labels)
+        lending = _gauge("cluster_queue_lending_limit", "Lending limit; 0 if there is none", *labels)
+        reservation = _gauge("cluster_queue_resource_reservation", "What is reserved", *labels)
+        usage = _gauge("cluster_queue_resource_usage", "What admitted workloads use", *labels)
+        for queue in self.store.cluster_queues:
+            tally = self.store.engine.view.tally(queue.metadata.name)
+            for fr, quota in self.store.engine.view.quotas(queue.metadata.name).items():
+                where = (queue.spec.cohort_name, queue.metadata.name, *fr)
+                nominal.add_metric(where, _amount(fr, quota.nominal))
+                borrowing.add_metric(where, _amount(fr, quota.borrowing_limit or 0))
+                lending.add_metric(where, _amount(fr, quota.lending_limit or 0))
+                reservation.add_metric(where, _amount(fr, tally.reservation.get(fr, 0)))
+                usage.add_metric(where, _amount(fr, tally.usage.get(fr, 0)))
+        yield from (nominal, borrowing, lending, reservation, usage)
+
+    # LocalQueues.
+
+    def _local_queues(self) -> Families:
+        labels = ("name", "namespace")
+        pending = _gauge("local_queue_pending_workloads", "Workloads that wait for quota", *labels, "status")
+        finished = _gauge("local_queue_finished_workloads", "Finished workloads that are still there", *labels)
+        reserving = _gauge("local_queue_reserving_active_workloads", "Workloads that hold quota", *labels)
+        admitted = _gauge("local_queue_admitted_active_workloads", "Admitted workloads that are not finished", *labels)
+        status = _gauge("local_queue_status", "1 for whether it is active: True, False, Unknown", *labels, "active")
+        reservation = _gauge("local_queue_resource_reservation", "What is reserved", *labels, "flavor", "resource")
+        usage = _gauge("local_queue_resource_usage", "What admitted workloads use", *labels, "flavor", "resource")
+        waiting = self._waiting()
+        for queue in self.store.local_queues:
+            where = (queue.metadata.name, queue.metadata.namespace)
+            tally = self.store.engine.view.local_tally(queue.key)
+            for state, counts in waiting.items():
+                pending.add_metric((*where, state), counts[queue.key])
+            finished.add_metric(where, self.finished[queue.key])
+            reserving.add_metric(where, tally.reserving)
+            admitted.add_metric(where, tally.admitted)
+            active = find_condition(queue.status.conditions, ACTIVE)
+            for each in ("True", "False", "Unknown"):
+                status.add_metric((*where, each), each == (active.status if active else "Unknown"))
+            if self.resources:
+                self._local_resources(queue, tally, (reservation, usage))
+        yield from (pending, finished, reserving, admitted, status)
+        if self.resources:
+            yield from (reservation, usage)
+
+    def _waiting(self) -> dict[str, Counter[ObjectKey]]:
+        found: dict[str, Counter[ObjectKey]] = {"active": Counter(), "inadmissible": Counter()}
+        for queue in self.store.cluster_queues:
+            ready, parked = self.store.engine.view.waiting_by_local_queue(queue.metadata.name)
+            found["active"] += ready
+            found["inadmissible"] += parked
+        return found
+
+    def _local_resources(
+        self, queue: LocalQueue, tally: Tally, families: tuple[GaugeMetricFamily, GaugeMetricFamily]
+    ) -> None:
+        for fr in self.store.engine.view.quotas(queue.spec.cluster_queue):
+            for family, amounts in zip(families, (tally.reservation, tally.usage), strict=True):
+                where = (queue.metadata.name, queue.metadata.namespace, *fr)
+                family.add_metric(where, _amount(fr, amounts.get(fr, 0)))
+
+
+def _precise(share: Share) -> float:
+    return nan if share.unbounded else share.value
+
+
+def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"kueue_{name}", text, labels=labels)
+
+
+def _amount(fr: FlavorResource, amount: int) -> float:
+    """In units, cores for cpu: as `api.quantity.scale` says."""
+    return amount / quantity.scale(fr[1])
+
+
+def _build() -> Metric:
+    family = GaugeMetricFamily("multikueue_build_info", "1; the labels say what runs", labels=("version", "python"))
+    family.add_metric((__version__, platform.python_version()), 1)
+    return family

@@ -1,0 +1,54 @@
+"""Runs the quota cycle whenever it may find something, and wakes the workloads it decided about.
+
+The cycle itself is synchronous and writes nothing: what it reserves is assumed by the engine at once, and written by the
+reconcile of the workload together with its nomination.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from time import monotonic
+
+import anyio
+import anyio.lowlevel
+
+from multikueue.controllers.reconcile.context import World
+
+
+@dataclass(slots=True)
+class Admission:
+    """Owner of the one task that runs cycles. `wake` may be called at any time."""
+
+    _news: anyio.Event = field(default_factory=anyio.Event)
+
+    def wake(self) -> None:
+        self._news.set()
+
+    async def run(self, world: World) -> None:
+        while True:
+            await self._rest(world)
+            self._news = anyio.Event()
+            while (due := world.store.engine.scheduler.next_look(world.now())) is not None and due <= world.now():
+                self._cycle(world)
+                await anyio.lowlevel.checkpoint()
+
+    def _cycle(self, world: World) -> None:
+        began = monotonic()
+        cycle = world.store.engine.scheduler.cycle(world.now())
+        if cycle.heads:
+            result = "success" if cycle.reserved else "inadmissible"
+            world.metrics.attempts(result).inc()
+            world.metrics.attempt_seconds(result).observe(monotonic() - began)
+        for key in cycle.evicted:
+            eviction = world.store.engine.scheduler.eviction(key)
+            assert eviction is not None, "nobody has seen it yet"
+            world.metrics.preempted(eviction.by, eviction.cause.value).inc()
+        for key in (*cycle.reserved, *cycle.evicted, *cycle.pending):
+            world.queues.workloads.add(key)
+
+    async def _rest(self, world: World) -> None:
+        """Until something happened, or the next parked workload is due."""
+        due = world.store.engine.scheduler.next_look(world.now())
+        seconds = None if due is None else max(0.0, (due - world.now()).total_seconds())
+        with anyio.move_on_after(seconds):
+            await self._news.wait()

@@ -1,0 +1,214 @@
+"""Lets the nominal quotas of ClusterQueues follow what their workers have.
+
+The workers are looked at now and then, and what `quota.following` decides is written. Nobody follows until told to, and then
+only the workers of those who follow are looked at. One that does not let itself be read is as good as before for all else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+
+import anyio
+
+from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES
+from multikueue.api.meta import ObjectKey
+from multikueue.api.queues import FOLLOW_ANNOTATION, ClusterQueue, LocalQueue
+from multikueue.controllers.reconcile.context import World
+from multikueue.errors import ClusterUnreachable, Forbidden, InvalidObject, MultiKueueError, NotLeading, Unauthorized
+from multikueue.kube.client import FIELD_MANAGER, Client, Page
+from multikueue.quota.capacity import Feeders, Offer, Record, WorkerQueues, offer
+from multikueue.quota.following import (
+    Decision,
+    Reserve,
+    Rules,
+    follow,
+    follow_problem,
+    json_patch,
+    reserve_of,
+)
+from multikueue.quota.workload.protection import INVALID_ANNOTATION
+from multikueue.runtime import supervise
+from multikueue.settings import CapacityFollow
+from multikueue.store.state import CORDON_ANNOTATION
+from multikueue.telemetry import get_logger
+
+__all__ = ["CORDONED", "Capacity", "read_queues", "rules_of", "why_unread"]
+
+log = get_logger()
+
+FOLLOWED, UNKNOWN, UNWRITTEN = "CapacityFollowed", "CapacityUnknown", "CapacityNotFollowed"
+"""Reasons of events."""
+
+MANAGER = f"{FIELD_MANAGER}-capacity"
+"""The field manager of what is written here: nominal quotas, and nothing else."""
+
+CORDONED = "is cordoned"
+
+
+def rules_of(settings: CapacityFollow) -> Rules:
+    return Rules(
+        enabled=settings.enabled,
+        reserve=Reserve.parse(settings.reserve),
+        shrink_after=settings.shrink_after,
+        threshold=settings.threshold,
+        flavors=settings.flavors,
+    )
+
+
+async def read_queues(worker: Client, namespaces: Collection[str]) -> WorkerQueues:
+    """What a worker has for the namespaces that it offers; one that it refuses to show costs what is in that. Raises as
+    `Client` does, Forbidden if it shows none, and InvalidObject if some of it is not of its kind's shape."""
+    pages, hidden = list[Page[LocalQueue]](), list[str]()
+    for namespace in namespaces:
+        try:
+            pages.append(await worker.list(LOCAL_QUEUES, namespace=namespace))
+        except Forbidden:
+            hidden.append(namespace)
+            if len(hidden) == len(namespaces):
+                raise
+    cluster_queues = await worker.list(CLUSTER_QUEUES)
+    for key in chain(cluster_queues.undecodable, *(page.undecodable for page in pages)):
+        raise InvalidObject(f"queue {key} of the worker", "spec", "what Kueue's API says")
+    return WorkerQueues.of([queue for page in pages for queue in page.items], cluster_queues.items, hidden)
+
+
+@dataclass(slots=True)
+class Capacity:
+    """Owner of what is remembered of the workers' quotas. `run` looks at them for ever; it is for who leads."""
+
+    world: World
+    _records: dict[str, Record] = field(default_factory=dict)
+    _told: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    async def run(self) -> None:
+        await supervise("capacity", self._follow)
+
+    async def _follow(self) -> None:
+        while True:
+            await self.look()
+            with anyio.move_on_after(self.world.settings.capacity_follow.interval.total_seconds()):
+                await self.world.settings.changed()
+
+    async def look(self) -> None:
+        """Look at all workers of those who follow, and let each of these have what there is."""
+        rules = rules_of(self.world.settings.capacity_follow)
+        following = {queue.metadata.name: reserve for queue, reserve in self._following(rules)}
+        workers = {queue.metadata.name: self._workers(queue) for queue in self._queues(following)}
+        await self._read({worker for each in workers.values() for worker in each})
+        for queue in self._queues(workers):
+            name = queue.metadata.name
+            offers = [self._offer(queue, worker, workers, rules) for worker in workers[name]]
+            decision = follow(queue, offers, reserve=following[name], threshold=rules.threshold)
+            await self._carry_out(queue, decision)
+        there = {queue.metadata.uid for queue in self.world.store.cluster_queues}
+        self._told = {topic: said for topic, said in self._told.items() if topic[0] in there}
+
+    def _following(self, rules: Rules) -> Iterator[tuple[ClusterQueue, Reserve]]:
+        store = self.world.store
+        for queue in store.cluster_queues:
+            self._tell(queue, INVALID_ANNOTATION, follow_problem(queue))
+            reserve, check = reserve_of(queue, rules), store.queue_check(queue)
+            if reserve is not None and check is not None:
+                yield queue, reserve
+            elif reserve is not None and FOLLOW_ANNOTATION in queue.metadata.annotations:
+                self._tell(queue, UNKNOWN, "it has no MultiKueue check, so there are no workers to follow")
+
+    def _queues(self, names: Iterable[str]) -> Iterator[ClusterQueue]:
+        """As they are now, those that are still there."""
+        found = (self.world.store.cluster_queues.get(ObjectKey("", name)) for name in sorted(names))
+        return (queue for queue in found if queue is not None and queue.metadata.deletion_timestamp is None)
+
+    def _workers(self, queue: ClusterQueue) -> tuple[str, ...]:
+        return self.world.store.clusters_for(self.world.store.queue_check(queue))
+
+    def _offer(self, queue: ClusterQueue, worker: str, workers: Mapping[str, tuple[str, ...]], rules: Rules) -> Offer:
+        return offer(
+            queue,
+            self._feeders(name for name, theirs in workers.items() if worker in theirs),
+            self._records[worker],
+            cluster=worker,
+            flavors=rules.flavors,
+            hold=rules.shrink_after,
+            now=self.world.now(),
+        )
+
+    def _feeders(self, names: Iterable[str]) -> Feeders:
+        local_queues = self.world.store.local_queues
+        return {name: [queue.key for queue in local_queues.by("cluster_queue", name)] for name in names}
+
+    # Workers.
+
+    async def _read(self, workers: Iterable[str]) -> None:
+        now, rules = self.world.now(), self.world.settings.capacity_follow
+        self._records = {name: self._records.get(name) or Record(now) for name in workers}
+        async with anyio.create_task_group() as tasks:
+            for name, record in self._records.items():
+                record.forget(rules.shrink_after, now)
+                tasks.start_soon(self._read_one, name, record)
+
+    async def _read_one(self, name: str, record: Record) -> None:
+        """What takes hours or comes to nothing is the worker's own trouble: all others are looked at meanwhile."""
+        client, cluster = self.world.clients.get(name), self.world.store.clusters.get(ObjectKey("", name))
+        if cluster is not None and cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true":
+            record.missed(self.world.now(), CORDONED)
+            return
+        worker = self.world.store.worker(name)
+        if client is None or not worker.link.is_connected:
+            record.missed(self.world.now())
+            return
+        try:
+            queues = await read_queues(client, worker.sight.namespaces)
+        except (ClusterUnreachable, Unauthorized):
+            record.missed(self.world.now())
+        except MultiKueueError as error:
+            record.refused(why_unread(error))
+        else:
+            record.saw(queues, self.world.now())
+
+    # ClusterQueues.
+
+    async def _carry_out(self, queue: ClusterQueue, decision: Decision) -> None:
+        problem = decision.problem and f"nominal quotas stay as they are: {decision.problem}"
+        self._tell(queue, UNKNOWN, "; ".join(filter(None, (problem, *decision.notes))))
+        self._tell(queue, UNWRITTEN, await self._write(queue, decision) if decision.changes else "")
+
+    async def _write(self, queue: ClusterQueue, decision: Decision) -> str:
+        """Answers why it could not be written; empty if it was."""
+        name, changes = queue.metadata.name, "; ".join(map(str, decision.changes))
+        if self.world.settings.capacity_follow.dry_run:
+            if self._is_news(queue, "dry run", changes):
+                log.info("capacity.would_follow", cluster_queue=name, changes=changes)
+            return ""
+        operations = json_patch(queue, decision.changes)
+        try:
+            written = await self.world.manager.json_patch(CLUSTER_QUEUES, queue.key, operations, manager=MANAGER)
+        except NotLeading:
+            return ""  # whoever leads now looks itself
+        except Forbidden as error:
+            return f"{changes}: not written: {error.message}: grant deploy/components/capacity-follow"
+        except MultiKueueError as error:
+            return f"{changes}: not written: {error}"
+        self.world.store.cluster_queues.upsert(written)
+        log.info("capacity.followed", cluster_queue=name, changes=changes)
+        self.world.recorder.emit(CLUSTER_QUEUES, queue, type_="Normal", reason=FOLLOWED, message=changes)
+        return ""
+
+    def _tell(self, queue: ClusterQueue, reason: str, message: str) -> None:
+        """A warning, when it is news."""
+        if self._is_news(queue, reason, message):
+            log.warning("capacity.unclear", cluster_queue=queue.metadata.name, why=message)
+            self.world.recorder.emit(CLUSTER_QUEUES, queue, type_="Warning", reason=reason, message=message)
+
+    def _is_news(self, queue: ClusterQueue, topic: str, message: str) -> bool:
+        """Whether that is not what was said last; an empty one is no news."""
+        said, self._told[queue.metadata.uid, topic] = self._told.get((queue.metadata.uid, topic), ""), message
+        return message not in ("", said)
+
+
+def why_unread(error: MultiKueueError) -> str:
+    """Why a worker that is there could not be read, and what to do about it."""
+    if isinstance(error, Forbidden):
+        return f"may not be read: {error.message}: register it again"
+    return f"cannot be read: {error}"

@@ -1,0 +1,80 @@
+"""Kueue's finalizer: what is in use does not go before its time (quota-engine 1).
+
+ClusterQueues, ResourceFlavors and AdmissionChecks get it when they are first seen: one write in the life of an object. One
+that is deleted keeps it as long as somebody needs it: a ClusterQueue as long as quota of it is held, the others as long
+as a ClusterQueue names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from multikueue.api.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, RESOURCE_FLAVORS, Kind
+from multikueue.api.meta import Object, ObjectKey
+from multikueue.api.workload import RESOURCE_IN_USE
+from multikueue.controllers.reconcile.context import World
+from multikueue.errors import NotFound
+from multikueue.kube.client import Client
+from multikueue.quota.cache.status import check_names, flavor_names
+from multikueue.runtime import DONE, Result
+from multikueue.store.cache import Cache
+
+__all__ = ["Finalizers", "remove_finalizer"]
+
+T = TypeVar("T", bound=Object)
+
+
+@dataclass(frozen=True, slots=True)
+class Finalizers:
+    """Keeps the finalizer of what quota is made of. Only who gives the quota knows what is in use."""
+
+    world: World
+
+    async def reconcile_cluster_queue(self, name: str) -> Result:
+        store = self.world.store
+        in_use = store.engine.view.tally(name).reserving > 0
+        return await self._keep(CLUSTER_QUEUES, store.cluster_queues, name, in_use=in_use)
+
+    async def reconcile_flavor(self, name: str) -> Result:
+        store = self.world.store
+        in_use = any(name in flavor_names(queue) for queue in store.cluster_queues)
+        return await self._keep(RESOURCE_FLAVORS, store.flavors, name, in_use=in_use)
+
+    async def reconcile_check(self, name: str) -> Result:
+        store = self.world.store
+        in_use = any(name in check_names(queue) for queue in store.cluster_queues)
+        return await self._keep(ADMISSION_CHECKS, store.checks, name, in_use=in_use)
+
+    async def _keep(self, kind: Kind[Any], cache: Cache[T], name: str, *, in_use: bool) -> Result:
+        obj = cache.get(ObjectKey("", name))
+        if obj is None:
+            return DONE
+        if obj.metadata.deletion_timestamp is not None:
+            if not in_use:
+                await remove_finalizer(self.world.manager, kind, cache, obj)
+        elif RESOURCE_IN_USE not in obj.metadata.finalizers:
+            body = _finalizers(obj, (*obj.metadata.finalizers, RESOURCE_IN_USE))
+            cache.upsert(await self.world.manager.merge_patch(kind, obj.key, body))
+        return DONE
+
+
+async def remove_finalizer(client: Client, kind: Kind[Any], cache: Cache[T], obj: T) -> None:
+    """Let an object go that is being deleted, as far as we are concerned, and remember the answer."""
+    kept = [each for each in obj.metadata.finalizers if each != RESOURCE_IN_USE]
+    if len(kept) == len(obj.metadata.finalizers):
+        return
+    try:
+        answer = await client.merge_patch(kind, obj.key, _finalizers(obj, kept))
+    except NotFound:
+        return
+    if kept:
+        cache.upsert(answer)
+    else:
+        cache.remove(obj)
+
+
+def _finalizers(obj: Object, finalizers: Sequence[str]) -> dict[str, Any]:
+    """A patch of the whole list; only for the version that was seen, else it might drop one of somebody else's."""
+    return {"metadata": {"resourceVersion": obj.metadata.resource_version, "finalizers": [*finalizers]}}

@@ -1,0 +1,113 @@
+"""What every reconcile may use, as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import anyio
+
+from multikueue.api.job import JobKey
+from multikueue.api.meta import ObjectKey
+from multikueue.api.workload import Workload
+from multikueue.controllers.reconcile.events import Recorder
+from multikueue.controllers.reconcile.strategies import Strategies
+from multikueue.dispatch.decide import Decision
+from multikueue.dispatch.group import Group
+from multikueue.kube.client import Client
+from multikueue.kube.session import USER_AGENT, Transport, open_session
+from multikueue.runtime import Mandate, WorkQueue
+from multikueue.settings import InForce
+from multikueue.store.store import Store
+from multikueue.store.views import Views
+from multikueue.telemetry.metrics import Metrics
+
+Name = str
+AnyQueue = WorkQueue[ObjectKey] | WorkQueue[JobKey] | WorkQueue[Name]
+
+
+def tenant(key: ObjectKey | JobKey) -> str:
+    """Whose a key is: those of one namespace are not in the way of another's."""
+    return key.namespace
+
+
+@dataclass(slots=True, kw_only=True)
+class Queues:
+    """The work queues of the manager; `outboxes` has one per connected worker."""
+
+    workloads: WorkQueue[ObjectKey] = field(default_factory=WorkQueue)
+    jobs: WorkQueue[JobKey] = field(default_factory=WorkQueue)
+    checks: WorkQueue[Name] = field(default_factory=WorkQueue)
+    flavors: WorkQueue[Name] = field(default_factory=WorkQueue)
+    clusters: WorkQueue[Name] = field(default_factory=WorkQueue)
+    cluster_queues: WorkQueue[Name] = field(default_factory=WorkQueue)
+    local_queues: WorkQueue[ObjectKey] = field(default_factory=WorkQueue)
+    cohorts: WorkQueue[Name] = field(default_factory=WorkQueue)
+    ceilings: WorkQueue[Name] = field(default_factory=WorkQueue)
+    outboxes: dict[Name, WorkQueue[ObjectKey]] = field(default_factory=dict)
+
+    def all(self) -> tuple[AnyQueue, ...]:
+        return (*self._of_the_manager(), self.ceilings, *self.outboxes.values())
+
+    def hurry(self) -> None:
+        """The manager cluster answers again: what failed for want of it need not wait for long any more."""
+        for queue in self._of_the_manager():
+            queue.hurry()
+
+    def _of_the_manager(self) -> tuple[AnyQueue, ...]:
+        """Those whose keys stand for objects that are written on the manager cluster."""
+        fixed = (self.workloads, self.jobs, self.checks, self.flavors, self.clusters)
+        return (*fixed, self.cluster_queues, self.local_queues, self.cohorts)
+
+
+OnDecision = Callable[[Group, Decision], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """`manager` is the client of the manager cluster; `settings` are read through at each use, as they may change."""
+
+    store: Store
+    manager: Client
+    queues: Queues
+    recorder: Recorder
+    strategies: Strategies
+    now: Callable[[], datetime]
+    settings: InForce
+    clients: dict[Name, Client] = field(default_factory=dict)
+    """Those of the workers that have a connection, which owns its client: a look at what no watch of ours shows."""
+
+    claims: anyio.Lock = field(default_factory=anyio.Lock)
+    """Whoever gives a name to a cluster: one after another."""
+
+    identified: dict[Name, str] = field(default_factory=dict)
+    """The UIDs of the clusters that names were seen to stand for."""
+
+    metrics: Metrics = field(default_factory=Metrics)
+    mandate: Mandate = field(default_factory=Mandate.standing)
+    """Until when this process may act. All clients ask it before each write."""
+
+    user_agent: str = USER_AGENT
+    """What we call ourselves on all clusters."""
+
+    transport: Transport = open_session
+    """What carries our requests to workers."""
+
+    on_decision: OnDecision | None = None
+    """Told of each decision about a workload, as a simulation wants to be."""
+
+    @property
+    def views(self) -> Views:
+        return Views(self.store)
+
+    @property
+    def origin(self) -> str:
+        return self.settings.dispatch.origin
+
+    @property
+    def lost_after(self) -> timedelta:
+        return self.settings.dispatch.worker_lost_timeout
+
+    def group(self, key: ObjectKey, local: Workload | None) -> Group:
+        return self.views.group(key, local, origin=self.origin, lost_after=self.lost_after)

@@ -1,0 +1,244 @@
+"""Keeps the visibility API in place, and answers it: who may ask is the API server's word, who waits is the engine's.
+
+A request comes through the aggregation layer: it must carry the front proxy's certificate (`web.front_proxy`), and a
+SubjectAccessReview must allow its user what they ask for. Only then is the engine asked, which changes nothing.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from time import monotonic
+from typing import Any
+
+import msgspec
+
+from multikueue.api.core import APIService
+from multikueue.api.kinds import API_SERVICES, CONFIG_MAPS
+from multikueue.api.meta import ObjectKey, encode
+from multikueue.controllers.serving.certificate import MANAGED_BY, keep_certificate
+from multikueue.controllers.serving.webhooks import Service, names_of
+from multikueue.errors import AlreadyExists, Conflict, MultiKueueError, NotFound, NotLeading
+from multikueue.kube.client import Client
+from multikueue.quota.queueing.waiting import Waiting
+from multikueue.runtime import Clock
+from multikueue.store.store import Store
+from multikueue.telemetry import get_logger
+from multikueue.web.front_proxy import Trust, Unknown, User, trust_in, user_of
+from multikueue.web.server import Asked, Server
+from multikueue.web.serving import Serving
+from multikueue.web.visibility import GROUP, VERSIONS, Discovery, Pending, Question, Refused, answer, question, status
+
+log = get_logger()
+
+CERTIFICATE_SECRET = "multikueue-visibility-certificate"  # noqa: S105  # the name of one
+AUTHENTICATION = ObjectKey("kube-system", "extension-apiserver-authentication")
+"""The ConfigMap in which the API server says how it proves itself to extensions."""
+
+LOOK_AGAIN_AFTER = timedelta(minutes=1)
+RETRY_AFTER = timedelta(seconds=5)
+
+REMEMBER = 10.0
+"""Seconds that an answer about what a user may do is believed, as in other extension API servers."""
+
+REMEMBERED = 1024
+
+_ADMINISTRATORS = "system:masters"
+_NOT_READY = "the queues are not known yet"
+
+
+@dataclass(slots=True)
+class Gate:
+    """Whether a user may ask a question: one SubjectAccessReview, remembered for a moment."""
+
+    client: Client
+    seconds: Callable[[], float] = monotonic
+    _known: dict[bytes, tuple[float, bool, str]] = field(default_factory=dict)
+
+    async def admit(self, user: User, asked: Question) -> None:
+        """Returns if it is allowed. Raises Refused (403) if not, and as `Client` does if nobody could tell."""
+        if _ADMINISTRATORS in user.groups:
+            return
+        body = encode(_review(user, asked))
+        known = self._known.get(body)
+        if known is None or known[0] <= self.seconds():
+            allowed, reason = await self._ask(body)
+            while len(self._known) >= REMEMBERED:
+                del self._known[next(iter(self._known))]
+            known = self._known[body] = (self.seconds() + REMEMBER, allowed, reason)
+        _, allowed, reason = known
+        if not allowed:
+            raise Refused(403, "Forbidden", _forbidden(user, asked, reason))
+
+    async def _ask(self, body: bytes) -> tuple[bool, str]:
+        path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+        answered = msgspec.json.decode(await self.client.request("POST", path, body=body), type=_Reviewed)
+        return answered.status.allowed and not answered.status.denied, answered.status.reason
+
+
+class _Verdict(msgspec.Struct, frozen=True):
+    allowed: bool = False
+    denied: bool = False
+    reason: str = ""
+
+
+class _Reviewed(msgspec.Struct, frozen=True):
+    status: _Verdict = _Verdict()
+
+
+def _review(user: User, asked: Question) -> dict[str, Any]:
+    subject = {"user": user.name, "groups": list(user.groups), "extra": {k: list(v) for k, v in user.extra}}
+    return {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {**subject, **_attributes(asked)},
+    }
+
+
+def _attributes(asked: Question) -> dict[str, Any]:
+    if isinstance(asked, Discovery):
+        return {"nonResourceAttributes": {"path": asked.path, "verb": "get"}}
+    resource = {
+        "group": GROUP,
+        "version": asked.version,
+        "resource": asked.resource,
+        "subresource": "pendingworkloads",
+        "namespace": asked.namespace,
+        "name": asked.name,
+        "verb": "get",
+    }
+    return {"resourceAttributes": resource}
+
+
+def _forbidden(user: User, asked: Question, reason: str) -> str:
+    what = asked.path if isinstance(asked, Discovery) else f'{asked.resource}.{GROUP} "{asked.name}"'
+    return f'{what} is forbidden: User "{user.name}" cannot get {what}{f": {reason}" if reason else ""}'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visibility:
+    """Reconciles the visibility API of one manager cluster, and answers it.
+
+    `service` is the Service in front of us; `namespace` holds the Secret with the certificate. `ready` says why the
+    queues are not known yet, None when they are.
+    """
+
+    client: Client
+    server: Server
+    store: Store
+    now: Callable[[], datetime]
+    ready: Callable[[], str | None]
+    namespace: str
+    service: Service
+    host: str
+    port: int
+    gate: Gate
+
+    async def reconcile(self) -> int:
+        """Certificate, listening socket, registration, in this order; answers with the port. Writes nothing when all is
+        in place. Raises as `Client` does, and ValueError if the API server publishes no usable front proxy CA."""
+        trust = trust_in((await self.client.get(CONFIG_MAPS, AUTHENTICATION)).data)
+        key = ObjectKey(self.namespace, CERTIFICATE_SECRET)
+        certificate = await keep_certificate(self.client, key, names=names_of(self.service), now=self.now)
+        port = await self.server.serve_visibility(
+            self.host, self.port, certificate, client_ca=trust.bundle, answer=self._answerer(trust)
+        )
+        for version in VERSIONS:
+            await self._register(version, certificate)
+        return port
+
+    def _answerer(self, trust: Trust) -> Callable[[Asked], Awaitable[tuple[int, bytes]]]:
+        async def respond(asked: Asked) -> tuple[int, bytes]:
+            try:
+                return 200, encode(await self._answer(trust, asked))
+            except Refused as refused:
+                return refused.code, encode(status(refused))
+
+        return respond
+
+    async def _answer(self, trust: Trust, asked: Asked) -> Mapping[str, Any]:
+        try:
+            user = user_of(trust, asked.common_name, asked.headers)
+        except Unknown as error:
+            raise Refused(401, "Unauthorized", str(error)) from None
+        what = question(asked.path, asked.query)
+        try:
+            await self.gate.admit(user, what)
+        except MultiKueueError as error:
+            log.warning("visibility.not_authorized", error=str(error))
+            raise Refused(503, "ServiceUnavailable", "nobody could tell whether this is allowed") from None
+        return what.document if isinstance(what, Discovery) else self._pending(what)
+
+    def _pending(self, asked: Pending) -> Mapping[str, Any]:
+        if self.ready() is not None:
+            raise Refused(503, "ServiceUnavailable", _NOT_READY)
+        return answer(asked, lines=self._line, routes=self._route)
+
+    def _line(self, cluster_queue: str) -> Iterator[Waiting] | None:
+        view = self.store.engine.view
+        return None if view.cluster_queue(cluster_queue) is None else view.waiting_in(cluster_queue)
+
+    def _route(self, local_queue: ObjectKey) -> str | None:
+        found = self.store.engine.view.local_queue(local_queue)
+        return found.spec.cluster_queue if found else None
+
+    async def _register(self, version: str, certificate: Serving) -> None:
+        """The APIService, made if there is none; with our CA, if it leads to us. One that leads elsewhere stays as it is."""
+        key, bundle = ObjectKey("", f"{version}.{GROUP}"), b64encode(certificate.bundle).decode()
+        try:
+            found = await self.client.get(API_SERVICES, key)
+        except NotFound:
+            await self._create(key, version, bundle)
+            return
+        if not self._leads_here(found):
+            log.warning("visibility.taken", api_service=key.name, service=_shown(found))
+        elif found.spec.ca_bundle != bundle or found.spec.insecure_skip_tls_verify:
+            # Both at once are refused, and false is how to leave it out.
+            spec = {"caBundle": bundle, "insecureSkipTLSVerify": False}
+            patch = {"metadata": {"resourceVersion": found.metadata.resource_version}, "spec": spec}
+            await self.client.merge_patch(API_SERVICES, key, patch)
+            log.info("visibility.registration_mended", api_service=key.name)
+
+    async def _create(self, key: ObjectKey, version: str, bundle: str) -> None:
+        spec = {
+            "group": GROUP,
+            "version": version,
+            "groupPriorityMinimum": 100,
+            "versionPriority": 100,
+            "service": {"namespace": self.service.namespace, "name": self.service.name, "port": self.service.port},
+            "caBundle": bundle,
+        }
+        meta = {"name": key.name, "labels": MANAGED_BY}
+        body = {"apiVersion": API_SERVICES.api_version, "kind": API_SERVICES.kind, "metadata": meta, "spec": spec}
+        await self.client.create(API_SERVICES, "", body)
+        log.info("visibility.registered", api_service=key.name)
+
+    def _leads_here(self, found: APIService) -> bool:
+        service = found.spec.service
+        return service is not None and (service.namespace, service.name) == (self.service.namespace, self.service.name)
+
+
+def _shown(found: APIService) -> str:
+    service = found.spec.service
+    return f"{service.namespace}/{service.name}" if service else "the API server itself"
+
+
+async def keep_visibility(visibility: Visibility, *, clock: Clock) -> None:
+    """Keeps the API in place for ever. Jobs do not depend on it, so trouble with it is logged and tried again."""
+    serving = False
+    while True:
+        wait = LOOK_AGAIN_AFTER
+        try:
+            port = await visibility.reconcile()
+        except (AlreadyExists, Conflict, NotLeading):
+            wait = RETRY_AFTER  # another replica was faster, or is the one to do it
+        except (MultiKueueError, ValueError, OSError) as error:
+            log.warning("visibility.not_kept", error=str(error))
+            wait = RETRY_AFTER
+        else:
+            if not serving:
+                serving = True
+                log.info("visibility.serving", host=visibility.host, port=port)
+        await clock.sleep(wait.total_seconds())

@@ -1,0 +1,316 @@
+"""Keeps the admission webhook in place: its certificate in a Secret that all replicas share, and its registration.
+
+The order matters at a renewal: Secret, then registration (whose bundle trusts the new and the old certificate), then
+the server. So at no time is a certificate served that the API server does not trust yet.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from multikueue.api.kinds import JOBS, MUTATING_WEBHOOKS, Kind
+from multikueue.api.meta import ObjectKey
+from multikueue.api.pod import GROUP_LABEL
+from multikueue.api.workload import MAX_EXEC_TIME_LABEL, PREBUILT_LABEL, PRIORITY_CLASS_LABEL, QUEUE_LABEL
+from multikueue.controllers.serving.certificate import MANAGED_BY, keep_certificate
+from multikueue.errors import (
+    AlreadyExists,
+    ClusterUnreachable,
+    Conflict,
+    MultiKueueError,
+    NotFound,
+    NotLeading,
+    ServerError,
+    Throttled,
+)
+from multikueue.jobs.framework.webhook import COMPLETIONS_ANNOTATION
+from multikueue.jobs.framework.workloads import MIN_PARALLELISM_ANNOTATION
+from multikueue.kube.client import Client
+from multikueue.runtime import Clock, Result
+from multikueue.telemetry import get_logger
+from multikueue.web.server import WEBHOOK_PATH, Server
+from multikueue.web.serving import Serving
+
+log = get_logger()
+
+CERTIFICATE_SECRET = "multikueue-webhook-certificate"  # noqa: S105  # the name of one
+CONFIGURATION = ObjectKey("", "multikueue-manager")
+LOOK_AGAIN_AFTER = timedelta(seconds=15)
+RETRY_AFTER = timedelta(seconds=5)
+LEADER_IS_NEW = timedelta(seconds=1)
+
+_PATIENCE_SECONDS = 5
+_NAME_OF_NAMESPACE = "kubernetes.io/metadata.name"
+# Writers of the same object, our replicas, take turns: this often somebody may be faster before we call it an error.
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The Service in front of our webhook port, by which the API server of the cluster we run in finds us."""
+
+    namespace: str
+    name: str
+    port: int = 443
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhooks:
+    """Reconciles the webhook of one manager cluster.
+
+    `namespace` holds the Secret, and its jobs are not looked at. `kinds` are the kinds of jobs in use, there or not;
+    `templates` those that make jobs. `defaulting` answers with the namespaces in which they get a queue if they name none.
+    `address` is how the API server reaches us: a
+    Service, or an https URL without path when we run elsewhere (with `port` 0, the port taken replaces the URL's).
+    `client_ca` (PEM), if not empty, signed the certificate by which the API server shows who it is.
+    """
+
+    client: Client
+    server: Server
+    now: Callable[[], datetime]
+    namespace: str
+    address: Service | str
+    host: str
+    port: int
+    client_ca: str = ""
+    failure_policy: Literal["Fail", "Ignore"] = "Fail"
+    kinds: Sequence[Kind[Any]] = (JOBS,)
+    templates: Sequence[Kind[Any]] = ()
+    defaulting: Callable[[], Sequence[str]] = tuple
+
+    async def start(self) -> int:
+        """Certificate, listening socket, registration, in this order; answers with the port. Once, before `reconcile`."""
+        certificate = await self._certificate()
+        port = await self.server.serve_webhook(self.host, self.port, certificate, client_ca=self.client_ca)
+        await self._register(certificate, port)
+        log.info("webhook.serving", host=self.host, port=port)
+        return port
+
+    async def reconcile(self, port: int) -> Result:
+        """Puts back what is missing or was changed, renews what is due. Writes nothing when all is in place."""
+        certificate = await self._certificate()
+        await self._register(certificate, port)
+        self.server.load(certificate)
+        return Result(again_after=LOOK_AGAIN_AFTER)
+
+    async def _certificate(self) -> Serving:
+        key = ObjectKey(self.namespace, CERTIFICATE_SECRET)
+        return await keep_certificate(self.client, key, names=names_of(self.address), now=self.now)
+
+    async def _register(self, certificate: Serving, port: int) -> None:
+        wanted = webhooks(
+            client_config(self.address, certificate.bundle, port=port if self.port == 0 else None),
+            namespace=self.namespace,
+            failure_policy=self.failure_policy,
+            kinds=self.kinds,
+            templates=self.templates,
+            defaulting=self.defaulting(),
+        )
+        for _ in range(_ATTEMPTS):
+            try:
+                return await self._registered(wanted)
+            except (NotFound, AlreadyExists, Conflict):
+                continue
+        raise Conflict(
+            409, "Conflict", f"MutatingWebhookConfiguration {CONFIGURATION} keeps changing while we look at it"
+        )
+
+    async def _registered(self, wanted: list[dict[str, Any]]) -> None:
+        try:
+            found = await self.client.get(MUTATING_WEBHOOKS, CONFIGURATION)
+        except NotFound:
+            await self.client.create(MUTATING_WEBHOOKS, "", _configuration(wanted))
+            log.info("webhook.registered", configuration=str(CONFIGURATION))
+            return
+        if is_in_place(wanted, msgspec.json.decode(found.webhooks)):
+            return
+        patch = {"metadata": {"resourceVersion": found.metadata.resource_version}, "webhooks": wanted}
+        await self.client.merge_patch(MUTATING_WEBHOOKS, CONFIGURATION, patch)
+        log.info("webhook.registration_mended", configuration=str(CONFIGURATION))
+
+
+async def keep_webhook(
+    webhook: Webhooks,
+    *,
+    clock: Clock,
+    started: Callable[[int], None],
+    pause: Callable[[float], Awaitable[None]] | None = None,
+) -> None:
+    """Starts the webhook, calls `started` with its port, and keeps it in place for ever. `pause` waits so many seconds between
+    two looks, or less if there is news; else the clock does.
+
+    What goes by itself is logged and tried again. Other errors of the first start are raised: without its webhook a
+    manager is never ready. A standby writes nothing: it serves with what the leader has put in place, as soon as that is there.
+    """
+    port = await _started(webhook, clock)
+    started(port)
+    wait = LOOK_AGAIN_AFTER
+    while True:
+        await (pause or clock.sleep)(wait.total_seconds())
+        try:
+            await webhook.reconcile(port)
+        except NotLeading:
+            wait = RETRY_AFTER
+        except (MultiKueueError, ValueError, OSError) as error:
+            log.warning("webhook.not_kept", error=str(error))
+            wait = RETRY_AFTER
+        else:
+            wait = LOOK_AGAIN_AFTER
+
+
+async def _started(webhook: Webhooks, clock: Clock) -> int:
+    while True:
+        try:
+            return await webhook.start()
+        except NotLeading:
+            await clock.sleep(LEADER_IS_NEW.total_seconds())
+        except (ClusterUnreachable, Throttled, ServerError) as error:
+            log.warning("webhook.not_kept", error=str(error))
+            await clock.sleep(RETRY_AFTER.total_seconds())
+
+
+def names_of(address: Service | str) -> Sequence[str]:
+    """The DNS names and IP addresses the API server may call us by."""
+    if isinstance(address, str):
+        return (urlsplit(address).hostname or "",)
+    local = f"{address.name}.{address.namespace}"
+    return (f"{local}.svc", f"{local}.svc.cluster.local", local, address.name)
+
+
+def client_config(address: Service | str, bundle: bytes, *, port: int | None = None) -> dict[str, Any]:
+    """How the API server calls us; `port` replaces that of a URL."""
+    trusted = {"caBundle": b64encode(bundle).decode()}
+    if isinstance(address, Service):
+        service = {"namespace": address.namespace, "name": address.name, "path": WEBHOOK_PATH, "port": address.port}
+        return {"service": service, **trusted}
+    url = urlsplit(address)
+    host = f"[{url.hostname}]" if ":" in (url.hostname or "") else url.hostname
+    at = port or url.port
+    return {"url": f"https://{host}{f':{at}' if at else ''}{WEBHOOK_PATH}", **trusted}
+
+
+def webhooks(
+    client_config: dict[str, Any],
+    *,
+    namespace: str,
+    failure_policy: Literal["Fail", "Ignore"],
+    kinds: Sequence[Kind[Any]] = (JOBS,),
+    templates: Sequence[Kind[Any]] = (),
+    defaulting: Sequence[str] = (),
+) -> list[dict[str, Any]]:
+    """The entries of our configuration, with every field the server would default spelled out.
+
+    New jobs must pass us, or they would run unsuspended on the manager: that is what the failure policy is for.
+    Changes to jobs are asked about only where they touch what we have rules for, and never held up by us; those to what
+    makes jobs as if it were new. What names no queue is asked about in the namespaces of `defaulting` only. That comes last:
+    what gets a queue there has all that it needs, and no entry after it would be asked as well.
+    """
+    spaces = [each for each in defaulting if each not in _excluded(namespace)]
+    common = {
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": client_config,
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": {
+            "matchExpressions": [{"key": _NAME_OF_NAMESPACE, "operator": "NotIn", "values": _excluded(namespace)}]
+        },
+        "objectSelector": {"matchExpressions": [{"key": QUEUE_LABEL, "operator": "Exists"}]},
+        "reinvocationPolicy": "IfNeeded",
+        "sideEffects": "None",
+        "timeoutSeconds": _PATIENCE_SECONDS,
+    }
+    return [
+        {
+            "name": "create.jobs.multikueue.dev",
+            "rules": _rules("CREATE", kinds),
+            "failurePolicy": failure_policy,
+            **common,
+        },
+        {
+            "name": "update.jobs.multikueue.dev",
+            "rules": _rules("UPDATE", kinds),
+            "failurePolicy": "Ignore",
+            "matchConditions": [{"name": "rules-of-ours-apply", "expression": _CHANGED}],
+            **common,
+        },
+        *([_of_templates(templates, failure_policy, common)] if templates else ()),
+        *([_without_queue([*kinds, *templates], failure_policy, common, spaces)] if spaces else ()),
+    ]
+
+
+def _of_templates(kinds: Sequence[Kind[Any]], failure_policy: str, common: dict[str, Any]) -> dict[str, Any]:
+    rules = [rule | {"operations": ["CREATE", "UPDATE"]} for rule in _rules("CREATE", kinds)]
+    return {"name": "templates.multikueue.dev", "rules": rules, "failurePolicy": failure_policy, **common}
+
+
+def _without_queue(
+    kinds: Sequence[Kind[Any]], failure_policy: str, common: dict[str, Any], namespaces: Sequence[str]
+) -> dict[str, Any]:
+    there = {"key": _NAME_OF_NAMESPACE, "operator": "In", "values": list(namespaces)}
+    return {
+        "name": "default.jobs.multikueue.dev",
+        "rules": _rules("CREATE", kinds),
+        "failurePolicy": failure_policy,
+        **common,
+        "namespaceSelector": {"matchExpressions": [there]},
+        "objectSelector": {"matchExpressions": [{"key": QUEUE_LABEL, "operator": "DoesNotExist"}]},
+    }
+
+
+# What `jobs.defaulting.refusal` looks at. `suspend` alone is not: starting and stopping a job asks nobody.
+_RULED_ANNOTATIONS = (MIN_PARALLELISM_ANNOTATION, COMPLETIONS_ANNOTATION)
+_RULED_LABELS = (QUEUE_LABEL, PREBUILT_LABEL, MAX_EXEC_TIME_LABEL, PRIORITY_CLASS_LABEL, GROUP_LABEL)
+
+
+def _changed(path: str, absent: str) -> str:
+    """A CEL expression: whether the field differs between the old and the new object."""
+    old, new = (f"{side}.{path}.orValue({absent})" for side in ("oldObject", "object"))
+    return f"{old} != {new}"
+
+
+_CHANGED = " || ".join(
+    (
+        *(_changed(f"metadata.?labels[?'{label}']", absent="''") for label in _RULED_LABELS),
+        *(_changed(f"metadata.?annotations[?'{name}']", absent="''") for name in _RULED_ANNOTATIONS),
+        _changed("spec.?parallelism", absent="1"),
+    )
+)
+
+
+def is_in_place(wanted: list[dict[str, Any]], found: list[dict[str, Any]]) -> bool:
+    """Whether the entries found say all that is wanted. A newer API server may add fields of its own."""
+    if [entry["name"] for entry in wanted] != [entry.get("name") for entry in found]:
+        return False
+    return all(entry == {key: there.get(key) for key in entry} for entry, there in zip(wanted, found, strict=True))
+
+
+def _excluded(namespace: str) -> list[str]:
+    return sorted({"kube-system", namespace})
+
+
+def _rules(operation: str, kinds: Sequence[Kind[Any]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "apiGroups": [kind.group],
+            "apiVersions": [kind.version],
+            "operations": [operation],
+            "resources": [kind.plural],
+            "scope": "Namespaced",
+        }
+        for kind in kinds
+    ]
+
+
+def _configuration(entries: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "apiVersion": MUTATING_WEBHOOKS.api_version,
+        "kind": MUTATING_WEBHOOKS.kind,
+        "metadata": {"name": CONFIGURATION.name, "labels": MANAGED_BY},
+        "webhooks": entries,
+    }

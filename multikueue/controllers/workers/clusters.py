@@ -1,0 +1,227 @@
+"""MultiKueueCluster to connection, and the connection's state to its Active condition (contract 1.2, 2).
+
+Each worker has a subtree of tasks of its own (`connection`). Whatever happens to one worker happens to its subtree only.
+Being isolated is written into the object, and the time written there is the clock, so a restart does not set it back.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import anyio
+import anyio.abc
+
+from multikueue.api.foreign import excerpt
+from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
+from multikueue.api.meta import Condition, ObjectKey, find_condition
+from multikueue.api.multikueue import ACTIVE, MultiKueueCluster
+from multikueue.controllers.reconcile.conditions import active, write_condition
+from multikueue.controllers.reconcile.context import World
+from multikueue.controllers.workers.connection import CONNECTION_FAILED, Connection, Problem
+from multikueue.controllers.workers.kubeconfigs import NOT_LOADED, Access, Kubeconfigs, RefusedError
+from multikueue.dispatch.group import Reach
+from multikueue.runtime import DONE, Result, watch_files
+from multikueue.settings import Dispatch
+from multikueue.store.sight import namespaces_of
+from multikueue.store.worker import WorkerView
+
+__all__ = ["Clusters"]
+
+OLD = "the one in use"
+
+SHOWN = 5
+"""Namespaces in one message."""
+
+LOOK, LOOKS = timedelta(seconds=1), 5
+"""We look for news of workers that we cannot ask so often, and so many times before their absence counts."""
+
+RETRY_REFUSED = timedelta(seconds=30)
+"""Time until a source that was refused is looked at again, should its news have been missed."""
+
+
+@dataclass(slots=True)
+class Clusters:
+    """Owner of all connections. `run` is their task group; `reconcile` keeps one in step with its object."""
+
+    world: World
+    settings: Dispatch
+    namespace: str
+    _connections: dict[str, Connection] = field(default_factory=dict)
+    _before: dict[str, Access] = field(default_factory=dict)
+    _contacts: defaultdict[str, anyio.Event] = field(default_factory=lambda: defaultdict(anyio.Event))
+    _tasks: anyio.abc.TaskGroup | None = None
+    _kubeconfigs: Kubeconfigs = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._kubeconfigs = Kubeconfigs(self.world.store, self.settings, self.namespace)
+
+    async def run(self) -> None:
+        """Holds the connections, and watches where their kubeconfigs come from, until cancelled."""
+        async with anyio.create_task_group() as self._tasks:
+            self._tasks.start_soon(self._kubeconfigs.watch, self.world.manager)
+            self._tasks.start_soon(self._look_around)
+            await watch_files(self._files, self._file_changed)
+
+    async def _look_around(self) -> None:
+        """Nobody asks a worker whose kubeconfig or whose object is gone. It is away for as long as we look and no news
+        comes: a process that was stopped, with its machine perhaps, has to hear first of what happened meanwhile."""
+        looks = 0
+        while True:
+            began = self.world.now()
+            await anyio.sleep(LOOK.total_seconds())
+            looks = looks + 1 if self.world.now() - began < 2 * LOOK else 0
+            if looks >= LOOKS:
+                self._looked(began)
+
+    def _looked(self, began: datetime) -> None:
+        for name, worker in self.world.store.workers.items():
+            if name not in self._connections:
+                worker.asked_in_vain(began, self.world.now(), self.world.lost_after)
+
+    def _files(self) -> Iterable[str]:
+        return self.world.store.files()
+
+    def _file_changed(self, path: str) -> None:
+        self.world.store.source_changed("Path", path)
+
+    async def reconcile(self, name: str) -> Result:
+        cluster = self.world.store.clusters.get(ObjectKey("", name))
+        if cluster is None:
+            self._part_with(name)
+            return DONE
+        worker = self.world.store.worker(name)
+        self._remember(worker, cluster)
+        try:
+            connection = await self._connect(cluster)
+        except RefusedError as refusal:
+            self._disconnect(name, refusal.message)
+            await self._write(cluster, self._refused(cluster, refusal))
+            return Result(again_after=RETRY_REFUSED)
+        condition = self._condition(cluster, connection)
+        if condition is not None:
+            await self._write(cluster, condition)
+            self._warn(cluster, connection.problem)
+        return DONE
+
+    async def contact(self, name: str) -> None:
+        """Waits until a worker was reached once."""
+        await self._contacts[name].wait()
+
+    def _remember(self, worker: WorkerView, cluster: MultiKueueCluster) -> None:
+        """A loss that an earlier process recorded goes on counting from when it was recorded."""
+        condition = find_condition(cluster.status.conditions, ACTIVE)
+        if condition is not None and condition.status == "False":
+            worker.recorded(condition.last_transition_time)
+
+    async def _connect(self, cluster: MultiKueueCluster) -> Connection:
+        """The connection with what the cluster's source says now, made or changed if need be. Raises RefusedError."""
+        name, namespaces = cluster.metadata.name, namespaces_of(cluster)
+        kubeconfig = await self._kubeconfigs.read(cluster)
+        running = self._connections.get(name)
+        if running is not None and (running.newest, running.namespaces) == (kubeconfig, namespaces):
+            return running
+        access = await self._kubeconfigs.access(cluster, kubeconfig)
+        running = self._connections.get(name)
+        if running is not None and running.serves and running.namespaces == namespaces:
+            running.offer(access)
+            return running
+        if running is not None:
+            self._stop(running)
+        return self._start(name, access, namespaces)
+
+    def _start(self, name: str, access: Access, namespaces: tuple[str, ...]) -> Connection:
+        worker, contact, before = self.world.store.worker(name), self._contacts[name], self._before.pop(name, None)
+        made = Connection(self.world, self.settings, worker, access, contact, namespaces, before=before)
+        self._connections[name] = made
+        worker.awaited()
+        assert self._tasks is not None
+        self._tasks.start_soon(made.run, name=f"cluster {name}")
+        return made
+
+    def _stop(self, connection: Connection) -> None:
+        """End a connection. What it knew of stays, and the next one must be to the same cluster."""
+        connection.stop()
+        if connection.worker.is_in_use:
+            self._before[connection.name] = connection.before or connection.access
+
+    def _disconnect(self, name: str, why: str) -> None:
+        connection = self._connections.pop(name, None)
+        if connection is not None:
+            self._stop(connection)
+        self.world.store.worker(name).disconnected(why, self.world.now())
+
+    def _part_with(self, name: str) -> None:
+        """A worker whose object is gone. What is known to be there counts until the worker is lost, as with any other;
+        then it is forgotten, here or by the sweep."""
+        worker, connected = self.world.store.workers.get(name), name in self._connections
+        if worker is None:
+            return
+        self._disconnect(name, "its MultiKueueCluster is gone")
+        if connected:
+            return  # until its tasks have ended
+        if worker.is_lost(self.world.now(), self.world.lost_after):
+            worker.forget()
+        if self.world.store.forget_worker(name):
+            self._before.pop(name, None)
+            self._contacts.pop(name, None)
+
+    def _refused(self, cluster: MultiKueueCluster, refusal: RefusedError) -> Condition:
+        generation = cluster.metadata.generation
+        return active(status=False, reason=refusal.reason, message=refusal.message, generation=generation)
+
+    def _condition(self, cluster: MultiKueueCluster, connection: Connection) -> Condition | None:
+        """What the condition must say; None while a worker is suspect (a moment of trouble is not shown), and before a
+        connection was tried."""
+        generation, worker, problem = cluster.metadata.generation, connection.worker, connection.problem
+        if worker.link.is_connected:
+            message = "; ".join(("Connected", *_unseen(worker), *((problem.message,) if problem is not None else ())))
+            return active(status=True, reason="Active", message=message, generation=generation)
+        if worker.link.reach is not Reach.ISOLATED or not connection.tried:
+            return None
+        reason = connection.reason
+        message = worker.why if reason == CONNECTION_FAILED else NOT_LOADED + worker.why
+        if problem is not None:
+            reason, message = problem.reason, problem.message
+            message += f"; {OLD}: {worker.why}" if connection.serves else ""
+        return active(status=False, reason=reason, message=message, generation=generation)
+
+    def _warn(self, cluster: MultiKueueCluster, problem: Problem | None) -> None:
+        if problem is not None and self.world.mandate.valid():
+            self.world.recorder.emit(
+                MULTIKUEUE_CLUSTERS, cluster, type_="Warning", reason=problem.reason, message=problem.message
+            )
+
+    async def _write(self, cluster: MultiKueueCluster, condition: Condition) -> None:
+        """The time of a loss is rounded up: written down, it must not make the loss look longer than it is. A standby
+        writes nothing: it looks again at all clusters when it takes over."""
+        if not self.world.mandate.valid():
+            return
+        worker, now = self.world.store.worker(cluster.metadata.name), self.world.now()
+        if condition.status == "False" and worker.link.since is not None:
+            now = worker.link.since + timedelta(microseconds=999_999)
+        cache = self.world.store.clusters
+        old = find_condition(cluster.status.conditions, ACTIVE)
+        if old is not None and _says_the_same(old, condition):
+            return
+        await write_condition(self.world.manager, MULTIKUEUE_CLUSTERS, cache, cluster, condition, now)
+
+
+def _unseen(worker: WorkerView) -> tuple[str, ...]:
+    """Of which of its namespaces nothing is seen, and why for the first."""
+    blind = dict(worker.sight.blind())
+    if not blind:
+        return ()
+    names = ", ".join(list(blind)[:SHOWN]) + (f" and {len(blind) - SHOWN} more" if len(blind) > SHOWN else "")
+    return (f"nothing is seen in {names}: {excerpt(next(iter(blind.values())))}",)
+
+
+def _says_the_same(old: Condition, new: Condition) -> bool:
+    """While a cluster stays unreachable, each attempt fails in words of its own: that is no news."""
+    if (old.status, old.reason, old.observed_generation) != (new.status, new.reason, new.observed_generation):
+        return False
+    if new.status == "False" and (OLD in old.message or OLD in new.message):
+        return OLD in old.message and OLD in new.message
+    return old.message == new.message or new.reason == CONNECTION_FAILED

@@ -1,0 +1,198 @@
+"""Which cluster a worker is: the UID of its namespace kube-system, kept on its MultiKueueCluster for the processes to come.
+
+It tells two mistakes apart from work that is gone: a second name for a cluster that another name leads to, and a name
+that leads to another cluster than before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import anyio.abc
+
+from multikueue.api.core import KUBE_SYSTEM
+from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, NAMESPACES
+from multikueue.api.meta import ObjectKey
+from multikueue.api.multikueue import MultiKueueCluster
+from multikueue.controllers.reconcile.context import World
+from multikueue.errors import Forbidden, MultiKueueError, NotFound
+from multikueue.kube.client import Client
+from multikueue.store.state import CLUSTER_UID_ANNOTATION
+from multikueue.store.worker import WorkerView
+from multikueue.telemetry import get_logger
+
+__all__ = ["Identity", "OtherCluster", "SameCluster"]
+
+log = get_logger()
+
+UNKNOWN, NOT_KEPT = "IdentityUnknown", "IdentityNotKept"
+
+UNTOLD = "whether it leads where another name leads, or elsewhere than before, cannot be told without its kube-system"
+
+PATIENCE = timedelta(hours=1)
+"""Time until what we were not allowed is tried again: somebody may have been told, and have mended it."""
+
+EVER = datetime.min.replace(tzinfo=UTC)
+
+
+class OtherCluster(MultiKueueError):
+    """The credentials are good, and lead to another cluster than before."""
+
+
+class SameCluster(MultiKueueError):
+    """The credentials are good, and lead to the cluster of another name."""
+
+
+@dataclass(slots=True)
+class Identity:
+    """Of one worker. `uid` is that of the cluster in use, empty while there is none or where it may not be read."""
+
+    world: World
+    worker: WorkerView
+    uid: str = ""
+    _refused: dict[str, datetime] = field(default_factory=dict)
+    _is_keeping: bool = False
+
+    async def read(self, client: Client) -> str:
+        """The UID of the cluster that a client leads to; empty if it may not be read, which is told."""
+        try:
+            return (await client.get(NAMESPACES, KUBE_SYSTEM)).metadata.uid
+        except (NotFound, Forbidden) as error:
+            self._tell(UNKNOWN, f"{UNTOLD} ({error}): register it again, or let us get that namespace")
+            return ""
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is unknown, and may be known by now."""
+        return not self.uid and self._is_over(UNKNOWN)
+
+    async def vouch(self, client: Client) -> None:
+        """Raises OtherCluster if a client leads to another cluster than it did, behind the same address."""
+        route = client.route
+        uid = await self.read(client) if self.uid else ""
+        if uid not in ("", self.uid) and client.route is route:
+            raise OtherCluster(f"it is another cluster now: that has the UID {uid}, and the one before {self.uid}")
+
+    async def claim(self, uid: str) -> None:
+        """Let the name stand for that cluster from now on.
+
+        Raises SameCluster if another name does, OtherCluster if something of ours may still be on the one before. Names
+        are given one after another: what was recorded first is first, for ever and on all replicas; unless nothing of ours
+        is there by that name, and something may be by this one.
+        """
+        if self._recorded != uid:
+            async with self.world.claims:
+                await self._displace(uid)
+                self._judge(uid)
+                await self._record(uid)
+        self._judge(uid)  # the world went on meanwhile
+        self.world.identified[self.worker.name] = uid
+
+    def uphold(self, tasks: anyio.abc.TaskGroup) -> None:
+        """The same for the cluster in use, which the name stands for. Nobody waits for the manager cluster to keep that."""
+        self._judge(self.uid)
+        if self._recorded != self.uid and not self._is_keeping and self._is_over(NOT_KEPT):
+            self._is_keeping = True
+            tasks.start_soon(self._keep)
+
+    async def _keep(self) -> None:
+        try:
+            await self.claim(self.uid)
+        except MultiKueueError:
+            return  # which the next sign of life says too
+        finally:
+            self._is_keeping = False
+
+    @property
+    def before(self) -> str:
+        """The UID of the cluster that the name stands for, as far as that is known."""
+        return self.uid or self._recorded
+
+    @property
+    def _object(self) -> MultiKueueCluster | None:
+        return self.world.store.clusters.get(ObjectKey("", self.worker.name))
+
+    @property
+    def _recorded(self) -> str:
+        return self._object.metadata.annotations.get(CLUSTER_UID_ANNOTATION, "") if self._object is not None else ""
+
+    def _first(self, uid: str) -> MultiKueueCluster | None:
+        """The other name that stands for a cluster, if one does: as long as that is written down nowhere, as on a standby,
+        the eldest of those that were seen to lead there."""
+        clusters, identified = self.world.store.clusters, self.world.identified
+        names = {self.worker.name, *(name for name, seen in identified.items() if seen == uid)}
+        there = (clusters.get(ObjectKey("", name)) for name in names)
+        found = clusters.by("uid", uid) or tuple(filter(None, there))
+        first = min(found, key=_age, default=None)
+        return first if first is not None and first.metadata.name != self.worker.name else None
+
+    def _judge(self, uid: str) -> None:
+        first = self._first(uid)
+        if first is not None:
+            raise SameCluster(
+                f'it leads to the cluster that "{first.metadata.name}" stands for: nothing is done through a second name; '
+                + (
+                    "remove it"
+                    if self.before in ("", uid)
+                    else "have it lead where it led before, or remove one of the two"
+                )
+            )
+        if self.before not in ("", uid) and self._holds(self.worker) and not self._is_lost():
+            raise OtherCluster(
+                f"it leads to another cluster: that has the UID {uid}, and the one before {self.before}; it is used once"
+                " nothing of ours is left on the one before, or that one is lost"
+                + ("" if self.uid else f"; if it is meant, remove the annotation {CLUSTER_UID_ANNOTATION}")
+            )
+
+    def _holds(self, worker: WorkerView) -> bool:
+        """Whether anything of ours is, or may be, on the cluster that a name stood for."""
+        return worker.is_in_use or (not worker.link.known and self.world.store.may_be_on(worker.name))
+
+    def _is_lost(self) -> bool:
+        return self.worker.is_lost(self.world.now(), self.world.lost_after)
+
+    def _is_over(self, refusal: str) -> bool:
+        return self.world.now() >= self._refused.get(refusal, EVER) + PATIENCE
+
+    async def _displace(self, uid: str) -> None:
+        """Where a name has work, and nobody had written down what it stands for, an idle one that came later gives way."""
+        first = self._first(uid)
+        if first is None or self.before or not self._holds(self.worker):
+            return
+        if not self._holds(self.world.store.worker(first.metadata.name)):
+            await self._annotate(first, None)
+
+    async def _record(self, uid: str) -> None:
+        """On the object. Where that cannot be, this process goes by what it has seen itself."""
+        if self._object is not None and await self._annotate(self._object, uid):
+            log.info("cluster.identified", cluster=self.worker.name, uid=uid, before=self.before)
+
+    async def _annotate(self, cluster: MultiKueueCluster, uid: str | None) -> bool:
+        if not self.world.mandate.valid() or not self._is_over(NOT_KEPT):
+            return False
+        body = {"metadata": {"uid": cluster.metadata.uid, "annotations": {CLUSTER_UID_ANNOTATION: uid}}}
+        try:
+            self.world.store.clusters.upsert(
+                await self.world.manager.merge_patch(MULTIKUEUE_CLUSTERS, cluster.key, body)
+            )
+        except Forbidden as error:
+            self._tell(NOT_KEPT, f"its identity {uid} cannot be kept for the next start: {error}")
+            return False
+        except MultiKueueError as error:
+            log.warning("cluster.identity_not_kept", cluster=cluster.metadata.name, why=str(error))
+            return False
+        return True
+
+    def _tell(self, reason: str, why: str) -> None:
+        """Once in a while: these do not change by themselves."""
+        was_over, self._refused[reason] = self._is_over(reason), self.world.now()
+        if not was_over or self._object is None or not self.world.mandate.valid():
+            return
+        log.warning("cluster.identity_trouble", cluster=self.worker.name, why=why)
+        self.world.recorder.emit(MULTIKUEUE_CLUSTERS, self._object, type_="Warning", reason=reason, message=why)
+
+
+def _age(cluster: MultiKueueCluster) -> tuple[datetime, str]:
+    """The eldest first: two have one UID only where somebody copied an object with its annotation."""
+    return cluster.metadata.creation_timestamp or EVER, cluster.metadata.name

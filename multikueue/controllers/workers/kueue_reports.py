@@ -1,0 +1,45 @@
+"""What Kueue says of the workers, for a manager that has no connections of its own: the Active conditions, and no more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from multikueue.api.meta import ObjectKey, find_condition
+from multikueue.api.multikueue import ACTIVE
+from multikueue.controllers.reconcile.context import World
+from multikueue.runtime import DONE, Result
+from multikueue.store.sight import namespaces_of
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """Reconciles the view of a worker with its MultiKueueCluster. It writes nothing."""
+
+    world: World
+
+    async def reconcile(self, name: str) -> Result:
+        store = self.world.store
+        if store.clusters.get(ObjectKey("", name)) is not None or name in store.workers:
+            self._read(name)
+            store.forget_worker(name)
+        return DONE
+
+    async def read_all(self) -> None:
+        """All workers at once, before the first decision."""
+        for cluster in self.world.store.clusters:
+            self._read(cluster.metadata.name)
+
+    def _read(self, name: str) -> None:
+        store = self.world.store
+        cluster, worker = store.clusters.get(ObjectKey("", name)), store.worker(name)
+        condition = find_condition(cluster.status.conditions, ACTIVE) if cluster else None
+        active = condition is not None and condition.status == "True"
+        why = "" if active else _why_not(cluster is not None, condition.message if condition else "")
+        since = condition.last_transition_time if condition is not None else None
+        worker.reported(since, why, self.world.now(), namespaces_of(cluster) if cluster is not None else None)
+
+
+def _why_not(exists: bool, message: str) -> str:
+    if not exists:
+        return "there is no such MultiKueueCluster"
+    return message or "Kueue has not said yet that it is active"

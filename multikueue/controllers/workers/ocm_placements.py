@@ -1,0 +1,84 @@
+"""Watches OCM's Placements and decisions, from the moment a strategy asks for one.
+
+OCM need not be there at all: as long as the server lacks the kinds it is asked for them now and then, one line in the
+log says so, and workloads that name a Placement wait with that reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+
+from multikueue.api.kinds import PLACEMENT_DECISIONS, PLACEMENTS, Kind
+from multikueue.controllers.reconcile.context import World
+from multikueue.controllers.reconcile.strategies import PLACEMENTS as READ_PLACEMENTS
+from multikueue.kube.reflector import Reflector
+from multikueue.store.cache import Cache
+from multikueue.telemetry import get_logger
+
+log = get_logger()
+
+PATIENCE = 3.0
+"""Seconds that the first look may take; a manager cluster that is slow at this one kind must not hold up the rest."""
+
+
+@dataclass(slots=True)
+class PlacementWatch:
+    """Owner of the two watches; fills the caches of the store's `Placements` and tells it how they fare."""
+
+    world: World
+    _needed: anyio.Event = field(default_factory=anyio.Event)
+    _looked: anyio.Event = field(default_factory=anyio.Event)
+    _troubles: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.world.store.placements.need = self._needed.set
+
+    async def run(self) -> None:
+        """Runs until cancelled."""
+        placements = self.world.store.placements
+        await self._needed.wait()
+        reflectors = (
+            self._reflector(PLACEMENTS, placements.placements),
+            self._reflector(PLACEMENT_DECISIONS, placements.decisions),
+        )
+        async with anyio.create_task_group() as tasks:
+            for reflector in reflectors:
+                tasks.start_soon(reflector.run)
+            for reflector in reflectors:
+                await reflector.synced.wait()
+            placements.begin()
+            self._looked.set()
+
+    async def contact(self) -> None:
+        """Returns after a first look, whatever it showed; at once if no strategy asks for it so far."""
+        with anyio.move_on_after(PATIENCE):
+            if await self.world.strategies.any_reads(READ_PLACEMENTS):
+                self._needed.set()
+                await self._looked.wait()
+
+    def _reflector(self, kind: Kind[Any], cache: Cache[Any]) -> Reflector[Any]:
+        return Reflector(self.world.manager, kind, cache, on_state=self._states(kind.plural))
+
+    def _states(self, plural: str) -> Callable[[bool, str], None]:
+        """What is new goes to the log, and why nothing can be read to the workloads that wait for it."""
+
+        def on_state(ok: bool, why: str) -> None:
+            if ok:
+                log.info("watch.stands", kind=plural)
+            elif why != self._troubles.get(plural):
+                log.warning("watch.broken", kind=plural, why=why)
+            self._troubles[plural] = why
+            self._tell()
+
+        return on_state
+
+    def _tell(self) -> None:
+        """One trouble at a time, always the same of two: the words go into every workload that waits."""
+        trouble = next((f"{plural} cannot be read: {why}" for plural, why in sorted(self._troubles.items()) if why), "")
+        if trouble:
+            self.world.store.placements.fail(trouble)
+            self._looked.set()

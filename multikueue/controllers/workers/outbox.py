@@ -1,0 +1,376 @@
+"""One worker's outbox: brings what is on that worker to where the decision wants it (the bulkhead of design 5.6).
+
+Each worker has a queue of keys and tasks of its own. What is left to do is told from the newest plan and what is seen on the
+worker when the turn of a key comes, so an outbox that was held up never acts on old news; a worker that hangs holds nothing
+but its own outbox.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import singledispatchmethod
+from typing import TypeVar
+
+from multikueue.api.foreign import excerpt
+from multikueue.api.job import AnyJob, JobKey
+from multikueue.api.kinds import PODS, WORKLOADS, Kind
+from multikueue.api.meta import Object, ObjectKey
+from multikueue.api.pod import PodGroup
+from multikueue.api.workload import ATTEMPT_ANNOTATION, ORIGIN_LABEL, Workload, workload_spec
+from multikueue.controllers.reconcile.context import World
+from multikueue.dispatch.actions import (
+    Action,
+    CreateJob,
+    CreateWorkload,
+    Deactivate,
+    DeleteJob,
+    DeleteWorkload,
+    FindJob,
+    PatchJob,
+    PatchWorkload,
+)
+from multikueue.dispatch.effects import effects
+from multikueue.dispatch.group import Asked, Unfit
+from multikueue.dispatch.plan import Plan
+from multikueue.errors import (
+    AlreadyExists,
+    ApiError,
+    ClusterUnreachable,
+    Conflict,
+    NotFound,
+    ServerError,
+    Throttled,
+    Unauthorized,
+)
+from multikueue.jobs.pods.members import members_of, missing
+from multikueue.kube.client import Client
+from multikueue.runtime import AGAIN, DONE, Result
+from multikueue.store.cache import Cache
+from multikueue.store.expectations import AWAY_MEMORY, CONFLICT_MEMORY
+from multikueue.store.worker import WorkerView, prebuilt_key
+from multikueue.telemetry import get_logger
+
+T = TypeVar("T", bound=Object)
+
+SILENCE = timedelta(seconds=1)
+"""How long calls may be under way without an answer to any before their worker counts as silent. Most take milliseconds."""
+
+CARRIED_OUT = timedelta(minutes=1)
+"""How long an API server gives a request by default (--request-timeout). Nothing of ours reaches it after a call was given
+up, for its connection is reset; but what it has received by then it may carry out all the same."""
+
+log = get_logger()
+
+
+def _nobody() -> None:
+    """Nobody to alarm."""
+
+
+@dataclass(slots=True)
+class Outbox:
+    """Performs the actions for one worker through its client.
+
+    After a call that nobody answered, or not in time, it makes no more of them, until `trust` tells that the worker gave
+    a sign of life: a worker that is gone shall not cost a failed call per key. `alarm` is called once, to have it asked
+    for one. Meanwhile the worker wins nothing, so what it was not asked for yet need not wait for it.
+    """
+
+    world: World
+    worker: WorkerView
+    client: Client
+    alarm: Callable[[], None] = _nobody
+    _held: set[ObjectKey] = field(default_factory=set)
+    _under_way: int = 0
+    _patience: asyncio.TimerHandle | None = None
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Do what the plan still wants here; nothing while the worker is out of reach, or the plan is overtaken."""
+        if not self.worker.link.is_connected:
+            return DONE
+        plan = self.world.store.plans.get(key)
+        if plan is None:
+            return DONE
+        if self.worker.link.silent:
+            self._held.add(key)
+            return DONE
+        try:
+            made = await self._carry_out(key, plan)
+        except (ClusterUnreachable, Unauthorized):
+            self._held.add(key)  # its turn comes with the sign of life, whatever its back-off
+            self._doubt()
+            raise
+        overtaken = self.world.store.plans.get(key) is not plan
+        return AGAIN if made and overtaken else DONE  # who decided meanwhile did not know of the copy
+
+    async def _carry_out(self, key: ObjectKey, plan: Plan) -> bool:
+        """The job comes last, and on a look of its own, for what comes before takes its time. Answers whether a copy was
+        made."""
+        left = self._left(key, plan)
+        first = [action for action in left if not isinstance(action, CreateJob)]
+        for action in first:
+            await self._perform_one(action, key)
+        for action in self._left(key, plan) if first and plan.runs_on(self.worker.name) else left:
+            if isinstance(action, CreateJob) and not self._may_run_beside(key, plan):
+                await self._perform_one(action, key)
+        return any(isinstance(action, CreateWorkload) for action in first)
+
+    def _left(self, key: ObjectKey, plan: Plan) -> tuple[Action, ...]:
+        """Nothing, too, once another plan is in force."""
+        if self.world.store.plans.get(key) is not plan:
+            return ()
+        return effects(plan, self.world.views.seen(key, self.worker.name), self.world.now())
+
+    async def _perform_one(self, action: Action, key: ObjectKey) -> None:
+        log.debug("remote.action", action=type(action).__name__, cluster=self.worker.name, why=action.why)
+        with self._waiting():
+            await self._perform(action, key)
+
+    def _may_run_beside(self, key: ObjectKey, plan: Plan) -> bool:
+        """Whether another worker has the job, or may have it, by now: that is news, and the next plan heeds it (I1)."""
+        return any(name not in plan.lost for name in self.world.store.may_run_beside(key, self.worker.name))
+
+    def hold(self) -> None:
+        """Make no calls until `trust`."""
+        self.worker.fell_silent()
+
+    def trust(self) -> None:
+        """The worker answers: do what was held back."""
+        self.worker.answered()
+        for key in self._held:
+            self.world.queues.outboxes[self.worker.name].add(key)
+        self._held.clear()
+
+    def _doubt(self) -> None:
+        if not self.worker.link.silent:
+            self.hold()
+            self.alarm()
+
+    @contextlib.contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """One more call under way. Others must not wait until it is given up, if there is silence."""
+        self._under_way += 1
+        if self._patience is None:
+            self._be_patient()
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+            self._be_patient()
+
+    def _be_patient(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+        loop = asyncio.get_running_loop()
+        self._patience = loop.call_later(SILENCE.total_seconds(), self._lose_patience) if self._under_way else None
+
+    def _lose_patience(self) -> None:
+        self._patience = None
+        self._doubt()
+
+    @singledispatchmethod
+    async def _perform(self, action: Action, key: ObjectKey) -> None:
+        raise NotImplementedError(action)
+
+    @_perform.register
+    async def _create_workload(self, action: CreateWorkload, key: ObjectKey) -> None:
+        with self.worker.expectations.creating(key):
+            try:
+                made = await self.client.create(WORKLOADS, key.namespace, action.body)
+            except AlreadyExists:
+                await self._adopt(WORKLOADS, self.worker.workloads, key)
+            except ApiError as error:
+                self._refused(key, f"the copy is refused: {error}", error)
+            else:
+                self.worker.workloads.upsert(made)
+
+    @_perform.register
+    async def _create_job(self, action: CreateJob, key: ObjectKey) -> None:
+        """The irreversible step. From asking until an answer, the worker may hold the job: `asked` remembers that."""
+        local = self.world.store.workloads.get(key)
+        job = self.world.store.local_job(local) if local else None
+        if local is None or job is None:
+            return
+        before = self.worker.expectations.asked(key)
+        until = self.world.now() + self.world.settings.dispatch.call_timeout + CARRIED_OUT
+        self.worker.ask_for_job(key, Asked(action.attempt, until))
+        for part in missing(job, self.worker.job_of(key)):
+            try:
+                await self._create_part(part, key, local, action.attempt)
+            except (ApiError, ClusterUnreachable) as error:
+                if _is_unsure(error):
+                    raise
+                name = self.world.store.adapters.of(part).kind.name
+                await self._not_made(key, JobKey(name, *part.key), error, before)
+                break
+        self._answered(key)
+
+    async def _create_part(self, part: AnyJob, key: ObjectKey, local: Workload, attempt: str) -> None:
+        """The job, or one of its objects where it is made of several."""
+        adapter = self.world.store.adapters.of(part)
+        body = adapter.remote_body(
+            part,
+            workload_name=key.name,
+            origin=self.world.origin,
+            attempt=attempt,
+            queue=workload_spec(local).queue_name,
+        )
+        try:
+            made = await self.client.create(adapter.kind, key.namespace, body)
+        except AlreadyExists:
+            found = await self._adopt(adapter.kind, self.worker.jobs.of(adapter.kind), part.key, of=key)
+            if found is not None and key not in prebuilt_key(found):
+                self._pass_over(key, f"{adapter.kind.kind} {part.key} of another workload is still there", AWAY_MEMORY)
+        else:
+            self.worker.jobs.upsert(made)
+
+    async def _not_made(
+        self, key: ObjectKey, job: JobKey, error: ApiError | ClusterUnreachable, before: Asked | None
+    ) -> None:
+        """That request came to nothing; an earlier one may not have."""
+        if before is not None:
+            if await self._find(job):
+                return
+            if self.world.now() < before.until:
+                self.worker.ask_for_job(key, before)
+                raise error
+        self.worker.expectations.answered(key)
+        if isinstance(error, (ClusterUnreachable, Unauthorized)):
+            self._pass_over(key, str(error), AWAY_MEMORY)
+        self._refused(key, f"the job is refused: {error}", error)
+
+    @_perform.register
+    async def _find_job(self, _action: FindJob, key: ObjectKey) -> None:
+        """One live read, on a path that only lost answers and forgotten ends take."""
+        local, began = self.world.store.workloads.get(key), self.world.now()
+        name = self.world.store.owner(local) if local else None
+        if name is not None:
+            await self._find(name)
+        self.worker.expectations.look(key, began)
+        self._answered(key)
+
+    async def _find(self, job: JobKey) -> bool:
+        group = self.world.store.jobs.get(job)
+        if isinstance(group, PodGroup):
+            return any([await self._find(JobKey(PODS.name, *member.key)) for member in group.members])
+        try:
+            found = await self.client.get(self.world.store.adapters.named(job.kind).kind, job.object)
+        except NotFound:
+            return False
+        if self._is_ours(found):
+            self.worker.jobs.upsert(found)
+        return self._is_ours(found)
+
+    def _answered(self, key: ObjectKey) -> None:
+        self.worker.expectations.answered(key)
+        self.world.queues.workloads.add(key)
+
+    @_perform.register
+    async def _delete_workload(self, action: DeleteWorkload, key: ObjectKey) -> None:
+        await self._delete(WORKLOADS, self.worker.workloads, key, action.uid)
+
+    @_perform.register
+    async def _delete_job(self, action: DeleteJob, key: ObjectKey) -> None:
+        job = self.worker.job_of(key) or self._inherited(key)
+        if job is not None and job.metadata.uid == action.uid:
+            for part in members_of(job):
+                kind = self.world.store.adapters.of(part).kind
+                if part is not job:
+                    await self._let_go(part)
+                await self._delete(kind, self.worker.jobs.of(kind), part.key, part.metadata.uid)
+
+    async def _let_go(self, member: AnyJob) -> None:
+        """Kueue keeps the Pods of a group, even deleted ones, until they are replaced or their Workload says that it is
+        finished. Of a copy that is not wanted nobody will say that."""
+        adapter = self.world.store.adapters.of(member)
+        patch = adapter.release_patch(member)
+        if patch is not None:
+            with contextlib.suppress(NotFound):
+                self.worker.jobs.upsert(await self.client.merge_patch(adapter.kind, member.key, patch))
+
+    async def _delete(self, kind: Kind[T], cache: Cache[T], key: ObjectKey, uid: str) -> None:
+        seen = cache.get(key)
+        if seen is None:
+            return
+        try:
+            left = await self.client.delete(kind, key, uid=uid)
+        except NotFound:
+            cache.remove(seen)
+        except Conflict:
+            if await self._is_there(kind, seen):
+                raise
+            cache.remove(seen)
+        else:
+            cache.remove(seen) if left is None else cache.upsert(left)
+
+    async def _is_there(self, kind: Kind[T], seen: T) -> bool:
+        """The very one, and not another one that has its name now."""
+        try:
+            found = await self.client.get(kind, seen.key)
+        except NotFound:
+            return False
+        return found.metadata.uid == seen.metadata.uid
+
+    @_perform.register
+    async def _patch_workload(self, action: PatchWorkload, key: ObjectKey) -> None:
+        self.worker.workloads.upsert(await self.client.merge_patch(WORKLOADS, key, action.body))
+
+    def _inherited(self, key: ObjectKey) -> AnyJob | None:
+        """The job of an elastic workload that is still marked as that of the slice before it."""
+        return self.world.views.seen(key, self.worker.name).job
+
+    @_perform.register
+    async def _patch_job(self, action: PatchJob, _key: ObjectKey) -> None:
+        kind = self.world.store.adapters.of(action.job).kind
+        self.worker.jobs.upsert(await self.client.merge_patch(kind, action.job.key, action.body))
+
+    @_perform.register
+    async def _deactivate(self, action: Deactivate, key: ObjectKey) -> None:
+        self.worker.workloads.upsert(await self.client.merge_patch(WORKLOADS, key, action.body, subresource="status"))
+
+    async def _adopt(self, kind: Kind[T], cache: Cache[T], key: ObjectKey, *, of: ObjectKey | None = None) -> T | None:
+        """The name is taken: by what we made and never heard of, or by somebody else, whose it stays (I6)."""
+        try:
+            found = await self.client.get(kind, key)
+        except NotFound:
+            self.world.queues.workloads.add(of or key)
+            return None
+        if self._is_ours(found):
+            attempt = found.metadata.annotations.get(ATTEMPT_ANNOTATION, "").partition("/")[0]
+            log.info(
+                "remote.adopted", cluster=self.worker.name, workload=str(of or key), kind=kind.kind, attempt=attempt
+            )
+            cache.upsert(found)
+            return found
+        self._unfit(of or key, f"{kind.kind} {key} is there and not ours (no label {ORIGIN_LABEL}={self.world.origin})")
+        return None
+
+    def _is_ours(self, found: Object) -> bool:
+        return found.metadata.labels.get(ORIGIN_LABEL) == self.world.origin
+
+    def _refused(self, key: ObjectKey, text: str, error: ApiError | ClusterUnreachable) -> None:
+        """What may pass is tried again; what the server will refuse again makes the worker unfit for a while."""
+        if isinstance(error, (Throttled, ServerError, Unauthorized, Conflict, ClusterUnreachable)):
+            raise error
+        self._unfit(key, text)
+
+    def _unfit(self, key: ObjectKey, text: str) -> None:
+        self._pass_over(key, text, CONFLICT_MEMORY)
+        local = self.world.store.workloads.get(key)
+        if local is not None:
+            message = f'Worker cluster "{self.worker.name}" cannot take the workload: {text}; choosing another one'
+            self.world.recorder.emit(WORKLOADS, local, type_="Warning", reason="MultiKueue", message=message)
+        log.warning("remote.unfit", cluster=self.worker.name, workload=str(key), why=excerpt(text))
+
+    def _pass_over(self, key: ObjectKey, why: str, memory: timedelta) -> None:
+        """For that time the workload goes to other workers."""
+        self.worker.pass_over(key, Unfit(excerpt(why), self.world.now() + memory))
+        self.world.queues.workloads.add(key)
+
+
+def _is_unsure(error: ApiError | ClusterUnreachable) -> bool:
+    """Whether what was asked for may have been done all the same."""
+    return error.sent if isinstance(error, ClusterUnreachable) else isinstance(error, ServerError)

@@ -1,0 +1,210 @@
+"""One job on the manager: its Workload made and kept in step, started and stopped, its status brought home."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from functools import singledispatchmethod
+from typing import Any
+
+from multikueue.api.job import AnyJob, JobKey
+from multikueue.api.kinds import WORKLOADS, Kind
+from multikueue.api.meta import ObjectKey
+from multikueue.api.pod import PodGroup
+from multikueue.api.unreadable import why_unreadable
+from multikueue.api.workload import Workload
+from multikueue.controllers.quota.finalizers import remove_finalizer
+from multikueue.controllers.reconcile.context import World
+from multikueue.dispatch.decide import is_holding
+from multikueue.dispatch.group import Remote, attempt_of, is_of_attempt
+from multikueue.errors import AlreadyExists, Conflict, NotFound
+from multikueue.jobs.batch_job.slices import is_sliced
+from multikueue.jobs.framework.actions import (
+    CreateWorkload,
+    DeleteJob,
+    DeleteWorkload,
+    PatchJob,
+    PatchJobStatus,
+    PatchWorkloadStatus,
+    RemoveFinalizer,
+    UpdateWorkloadSpec,
+)
+from multikueue.jobs.framework.adapter import Adapter
+from multikueue.jobs.framework.workloads import is_owned, may_be_its, prebuilt_name
+from multikueue.jobs.pods.members import members_of, parts
+from multikueue.jobs.reconciler.decide import Decide, JobView, decide, resolve_priority
+from multikueue.runtime import Result
+from multikueue.store.cache import ByName
+from multikueue.telemetry import get_logger
+
+log = get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """Reconciles jobs of all kinds; per key never two at a time. What there is to do for one, `decide` says."""
+
+    world: World
+    decide: Decide = decide
+
+    async def reconcile(self, key: JobKey) -> Result:
+        job = self.world.store.jobs.get(key)
+        if job is None:
+            return Result()
+        adapter = self.world.store.adapters.named(key.kind)
+        kind, subject = subject_of(self.world, job)
+        try:
+            decision = self.decide(self._view(job, adapter), self.world.now(), adapter)
+        except RecursionError as error:  # it could be taken in, and cannot be compared
+            self.world.recorder.unreadable("", kind, subject, why_unreadable(error))
+            return Result()
+        for event in decision.events:
+            self.world.recorder.emit(kind, subject, type_=event.type, reason=event.reason, message=event.message)
+        for action in decision.actions:
+            log.debug("job.action", action=type(action).__name__)
+            await self._perform(action, job)
+        return Result(again_after=decision.again_after)
+
+    def _view(self, job: AnyJob, adapter: Adapter) -> JobView:
+        store = self.world.store
+        job = store.runtimes.completed(job)
+        workloads = {w.key: w for w in (*store.owned(job), *self._named(job))}
+        remote = self._remote(tuple(workloads.values()))
+        queue = adapter.queue_name(job)
+        dispatched = store.uses_multikueue(job.metadata.namespace, queue)
+        return JobView(
+            job=job,
+            workloads=tuple(workloads.values()),
+            remote=remote.job if remote else None,
+            remote_lost=remote is not None and remote.lost(self.world.now(), self.world.lost_after),
+            may_run=any(self._may_run(w) for w in workloads.values() if w.metadata.deletion_timestamp is not None),
+            priority=resolve_priority(
+                job,
+                ByName(store.priority_classes),
+                ByName(store.pod_priority_classes),
+                adapter,
+            ),
+            queue_is_multikueue=bool(dispatched),
+            dispatched=any(store.multikueue_check(w) for w in workloads.values()),
+            undispatched=store.nobody_dispatches(ObjectKey(job.metadata.namespace, queue), workloads.values()),
+            flavors=ByName(store.flavors),
+            elastic=store.slices is not None and dispatched is not False and is_sliced(job, workloads.values()),
+            nested=store.nesting.of(job),
+            label_keys=self.world.settings.integrations.label_keys_to_copy,
+            is_taken=lambda name: store.workloads.get(ObjectKey(job.metadata.namespace, name)) is not None,
+            local_queue_exists=store.local_queues.get(ObjectKey(job.metadata.namespace, queue)) is not None,
+            hidden=self._hidden(job, adapter),
+        )
+
+    def _hidden(self, job: AnyJob, adapter: Adapter) -> str:
+        """That a Workload is there which may be the job's, and cannot be read, and why; empty if none is."""
+        for key, why in self.world.store.workloads.unreadable.items():
+            if key.namespace == job.metadata.namespace and may_be_its(key.name, adapter.kind, job):
+                return f"the Workload {key.name}, which may be the job's, cannot be read: {why}"
+        return ""
+
+    def _may_run(self, workload: Workload) -> bool:
+        return is_holding(self.world.group(workload.key, workload), self.world.now())
+
+    def _named(self, job: AnyJob) -> tuple[Workload, ...]:
+        name = prebuilt_name(job)
+        found = self.world.store.workloads.get(ObjectKey(job.metadata.namespace, name)) if name else None
+        return (found,) if found else ()
+
+    def _remote(self, workloads: tuple[Workload, ...]) -> Remote | None:
+        """The worker with the job of the present attempt: the recorded winner, or the one that holds it."""
+        store = self.world.store
+        for workload in workloads:
+            attempt = attempt_of(workload)
+            seen = (self.world.views.seen(workload.key, name) for name in store.with_job(workload.key))
+            holding = [remote for remote in seen if is_of_attempt(remote.job, workload, attempt)]
+            recorded = [remote for remote in holding if remote.cluster == workload.status.cluster_name]
+            if holding:
+                return (recorded or holding)[0]
+        return None
+
+    @singledispatchmethod
+    async def _perform(self, action: object, job: AnyJob) -> None:
+        raise NotImplementedError(action)
+
+    @_perform.register
+    async def _create(self, action: CreateWorkload, job: AnyJob) -> None:
+        store = self.world.store
+        try:
+            store.workloads.upsert(await self.world.manager.create(WORKLOADS, job.metadata.namespace, action.body))
+        except AlreadyExists:
+            found = await self.world.manager.get(
+                WORKLOADS, ObjectKey(job.metadata.namespace, action.body["metadata"]["name"])
+            )
+            store.workloads.upsert(found)
+            if found.metadata.deletion_timestamp is not None or not is_owned(found, job):
+                raise Conflict(409, "Conflict", "a workload of that name is another's, or being deleted") from None
+
+    @_perform.register
+    async def _update(self, action: UpdateWorkloadSpec, _job: AnyJob) -> None:
+        answer = await self.world.manager.merge_patch(WORKLOADS, action.key, action.patch)
+        self.world.store.workloads.upsert(answer)
+
+    @_perform.register
+    async def _update_status(self, action: PatchWorkloadStatus, _job: AnyJob) -> None:
+        answer = await self.world.manager.merge_patch(WORKLOADS, action.key, action.patch, subresource="status")
+        self.world.store.workloads.upsert(answer)
+
+    @_perform.register
+    async def _delete(self, action: DeleteWorkload, _job: AnyJob) -> None:
+        seen = self.world.store.workloads.get(action.key)
+        try:
+            left = await self.world.manager.delete(WORKLOADS, action.key, uid=action.uid)
+        except NotFound:
+            left = None
+        if left is not None:
+            self.world.store.workloads.upsert(left)
+        elif seen is not None and seen.metadata.uid == action.uid:
+            self.world.store.workloads.remove(seen)
+
+    @_perform.register
+    async def _release(self, action: RemoveFinalizer, _job: AnyJob) -> None:
+        await release(self.world, action.key)
+
+    @_perform.register
+    async def _patch(self, action: PatchJob, job: AnyJob) -> None:
+        for part, patch in parts(job, action.patch):
+            kind = self.world.store.adapters.of(part).kind
+            self.world.store.jobs.upsert(await self.world.manager.merge_patch(kind, part.key, patch))
+
+    @_perform.register
+    async def _patch_status(self, action: PatchJobStatus, job: AnyJob) -> None:
+        for part, patch in parts(job, action.patch):
+            await self._write_status(part, patch, is_all=action.is_all)
+
+    async def _write_status(self, part: AnyJob, patch: dict[str, Any], *, is_all: bool) -> None:
+        store, kind = self.world.store, self.world.store.adapters.of(part).kind
+        key = JobKey(kind.name, *part.key)
+        with store.writing(key) if is_all else nullcontext(store.jobs.upsert) as take_in:
+            take_in(await self.world.manager.merge_patch(kind, part.key, patch, subresource="status"))
+
+    @_perform.register
+    async def _delete_job(self, _action: DeleteJob, job: AnyJob) -> None:
+        await delete_job(self.world, job)
+
+
+def subject_of(world: World, job: AnyJob) -> tuple[Kind[Any], AnyJob]:
+    """What events about a job are about: of a group of Pods, the first."""
+    subject = job.members[0] if isinstance(job, PodGroup) else job
+    return world.store.adapters.of(subject).kind, subject
+
+
+async def delete_job(world: World, job: AnyJob) -> None:
+    """Delete this very job, or each of its Pods if it is a group."""
+    for part in members_of(job):
+        kind = world.store.adapters.of(part).kind
+        with suppress(NotFound):
+            left = await world.manager.delete(kind, part.key, uid=part.metadata.uid)
+            world.store.jobs.upsert(left) if left is not None else world.store.jobs.remove(part)
+
+
+async def release(world: World, key: ObjectKey) -> None:
+    """Remove our finalizer from a workload that is being deleted, so that it may go."""
+    workload = world.store.workloads.get(key)
+    if workload is not None:
+        await remove_finalizer(world.manager, WORKLOADS, world.store.workloads, workload)

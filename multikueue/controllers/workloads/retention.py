@@ -1,0 +1,76 @@
+"""Removes what has been over for long, if the settings name a time (quota-engine 5.3, Kueue's `objectRetentionPolicies`).
+
+These are finished Workloads, and jobs whose Workload was deactivated by the manager itself.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from multikueue.api.kinds import WORKLOADS
+from multikueue.api.meta import ObjectKey
+from multikueue.api.workload import DEACTIVATED, EVICTED, FINISHED, Workload, workload_spec
+from multikueue.controllers.reconcile.context import World
+from multikueue.controllers.workloads.jobs import delete_job, subject_of
+from multikueue.errors import NotFound
+from multikueue.runtime import DONE, Result
+
+__all__ = ["Retention"]
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """Looks at each Workload after all else was done for it; due times are exact to the second, as conditions are."""
+
+    world: World
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        kept = self.world.settings.retention
+        workload = self.world.store.workloads.get(key)
+        if workload is None or workload.metadata.deletion_timestamp is not None:
+            return DONE
+        if workload.has(FINISHED):
+            return await self._expire(workload, FINISHED, kept.after_finished)
+        if _is_deactivated_by_us(workload):
+            return await self._expire(workload, EVICTED, kept.after_deactivated)
+        return DONE
+
+    async def _expire(self, workload: Workload, end: str, after: timedelta | None) -> Result:
+        """Remove what ended with that condition, or wait until it is time."""
+        since = _since(workload, end)
+        if after is None or since is None:
+            return DONE
+        left = since + after - self.world.now()
+        if left > timedelta():
+            return Result(again_after=left)
+        await (self._remove_workload(workload) if end == FINISHED else self._remove_job(workload))
+        return DONE
+
+    async def _remove_workload(self, workload: Workload) -> None:
+        with suppress(NotFound):
+            await self.world.manager.delete(WORKLOADS, workload.key, uid=workload.metadata.uid)
+        message = "Deleted finished workload due to elapsed retention"
+        self.world.recorder.emit(WORKLOADS, workload, type_="Normal", reason="Deleted", message=message)
+
+    async def _remove_job(self, workload: Workload) -> None:
+        job = self.world.store.local_job(workload)
+        if job is None or job.metadata.deletion_timestamp is not None:
+            return
+        await delete_job(self.world, job)
+        kind, subject = subject_of(self.world, job)
+        message = "Deleted job: deactivation retention period expired"
+        self.world.recorder.emit(kind, subject, type_="Normal", reason="Deleted", message=message)
+
+
+def _since(workload: Workload, type_: str) -> datetime | None:
+    condition = workload.condition(type_)
+    return condition.last_transition_time if condition is not None else None
+
+
+def _is_deactivated_by_us(workload: Workload) -> bool:
+    """For a cause, as `DeactivatedDueToMaximumExecutionTimeExceeded`: what a user switched off is the user's to keep."""
+    evicted = workload.condition(EVICTED)
+    named = evicted is not None and evicted.status == "True" and evicted.reason.startswith(f"{DEACTIVATED}DueTo")
+    return named and not workload_spec(workload).active

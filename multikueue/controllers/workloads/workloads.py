@@ -1,0 +1,365 @@
+"""One workload on the manager: what is decided about it, in one status write; then the outboxes that must act.
+
+Three controllers, one per way to share the work with Kueue: `Workloads` does all of it, `Dispatches` leaves jobs and
+quota to Kueue, `Nominations` only names the workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import msgspec
+
+from multikueue.api import kinds
+from multikueue.api.job import AnyJob
+from multikueue.api.kinds import WORKLOADS
+from multikueue.api.meta import ObjectKey
+from multikueue.api.workload import (
+    FINISHED,
+    FITS_NO_WORKER,
+    QUOTA_RESERVED,
+    AdmissionCheckState,
+    ReclaimablePod,
+    Workload,
+    WorkloadStatus,
+    queue_of,
+    workload_spec,
+)
+from multikueue.controllers.reconcile.context import World
+from multikueue.controllers.workloads import status_writes
+from multikueue.controllers.workloads.jobs import release
+from multikueue.dispatch import fit
+from multikueue.dispatch.decide import Decision, Event, decide, is_holding, nominate, plan
+from multikueue.dispatch.effects import effects
+from multikueue.dispatch.group import Group
+from multikueue.dispatch.phases import Phase, choose, phase_of, view
+from multikueue.errors import Forbidden, Invalid, NotFound
+from multikueue.jobs.pods.members import replaceable
+from multikueue.quota.workload import lifecycle
+from multikueue.quota.workload.backoff import backoff
+from multikueue.quota.workload.protection import INVALID_ANNOTATION, non_preemptible_problem
+from multikueue.quota.workload.readiness import Patience
+from multikueue.runtime import AGAIN, DONE, Result
+
+ROUTINE = frozenset({"QuotaReserved", "Admitted", "Pending"})
+"""Events that say what a condition says already: not sent, for each would cost every workload a write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workloads:
+    """Reconciles workloads that are ours alone; per key never two at a time, so each write follows from the one before."""
+
+    world: World
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        local = self.world.store.workloads.get(key)
+        if key in self.world.store.workloads.unreadable:
+            return self._set_aside(local)
+        if local is None:
+            return _gone(self.world, key)
+        group = self.world.group(key, local)
+        step = self._step(local, group)
+        if step.status is not local.status:
+            group = self.world.group(key, msgspec.structs.replace(local, status=step.status))
+        group, decision = _decided(self.world, group)
+        status = decision.status or step.status
+        if not local.has("Finished"):
+            status = lifecycle.synchronise_admitted(status, local.metadata.generation, self.world.now())
+        written = await self._write(local, status, deactivate=step.deactivate)
+        _tell(self.world, local, (*step.events, *self._misread(local), *decision.events))
+        group = _as_written(group, written)
+        _keep(self.world, group, decision)
+        await self._release(local)
+        await self._follow_class(local)
+        if written is not local:
+            step = self._step(written, group)
+            if written.status != status or self._moves_on(group, step, decision):
+                return AGAIN
+        return Result(again_after=_sooner(step.again_after, decision.again_after))
+
+    def _moves_on(self, group: Group, step: lifecycle.Step, decision: Decision) -> bool:
+        """Whether what was written asks for another step, or for another decision."""
+        if group.local is None or step.status is not group.local.status or step.deactivate:
+            return True
+        return phase_of(view(group, self.world.now())) is not decision.phase
+
+    def _set_aside(self, local: Workload | None) -> Result:
+        """Nothing can be said of it until it can be read. What it has it keeps; what it was about to get others may have."""
+        store = self.world.store
+        if local is not None and not local.has(QUOTA_RESERVED):
+            store.engine.observe(local, None, self.world.now())
+            store.look_at("admission")
+        return DONE
+
+    def _step(self, local: Workload, group: Group) -> lifecycle.Step:
+        store, now = self.world.store, self.world.now()
+        local_queue = store.local_queues.get(queue_of(local))
+        name = local_queue.spec.cluster_queue if local_queue else ""
+        reservation = store.engine.scheduler.reservation(local.key)
+        admission = reservation or local.status.admission
+        flavors = {f for a in admission.pod_set_assignments for f in a.flavors.values()} if admission else ()
+        scheduling = lifecycle.Scheduling(
+            reservation=reservation,
+            until=store.engine.scheduler.until(local.key),
+            preemption=store.engine.scheduler.eviction(local.key),
+            switched_off=store.engine.scheduler.was_switched_off(local.key),
+            verdict=store.engine.view.verdict(local.key),
+            required_checks=store.engine.view.required_checks(admission.cluster_queue if admission else name, flavors),
+        )
+        queues = lifecycle.Queues(
+            local_queue=local_queue,
+            cluster_queue=store.cluster_queues.get(ObjectKey("", name)),
+            cluster_queue_active=not store.engine.view.cluster_queue_problems(name),
+        )
+        facts = lifecycle.Facts(
+            now=now,
+            scheduling=scheduling,
+            queues=queues,
+            job=self._job_facts(local, group, now),
+            slices=self._slice_facts(local, is_reserved=reservation is not None),
+            retry_backoff=self._backoff(local),
+            patience=self._patience(),
+            may_fit_now=self._may_fit_now(local, group),
+        )
+        return lifecycle.step(local, facts)
+
+    def _job_facts(self, local: Workload, group: Group, now: datetime) -> lifecycle.JobFacts:
+        store = self.world.store
+        job = store.local_job(local)
+        minds_pods = self.world.settings.quota.pods_ready.enabled
+        return lifecycle.JobFacts(
+            job_finished=(store.adapters.of(job).finished(job) or store.failed_start(local, job)) if job else None,
+            holding=is_holding(group, now) or (job is not None and store.runs_here(job)),
+            run_by_others=store.owner(local) is None,
+            ready_pods=self._ready_pods(local, job, group) if job and minds_pods else None,
+            reclaimable=self._reclaimable(local, job, group),
+            replaceable=replaceable(job, local) if job else None,
+        )
+
+    def _slice_facts(self, local: Workload, *, is_reserved: bool) -> lifecycle.SliceFacts:
+        slices = self.world.store.slices
+        if slices is None:
+            return lifecycle.NO_SLICES
+        return lifecycle.SliceFacts(
+            stays=slices.stays(local) if is_reserved else None, successor=slices.successor(local)
+        )
+
+    def _may_fit_now(self, local: Workload, group: Group) -> bool:
+        """Of one that fits no worker, and waits. What its workers have is looked at as long."""
+        ceilings = self.world.store.ceilings
+        if not local.has(FITS_NO_WORKER):
+            return False
+        if local.has(QUOTA_RESERVED):
+            ceilings.news.discard(local.key)
+            return False
+        for name in group.fleet.usable:
+            self.world.queues.ceilings.add(name)
+        return fit.may_fit_now(local, group.shown.usable, has_news=local.key in ceilings.news)
+
+    def _reclaimable(self, local: Workload, job: AnyJob | None, group: Group) -> tuple[ReclaimablePod, ...] | None:
+        """By what the winner says: the counters of the local job may still tell of an attempt before this one. An attempt
+        that ends frees nothing for the next, or that would get quota for fewer pods than it has."""
+        if job is None:
+            return None
+        adapter, completed = self.world.store.adapters.of(job), self.world.store.runtimes.completed
+        if self.world.store.multikueue_check(local) is None:
+            return adapter.reclaimable(completed(job))
+        remote = _winners_job(local, group)
+        return adapter.reclaimable(completed(remote)) if remote is not None and not local.has("Evicted") else ()
+
+    def _ready_pods(self, local: Workload, job: AnyJob, group: Group) -> int:
+        store = self.world.store
+        adapter = store.adapters.of(job)
+        if adapter.mirrors or store.multikueue_check(local) is None:
+            return adapter.ready_pods(store.runtimes.completed(job))
+        remote = _winners_job(local, group)
+        return adapter.ready_pods(remote) if remote is not None else 0
+
+    def _misread(self, local: Workload) -> Iterator[lifecycle.Event]:
+        """What its annotations ask for and cannot have."""
+        problem = non_preemptible_problem(local) if self.world.settings.quota.non_preemptible else ""
+        if problem:
+            yield lifecycle.Event("Warning", INVALID_ANNOTATION, problem)
+
+    def _backoff(self, local: Workload) -> timedelta:
+        """How long an evicted workload waits before its next attempt: longer with each one (CX-19)."""
+        state = local.status.requeue_state
+        tried = (state.count or 0) if state else 0
+        quota = self.world.settings.quota
+        return backoff(quota.requeue_first, quota.requeue_cap, tried=tried, uid=local.metadata.uid)
+
+    def _patience(self) -> Patience | None:
+        """How long pods are waited for, if they are looked at at all."""
+        settings = self.world.settings.quota.pods_ready
+        if not settings.enabled:
+            return None
+        recovery = settings.timeout if settings.recovery_timeout is None else settings.recovery_timeout
+        return Patience(timeout=settings.timeout, recovery_timeout=recovery or None, limit=settings.backoff_limit_count)
+
+    async def _write(self, local: Workload, status: WorkloadStatus, *, deactivate: bool) -> Workload:
+        store = self.world.store
+        try:
+            local = await status_writes.merge(self.world, local, status)
+        except (Forbidden, Invalid, NotFound):
+            store.engine.scheduler.forget(local.key, self.world.now())
+            raise
+        if deactivate:
+            body = {"metadata": {"resourceVersion": local.metadata.resource_version}, "spec": {"active": False}}
+            local = await self.world.manager.merge_patch(WORKLOADS, local.key, body)
+            store.workloads.upsert(local)
+        return local
+
+    async def _release(self, local: Workload) -> None:
+        """Let a deleted workload go once nothing of it is left on any worker we can reach. While its job is there, and not
+        over, the job's own reconcile stops that first."""
+        if local.metadata.deletion_timestamp is None:
+            return
+        job = self.world.store.local_job(local)
+        over = job is not None and self.world.store.adapters.of(job).finished(job) is not None
+        leaving = job is None or over or job.metadata.deletion_timestamp is not None
+        if leaving and not self._left_somewhere(local):
+            await release(self.world, local.key)
+
+    async def _follow_class(self, local: Workload) -> None:
+        """A workload has the value of the class that it names; which one that is, its job says."""
+        store = self.world.store
+        local = store.workloads.get(local.key) or local  # as it is after what was just written
+        if local.has(FINISHED) or local.metadata.deletion_timestamp is not None:
+            return
+        spec = workload_spec(local)
+        ref = spec.priority_class_ref
+        if ref is None or ref.kind != kinds.WORKLOAD_PRIORITY_CLASSES.kind:
+            return
+        found = store.priority_classes.get(ObjectKey("", ref.name))
+        if found is not None and found.value != spec.priority:
+            version = {"resourceVersion": local.metadata.resource_version}
+            body = {"metadata": version, "spec": {"priority": found.value}}
+            store.workloads.upsert(await self.world.manager.merge_patch(WORKLOADS, local.key, body))
+
+    def _left_somewhere(self, local: Workload) -> bool:
+        remotes = self.world.group(local.key, local).remotes
+        return any(r.reachable and (r.workload is not None or r.job is not None) for r in remotes)
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatches:
+    """Reconciles workloads that Kueue makes, queues, admits and evicts: what dispatch decides, written as Kueue writes."""
+
+    world: World
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        local = self.world.store.workloads.get(key)
+        if local is None:
+            return _gone(self.world, key)
+        group, decision = _decided(self.world, self.world.group(key, local))
+        status = decision.status or local.status
+        if decision.phase is Phase.FITS_NOWHERE:
+            status = self._held_back(local, group, status)
+        written = await status_writes.apply(self.world, local, status)
+        _tell(self.world, local, decision.events)
+        _keep(self.world, _as_written(group, written), decision)
+        return Result(again_after=decision.again_after)
+
+    def _held_back(self, local: Workload, group: Group, status: WorkloadStatus) -> WorkloadStatus:
+        """Kueue queues what a check wants retried again at once, unless that asks for a delay."""
+
+        def later(check: AdmissionCheckState) -> AdmissionCheckState:
+            if check.name != group.check or check.state != "Retry":
+                return check
+            quota, tried = self.world.settings.quota, check.retry_count or 0
+            delay = backoff(quota.requeue_first, quota.requeue_cap, tried=tried, uid=local.metadata.uid)
+            return msgspec.structs.replace(check, requeue_after_seconds=max(1, int(delay.total_seconds())))
+
+        return msgspec.structs.replace(status, admission_checks=tuple(map(later, status.admission_checks)))
+
+
+@dataclass(frozen=True, slots=True)
+class Nominations:
+    """Reconciles workloads that Kueue's own MultiKueue dispatches: nothing but their nomination (contract 4.3)."""
+
+    world: World
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        local = self.world.store.workloads.get(key)
+        if local is None:
+            _forget(self.world, key)
+            return DONE
+        group = replace(self.world.group(key, local), problem="")  # whether the job can be dispatched is Kueue's to say
+        group = self.world.strategies.consulted(group)
+        decision = _with_hint(self.world, group, nominate(group, self.world.now()))
+        await status_writes.apply(self.world, local, decision.status or local.status)
+        _tell(self.world, local, decision.events)
+        return Result(again_after=decision.again_after)
+
+
+def _gone(world: World, key: ObjectKey) -> Result:
+    """The workload is no more: neither shall anything of it be on a worker."""
+    group = world.group(key, None)
+    decision = _decide(world, group)
+    if decision.phase is Phase.GONE:
+        _forget(world, key)
+    _keep(world, group, decision)
+    return Result(again_after=decision.again_after)
+
+
+def _forget(world: World, key: ObjectKey) -> None:
+    world.store.forget(key)
+    world.strategies.forget(key)
+
+
+def _winners_job(local: Workload, group: Group) -> AnyJob | None:
+    """The job of the present attempt where it runs."""
+    winner = group.remote(local.status.cluster_name or "")
+    return winner.job if winner is not None and winner.job is not None and group.is_current(winner.job) else None
+
+
+def _decided(world: World, group: Group) -> tuple[Group, Decision]:
+    """The decision, with the strategy asked and the winner chosen: here and nowhere else."""
+    group = world.strategies.consulted(choose(group))
+    if group.answer is not None and group.answer.nomination is not None:
+        group = world.views.widened(group, group.answer.nomination.clusters)
+    return group, _with_hint(world, group, _decide(world, group))
+
+
+def _decide(world: World, group: Group) -> Decision:
+    decision = decide(group, world.now())
+    if world.on_decision is not None:
+        world.on_decision(group, decision)
+    if decision.phase is Phase.NOMINATING:
+        for name in fit.unconfirmed(group):
+            world.queues.ceilings.add(name)
+    return decision
+
+
+def _with_hint(world: World, group: Group, decision: Decision) -> Decision:
+    """And, for whoever asks for what is not his to choose, the word that it has no effect."""
+    text = world.strategies.overruled(group)
+    if not text:
+        return decision
+    return replace(decision, events=(*decision.events, Event("Warning", INVALID_ANNOTATION, text)))
+
+
+def _tell(world: World, local: Workload, events: Iterable[lifecycle.Event | Event]) -> None:
+    for event in events:
+        if event.reason not in ROUTINE:
+            world.recorder.emit(WORKLOADS, local, type_=event.type, reason=event.reason, message=event.message)
+
+
+def _as_written(group: Group, written: Workload) -> Group:
+    return group if written is group.local else replace(group, local=written)
+
+
+def _keep(world: World, group: Group, decision: Decision) -> None:
+    """The decision becomes the plan, now that it is written; the outboxes that have something to do hear of it."""
+    made = plan(group, decision, world.now())
+    world.store.plans.put(group.key, made)
+    for remote in group.remotes:
+        outbox = world.queues.outboxes.get(remote.cluster)
+        if outbox is not None and effects(made, remote, made.at):
+            outbox.add(group.key)
+
+
+def _sooner(*delays: timedelta | None) -> timedelta | None:
+    return min((d for d in delays if d is not None), default=None)

@@ -1,0 +1,317 @@
+"""The order of things when a worker joins or leaves: nothing is half done that a second run would not finish."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import anyio
+
+from multikueue.api.core import KUBE_SYSTEM
+from multikueue.api.kinds import (
+    MULTIKUEUE_CLUSTERS,
+    MULTIKUEUE_CONFIGS,
+    NAMESPACES,
+    SECRETS,
+    Kind,
+)
+from multikueue.api.meta import ObjectKey
+from multikueue.api.multikueue import KUBECONFIG_KEY
+from multikueue.api.workload import FINISHED, Workload
+from multikueue.errors import ConfigurationError, Forbidden, Invalid, NotFound, Unauthorized
+from multikueue.kube.kubeconfig import check_worker_kubeconfig
+from multikueue.registration.choices import DEFAULT_VALIDITY, CredentialKind
+from multikueue.registration.credentials import (
+    Credential,
+    Endpoint,
+    build_kubeconfig,
+    request_certificate,
+    request_token,
+)
+from multikueue.registration.facts import kubeconfig_facts
+from multikueue.registration.ownership import Client, Side
+from multikueue.registration.plan import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    LABELS,
+    MANAGER_UID_ANNOTATION,
+    ROLE_BINDINGS,
+    ROLES,
+    SERVICE_ACCOUNTS,
+    Registration,
+    Wanted,
+    is_name,
+    manager_objects,
+    worker_objects,
+)
+from multikueue.registration.preflight import Finding, missing_rights, preflight, routes
+from multikueue.store.state import CLUSTER_UID_ANNOTATION
+
+__all__ = ["Joined", "Request", "busy", "join", "leave"]
+
+SHORTEST_VALIDITY = timedelta(minutes=10)
+"""What the API server demands of a token and of a certificate alike."""
+
+SETTLE_ROUNDS = 10
+SETTLE_PAUSE_SECONDS = 0.5
+
+Connect = Callable[[bytes], AbstractAsyncContextManager[Client]]
+"""A connection to the cluster of a kubeconfig."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What the operator asked for. `endpoint` is how the manager reaches the worker, `here` how we do."""
+
+    registration: Registration
+    endpoint: Endpoint
+    here: Endpoint
+    credential: CredentialKind = CredentialKind.AUTO
+    validity: timedelta = DEFAULT_VALIDITY
+    config: str = ""
+
+    def __post_init__(self) -> None:
+        if self.config and not is_name(self.config):
+            raise ConfigurationError(f"config name {self.config!r}: expected lower case letters, digits, '-' and '.'")
+        if self.validity < SHORTEST_VALIDITY:
+            raise ConfigurationError(f"validity {self.validity}: expected at least 10 minutes, no server grants less")
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The credential the manager now has, and what it found on the worker with it."""
+
+    credential: Credential
+    findings: tuple[Finding, ...]
+
+
+async def join(
+    request: Request, *, worker: Side, manager: Side, connect: Connect, say: Callable[[str], None]
+) -> Joined | None:
+    """Make the worker ready, get a credential, try it, and only then hand it to the manager.
+
+    None after a dry run. Raises InvalidObject before the first write if a name is taken by somebody else on either
+    side, ConfigurationError if both sides are one cluster, and what the servers answer.
+    """
+    registration = request.registration
+    _check_endpoint(request)
+    manager_uid = await _refuse_one_cluster(worker.client, manager.client)
+    await _refuse_second_name(request, worker.client, manager.client)
+    await _refuse_missing_namespaces(registration, worker)
+    account = worker_objects(
+        registration, with_user=request.credential is CredentialKind.CERTIFICATE, manager_uid=manager_uid
+    )
+    await worker.refuse_foreign(account)
+    await manager.refuse_foreign(manager_objects(registration))
+    await _refuse_other_manager(registration, worker, manager_uid)
+    await _ensure_all(worker, account)
+    await _remove_all(worker, await _roles_elsewhere(registration, worker))
+    if worker.dry_run:
+        await _tell_manager(manager, request, b"each run brings a new one")
+        return None
+    say(f"asking {worker.where} for a credential")
+    credential = await _issue(request, worker, say)
+    async with connect(build_kubeconfig(registration.cluster, request.here, credential)) as client:
+        await _settle(client, registration.namespaces)
+        await _tell_manager(manager, request, build_kubeconfig(registration.cluster, request.endpoint, credential))
+        say(f"looking at {worker.where} with the new credential")
+        queues = (await routes(manager.client)).queues_to(registration.cluster)
+        findings = await preflight(client, queues, namespaces=registration.namespaces)
+    return Joined(credential, findings)
+
+
+async def leave(registration: Registration, *, manager: Side, worker: Side | None = None) -> None:
+    """Take the worker out: first from the manager, so that nobody uses the credential, then its rights on the worker.
+
+    Raises InvalidObject if the MultiKueueCluster is not ours; other objects that are not ours stay, and are reported.
+    """
+    await manager.refuse_foreign(manager_objects(registration)[-1:])
+    needing = await _needing(registration, worker, manager.client) if worker is not None else ""
+    for config in (await manager.client.list(MULTIKUEUE_CONFIGS)).items:
+        await manager.remove_from_config(config.metadata.name, registration.cluster)
+    await manager.remove(MULTIKUEUE_CLUSTERS, ObjectKey("", registration.cluster))
+    await manager.remove(SECRETS, registration.secret)
+    if worker is None:
+        return
+    granted = await _roles_elsewhere(replace(registration, run_in=()), worker)
+    everywhere = ObjectKey("", registration.account.name)
+    account = (CLUSTER_ROLE_BINDINGS, everywhere), (CLUSTER_ROLES, everywhere), (SERVICE_ACCOUNTS, registration.account)
+    for kind, key in (*granted, *account):
+        if needing:
+            await worker.leave(kind, key, needing)
+        else:
+            await worker.remove(kind, key)
+
+
+async def _roles_elsewhere(registration: Registration, worker: Side) -> tuple[tuple[Kind[Any], ObjectKey], ...]:
+    """What an earlier registration granted in namespaces that are none of this one's."""
+    found = [(kind, item) for kind in (ROLE_BINDINGS, ROLES) for item in (await worker.client.list(kind)).items]
+    return tuple(
+        (kind, item.key)
+        for kind, item in found
+        if item.key.name == registration.account.name
+        and item.metadata.labels.items() >= LABELS.items()
+        and item.key.namespace not in registration.run_in
+    )
+
+
+async def _remove_all(side: Side, objects: Iterable[tuple[Kind[Any], ObjectKey]]) -> None:
+    for kind, key in objects:
+        await side.remove(kind, key)
+
+
+def busy(cluster: str, workloads: Iterable[Workload]) -> tuple[ObjectKey, ...]:
+    """The workloads that hold something on the cluster: they run there, or have a copy that waits there."""
+    return tuple(
+        sorted(
+            workload.key
+            for workload in workloads
+            if not workload.has(FINISHED)
+            and (workload.status.cluster_name == cluster or cluster in workload.status.nominated_cluster_names)
+        )
+    )
+
+
+def _check_endpoint(request: Request) -> None:
+    """Contract 2.2, before anything is written: what can break it is the endpoint, the rest is ours."""
+    example = Credential(kind="token", user={"token": "example"}, expires=None)
+    check_worker_kubeconfig(build_kubeconfig(request.registration.cluster, request.endpoint, example))
+
+
+async def _refuse_one_cluster(worker: Client, manager: Client) -> str:
+    """The UID of kube-system is what tells clusters apart; who may not read it is not checked. Answers the manager's."""
+    ids = [await _cluster_id(client) for client in (worker, manager)]
+    if ids[0] and ids[0] == ids[1]:
+        raise ConfigurationError(
+            "the worker and the manager are the same cluster: give the worker with --context or --kubeconfig,"
+            " the manager with --manager-context or --manager-kubeconfig"
+        )
+    return ids[1]
+
+
+async def _refuse_other_manager(registration: Registration, worker: Side, manager_uid: str) -> None:
+    """Two managers with one origin take each other's jobs for their own, and remove them."""
+    other = await _other_manager(registration, worker, manager_uid)
+    if other:
+        role = registration.account.name
+        raise ConfigurationError(
+            f"another manager cluster, whose kube-system has the UID {other}, uses {worker.where} with the origin"
+            f" {registration.origin}: give this one an origin of its own, with --origin and the setting dispatch.origin; if"
+            f" the other one is gone for good: kubectl annotate clusterrole {role} {MANAGER_UID_ANNOTATION}-"
+        )
+
+
+async def _other_manager(registration: Registration, worker: Side, manager_uid: str) -> str:
+    """The UID of the manager cluster that the account on the worker is for, if that is another one."""
+    role = await worker.find(CLUSTER_ROLES, ObjectKey("", registration.account.name))
+    marked = (role["metadata"].get("annotations") or {}).get(MANAGER_UID_ANNOTATION, "") if role else ""
+    return str(marked) if manager_uid and marked != manager_uid else ""
+
+
+async def _refuse_missing_namespaces(registration: Registration, worker: Side) -> None:
+    for name in registration.run_in:
+        if await worker.find(NAMESPACES, ObjectKey("", name)) is None:
+            raise ConfigurationError(f"{worker.where} has no namespace {name}: create it first, or leave it out")
+
+
+async def _refuse_second_name(request: Request, worker: Client, manager: Client) -> None:
+    names = await _namesakes(request.registration, request.endpoint.server, worker, manager)
+    if names:
+        raise ConfigurationError(f"the worker is registered already, as {', '.join(names)}: remove that name first")
+
+
+async def _needing(registration: Registration, worker: Side, manager: Client) -> str:
+    """Why the account on the worker is needed when this name is gone; empty if it is not."""
+    names = await _namesakes(registration, "", worker.client, manager)
+    if names:
+        return f"{', '.join(names)} leads to the same cluster"
+    other = await _other_manager(registration, worker, await _cluster_id(manager))
+    return f"it is for another manager cluster, whose kube-system has the UID {other}" if other else ""
+
+
+async def _namesakes(registration: Registration, server: str, worker: Client, manager: Client) -> tuple[str, ...]:
+    """The other names that lead to a worker: by its identity, or, where that is not known, by its address, which is that
+    of the name itself unless another one is given."""
+    uid = await _cluster_id(worker)
+    server = server or await _server(manager, registration.secret)
+    try:
+        clusters = (await manager.list(MULTIKUEUE_CLUSTERS)).items
+    except NotFound:
+        return ()
+    found: list[str] = []
+    for cluster in clusters:
+        source, known = (
+            cluster.spec.cluster_source.kube_config,
+            cluster.metadata.annotations.get(CLUSTER_UID_ANNOTATION),
+        )
+        if cluster.metadata.name == registration.cluster:
+            continue
+        if known is None and server and source is not None and source.location_type == "Secret":
+            leads = await _server(manager, ObjectKey(registration.namespace, source.location)) == server
+        else:
+            leads = bool(uid) and known == uid
+        found += [cluster.metadata.name] if leads else []
+    return tuple(found)
+
+
+async def _server(manager: Client, secret: ObjectKey) -> str:
+    """Where the kubeconfig in a Secret leads; empty if it says nothing."""
+    try:
+        data = (await manager.get(SECRETS, secret)).data.get(KUBECONFIG_KEY, "")
+        return kubeconfig_facts(b64decode(data)).server
+    except (NotFound, Forbidden, ValueError):
+        return ""
+
+
+async def _ensure_all(side: Side, wanted: Iterable[Wanted]) -> None:
+    for one in wanted:
+        await side.ensure(one)
+
+
+async def _tell_manager(manager: Side, request: Request, kubeconfig: bytes) -> None:
+    await _ensure_all(manager, manager_objects(request.registration, kubeconfig))
+    if request.config:
+        await manager.add_to_config(request.config, request.registration.cluster)
+
+
+async def _issue(request: Request, worker: Side, say: Callable[[str], None]) -> Credential:
+    registration = request.registration
+    if request.credential is not CredentialKind.CERTIFICATE:
+        try:
+            return await request_token(worker.client, registration.account, request.validity)
+        except (NotFound, Forbidden, Invalid) as refusal:
+            if request.credential is CredentialKind.TOKEN:
+                raise
+            say(f"{worker.where} gives no token ({refusal}); asking for a client certificate instead")
+            bindings = (CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS)
+            await _ensure_all(worker, (o for o in worker_objects(registration, with_user=True) if o.kind in bindings))
+    return await request_certificate(worker.client, registration.user, request.validity)
+
+
+async def _settle(client: Client, namespaces: Sequence[str]) -> None:
+    """Wait until the server knows of the new account and binding, which takes it a moment after it has stored them.
+
+    Raises Unauthorized if it never takes the credential; rights that stay away are the preflight's to report.
+    """
+    refusal: Unauthorized | None = None
+    for _ in range(SETTLE_ROUNDS):
+        try:
+            refusal = None
+            if not any((await missing_rights(client, namespaces=namespaces)).values()):
+                return
+        except Unauthorized as error:
+            refusal = error
+        await anyio.sleep(SETTLE_PAUSE_SECONDS)
+    if refusal is not None:
+        raise refusal
+
+
+async def _cluster_id(client: Client) -> str:
+    try:
+        return (await client.get(NAMESPACES, KUBE_SYSTEM)).metadata.uid
+    except (NotFound, Forbidden):
+        return ""

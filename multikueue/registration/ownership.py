@@ -1,0 +1,207 @@
+"""Bringing one object to where the plan wants it, and removing it, without ever touching a stranger's.
+
+Ours carry the label `app.kubernetes.io/managed-by: multikueue`. An object of the same name without it is somebody
+else's: creating over it is an error that names it, removing it leaves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeVar
+
+import msgspec
+
+from multikueue.api.kinds import MULTIKUEUE_CONFIGS, Kind
+from multikueue.api.meta import Object, ObjectKey
+from multikueue.errors import AlreadyExists, ConfigurationError, InvalidObject, NotFound
+from multikueue.registration.choices import OUR_NAME
+from multikueue.registration.plan import MANAGED_BY_LABEL, Wanted, config_object
+
+__all__ = ["Client", "Side", "Step", "ask", "is_ours"]
+
+T = TypeVar("T", bound=Object)
+T_co = TypeVar("T_co", bound=Object, covariant=True)
+
+MOST_CLUSTERS = 20
+"""In one MultiKueueConfig (contract 1.3)."""
+
+
+class Page(Protocol[T_co]):
+    """What a list of one kind answers."""
+
+    @property
+    def items(self) -> Sequence[T_co]: ...
+
+
+class Client(Protocol):
+    """What we need of a connection to one cluster; `kube.Client` has it."""
+
+    async def get(self, kind: Kind[T], key: ObjectKey) -> T: ...
+
+    async def list(self, kind: Kind[T], *, namespace: str = "") -> Page[T]: ...
+
+    async def merge_patch(self, kind: Kind[T], key: ObjectKey, body: Mapping[str, Any]) -> T: ...
+
+    async def delete(self, kind: Kind[T], key: ObjectKey, *, uid: str = "") -> T | None: ...
+
+    async def request(
+        self, method: str, path: str, *, body: Mapping[str, Any] | None = None, params: Mapping[str, str] | None = None
+    ) -> bytes: ...
+
+
+StepAction = Literal["created", "updated", "unchanged", "removed", "absent", "kept"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What became of one object, and where; when `planned`, what would become of it."""
+
+    action: StepAction
+    what: str
+    where: str
+    planned: bool = False
+    why: str = ""
+
+    def __str__(self) -> str:
+        reason = f": {self.why}" if self.why else ""
+        return f"{self.what} on {self.where} {'would be ' if self.planned else ''}{self.action}{reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One of the two clusters; `where` names it in reports. With `dry_run` it looks, reports and changes nothing."""
+
+    client: Client
+    where: str
+    report: Callable[[Step], None]
+    dry_run: bool = False
+
+    async def refuse_foreign(self, wanted: Iterable[Wanted]) -> None:
+        """Raise InvalidObject for the first object whose name somebody else has taken."""
+        for one in wanted:
+            if not one.shared:
+                self._check_ours(one, await self.find(one.kind, one.key))
+
+    async def ensure(self, wanted: Wanted) -> None:
+        """Create the object, or give it what it lacks of the plan, or leave it; InvalidObject for a stranger's."""
+        found = await self.find(wanted.kind, wanted.key)
+        if found is None:
+            return await self._create(wanted)
+        if wanted.shared:
+            return self._did("unchanged", str(wanted))
+        self._check_ours(wanted, found)
+        if _holds(found, wanted.body):
+            return self._did("unchanged", str(wanted))
+        if not self.dry_run:
+            # The UID is a precondition: what was ours a moment ago may have been replaced by something that is not.
+            body = {**wanted.body, "metadata": {**wanted.body["metadata"], "uid": found["metadata"]["uid"]}}
+            await self.client.merge_patch(wanted.kind, wanted.key, body)
+        return self._did("updated", str(wanted))
+
+    async def remove(self, kind: Kind[Any], key: ObjectKey) -> None:
+        """Delete the object if it is ours; report a stranger's and leave it."""
+        what = f"{kind.kind} {key}"
+        found = await self.find(kind, key)
+        if found is None:
+            return self._did("absent", what)
+        if not is_ours(found):
+            return self._did("kept", what, why=f"it has no label {MANAGED_BY_LABEL}={OUR_NAME}, so it is not ours")
+        if not self.dry_run:
+            await self.client.delete(kind, key, uid=found["metadata"]["uid"])
+        return self._did("removed", what)
+
+    async def leave(self, kind: Kind[Any], key: ObjectKey, why: str) -> None:
+        """Report what stays, if it is there."""
+        if await self.find(kind, key) is not None:
+            self._did("kept", f"{kind.kind} {key}", why=why)
+
+    async def find(self, kind: Kind[Any], key: ObjectKey) -> dict[str, Any] | None:
+        """The whole object as the server has it, None if there is none."""
+        try:
+            return await ask(self.client, "GET", kind.path(key))
+        except NotFound:
+            return None
+
+    async def add_to_config(self, name: str, cluster: str) -> None:
+        """Put the cluster at the end of a MultiKueueConfig, which may be anybody's: the operator named it."""
+        found = await self.find(MULTIKUEUE_CONFIGS, ObjectKey("", name))
+        if found is None:
+            return await self._create(config_object(name, cluster))
+        what, clusters = f"MultiKueueConfig {name}", found["spec"]["clusters"]
+        if cluster in clusters:
+            return self._did("unchanged", what)
+        if len(clusters) >= MOST_CLUSTERS:
+            raise InvalidObject(what, "spec.clusters", f"at most {MOST_CLUSTERS} names; take one out first")
+        return await self._set_clusters(found, [*clusters, cluster])
+
+    async def remove_from_config(self, name: str, cluster: str) -> None:
+        """Take the cluster out of a config of ours; the last one stays, since the API demands at least one."""
+        found = await self.find(MULTIKUEUE_CONFIGS, ObjectKey("", name))
+        if found is None or cluster not in found["spec"]["clusters"]:
+            return
+        others = [each for each in found["spec"]["clusters"] if each != cluster]
+        if not is_ours(found):
+            self._did("kept", f"MultiKueueConfig {name}", why=f"it still names {cluster}, but it is not ours")
+        elif not others:
+            self._did("kept", f"MultiKueueConfig {name}", why=f"{cluster} is its only cluster, and it needs one")
+        else:
+            await self._set_clusters(found, others)
+
+    async def _set_clusters(self, config: dict[str, Any], clusters: list[str]) -> None:
+        name, version = config["metadata"]["name"], config["metadata"]["resourceVersion"]
+        if not self.dry_run:
+            # A list is replaced whole, so only the version we have read may be replaced.
+            body = {"metadata": {"resourceVersion": version}, "spec": {"clusters": clusters}}
+            await self.client.merge_patch(MULTIKUEUE_CONFIGS, ObjectKey("", name), body)
+        self._did("updated", f"MultiKueueConfig {name}")
+
+    async def _create(self, wanted: Wanted) -> None:
+        if not self.dry_run:
+            await self._post(wanted)
+        self._did("created", str(wanted))
+
+    async def _post(self, wanted: Wanted) -> None:
+        try:
+            await ask(self.client, "POST", wanted.kind.collection(wanted.key.namespace), wanted.manifest)
+        except AlreadyExists:
+            # Somebody was quicker: harmless for a shared object, a stranger's for all others.
+            if not wanted.shared:
+                raise
+        except NotFound as error:
+            kind = wanted.kind
+            raise ConfigurationError(
+                f"{self.where} does not serve {kind.plural} in {kind.api_version}: install Kueue's CRDs there first"
+            ) from error
+
+    def _check_ours(self, wanted: Wanted, found: Mapping[str, Any] | None) -> None:
+        if found is None or is_ours(found):
+            return
+        raise InvalidObject(
+            f"{wanted} on {self.where}",
+            "metadata.labels",
+            f"{MANAGED_BY_LABEL}={OUR_NAME}; it belongs to somebody else:"
+            " rename or delete it, or hand it over with this label",
+        )
+
+    def _did(self, action: StepAction, what: str, why: str = "") -> None:
+        changes = action in ("created", "updated", "removed")
+        self.report(Step(action, what, self.where, planned=self.dry_run and changes, why=why))
+
+
+async def ask(client: Client, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """One request, JSON both ways."""
+    answer: dict[str, Any] = msgspec.json.decode(await client.request(method, path, body=body))
+    return answer
+
+
+def is_ours(item: Mapping[str, Any]) -> bool:
+    return bool((item["metadata"].get("labels") or {}).get(MANAGED_BY_LABEL) == OUR_NAME)
+
+
+def _holds(found: Any, wanted: Any) -> bool:
+    """Whether all that is wanted is there: servers add fields of their own to mappings, never to the lists we write."""
+    if isinstance(wanted, Mapping):
+        found = {} if found is None else found
+        return isinstance(found, Mapping) and all(_holds(found.get(name), value) for name, value in wanted.items())
+    return bool(found == wanted)

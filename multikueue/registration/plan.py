@@ -1,0 +1,306 @@
+"""Which objects must exist on a worker and on the manager: pure, as plain dicts.
+
+The rights on the worker are contract 6.6, as far as we use them and no further.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import groupby
+from typing import Any
+
+from multikueue.api.core import is_namespace
+from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESPACES, PODS, SECRETS, Kind
+from multikueue.api.meta import Object, ObjectKey
+from multikueue.api.multikueue import KUBECONFIG_KEY
+from multikueue.errors import ConfigurationError
+from multikueue.jobs.integrations.frameworks import FRAMEWORKS
+from multikueue.store.sight import EVERYWHERE, NAMESPACES_ANNOTATION
+
+__all__ = [
+    "GRANTED",
+    "IDENTITY",
+    "JOB_KINDS",
+    "LABELS",
+    "MANAGER_UID_ANNOTATION",
+    "OPTIONAL_KINDS",
+    "RIGHTS",
+    "ROLES",
+    "ROLE_BINDINGS",
+    "RUN_PODS",
+    "VIEW_PODS",
+    "Registration",
+    "Right",
+    "Wanted",
+    "copy_rights",
+    "manager_objects",
+    "worker_objects",
+]
+
+MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
+LABELS = {MANAGED_BY_LABEL: OUR_NAME}
+
+MANAGER_UID_ANNOTATION = "multikueue.dev/manager-uid"
+"""On the ClusterRole on the worker: which manager cluster the account is for, by the UID of its namespace kube-system."""
+
+RBAC = "rbac.authorization.k8s.io"
+SERVICE_ACCOUNTS = Kind("", "v1", "serviceaccounts", "ServiceAccount", True, Object)
+CLUSTER_ROLES = Kind(RBAC, "v1", "clusterroles", "ClusterRole", False, Object)
+CLUSTER_ROLE_BINDINGS = Kind(RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", False, Object)
+ROLES = Kind(RBAC, "v1", "roles", "Role", True, Object)
+ROLE_BINDINGS = Kind(RBAC, "v1", "rolebindings", "RoleBinding", True, Object)
+
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+
+# --- the rights on the worker ----------------------------------------------------------------------------------------
+
+_COPY = ("get", "list", "watch", "create", "delete")
+_CHANGED = frozenset({("batch", "jobs"), ("", "pods")})
+"""Whose copies are changed where they are: Jobs that are elastic, and Pods that Kueue's finalizer keeps. All others are made
+anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """Verbs on one resource (or `resource/subresource`) of one API group, or on the one object of it that has a name. Those on
+    what is `namespaced` may hold in some namespaces only."""
+
+    group: str
+    resource: str
+    verbs: tuple[str, ...]
+    name: str = ""
+    namespaced: bool = True
+
+    def __str__(self) -> str:
+        what = f"{self.resource}.{self.group}" if self.group else self.resource
+        return f"{what}/{self.name}" if self.name else what
+
+
+IDENTITY = Right("", "namespaces", ("get",), "kube-system", namespaced=False)
+"""To know which cluster it is. One that was registered without it works, and cannot be told from others."""
+
+
+QUEUE_RIGHTS = (
+    Right("kueue.x-k8s.io", "workloads", (*_COPY, "patch")),
+    Right("kueue.x-k8s.io", "workloads/status", ("patch",)),
+    Right("kueue.x-k8s.io", "clusterqueues", ("list",), namespaced=False),
+    Right("kueue.x-k8s.io", "localqueues", ("list",)),
+)
+
+_KINDS = tuple(adapter.kind for adapter in FRAMEWORKS.values())
+
+JOB_KINDS = tuple(kind for kind in _KINDS if not kind.is_optional)
+"""The kinds of jobs that every worker must have."""
+
+OPTIONAL_KINDS = tuple(kind for kind in _KINDS if kind.is_optional)
+"""Those it may have. The table is `jobs.table`; a kind that joins it gets its rights by registering again."""
+
+
+def _job_rights(kinds: Iterable[Kind[Any]]) -> tuple[Right, ...]:
+    return copy_rights((kind.group, kind.plural) for kind in kinds)
+
+
+def copy_rights(resources: Iterable[tuple[str, str]]) -> tuple[Right, ...]:
+    """Those on copies of jobs, given groups and plurals."""
+    return tuple(
+        Right(group, plural, (*_COPY, "patch") if (group, plural) in _CHANGED else _COPY) for group, plural in resources
+    )
+
+
+RIGHTS = (*QUEUE_RIGHTS, *_job_rights(JOB_KINDS))
+"""What a worker must let us do."""
+
+GRANTED = (*RIGHTS, *_job_rights(kind for kind in OPTIONAL_KINDS if kind != PODS))
+"""What a worker that joins lets us do."""
+
+RUN_PODS = _job_rights((PODS,))
+"""What it lets us do beside that where Pods are jobs: who may make any Pod may do nearly all that its nodes may."""
+
+VIEW_PODS = (
+    Right("", "pods", ("get", "list", "watch")),
+    Right("", "pods/log", ("get",)),
+    Right("", "events", ("list", "watch")),
+)
+"""What people need beside that to look at pods with the manager's credential. The manager itself never uses it."""
+
+
+# --- the names -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """Which worker joins, and under which names.
+
+    `namespace` holds the Secret on the manager and the ServiceAccount on the worker; `run_pods` says that the manager may
+    make Pods, `view_pods` that who has the Secret may look at them; `run_kinds` are kinds of jobs beside those we know, each
+    as plural.group; `run_in` are the namespaces in which all this holds, by default all there are. Raises
+    ConfigurationError for a name that Kubernetes would refuse.
+    """
+
+    cluster: str
+    namespace: str = "kueue-system"
+    origin: str = OUR_NAME
+    run_pods: bool = False
+    view_pods: bool = False
+    run_kinds: tuple[str, ...] = ()
+    run_in: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not is_name(self.cluster) or not is_name(self.secret.name):
+            raise ConfigurationError(
+                f"cluster name {self.cluster!r}: expected lower case letters, digits, '-' and '.', at most 242 of them"
+            )
+        for namespace in (self.namespace, *self.run_in):
+            if not is_namespace(namespace):
+                raise ConfigurationError(
+                    f"namespace {namespace!r}: expected lower case letters, digits and '-', at most 63 of them"
+                )
+        if not _LABEL_VALUE.fullmatch(self.origin):
+            raise ConfigurationError(
+                f"origin {self.origin!r}: expected a label value: letters, digits, '-', '_' and '.', at most 63 of them"
+            )
+
+        for kind in self.run_kinds:
+            if not is_name(kind) or "." not in kind:
+                raise ConfigurationError(
+                    f"kind {kind!r}: expected its plural and its group, as in jobsets.jobset.x-k8s.io"
+                )
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """Those that the worker offers, as the store knows them."""
+        return tuple(sorted(set(self.run_in))) or EVERYWHERE
+
+    @property
+    def secret(self) -> ObjectKey:
+        return ObjectKey(self.namespace, f"{OUR_NAME}-{self.cluster}")
+
+    @property
+    def account(self) -> ObjectKey:
+        """The ServiceAccount; role and binding share its name. One set for each manager (origin) that uses the worker."""
+        name = OUR_NAME if self.origin == OUR_NAME else f"{OUR_NAME}-{_as_name(self.origin)}"
+        return ObjectKey(self.namespace, name)
+
+    @property
+    def user(self) -> str:
+        """Whom a client certificate speaks for."""
+        return f"{OUR_NAME}:{self.origin}"
+
+
+def is_name(text: str) -> bool:
+    """Whether it can be the name of nearly any object (RFC 1123 subdomain)."""
+    return len(text) <= 253 and _SUBDOMAIN.fullmatch(text) is not None
+
+
+def _as_name(origin: str) -> str:
+    """The origin as part of an object's name; a digest keeps apart what would become equal."""
+    name = origin.lower().replace("_", "-")
+    if name == origin and is_name(name):
+        return name
+    return f"{name.replace('.', '-')}-{sha256(origin.encode()).hexdigest()[:6]}"
+
+
+# --- the objects -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """An object that must be there, without what is None in it. A `shared` one may belong to anybody: created if missing,
+    never changed."""
+
+    kind: Kind[Any]
+    body: Mapping[str, Any]
+    shared: bool = False
+
+    @property
+    def key(self) -> ObjectKey:
+        metadata = self.body["metadata"]
+        return ObjectKey(metadata.get("namespace", ""), metadata["name"])
+
+    def __str__(self) -> str:
+        return f"{self.kind.kind} {self.key}"
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The whole object, as `kubectl apply` takes it."""
+        return {"apiVersion": self.kind.api_version, "kind": self.kind.kind, **_without_none(self.body)}
+
+
+def worker_objects(registration: Registration, *, with_user: bool = False, manager_uid: str = "") -> tuple[Wanted, ...]:
+    """Who may enter the worker, what for, and for which manager cluster, where that is known; with `with_user` also the user
+    a client certificate speaks for."""
+    namespace, name = registration.account
+    subjects = [{"kind": SERVICE_ACCOUNTS.kind, "name": name, "namespace": namespace}]
+    if with_user:
+        subjects.append({"kind": "User", "name": registration.user, "apiGroup": RBAC})
+    mark = {"annotations": {MANAGER_UID_ANNOTATION: manager_uid}} if manager_uid else {}
+    account = Wanted(SERVICE_ACCOUNTS, {"metadata": {"name": name, "namespace": namespace, "labels": LABELS}})
+    places = dict.fromkeys((*registration.namespaces, ""))
+    roles = (each for place in places for each in _role(registration, place, subjects, {} if place else mark))
+    return _namespace(registration), account, *roles
+
+
+def _role(
+    registration: Registration, place: str, subjects: list[dict[str, str]], mark: Mapping[str, Any]
+) -> tuple[Wanted, Wanted]:
+    """What holds in a namespace, or everywhere, and for whom."""
+    role, binding = (ROLES, ROLE_BINDINGS) if place else (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)
+    metadata = {"name": registration.account.name, "labels": LABELS} | ({"namespace": place} if place else {})
+    holds = (
+        right for right in _rights(registration) if place in (registration.namespaces if right.namespaced else ("",))
+    )
+    reference = {"apiGroup": RBAC, "kind": role.kind, "name": registration.account.name}
+    return (
+        Wanted(role, {"metadata": {**metadata, **mark}, "rules": role_rules(holds)}),
+        Wanted(binding, {"metadata": metadata, "roleRef": reference, "subjects": subjects}),
+    )
+
+
+def _rights(registration: Registration) -> tuple[Right, ...]:
+    run, view = RUN_PODS if registration.run_pods else (), VIEW_PODS if registration.view_pods else ()
+    named = (kind.partition(".") for kind in registration.run_kinds)
+    others = copy_rights((group, plural) for plural, _, group in named)
+    return (IDENTITY, *GRANTED, *others, *run, *view)
+
+
+def manager_objects(registration: Registration, kubeconfig: bytes = b"") -> tuple[Wanted, ...]:
+    """What makes the worker known to the manager; without a kubeconfig the Secret has no data."""
+    namespace, name = registration.secret
+    secret: dict[str, Any] = {"metadata": {"name": name, "namespace": namespace, "labels": LABELS}}
+    if kubeconfig:
+        secret["data"] = {KUBECONFIG_KEY: b64encode(kubeconfig).decode()}
+    source = {"kubeConfig": {"location": name, "locationType": "Secret"}}
+    offers = {NAMESPACES_ANNOTATION: ",".join(registration.namespaces) or None}
+    metadata = {"name": registration.cluster, "labels": LABELS, "annotations": offers}
+    cluster = {"metadata": metadata, "spec": {"clusterSource": source}}
+    return _namespace(registration), Wanted(SECRETS, secret), Wanted(MULTIKUEUE_CLUSTERS, cluster)
+
+
+def config_object(name: str, cluster: str) -> Wanted:
+    """A MultiKueueConfig that does not exist yet, with its first cluster."""
+    return Wanted(MULTIKUEUE_CONFIGS, {"metadata": {"name": name, "labels": LABELS}, "spec": {"clusters": [cluster]}})
+
+
+def role_rules(rights: Iterable[Right]) -> list[dict[str, Any]]:
+    """The rules of a ClusterRole: neighbours of one group with the same verbs share a rule."""
+    grouped = groupby(rights, key=lambda right: (right.group, right.verbs, right.name))
+    return [
+        {"apiGroups": [group], "resources": [right.resource for right in same], "verbs": list(verbs)}
+        | ({"resourceNames": [name]} if name else {})
+        for (group, verbs, name), same in grouped
+    ]
+
+
+def _without_none(body: Mapping[str, Any]) -> dict[str, Any]:
+    """What is left of it, without mappings that had nothing else."""
+    found = {name: _without_none(value) if isinstance(value, Mapping) else value for name, value in body.items()}
+    return {name: value for name, value in found.items() if value is not None and (value != {} or body[name] == {})}
+
+
+def _namespace(registration: Registration) -> Wanted:
+    return Wanted(NAMESPACES, {"metadata": {"name": registration.namespace}}, shared=True)

@@ -1,0 +1,285 @@
+"""Looking at a worker with the manager's eyes: does it answer, know the kinds, grant the rights, have the queues?
+
+Asked with the very credentials the manager will use (contract CX-51, CX-52).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import anyio
+
+from multikueue.api.kinds import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    LOCAL_QUEUES,
+    MULTIKUEUE_CONFIGS,
+    PODS,
+    WORKLOADS,
+    Kind,
+)
+from multikueue.api.meta import ObjectKey, find_condition
+from multikueue.api.multikueue import ACTIVE, CONTROLLER_NAME, AdmissionCheck, MultiKueueConfig
+from multikueue.api.queues import ClusterQueue, LocalQueue
+from multikueue.errors import ApiError, Forbidden, MultiKueueError, NotFound
+from multikueue.registration.ownership import Client, ask
+from multikueue.registration.plan import IDENTITY, JOB_KINDS, OPTIONAL_KINDS, RIGHTS, Right, copy_rights
+from multikueue.store.sight import EVERYWHERE
+from multikueue.store.state import clusters_of
+
+__all__ = ["Finding", "Level", "Routes", "missing_rights", "preflight", "routes"]
+
+Level = Literal["ok", "warning", "failed", "unreachable", "unchecked"]
+
+AT_ONCE = 8
+"""Questions in flight: each needs a connection, and new ones are dear."""
+
+_KUEUE = (WORKLOADS, CLUSTER_QUEUES, LOCAL_QUEUES)
+_FURTHER = tuple(kind for kind in OPTIONAL_KINDS if kind != PODS)
+"""Every worker serves Pods, and few shall run them as jobs."""
+_NOT_THERE = "jobs of this kind cannot go there"
+_AGAIN = "register the cluster again"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report: what was looked at, how it is, and what to do about it."""
+
+    level: Level
+    subject: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A right and the namespace that it shall hold in; empty: everywhere."""
+
+    right: Right
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.right} in {self.namespace}" if self.namespace else str(self.right)
+
+
+async def preflight(
+    worker: Client,
+    queues: Sequence[ObjectKey] = (),
+    declared: Sequence[Kind[Any]] = (),
+    *,
+    namespaces: Sequence[str] = EVERYWHERE,
+) -> tuple[Finding, ...]:
+    """Everything the manager needs of a worker, one finding each; `queues` are the LocalQueues that must be there, `declared`
+    the kinds of jobs that somebody declared to the manager, `namespaces` those that the worker offers.
+
+    Raises ClusterUnreachable and Unauthorized: then there is nothing to look at.
+    """
+    version = (await ask(worker, "GET", "/version"))["gitVersion"]
+    served = await _served(worker, (*_KUEUE, *JOB_KINDS, *_FURTHER, *declared))
+    reached = Finding("ok", "API server", f"reached, version {version}")
+    return (
+        reached,
+        *(_kind(kind, served, "failed", "install Kueue 0.16 or newer there") for kind in _KUEUE),
+        *(_kind(kind, served, "warning", _NOT_THERE) for kind in JOB_KINDS),
+        *await _rights(worker, namespaces),
+        await _identity(worker),
+        *_offered(namespaces, queues),
+        *await _further(worker, [kind for kind in _FURTHER if _is_served(kind, served)], served, _AGAIN, namespaces),
+        *await _further(worker, declared, served, f"{_AGAIN} with --run-kind {{}}", namespaces),
+        *await _queues(worker, queues, namespaces),
+    )
+
+
+async def missing_rights(
+    client: Client, rights: Iterable[Right] = RIGHTS, *, namespaces: Sequence[str] = EVERYWHERE
+) -> dict[Place, tuple[str, ...]]:
+    """The verbs we lack, by right and namespace. Rights that lack nothing are in it too, with no verbs."""
+    granted: dict[tuple[Place, str], bool] = {}
+    errors: list[MultiKueueError] = []
+    limit = anyio.CapacityLimiter(AT_ONCE)
+
+    async def look(place: Place, verb: str) -> None:
+        try:
+            async with limit:
+                granted[place, verb] = await _is_allowed(client, place, verb)
+        except MultiKueueError as error:
+            errors.append(error)
+
+    wanted = tuple(
+        Place(right, where) for right in rights for where in (namespaces if right.namespaced else EVERYWHERE)
+    )
+    async with anyio.create_task_group() as tasks:
+        for place in wanted:
+            for verb in place.right.verbs:
+                tasks.start_soon(look, place, verb)
+    if errors:
+        raise errors[0]
+    return {place: tuple(verb for verb in place.right.verbs if not granted[place, verb]) for place in wanted}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routes:
+    """The manager's queues, checks and configs: which LocalQueues lead to which cluster."""
+
+    local_queues: Sequence[LocalQueue]
+    cluster_queues: Sequence[ClusterQueue]
+    checks: Sequence[AdmissionCheck]
+    configs: Sequence[MultiKueueConfig]
+
+    def configs_with(self, cluster: str) -> tuple[str, ...]:
+        """The names of the MultiKueueConfigs that name the cluster."""
+        return tuple(config.metadata.name for config in self.configs if cluster in config.spec.clusters)
+
+    def queues_to(self, cluster: str) -> tuple[ObjectKey, ...]:
+        """The LocalQueues whose jobs may go to the cluster: LocalQueue, ClusterQueue, check, config, cluster."""
+        naming = self.configs_with(cluster)
+        checks = {check.metadata.name for check in self.checks if _leads_to(check, naming)}
+        feeding = {queue.metadata.name for queue in self.cluster_queues if checks & _checks_of(queue)}
+        return tuple(sorted(queue.key for queue in self.local_queues if queue.spec.cluster_queue in feeding))
+
+    def clusters_of(self, queue: ClusterQueue) -> tuple[str, ...] | None:
+        """The clusters that the jobs of a ClusterQueue may go to; None if it has no MultiKueue check."""
+        checks = {check.metadata.name: check for check in self.checks}
+        rules = queue.spec.admission_checks_strategy.admission_checks
+        found = (checks[rule.name] for rule in rules if rule.name in checks)
+        check = next((each for each in found if each.spec.controller_name == CONTROLLER_NAME), None)
+        if check is None:
+            return None
+        named = (clusters_of(each) for each in self.configs if _leads_to(check, (each.metadata.name,)))
+        return next(named, ())
+
+
+async def routes(manager: Client) -> Routes:
+    """As the manager cluster has them now."""
+    return Routes(
+        local_queues=(await manager.list(LOCAL_QUEUES)).items,
+        cluster_queues=(await manager.list(CLUSTER_QUEUES)).items,
+        checks=(await manager.list(ADMISSION_CHECKS)).items,
+        configs=(await manager.list(MULTIKUEUE_CONFIGS)).items,
+    )
+
+
+def _leads_to(check: AdmissionCheck, configs: Collection[str]) -> bool:
+    parameters = check.spec.parameters
+    return check.spec.controller_name == CONTROLLER_NAME and parameters is not None and parameters.name in configs
+
+
+def _checks_of(queue: ClusterQueue) -> set[str]:
+    return {rule.name for rule in queue.spec.admission_checks_strategy.admission_checks}
+
+
+_Served = Mapping[str, Collection[str]]
+"""The plurals of what a worker serves, by API version."""
+
+
+async def _served(worker: Client, kinds: Iterable[Kind[Any]]) -> _Served:
+    groups = {kind.api_version: kind.path().rpartition("/")[0] for kind in kinds}
+    return {version: await _resources(worker, path) for version, path in groups.items()}
+
+
+def _is_served(kind: Kind[Any], served: _Served) -> bool:
+    return kind.plural in served[kind.api_version]
+
+
+def _kind(kind: Kind[Any], served: _Served, otherwise: Level, advice: str) -> Finding:
+    if _is_served(kind, served):
+        return Finding("ok", f"kind {kind.kind}", f"served as {kind.api_version}")
+    return Finding(otherwise, f"kind {kind.kind}", f"{kind.api_version} is not served: {advice}")
+
+
+async def _resources(worker: Client, path: str) -> set[str]:
+    try:
+        return {resource["name"] for resource in (await ask(worker, "GET", path))["resources"]}
+    except NotFound:
+        return set()
+
+
+async def _rights(worker: Client, namespaces: Sequence[str]) -> list[Finding]:
+    missing = await missing_rights(worker, namespaces=namespaces)
+    return [
+        Finding("failed", f"rights on {place}", f"lacks {', '.join(lacking)}: {_AGAIN}")
+        if lacking
+        else Finding("ok", f"rights on {place}", ", ".join(place.right.verbs))
+        for place, lacking in missing.items()
+    ]
+
+
+async def _identity(worker: Client) -> Finding:
+    if any((await missing_rights(worker, [IDENTITY])).values()):
+        why = f"cannot be read, so nobody sees if two names lead to this cluster, or one leads elsewhere: {_AGAIN}"
+        return Finding("warning", "identity", f"namespace {IDENTITY.name} {why}")
+    return Finding("ok", "identity", f"namespace {IDENTITY.name} may be read")
+
+
+def _offered(namespaces: Sequence[str], queues: Sequence[ObjectKey]) -> list[Finding]:
+    if "" in namespaces:
+        return []
+    names = ", ".join(namespaces) or "none"
+    if any(queue.namespace in namespaces for queue in queues) or (namespaces and not queues):
+        return [Finding("ok", "namespaces", f"offers {names}")]
+    why = "no LocalQueue that leads to it is in one of them, so nothing is sent there"
+    return [Finding("warning", "namespaces", f"offers {names}: {why}")]
+
+
+async def _further(
+    worker: Client, kinds: Sequence[Kind[Any]], served: _Served, advice: str, namespaces: Sequence[str]
+) -> list[Finding]:
+    """Whether jobs of each of these kinds may be made there: a worker need not run them."""
+    rights = {kind: copy_rights([(kind.group, kind.plural)]) for kind in kinds if _is_served(kind, served)}
+    missing = await missing_rights(worker, (right for each in rights.values() for right in each), namespaces=namespaces)
+
+    def finding(kind: Kind[Any]) -> Finding:
+        own = rights.get(kind, ())
+        lacking = [f"{', '.join(verbs)} on {place}" for place, verbs in missing.items() if place.right in own and verbs]
+        if not lacking:
+            return _kind(kind, served, "warning", _NOT_THERE)
+        what = advice.format(f"{kind.plural}.{kind.group}")
+        return Finding("warning", f"kind {kind.kind}", f"lacks {' and '.join(lacking)}: {_NOT_THERE} until you {what}")
+
+    return [finding(kind) for kind in kinds]
+
+
+async def _is_allowed(client: Client, place: Place, verb: str) -> bool:
+    right = place.right
+    resource, _, subresource = right.resource.partition("/")
+    attributes = {"group": right.group, "resource": resource, "subresource": subresource, "verb": verb}
+    attributes |= {"name": right.name} if right.name else {}
+    attributes |= {"namespace": place.namespace} if place.namespace else {}
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    answer = await ask(client, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)
+    return bool(answer["status"].get("allowed", False))
+
+
+async def _queues(worker: Client, wanted: Sequence[ObjectKey], namespaces: Sequence[str]) -> list[Finding]:
+    """Whether each queue is there and takes jobs: a copy carries its queue's name and namespace with it."""
+    wanted = [key for key in wanted if key.namespace in namespaces or "" in namespaces]
+    try:
+        pages = [await worker.list(LOCAL_QUEUES, namespace=namespace) for namespace in namespaces]
+        there = {queue.key: queue for page in pages for queue in page.items}
+    except (NotFound, Forbidden):
+        return []  # said already, as a kind that is not served or a right that is missing
+    except ApiError as error:
+        return [Finding("warning", "local queues", str(error))]
+    seen = {key.namespace for key in there}
+    return [_queue(key, there.get(key), key.namespace in seen) for key in wanted]
+
+
+def _queue(key: ObjectKey, queue: LocalQueue | None, namespace_seen: bool) -> Finding:
+    subject = f"LocalQueue {key}"
+    if queue is None and not namespace_seen:
+        return Finding(
+            "failed", subject, f"missing: create namespace {key.namespace} (if it is missing too) and the queue"
+        )
+    if queue is None:
+        return Finding("failed", subject, "missing: create it, copies look for it under the same name")
+    active = find_condition(queue.status.conditions, ACTIVE)
+    if active is None:
+        return Finding("warning", subject, "nobody has looked at it: does Kueue run there?")
+    if active.status != "True":
+        return Finding("warning", subject, f"not active: {active.message or active.reason}")
+    return Finding("ok", subject, "active")

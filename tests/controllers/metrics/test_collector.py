@@ -1,0 +1,156 @@
+"""What a scrape reads off the state of the process."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from multikueue.api import kinds
+from multikueue.api.kinds import JOBS
+from multikueue.api.meta import ObjectKey
+from multikueue.controllers.metrics.collector import Figures
+from tests.controllers.table import NAMESPACE, Table, table
+
+pytestmark = pytest.mark.anyio
+
+LOCAL = {"name": "main", "namespace": NAMESPACE}
+
+
+def figures(world: Table, **settings: Any) -> dict[str, dict[frozenset[tuple[str, str]], float]]:
+    made = Figures(store=world.store, queues=world.queues, finished=world.observer.finished, **settings)
+    found: dict[str, dict[frozenset[tuple[str, str]], float]] = {}
+    for family in made.collect():
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[frozenset(sample.labels.items())] = float(sample.value)
+    return found
+
+
+def one(world: Table, name: str, /, *, settings: dict[str, Any] | None = None, **labels: str) -> float:
+    [value] = [
+        v for having, v in figures(world, **(settings or {}))[name].items() if frozenset(labels.items()) <= having
+    ]
+    return value
+
+
+async def with_jobs(*names: str, **settings: int) -> Table:
+    world = table(**settings)
+    for name in names:
+        world.submit(name)
+    await world.settle()
+    return world
+
+
+async def test_a_queue_shows_who_holds_quota_who_is_admitted_and_who_waits() -> None:
+    world = await with_jobs("a", "b", "c", quota=2)
+    world.admit("w1", "a")
+    await world.settle()
+    assert one(world, "kueue_reserving_active_workloads", cluster_queue="cq") == 2
+    assert one(world, "kueue_admitted_active_workloads", cluster_queue="cq") == 1
+    assert one(world, "kueue_pending_workloads", cluster_queue="cq", status="inadmissible") == 1
+    assert one(world, "kueue_pending_workloads", cluster_queue="cq", status="active") == 0
+    assert one(world, "kueue_cluster_queue_status", cluster_queue="cq", status="active") == 1
+
+
+async def test_in_a_queue_that_is_stopped_nobody_is_active() -> None:
+    world = await with_jobs("a", quota=0)
+    found = world.manager.find(kinds.CLUSTER_QUEUES, ObjectKey("", "cq"))
+    assert found is not None
+    changed = {"spec": found["spec"] | {"stopPolicy": "Hold"}, "metadata": {"generation": 2}}
+    world.manager.change(kinds.CLUSTER_QUEUES, ObjectKey("", "cq"), changed)
+    assert one(world, "kueue_pending_workloads", cluster_queue="cq", status="inadmissible") == 1
+    assert one(world, "kueue_cluster_queue_status", cluster_queue="cq", status="pending") == 1
+    assert one(world, "kueue_cluster_queue_status", cluster_queue="cq", status="active") == 0
+
+
+async def test_finished_workloads_are_those_that_are_still_there() -> None:
+    world = await with_jobs("a")
+    world.admit("w1", "a")
+    await world.settle()
+    world.finish("w1", "a")
+    await world.settle()
+    assert one(world, "kueue_finished_workloads", cluster_queue="cq") == 1
+    assert one(world, "kueue_reserving_active_workloads", cluster_queue="cq") == 0
+
+
+async def test_quota_and_its_use_are_shown_per_flavor_and_resource_where_wanted() -> None:
+    world = await with_jobs("a", "b", quota=7)
+    world.admit("w1", "a")
+    await world.settle()
+    where = {"cluster_queue": "cq", "cohort": "", "flavor": "default", "resource": "cpu"}
+    wanted = {"resources": True}
+    assert one(world, "kueue_cluster_queue_nominal_quota", settings=wanted, **where) == 7
+    assert one(world, "kueue_cluster_queue_resource_reservation", settings=wanted, **where) == 2
+    assert one(world, "kueue_cluster_queue_resource_usage", settings=wanted, **where) == 1
+    assert one(world, "kueue_cluster_queue_borrowing_limit", settings=wanted, **where) == 0
+    assert "kueue_cluster_queue_nominal_quota" not in figures(world)
+
+
+async def test_local_queues_are_shown_where_wanted() -> None:
+    world = await with_jobs("a", "b", quota=1)
+    wanted = {"local_queues": True, "resources": True}
+    assert one(world, "kueue_local_queue_reserving_active_workloads", settings=wanted, **LOCAL) == 1
+    assert one(world, "kueue_local_queue_pending_workloads", settings=wanted, status="inadmissible", **LOCAL) == 1
+    assert one(world, "kueue_local_queue_resource_reservation", settings=wanted, flavor="default", **LOCAL) == 1
+    assert one(world, "kueue_local_queue_status", settings=wanted, active="Unknown", **LOCAL) == 1
+    assert not [name for name in figures(world) if name.startswith("kueue_local_queue")]
+
+
+async def test_beside_kueue_its_figures_are_left_to_it() -> None:
+    world = await with_jobs("a")
+    assert not [name for name in figures(world, quota=False) if name.startswith("kueue_")]
+
+
+async def test_a_worker_shows_its_state_and_for_how_long_it_is_away() -> None:
+    world = await with_jobs("a")
+    assert one(world, "multikueue_copies", cluster="w2") == 1
+    world.cut("w2")
+    world.time += timedelta(seconds=9)
+    assert one(world, "multikueue_cluster_status", cluster="w2", status="isolated") == 1
+    assert one(world, "multikueue_cluster_status", cluster="w2", status="connected") == 0
+    assert one(world, "multikueue_cluster_unreachable_seconds", cluster="w2") == 9
+    assert one(world, "multikueue_cluster_unreachable_seconds", cluster="w1") == 0
+
+
+async def test_what_is_set_aside_is_counted_by_cluster_and_kind() -> None:
+    world = await with_jobs("a")
+    world.store.workloads.unreadable[world.key("a")] = "odd"
+    world.store.worker("w2").jobs.of(JOBS).unreadable[world.key("a")] = "odd"
+    assert one(world, "multikueue_objects_unreadable", cluster="(manager)", kind="Workload.kueue.x-k8s.io") == 1
+    assert one(world, "multikueue_objects_unreadable", cluster="w2", kind="Job.batch") == 1
+    assert one(world, "multikueue_objects_unreadable", cluster="w1", kind="Job.batch") == 0
+
+
+async def test_work_queues_show_what_is_in_them() -> None:
+    world = await with_jobs("a")
+    taken = one(world, "multikueue_reconciles_total", controller="workloads")
+    assert taken > 0
+    world.queues.workloads.add(world.key("a"))
+    assert one(world, "multikueue_work_queue_depth", controller="workloads", state="waiting") == 1
+    assert one(world, "multikueue_work_queue_depth", controller="outbox w1", state="waiting") == 0
+
+
+async def test_a_scrape_changes_nothing() -> None:
+    world = await with_jobs("a", "b", "c", quota=1)
+    before = (
+        world.engine.view.pending_in("cq"),
+        world.engine.scheduler.next_look(world.now()),
+        world.manager.all(kinds.WORKLOADS),
+    )
+    first = figures(world, resources=True, local_queues=True)
+    assert figures(world, resources=True, local_queues=True) == first
+    after = (
+        world.engine.view.pending_in("cq"),
+        world.engine.scheduler.next_look(world.now()),
+        world.manager.all(kinds.WORKLOADS),
+    )
+    assert after == before
+
+
+async def test_each_sample_is_there_once() -> None:
+    world = await with_jobs("a", "b", quota=1)
+    made = Figures(store=world.store, queues=world.queues, resources=True, local_queues=True)
+    seen = Counter((s.name, frozenset(s.labels.items())) for family in made.collect() for s in family.samples)
+    assert set(seen.values()) == {1}

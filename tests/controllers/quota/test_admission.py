@@ -1,0 +1,55 @@
+"""The task that runs quota cycles: at once when something happened, and when something parked is due."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from multikueue.controllers.quota.admission import Admission
+from tests.controllers.table import table
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_it_wakes_for_news_and_passes_on_what_was_decided() -> None:
+    world = table()
+    world.submit()
+    key = await world.queues.jobs.get()
+    await _create_workload(world, key)
+    while len(world.queues.workloads):
+        world.queues.workloads.done(await world.queues.workloads.get())
+    admission = Admission()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(admission.run, world.world)
+        with anyio.fail_after(2):
+            decided = await world.queues.workloads.get()
+        assert decided == world.key()
+        assert world.engine.scheduler.reservation(decided) is not None
+        tasks.cancel_scope.cancel()
+
+
+async def _create_workload(world, key) -> None:  # type: ignore[no-untyped-def]
+    from multikueue.controllers.workloads.jobs import Jobs
+
+    await Jobs(world.world).reconcile(key)
+
+
+async def test_without_news_it_rests() -> None:
+    world = table()
+    admission = Admission()
+    cycles = 0
+    run = world.engine.scheduler.cycle
+
+    def counted(now):  # type: ignore[no-untyped-def]
+        nonlocal cycles
+        cycles += 1
+        return run(now)
+
+    world.engine.scheduler.cycle = counted  # type: ignore[method-assign]
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(admission.run, world.world)
+        await anyio.wait_all_tasks_blocked()
+        admission.wake()
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+    assert cycles == 0

@@ -1,0 +1,198 @@
+"""What fits no worker: who is read for it, what is told, who goes first meanwhile, and what has it tried again."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from multikueue.api import kinds
+from multikueue.api.workload import FITS_NO_WORKER
+from multikueue.controllers.quota.ceilings import SOONEST, Ceilings
+from multikueue.dispatch.decide import SHORTEST_ATTEMPT
+from multikueue.errors import Forbidden
+from multikueue.runtime import DONE
+from multikueue.settings import BESIDE_KUEUE
+from tests.controllers.clusters_in_memory import ClusterInMemory
+from tests.controllers.kueue_core import Core, SharedCluster
+from tests.controllers.quota.test_capacity import have
+from tests.controllers.table import Table, table
+
+if TYPE_CHECKING:
+    from multikueue.kube.client import Client
+
+pytestmark = pytest.mark.anyio
+
+MINUTE = timedelta(minutes=1)
+LACK = "cpu 6 of 4 at most in flavor default"
+
+
+def world(*cpu: int, quota: int = 12, **settings: Any) -> Table:
+    """A manager with so many cores, and workers with these; `huge` needs 6 of them."""
+    made = table(workers=len(cpu), quota=quota, **settings)
+    for (name, cluster), amount in zip(made.workers.items(), cpu, strict=True):
+        have(cluster, amount)
+        made.world.clients[name] = cast("Client", cluster)
+    return made
+
+
+def judge(made: Table, worker: str, name: str = "huge", *, most: int = 4) -> None:
+    """The worker's Kueue looks at the copy."""
+    text = (
+        "couldn't assign flavors to pod set main: insufficient quota for cpu in flavor default, previously considered "
+        f"podsets requests (0) + current podset request (6) > maximum capacity ({most})"
+    )
+    told = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": text}
+    told["lastTransitionTime"] = made.time.strftime("%Y-%m-%dT%H:%M:%SZ")
+    made.workers[worker].change(kinds.WORKLOADS, made.key(name), {"status": {"conditions": [told]}})
+
+
+async def refused(made: Table, *workers: str) -> None:
+    """The job `huge` is there, and all those have said that they can never hold it."""
+    made.submit("huge", cpu="6")
+    await made.settle()
+    made.time += SHORTEST_ATTEMPT
+    for name in workers or made.workers:
+        judge(made, name)
+    await made.settle()
+
+
+async def again(made: Table, after: timedelta) -> None:
+    """Everything due by then is looked at."""
+    made.time += after
+    for name in made.workers:
+        made.queues.ceilings.add(name)
+    made.queues.workloads.add(made.key("huge"))
+    await made.settle()
+
+
+def reads(cluster: ClusterInMemory) -> list[str]:
+    return [call for call in cluster.calls if call.startswith("list")]
+
+
+async def test_it_gives_its_quota_back_and_what_fits_goes_first() -> None:
+    made = world(4, 4)
+    await refused(made)
+    assert made.condition(FITS_NO_WORKER, "huge") is not None
+    assert (made.condition(FITS_NO_WORKER, "huge") or {})["message"] == f"{LACK}: w1, w2"
+    assert (made.condition("QuotaReserved", "huge") or {})["status"] == "False"
+    assert made.copies("huge") == []
+    assert [text for reason, text in made.said() if reason == "FitsNoWorker"] == [
+        f"No worker can ever hold it: {LACK}: w1, w2"
+    ]
+    for name in ("a", "b", "c"):
+        made.submit(name, cpu="4")
+    await made.settle()
+    assert [made.copies(name) for name in ("a", "b", "c")] == [["w1", "w2"]] * 3
+
+
+async def test_one_worker_that_may_is_enough() -> None:
+    made = world(4, 8)
+    await refused(made, "w1")
+    assert made.condition(FITS_NO_WORKER, "huge") is None
+    assert made.copies("huge") == ["w1", "w2"]
+    made.admit("w2", "huge")
+    await made.settle()
+    assert (made.runs_on("huge"), made.copies("huge")) == (["w2"], ["w2"])
+
+
+async def test_it_is_tried_again_by_its_back_off_and_told_once() -> None:
+    made = world(4)
+    await refused(made)
+    await again(made, MINUTE / 2)
+    assert made.copies("huge") == []
+    await again(made, MINUTE)
+    assert made.copies("huge") == ["w1"]
+    made.time += SHORTEST_ATTEMPT
+    judge(made, "w1")
+    await made.settle()
+    assert made.copies("huge") == []
+    assert made.status("huge")["requeueState"]["count"] == 2
+    assert [reason for reason, _ in made.said()].count("FitsNoWorker") == 1
+
+
+async def test_more_quota_on_a_worker_has_it_tried_again_at_once() -> None:
+    made = world(4)
+    await refused(made)
+    have(made.workers["w1"], 8)
+    await again(made, SOONEST)
+    assert made.copies("huge") == ["w1"]
+    made.admit("w1", "huge")
+    await made.settle()
+    assert made.runs_on("huge") == ["w1"]
+    assert made.condition(FITS_NO_WORKER, "huge") is None
+    assert made.store.ceilings.news == set()
+
+
+async def test_a_worker_that_comes_back_has_it_tried_again_at_once() -> None:
+    made = world(4, 8)
+    made.cut("w2")
+    await refused(made, "w1")
+    assert made.copies("huge") == []
+    made.connect("w2")
+    await made.settle()
+    assert made.copies("huge") == ["w1", "w2"]
+
+
+async def test_one_that_comes_and_goes_and_said_so_has_nothing_tried() -> None:
+    made = world(4, 4)
+    await refused(made)
+    made.cut("w2")
+    await made.settle()
+    made.connect("w2")
+    await made.settle()
+    assert made.copies("huge") == []
+
+
+async def test_after_a_restart_it_waits_on() -> None:
+    made = world(4)
+    await refused(made)
+    made.start()
+    made.world.clients["w1"] = cast("Client", made.workers["w1"])
+    await again(made, MINUTE / 2)
+    assert made.copies("huge") == []
+    have(made.workers["w1"], 8)
+    await again(made, SOONEST)
+    assert made.copies("huge") == ["w1"]
+
+
+async def test_nobody_is_read_without_a_cause() -> None:
+    made = world(4)
+    made.submit("small")
+    await made.settle()
+    made.admit("w1", "small")
+    await made.settle()
+    assert reads(made.workers["w1"]) == []
+
+
+async def test_a_worker_that_may_not_be_read_may_fit() -> None:
+    made = world(4)
+    made.workers["w1"].fault = lambda verb, _: Forbidden(403, "Forbidden", "no") if verb == "list" else None
+    await refused(made)
+    assert made.condition(FITS_NO_WORKER, "huge") is None
+    assert made.copies("huge") == ["w1"]
+
+
+async def test_however_many_ask_a_worker_is_read_now_and_then() -> None:
+    made = world(4)
+    await refused(made)
+    ceilings, before = Ceilings(made.world), len(reads(made.workers["w1"]))
+    first, second = await ceilings.reconcile("w1"), await ceilings.reconcile("w1")
+    assert len(reads(made.workers["w1"])) == before + 2
+    assert (first.again_after, second.again_after) == (MINUTE, SOONEST)
+    made.cut("w1")
+    assert await ceilings.reconcile("w1") == DONE
+
+
+async def test_beside_kueue_the_check_asks_for_the_delay() -> None:
+    made = world(4, roles=BESIDE_KUEUE, manager=SharedCluster)
+    core = Core(made)
+    await core.submit("huge", cpu="6")
+    made.time += SHORTEST_ATTEMPT
+    judge(made, "w1")
+    await made.settle()
+    (check,) = made.status("huge")["admissionChecks"]
+    assert (check["state"], check["requeueAfterSeconds"]) == ("Retry", 60)
+    assert check["message"] == f'No worker can ever hold it: {LACK}: w1. Previously: "Pending"'
+    assert made.condition(FITS_NO_WORKER, "huge") is not None

@@ -1,0 +1,348 @@
+"""The visibility API from the request to the answer: whom it believes, whom it lets see, and how it is registered."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import trustme
+from structlog.testing import capture_logs
+
+from multikueue.api.kinds import API_SERVICES, CONFIG_MAPS
+from multikueue.api.meta import ObjectKey
+from multikueue.controllers.serving.visibility import (
+    AUTHENTICATION,
+    CERTIFICATE_SECRET,
+    REMEMBER,
+    REMEMBERED,
+    Gate,
+    Visibility,
+    keep_visibility,
+)
+from multikueue.controllers.serving.webhooks import Service
+from multikueue.errors import ClusterUnreachable
+from multikueue.kube.client import Client
+from multikueue.runtime import Clock
+from multikueue.store.store import Store
+from multikueue.web.front_proxy import User
+from multikueue.web.server import Answerer, Asked, Server
+from multikueue.web.serving import Serving
+from multikueue.web.visibility import GROUP, VERSIONS, Pending, Refused
+from tests.controllers.serving.api import Api, Tree
+from tests.quota.builders import Play, wants
+
+pytestmark = pytest.mark.anyio
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+CA = trustme.CA().cert_pem.bytes().decode()
+PROXY = "front-proxy-client"
+API_SERVICE = ObjectKey("", f"v1beta2.{GROUP}")
+CLUSTER_QUEUE = f"/apis/{GROUP}/v1beta2/clusterqueues/cq/pendingworkloads"
+LOCAL_QUEUE = f"/apis/{GROUP}/v1beta2/namespaces/default/localqueues/lq/pendingworkloads"
+
+
+@dataclass
+class Sockets:
+    """A server that only remembers what it was told to serve."""
+
+    served: Serving | None = None
+    client_ca: str = ""
+    answer: Answerer | None = None
+
+    async def serve_visibility(
+        self, _host: str, port: int, certificate: Serving, *, client_ca: str, answer: Answerer
+    ) -> int:
+        self.served, self.client_ca, self.answer = certificate, client_ca, answer
+        return port
+
+
+class Scene:
+    """A queue in which two wait, behind an API server in memory."""
+
+    def __init__(self) -> None:
+        self.api, self.sockets = Api(), Sockets()
+        self.problem: str | None = None
+        self.time = 0.0
+        self.play = Play.with_queue(cpu=0)
+        self.play.submit(wants("a", cpu=1), wants("b", cpu=1).priority(7))
+        self.play.run()
+        self.publish()
+        client = cast("Client", self.api)
+        self.gate = Gate(client, lambda: self.time)
+        self.visibility = Visibility(
+            client=client,
+            server=cast("Server", self.sockets),
+            store=cast("Store", SimpleNamespace(engine=self.play.engine)),
+            now=lambda: NOW,
+            ready=lambda: self.problem,
+            namespace="ours",
+            service=Service("ours", "visibility"),
+            host="",
+            port=8082,
+            gate=self.gate,
+        )
+
+    def publish(self, **more: str) -> None:
+        data = {"requestheader-client-ca-file": CA, "requestheader-allowed-names": f'["{PROXY}"]'}
+        headers = {"requestheader-group-headers": '["X-Remote-Group"]'}
+        self.api.put(CONFIG_MAPS, AUTHENTICATION, {"data": data | headers | more})
+
+    async def ask(
+        self,
+        path: str,
+        *,
+        by: str | None = PROXY,
+        user: str = "jane",
+        groups: tuple[str, ...] = (),
+        query: Mapping[str, str] | None = None,
+    ) -> tuple[int, Any]:
+        if self.sockets.answer is None:
+            await self.visibility.reconcile()
+        assert self.sockets.answer is not None
+        headers = (("X-Remote-User", user), *(("X-Remote-Group", group) for group in groups))
+        code, body = await self.sockets.answer(Asked(by, headers, path, query or {}))
+        return code, json.loads(body)
+
+
+async def test_who_may_is_told_who_waits() -> None:
+    code, body = await Scene().ask(CLUSTER_QUEUE)
+    assert (code, [item["metadata"]["name"] for item in body["items"]]) == (200, ["b", "a"])
+    code, body = await Scene().ask(LOCAL_QUEUE, query={"offset": "1"})
+    assert (code, [item["metadata"]["name"] for item in body["items"]]) == (200, ["a"])
+
+
+@pytest.mark.parametrize(
+    ("path", "attributes"),
+    [
+        pytest.param(
+            CLUSTER_QUEUE, {"resource": "clusterqueues", "name": "cq", "namespace": ""}, id="about a ClusterQueue"
+        ),
+        pytest.param(
+            LOCAL_QUEUE, {"resource": "localqueues", "name": "lq", "namespace": "default"}, id="about a LocalQueue"
+        ),
+    ],
+)
+async def test_the_api_server_is_asked_about_exactly_what_is_asked_for(
+    path: str, attributes: Mapping[str, str]
+) -> None:
+    scene = Scene()
+    await scene.ask(path, groups=("a", "b"))
+    common = {"group": GROUP, "version": "v1beta2", "subresource": "pendingworkloads", "verb": "get"}
+    assert scene.api.reviews == [
+        {"user": "jane", "groups": ["a", "b"], "extra": {}, "resourceAttributes": {**common, **attributes}}
+    ]
+
+
+async def test_discovery_is_a_question_about_a_path() -> None:
+    scene = Scene()
+    code, body = await scene.ask("/apis")
+    assert (code, body["kind"]) == (200, "APIGroupList")
+    assert scene.api.reviews[0]["nonResourceAttributes"] == {"path": "/apis", "verb": "get"}
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        pytest.param({"allowed": False, "reason": "no role"}, id="not allowed"),
+        pytest.param({"allowed": True, "denied": True, "reason": "no role"}, id="denied"),
+        pytest.param({"reason": "no role"}, id="nothing said"),
+    ],
+)
+async def test_who_may_not_is_refused(verdict: Tree) -> None:
+    scene = Scene()
+    scene.api.allowed = lambda _: verdict
+    code, body = await scene.ask(CLUSTER_QUEUE)
+    assert (code, body["reason"]) == (403, "Forbidden")
+    assert 'User "jane"' in body["message"]
+    assert "no role" in body["message"]
+    assert "items" not in body
+
+
+async def test_administrators_need_no_review() -> None:
+    scene = Scene()
+    scene.api.allowed = lambda _: {"allowed": False}
+    assert (await scene.ask(CLUSTER_QUEUE, groups=("system:masters",)))[0] == 200
+    assert scene.api.reviews == []
+
+
+@pytest.mark.parametrize(
+    ("by", "user"), [(None, "jane"), ("somebody", "jane"), (PROXY, "")], ids=["no certificate", "another's", "no user"]
+)
+async def test_who_does_not_come_through_the_api_server_is_nobody(by: str | None, user: str) -> None:
+    scene = Scene()
+    code, body = await scene.ask(CLUSTER_QUEUE, by=by, user=user, groups=("system:masters",))
+    assert (code, body["reason"]) == (401, "Unauthorized")
+    assert scene.api.reviews == []
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "code"),
+    [
+        pytest.param(CLUSTER_QUEUE.replace("/cq/", "/none/"), {}, 404, id="no such queue"),
+        pytest.param("/apis/other", {}, 404, id="no such path"),
+        pytest.param(CLUSTER_QUEUE, {"limit": "many"}, 400, id="a limit that is no number"),
+    ],
+)
+async def test_what_makes_no_sense_is_refused_in_kubernetes_words(path: str, query: dict[str, str], code: int) -> None:
+    answered, body = await Scene().ask(path, query=query)
+    assert (answered, body["kind"], body["status"], body["code"]) == (code, "Status", "Failure", code)
+
+
+async def test_before_the_queues_are_known_nothing_is_answered() -> None:
+    scene = Scene()
+    scene.problem = "not listed yet"
+    assert (await scene.ask(CLUSTER_QUEUE))[0] == 503
+    assert (await scene.ask("/apis"))[0] == 200
+
+
+async def test_when_nobody_can_tell_what_is_allowed_nothing_is_shown() -> None:
+    scene = Scene()
+    await scene.visibility.reconcile()
+
+    def away(_call: str) -> None:
+        raise ClusterUnreachable("", "away")
+
+    scene.api.interfere = away
+    code, body = await scene.ask(CLUSTER_QUEUE)
+    assert (code, body["reason"]) == (503, "ServiceUnavailable")
+
+
+async def test_a_question_changes_nothing() -> None:
+    scene = Scene()
+    before = scene.play.engine.view.pending_in("cq"), scene.play.engine.scheduler.next_look(scene.play.now)
+    await scene.ask(CLUSTER_QUEUE)
+    assert (scene.play.engine.view.pending_in("cq"), scene.play.engine.scheduler.next_look(scene.play.now)) == before
+
+
+# The gate remembers for a moment.
+
+
+async def test_an_answer_is_believed_for_a_moment_and_for_that_question_alone() -> None:
+    scene = Scene()
+    for _ in range(3):
+        await scene.ask(CLUSTER_QUEUE)
+    assert len(scene.api.reviews) == 1
+    await scene.ask(LOCAL_QUEUE)
+    await scene.ask(CLUSTER_QUEUE, user="joe")
+    await scene.ask(CLUSTER_QUEUE, groups=("other",))
+    assert len(scene.api.reviews) == 4
+    scene.time = REMEMBER
+    await scene.ask(CLUSTER_QUEUE)
+    assert len(scene.api.reviews) == 5
+
+
+async def test_a_refusal_is_believed_no_longer_than_a_permission() -> None:
+    scene = Scene()
+    scene.api.allowed = lambda _: {"allowed": False}
+    assert (await scene.ask(CLUSTER_QUEUE))[0] == 403
+    scene.api.allowed = lambda _: {"allowed": True}
+    assert (await scene.ask(CLUSTER_QUEUE))[0] == 403
+    scene.time = REMEMBER
+    assert (await scene.ask(CLUSTER_QUEUE))[0] == 200
+
+
+async def test_memory_is_bounded() -> None:
+    scene = Scene()
+    for number in range(REMEMBERED + 5):
+        await scene.gate.admit(User(f"user-{number}"), Pending(version="v1beta2", name="cq"))
+    assert len(scene.gate._known) == REMEMBERED
+
+
+async def test_the_gate_names_who_may_not_do_what() -> None:
+    scene = Scene()
+    scene.api.allowed = lambda _: {}
+    with pytest.raises(Refused, match=r'clusterqueues\.visibility\.kueue\.x-k8s\.io "cq" is forbidden'):
+        await scene.gate.admit(User("jane"), Pending(version="v1beta2", name="cq"))
+
+
+# Registration.
+
+
+async def test_it_is_registered_with_the_authority_of_its_certificate() -> None:
+    scene = Scene()
+    await scene.visibility.reconcile()
+    assert scene.api.writes == ["create secrets", "create apiservices", "create apiservices"]
+    assert scene.sockets.client_ca == CA
+    assert scene.sockets.served is not None
+    for version in VERSIONS:
+        spec = scene.api.objects["apiservices", ObjectKey("", f"{version}.{GROUP}")]["spec"]
+        assert b64decode(spec["caBundle"]) == scene.sockets.served.bundle
+        assert spec["service"] == {"namespace": "ours", "name": "visibility", "port": 443}
+        assert (spec["group"], spec["version"]) == (GROUP, version)
+    assert ("secrets", ObjectKey("ours", CERTIFICATE_SECRET)) in scene.api.objects
+
+
+async def test_nothing_is_written_when_all_is_in_place() -> None:
+    scene = Scene()
+    await scene.visibility.reconcile()
+    scene.api.writes.clear()
+    await scene.visibility.reconcile()
+    assert scene.api.writes == []
+
+
+@pytest.mark.parametrize(
+    "change", [{"caBundle": "b2xk"}, {"caBundle": "", "insecureSkipTLSVerify": True}], ids=["an old CA", "no CA"]
+)
+async def test_a_registration_that_leads_here_gets_our_authority(change: Tree) -> None:
+    """The manifests in deploy/ have none: only the running process knows it."""
+    scene = Scene()
+    await scene.visibility.reconcile()
+    good = scene.api.objects["apiservices", API_SERVICE]
+    scene.api.put(API_SERVICES, API_SERVICE, good | {"spec": good["spec"] | change})
+    scene.api.writes.clear()
+    await scene.visibility.reconcile()
+    spec = scene.api.objects["apiservices", API_SERVICE]["spec"]
+    assert (spec["caBundle"], spec["insecureSkipTLSVerify"]) == (good["spec"]["caBundle"], False)
+    assert scene.api.writes == ["patch apiservices"]
+
+
+@pytest.mark.parametrize("service", [{"namespace": "kueue-system", "name": "visibility-server"}, None])
+async def test_a_registration_that_leads_elsewhere_is_not_ours_to_change(service: Tree | None) -> None:
+    scene = Scene()
+    theirs = {"spec": {"service": service, "caBundle": ""}}
+    scene.api.put(API_SERVICES, API_SERVICE, theirs)
+    with capture_logs() as entries:
+        await scene.visibility.reconcile()
+    assert scene.api.objects["apiservices", API_SERVICE]["spec"] == theirs["spec"]
+    assert [entry["event"] for entry in entries if entry["log_level"] == "warning"] == ["visibility.taken"]
+
+
+async def test_an_api_server_without_front_proxy_is_told() -> None:
+    scene = Scene()
+    scene.publish(**{"requestheader-client-ca-file": ""})
+    with pytest.raises(ValueError, match="requestheader-client-ca-file"):
+        await scene.visibility.reconcile()
+    assert scene.sockets.answer is None
+
+
+@dataclass
+class Naps:
+    """A clock whose sleeper is woken `times` often, and then ends the test."""
+
+    times: int
+    slept: list[float] = field(default_factory=list)
+    meanwhile: Callable[[], None] = lambda: None
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        if len(self.slept) > self.times:
+            raise TimeoutError
+        self.meanwhile()
+
+
+async def test_trouble_is_logged_and_tried_again_soon() -> None:
+    scene = Scene()
+    scene.publish(**{"requestheader-client-ca-file": ""})
+    naps = Naps(times=1, meanwhile=scene.publish)
+    with capture_logs() as entries, pytest.raises(TimeoutError):
+        await keep_visibility(scene.visibility, clock=cast("Clock", naps))
+    told = [entry["event"] for entry in entries]
+    assert told[0] == "visibility.not_kept"
+    assert told[-1] == "visibility.serving"
+    assert naps.slept[0] < naps.slept[1]

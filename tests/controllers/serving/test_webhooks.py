@@ -1,0 +1,523 @@
+from __future__ import annotations
+
+import ssl
+from base64 import b64decode
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import aiohttp
+import msgspec
+import pytest
+import trustme
+from structlog.testing import capture_logs
+
+from multikueue.api import kinds
+from multikueue.api.kinds import MUTATING_WEBHOOKS, SECRETS, Kind
+from multikueue.api.meta import ObjectKey, decoder, encode
+from multikueue.controllers.serving.webhooks import (
+    CERTIFICATE_SECRET,
+    CONFIGURATION,
+    Service,
+    Webhooks,
+    client_config,
+    keep_webhook,
+    names_of,
+    webhooks,
+)
+from multikueue.errors import (
+    AlreadyExists,
+    ApiError,
+    ClusterUnreachable,
+    Conflict,
+    MultiKueueError,
+    NotFound,
+    NotLeading,
+    ServerError,
+    Throttled,
+)
+from multikueue.jobs.integrations.frameworks import FRAMEWORKS
+from multikueue.kube.client import Client
+from multikueue.web.admission import Known
+from multikueue.web.certificates import LIFETIME
+from multikueue.web.server import WEBHOOK_PATH, Server
+from multikueue.web.serving import Serving
+
+pytestmark = pytest.mark.anyio
+
+Tree = dict[str, Any]
+SECRET = ObjectKey("ours", CERTIFICATE_SECRET)
+HOST = "127.0.0.1"
+# The TLS handshakes below look at the machine's clock.
+NOW = datetime.now(UTC).replace(microsecond=0)
+
+
+class Api:
+    """Secrets and configurations as an API server keeps them; `interfere` runs before each call, as others would."""
+
+    def __init__(self) -> None:
+        self.objects: dict[tuple[str, ObjectKey], Tree] = {}
+        self.writes: list[str] = []
+        self.interfere: Callable[[str], None] = lambda _call: None
+        self._versions = 0
+
+    async def get(self, kind: Kind[Any], key: ObjectKey) -> Any:
+        self.interfere("get")
+        return self._value(kind, self._found(kind, key))
+
+    async def create(self, kind: Kind[Any], namespace: str, body: Tree) -> Any:
+        self.interfere("create")
+        key = ObjectKey(namespace, body["metadata"]["name"])
+        if (kind.plural, key) in self.objects:
+            raise AlreadyExists(409, "AlreadyExists", str(key))
+        return self._value(kind, self._store("create", kind, key, body))
+
+    async def merge_patch(self, kind: Kind[Any], key: ObjectKey, body: Tree) -> Any:
+        self.interfere("patch")
+        found = self._found(kind, key)
+        if body["metadata"]["resourceVersion"] != found["metadata"]["resourceVersion"]:
+            raise Conflict(409, "Conflict", str(key))
+        return self._value(
+            kind, self._store("patch", kind, key, found | {k: v for k, v in body.items() if k != "metadata"})
+        )
+
+    async def delete(self, kind: Kind[Any], key: ObjectKey, *, uid: str) -> None:
+        found = self._found(kind, key)
+        assert found["metadata"]["uid"] == uid
+        del self.objects[kind.plural, key]
+
+    def put(self, kind: Kind[Any], key: ObjectKey, body: Tree) -> None:
+        """Somebody else's write."""
+        self._store("", kind, key, body)
+
+    def _found(self, kind: Kind[Any], key: ObjectKey) -> Tree:
+        if (kind.plural, key) not in self.objects:
+            raise NotFound(404, "NotFound", str(key))
+        return self.objects[kind.plural, key]
+
+    def _store(self, verb: str, kind: Kind[Any], key: ObjectKey, body: Tree) -> Tree:
+        self._versions += 1
+        if verb:
+            self.writes.append(f"{verb} {kind.plural}")
+        metadata = {"uid": "uid", **body.get("metadata", {}), "resourceVersion": str(self._versions)}
+        self.objects[kind.plural, key] = msgspec.json.decode(encode(body | {"metadata": metadata}))
+        return self.objects[kind.plural, key]
+
+    def _value(self, kind: Kind[Any], shown: Tree) -> Any:
+        kept: Any = kind.type
+        return decoder(kept)(encode(shown))
+
+    @property
+    def data(self) -> dict[str, str]:
+        found: dict[str, str] = self.objects["secrets", SECRET]["data"]
+        return found
+
+    @property
+    def entries(self) -> list[Tree]:
+        found: list[Tree] = self.objects["mutatingwebhookconfigurations", CONFIGURATION]["webhooks"]
+        return found
+
+    def bundle(self) -> bytes:
+        """What the API server trusts."""
+        return b64decode(self.entries[0]["clientConfig"]["caBundle"])
+
+    async def can_call(self) -> bool:
+        """Whether the API server reaches the webhook the way it was told to."""
+        context = ssl.create_default_context(cadata=self.bundle().decode())
+        url = self.entries[0]["clientConfig"]["url"]
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
+            try:
+                async with session.post(url, data=b"{}") as response:
+                    return response.status == 400
+            except aiohttp.ClientConnectorCertificateError:
+                return False
+
+
+@dataclass
+class VirtualClock:
+    """Time that passes only while somebody sleeps; ends the test at `end`."""
+
+    at: datetime
+    end: datetime
+    slept: list[float] = field(default_factory=list)
+
+    def now(self) -> datetime:
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.at.timestamp()
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.at += timedelta(seconds=seconds)
+        if self.at > self.end:
+            raise TimeoutError
+
+
+def serving() -> Server:
+    return Server(ready=lambda: None, known=Known(dispatches=lambda _namespace, _queue: True))
+
+
+def webhook(api: Api, server: Server, *, now: Callable[[], datetime] = lambda: NOW, **changes: Any) -> Webhooks:
+    how: dict[str, Any] = {"namespace": "ours", "address": f"https://{HOST}", "host": HOST, "port": 0}
+    return Webhooks(client=cast(Client, api), server=server, now=now, **(how | changes))
+
+
+async def test_a_first_start_makes_all_that_is_needed() -> None:
+    api = Api()
+    async with serving() as server:
+        await webhook(api, server).start()
+        assert api.writes == ["create secrets", "create mutatingwebhookconfigurations"]
+        assert await api.can_call()
+
+
+async def test_an_api_server_that_does_not_show_who_it_is_is_not_listened_to_where_it_has_to() -> None:
+    api = Api()
+    async with serving() as server:
+        await webhook(api, server, client_ca=trustme.CA().cert_pem.bytes().decode()).start()
+        with pytest.raises(aiohttp.ClientError):
+            await api.can_call()
+
+
+async def test_in_place_it_writes_nothing() -> None:
+    api = Api()
+    async with serving() as server:
+        kept = webhook(api, server)
+        port = await kept.start()
+        api.writes.clear()
+        assert (await kept.reconcile(port)).again_after == timedelta(seconds=15)
+        assert api.writes == []
+
+
+async def test_replicas_share_one_certificate() -> None:
+    api = Api()
+    async with serving() as one, serving() as other:
+        first, second = webhook(api, one, port=0), webhook(api, other)
+        await first.start()
+        data = api.data
+        await second.start()
+        assert api.data == data
+        assert await api.can_call()
+
+
+async def test_who_comes_second_takes_what_the_first_made() -> None:
+    api, rival = Api(), Api()
+    async with serving() as ours, serving() as theirs:
+        await webhook(rival, theirs).start()
+
+        def steal(call: str) -> None:
+            if call == "create":
+                api.interfere = lambda _call: None
+                for (plural, key), made in rival.objects.items():
+                    api.put(SECRETS if plural == "secrets" else MUTATING_WEBHOOKS, key, made)
+
+        api.interfere = steal
+        await webhook(api, ours).start()
+        assert api.data == rival.data
+        assert api.writes == ["patch mutatingwebhookconfigurations"], "another port, the same certificate"
+        assert await api.can_call()
+
+
+async def test_an_empty_secret_is_filled() -> None:
+    api = Api()
+    api.put(SECRETS, SECRET, {"metadata": {"name": CERTIFICATE_SECRET}, "data": {"note": "bXk="}})
+    async with serving() as server:
+        await webhook(api, server).start()
+        assert api.data.keys() == {"note", "tls.crt", "tls.key", "ca.crt"}
+        assert await api.can_call()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda entries: entries[0]["clientConfig"].update(caBundle=""), id="the bundle is gone"),
+        pytest.param(lambda entries: entries[0].update(failurePolicy="Ignore"), id="another failure policy"),
+        pytest.param(lambda entries: entries[0]["rules"][0].update(operations=["*"]), id="another rule"),
+        pytest.param(lambda entries: entries.pop(), id="an entry is gone"),
+        pytest.param(lambda entries: entries.append({"name": "more"}), id="an entry too many"),
+        pytest.param(lambda entries: entries[0].pop("objectSelector"), id="no selector"),
+    ],
+)
+async def test_what_was_changed_is_put_back(damage: Callable[[list[Tree]], object]) -> None:
+    api = Api()
+    async with serving() as server:
+        kept = webhook(api, server)
+        port = await kept.start()
+        before = msgspec.json.encode(api.entries)
+        damage(api.entries)
+        await kept.reconcile(port)
+        assert msgspec.json.encode(api.entries) == before
+
+
+async def test_fields_of_a_newer_api_server_are_left_alone() -> None:
+    api = Api()
+    async with serving() as server:
+        kept = webhook(api, server)
+        port = await kept.start()
+        api.entries[0]["newField"] = "default"
+        api.writes.clear()
+        await kept.reconcile(port)
+        assert api.writes == []
+
+
+async def test_what_was_deleted_is_made_again() -> None:
+    api = Api()
+    async with serving() as server:
+        kept = webhook(api, server)
+        port = await kept.start()
+        api.objects.clear()
+        await kept.reconcile(port)
+        assert await api.can_call()
+
+
+async def test_configurations_of_others_are_never_touched() -> None:
+    api = Api()
+    foreign = ObjectKey("", "kueue-mutating-webhook-configuration")
+    api.put(MUTATING_WEBHOOKS, foreign, {"metadata": {"name": foreign.name}, "webhooks": [{"name": "x"}]})
+    before = dict(api.objects)
+    async with serving() as server:
+        await webhook(api, server).start()
+    key = (MUTATING_WEBHOOKS.plural, foreign)
+    assert api.objects[key] == before[key]
+
+
+@dataclass
+class Witness:
+    """Notes, whenever a certificate is taken into service, whether the API server trusts its authority by then."""
+
+    api: Api
+    trusted: list[bool] = field(default_factory=list)
+
+    def watch(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+        load = server.load
+
+        def noting(certificate: Serving) -> None:
+            newest = certificate.bundle.split(b"-----END CERTIFICATE-----")[0]
+            self.trusted.append(newest in self.api.bundle())
+            load(certificate)
+
+        monkeypatch.setattr(server, "load", noting)
+
+
+async def test_no_certificate_is_served_before_it_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = Api()
+    clock = VirtualClock(NOW - LIFETIME, NOW)  # so the last certificate is one that the machine's clock accepts
+    async with serving() as server:
+        kept = webhook(api, server, now=clock.now)
+        port = await kept.start()
+        first, witness = api.data, Witness(api)
+        witness.watch(server, monkeypatch)
+        while clock.at < clock.end:
+            clock.at += timedelta(days=7)
+            await kept.reconcile(port)
+        assert api.data != first
+        assert await api.can_call()
+    assert len(witness.trusted) > 50
+    assert all(witness.trusted)
+
+
+async def test_it_is_looked_at_four_times_a_minute() -> None:
+    api, ports = Api(), list[int]()
+    clock = VirtualClock(NOW, NOW + timedelta(seconds=45))
+    async with serving() as server:
+        with pytest.raises(TimeoutError):
+            await keep_webhook(webhook(api, server, now=clock.now), clock=clock, started=ports.append)
+    assert len(ports) == 1
+    assert clock.slept == [15.0] * 4
+
+
+async def test_an_error_is_tried_again_soon() -> None:
+    api = Api()
+    clock = VirtualClock(NOW, NOW + timedelta(seconds=30))
+    failures: list[ApiError] = [ServerError(500, "InternalError", "no"), Conflict(409, "Conflict", "no")]
+
+    def fail(_call: str) -> None:
+        if clock.at > NOW and failures:
+            raise failures.pop(0)
+
+    api.interfere = fail
+    async with serving() as server:
+        with pytest.raises(TimeoutError):
+            await keep_webhook(webhook(api, server, now=clock.now), clock=clock, started=lambda _port: None)
+    assert clock.slept == [15.0, 5.0, 15.0], "the conflict was settled at once"
+
+
+async def test_a_certificate_that_openssl_refuses_later_does_not_end_the_manager(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = VirtualClock(NOW, NOW + timedelta(seconds=15))
+
+    def refuse(_certificate: Serving) -> None:
+        raise ssl.SSLError(1, "ee key too small")
+
+    async with serving() as server:
+        monkeypatch.setattr(server, "load", refuse)
+        with capture_logs() as entries, pytest.raises(TimeoutError):
+            await keep_webhook(webhook(Api(), server, now=clock.now), clock=clock, started=lambda _port: None)
+    assert [entry["event"] for entry in entries if entry["log_level"] == "warning"] == ["webhook.not_kept"]
+
+
+async def test_a_standby_waits_for_the_leader_to_put_the_webhook_in_place_and_then_serves_it() -> None:
+    api = Api()
+    clock = VirtualClock(NOW, NOW + timedelta(seconds=30))
+    writes, service = ("create", "patch"), Service("ours", "hook")
+
+    def refuse(call: str) -> None:
+        if call in writes:
+            raise NotLeading("not sent")
+
+    api.interfere = refuse
+    began: list[timedelta] = []
+
+    async def lead() -> None:
+        async with serving() as leader:
+            api.interfere = lambda _call: None
+            await webhook(api, leader, address=service).start()
+            api.interfere = refuse
+
+    async with serving() as server:
+        standby = webhook(api, server, now=clock.now, address=service)
+        slept = clock.sleep
+
+        async def sleep(seconds: float) -> None:
+            if len(clock.slept) == 3:
+                await lead()
+            await slept(seconds)
+
+        clock.sleep = sleep  # type: ignore[method-assign]
+        with pytest.raises(TimeoutError):
+            await keep_webhook(standby, clock=clock, started=lambda _port: began.append(clock.now() - NOW))
+    assert began == [timedelta(seconds=4)]
+    assert clock.slept[:4] == [1.0] * 4
+
+
+@pytest.mark.parametrize(
+    "passing",
+    [ClusterUnreachable("", "no answer in time"), Throttled(429, "TooManyRequests", "no"), ServerError(500, "", "no")],
+    ids=["no answer", "too many requests", "an error of the server"],
+)
+async def test_what_goes_by_itself_does_not_end_a_manager_that_starts(passing: MultiKueueError) -> None:
+    api, began = Api(), list[timedelta]()
+    clock = VirtualClock(NOW, NOW + timedelta(seconds=30))
+
+    def fail_at_first(_call: str) -> None:
+        if clock.at == NOW:
+            raise passing
+
+    api.interfere = fail_at_first
+    async with serving() as server:
+        starting = webhook(api, server, now=clock.now)
+        with pytest.raises(TimeoutError):
+            await keep_webhook(starting, clock=clock, started=lambda _port: began.append(clock.now() - NOW))
+    assert began == [timedelta(seconds=5)]
+
+
+async def test_a_secret_that_never_stands_still_is_an_error() -> None:
+    api = Api()
+    api.put(SECRETS, SECRET, {"metadata": {"name": CERTIFICATE_SECRET}, "data": {}})
+
+    def move(call: str) -> None:
+        if call == "patch":
+            api.put(SECRETS, SECRET, {"metadata": {"name": CERTIFICATE_SECRET}, "data": {}})
+
+    api.interfere = move
+    async with serving() as server:
+        with pytest.raises(Conflict, match="keeps changing"):
+            await webhook(api, server).start()
+
+
+@pytest.mark.parametrize(
+    ("address", "port", "expected"),
+    [
+        pytest.param(
+            Service("ours", "hook"),
+            None,
+            {"service": {"namespace": "ours", "name": "hook", "path": WEBHOOK_PATH, "port": 443}},
+            id="a service",
+        ),
+        pytest.param("https://a.example:99", None, {"url": f"https://a.example:99{WEBHOOK_PATH}"}, id="a URL"),
+        pytest.param(
+            "https://a.example:99", 7, {"url": f"https://a.example:7{WEBHOOK_PATH}"}, id="a port that was taken"
+        ),
+        pytest.param("https://a.example", None, {"url": f"https://a.example{WEBHOOK_PATH}"}, id="the usual port"),
+        pytest.param("https://[::1]:9", None, {"url": f"https://[::1]:9{WEBHOOK_PATH}"}, id="an IPv6 address"),
+    ],
+)
+async def test_how_the_api_server_calls_us(address: Service | str, port: int | None, expected: Tree) -> None:
+    assert client_config(address, b"ca", port=port) == {**expected, "caBundle": "Y2E="}
+
+
+async def test_the_names_it_calls_us_by() -> None:
+    assert names_of("https://10.0.0.1:9443") == ("10.0.0.1",)
+    assert names_of(Service("ours", "hook")) == ("hook.ours.svc", "hook.ours.svc.cluster.local", "hook.ours", "hook")
+
+
+async def test_what_is_asked_about() -> None:
+    create, update = webhooks({}, namespace="ours", failure_policy="Fail")
+    assert (create["rules"][0]["operations"], create["failurePolicy"]) == (["CREATE"], "Fail")
+    assert (update["rules"][0]["operations"], update["failurePolicy"]) == (["UPDATE"], "Ignore")
+    for entry in (create, update):
+        assert entry["namespaceSelector"]["matchExpressions"][0]["values"] == ["kube-system", "ours"]
+        assert entry["objectSelector"]["matchExpressions"][0]["key"] == "kueue.x-k8s.io/queue-name"
+        assert (entry["sideEffects"], entry["timeoutSeconds"]) == ("None", 5)
+
+
+async def test_each_kind_in_use_is_asked_about_there_or_not() -> None:
+    used = [adapter.kind for adapter in FRAMEWORKS.values()]
+    for entry in webhooks({}, namespace="ours", failure_policy="Fail", kinds=used):
+        asked = {(*rule["apiGroups"], *rule["apiVersions"], *rule["resources"]) for rule in entry["rules"]}
+        assert asked == {(kind.group, kind.version, kind.plural) for kind in used}
+
+
+async def test_what_makes_jobs_is_asked_about_whenever_it_is_written() -> None:
+    found = webhooks({}, namespace="ours", failure_policy="Fail", templates=[kinds.DEPLOYMENTS])
+    (entry,) = [each for each in found if each["name"] == "templates.multikueue.dev"]
+
+    assert entry["failurePolicy"] == "Fail"
+    assert [(rule["resources"], rule["operations"]) for rule in entry["rules"]] == [
+        (["deployments"], ["CREATE", "UPDATE"])
+    ]
+    assert "matchConditions" not in entry
+
+
+DEFAULTING = ["a", "kube-system", "ours", "b"]
+
+
+async def test_what_names_no_queue_is_asked_about_where_there_is_one_for_it() -> None:
+    used, made = [adapter.kind for adapter in FRAMEWORKS.values()], [kinds.DEPLOYMENTS]
+    *others, last = webhooks(
+        {}, namespace="ours", failure_policy="Fail", kinds=used, templates=made, defaulting=DEFAULTING
+    )
+
+    assert others == webhooks({}, namespace="ours", failure_policy="Fail", kinds=used, templates=made)
+    assert (last["name"], last["failurePolicy"]) == ("default.jobs.multikueue.dev", "Fail")
+    (there,), (without,) = (last[f"{what}Selector"]["matchExpressions"] for what in ("namespace", "object"))
+    assert there == {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["a", "b"]}
+    assert without == {"key": "kueue.x-k8s.io/queue-name", "operator": "DoesNotExist"}
+    asked = [(rule["resources"], rule["operations"]) for rule in last["rules"]]
+    assert asked == [([kind.plural], ["CREATE"]) for kind in [*used, *made]]
+
+
+@pytest.mark.parametrize("namespaces", [[], ["kube-system", "ours"]], ids=["nowhere", "where nothing is asked about"])
+async def test_without_such_a_place_it_is_not_asked_about(namespaces: list[str]) -> None:
+    found = webhooks({}, namespace="ours", failure_policy="Fail", defaulting=namespaces)
+    assert [entry["name"] for entry in found] == ["create.jobs.multikueue.dev", "update.jobs.multikueue.dev"]
+
+
+async def test_the_registration_follows_the_places_at_the_end_of_a_pause() -> None:
+    api, places, pauses, asked = Api(), list[str](), list[float](), list[int]()
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        asked.append(len(api.entries))
+        if len(pauses) == 3:
+            raise TimeoutError
+        places[:] = ["team"] if len(pauses) == 1 else []
+
+    async with serving() as server:
+        kept, clock = webhook(api, server, defaulting=lambda: places), VirtualClock(NOW, NOW)
+        with pytest.raises(TimeoutError):
+            await keep_webhook(kept, clock=clock, started=lambda _port: None, pause=pause)
+    assert asked == [2, 3, 2]
+    assert (pauses, clock.slept) == ([15.0] * 3, [])

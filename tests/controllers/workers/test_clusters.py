@@ -1,0 +1,342 @@
+"""MultiKueueCluster to connection: what is refused, what is shown, and how a worker's state declines and recovers."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from datetime import timedelta
+from typing import Any
+
+import anyio
+import pytest
+
+from multikueue.api import kinds
+from multikueue.api.meta import ObjectKey
+from multikueue.controllers.workers.clusters import Clusters
+from multikueue.controllers.workers.connection import Connection, Problem
+from multikueue.controllers.workers.identities import OtherCluster
+from multikueue.controllers.workers.kubeconfigs import Access
+from multikueue.dispatch.group import Reach
+from multikueue.errors import Unauthorized
+from multikueue.kube.credentials import Credentials
+from multikueue.settings import Dispatch
+from multikueue.store.sight import EVERYWHERE, NAMESPACES_ANNOTATION
+from tests.controllers.table import Table, table
+
+pytestmark = pytest.mark.anyio
+
+KUBECONFIG = b"""
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: c}}]
+clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]
+users: [{name: c, user: {token: t}}]
+"""
+W1 = ObjectKey("", "w1")
+QUICK = Dispatch(suspect_after=timedelta(0), isolate_after=timedelta(milliseconds=20))
+
+
+def secret(world: Table, **data: bytes) -> None:
+    encoded = {name: b64encode(value).decode() for name, value in data.items()}
+    world.manager.put(kinds.SECRETS, {"metadata": {"name": "secret", "namespace": "kueue-system"}, "data": encoded})
+    world.store.secrets.replace(
+        [world.manager._value(kinds.SECRETS, body) for body in world.manager.all(kinds.SECRETS)]
+    )
+
+
+async def condition(world: Table, *, spec: dict[str, Any] | None = None) -> tuple[str, str, str]:
+    if spec is not None:
+        world.manager.change(kinds.MULTIKUEUE_CLUSTERS, W1, {"spec": spec})
+    await Clusters(world.world, QUICK, "kueue-system").reconcile("w1")
+    (active,) = (world.manager.find(kinds.MULTIKUEUE_CLUSTERS, W1) or {})["status"]["conditions"]
+    return active["status"], active["reason"], active["message"]
+
+
+async def test_no_secret() -> None:
+    expected = 'load client config failed: Secret "secret" not found'
+    assert await condition(table()) == ("False", "BadKubeConfig", expected)
+
+
+async def test_a_secret_without_the_key() -> None:
+    world = table()
+    secret(world, other=b"x")
+    status, reason, message = await condition(world)
+    assert (status, reason) == ("False", "BadKubeConfig")
+    assert message == 'load client config failed: key "kubeconfig" not found in secret "secret"'
+
+
+async def test_an_insecure_kubeconfig() -> None:
+    world = table()
+    secret(world, kubeconfig=b"clusters: [{name: a, cluster: {server: 'https://x', insecure-skip-tls-verify: true}}]")
+    status, reason, message = await condition(world)
+    assert (status, reason) == ("False", "InsecureKubeConfig")
+    assert message == "load client config failed: insecure TLS verification is not allowed for cluster a"
+
+
+async def test_a_file_that_is_not_there() -> None:
+    spec = {"clusterSource": {"kubeConfig": {"location": "/nowhere/kubeconfig", "locationType": "Path"}}}
+    _, reason, message = await condition(table(), spec=spec)
+    assert (reason, message) == (
+        "BadKubeConfig",
+        "load client config failed: /nowhere/kubeconfig: No such file or directory",
+    )
+
+
+async def test_a_refused_cluster_is_out_of_reach_and_wakes_its_workloads() -> None:
+    world = table()
+    world.submit()
+    await world.settle()
+    await condition(world)
+    assert world.store.worker("w1").link.reach is Reach.ISOLATED
+    assert len(world.queues.workloads) == 1
+
+
+async def test_the_same_refusal_is_written_once() -> None:
+    world = table()
+    await condition(world)
+    world.manager.calls.clear()
+    await condition(world)
+    assert world.manager.calls == []
+
+
+async def test_a_recorded_loss_goes_on_counting_in_a_new_process() -> None:
+    world = table()
+    await condition(world)
+    recorded = world.store.worker("w1").link.since
+    world.time += timedelta(minutes=5)
+    world.start()
+    world.store.worker("w1").suspected(world.time)
+    await condition(world)
+    since = world.store.worker("w1").link.since
+    assert since is not None
+    assert recorded is None or since <= recorded + timedelta(seconds=1)
+    assert since < world.time - timedelta(minutes=4)
+
+
+def connection(world: Table) -> Connection:
+    worker = world.store.worker("w1")
+    return Connection(world.world, QUICK, worker, Access(b"", Credentials(server="https://x")), anyio.Event())
+
+
+# New credentials that are not in use.
+
+
+OTHER = Problem("BadKubeConfig", "load client config failed: the new kubeconfig is not in use: it is odd", OtherCluster)
+REFUSED = Problem("ClientConnectionFailed", "the new kubeconfig is not in use: 401", Unauthorized)
+
+
+async def shown(world: Table, reach: Reach, problem: Problem | None, *, why: str = "no answer") -> tuple[str, str, str]:
+    """The condition after a look at a worker with that problem."""
+    clusters = Clusters(world.world, QUICK, "kueue-system")
+    running = connection(world)
+    running.problem, running.tried = problem, True
+    if reach is not Reach.CONNECTED:
+        running.worker.suspected(world.time, why)
+        running.worker.isolated()
+    clusters._connections["w1"] = running
+    secret(world, kubeconfig=b"")
+    await clusters.reconcile("w1")
+    (active,) = (world.manager.find(kinds.MULTIKUEUE_CLUSTERS, W1) or {})["status"]["conditions"]
+    return active["status"], active["reason"], active["message"]
+
+
+async def test_as_long_as_the_old_ones_work_the_cluster_is_active_and_a_warning_tells() -> None:
+    world = table()
+    assert await shown(world, Reach.CONNECTED, REFUSED) == (
+        "True",
+        "Active",
+        "Connected; the new kubeconfig is not in use: 401",
+    )
+    assert world.said() == [("ClientConnectionFailed", REFUSED.message)]
+    assert await shown(world, Reach.CONNECTED, None) == ("True", "Active", "Connected")
+
+
+@pytest.mark.parametrize("problem", [OTHER, REFUSED], ids=lambda problem: problem.reason)
+async def test_when_the_old_ones_end_too_the_reason_is_that_of_the_new_ones(problem: Problem) -> None:
+    world = table()
+    await shown(world, Reach.CONNECTED, problem)
+    expected = ("False", problem.reason, f"{problem.message}; the one in use: no answer")
+    assert await shown(world, Reach.ISOLATED, problem) == expected
+    world.manager.calls.clear()
+    assert await shown(world, Reach.ISOLATED, problem, why="no answer in other words") == expected
+    assert world.manager.calls == []
+
+
+async def test_a_loss_is_told_anew_when_new_credentials_that_do_not_work_come() -> None:
+    world = table()
+    assert (await shown(world, Reach.ISOLATED, None))[2] == "no answer"
+    assert (await shown(world, Reach.ISOLATED, REFUSED))[2].startswith(REFUSED.message)
+    assert (await shown(world, Reach.ISOLATED, None))[2] == "no answer"
+
+
+async def test_a_connection_that_was_not_tried_yet_says_nothing() -> None:
+    world = table()
+    await condition(world)
+    clusters = Clusters(world.world, QUICK, "kueue-system")
+    clusters._connections["w1"] = connection(world)
+    secret(world, kubeconfig=b"")
+    world.manager.calls.clear()
+    await clusters.reconcile("w1")
+    assert world.manager.calls == []
+
+
+async def test_a_source_that_is_refused_ends_the_connection_and_keeps_what_is_known() -> None:
+    world = table()
+    world.submit()
+    await world.settle()
+    clusters = Clusters(world.world, QUICK, "kueue-system")
+    running = connection(world)
+    clusters._connections["w1"] = running
+    held = len(running.worker.workloads)
+    await clusters.reconcile("w1")
+    assert held
+    assert len(running.worker.workloads) == held
+    assert running.worker.link.reach is Reach.ISOLATED
+    assert clusters._before["w1"] is running.access
+
+
+async def test_a_connection_that_could_not_follow_the_one_before_makes_way_for_the_next() -> None:
+    world = table()
+    world.submit()
+    await world.settle()
+    clusters = Clusters(world.world, QUICK, "kueue-system")
+    stuck, first = connection(world), Access(b"first", Credentials(server="https://first"))
+    stuck.before = first
+    clusters._connections["w1"] = stuck
+    secret(world, kubeconfig=KUBECONFIG)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(clusters.run)
+        await anyio.wait_all_tasks_blocked()
+        await clusters.reconcile("w1")
+        following = clusters._connections["w1"]
+        assert following is not stuck
+        assert stuck._scope.cancel_called
+        assert (following.before, following.access.credentials.server) == (first, "https://127.0.0.1:1")
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_connection_that_serves_is_offered_what_is_new() -> None:
+    world = table()
+    clusters = Clusters(world.world, QUICK, "kueue-system")
+    running = connection(world)
+    clusters._connections["w1"] = running
+    secret(world, kubeconfig=KUBECONFIG)
+    await clusters.reconcile("w1")
+    assert clusters._connections["w1"] is running
+    assert running.newest == KUBECONFIG
+
+
+async def test_a_connection_begins_anew_when_other_namespaces_are_offered() -> None:
+    world = table()
+    clusters = Clusters(world.world, QUICK, "kueue-system")
+    secret(world, kubeconfig=KUBECONFIG)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(clusters.run)
+        await anyio.wait_all_tasks_blocked()
+        await clusters.reconcile("w1")
+        first = clusters._connections["w1"]
+        assert first.namespaces == EVERYWHERE
+        change = {"metadata": {"annotations": {NAMESPACES_ANNOTATION: "a,b"}}}
+        world.manager.change(kinds.MULTIKUEUE_CLUSTERS, W1, change)
+        await clusters.reconcile("w1")
+        assert clusters._connections["w1"].namespaces == ("a", "b")
+        assert first._scope.cancel_called
+        second = clusters._connections["w1"]
+        await clusters.reconcile("w1")
+        assert clusters._connections["w1"] is second
+        tasks.cancel_scope.cancel()
+
+
+async def test_it_is_told_of_which_namespaces_nothing_is_seen() -> None:
+    world = table()
+    names = tuple(f"n{number}" for number in range(7))
+    world.store.worker("w1").sight.offer(names, world.now())
+    for name in names[1:]:
+        world.store.worker("w1").lacks(kinds.JOBS, "you may not", world.time, namespace=name)
+    message = "Connected; nothing is seen in n1, n2, n3, n4, n5 and 1 more: you may not"
+    assert await shown(world, Reach.CONNECTED, None) == ("True", "Active", message)
+
+
+async def test_a_changed_file_has_the_clusters_that_name_it_looked_at_again() -> None:
+    world = table()
+    for name in ("w1", "w2"):
+        source = {"kubeConfig": {"location": "/k", "locationType": "Path"}}
+        world.manager.change(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", name), {"spec": {"clusterSource": source}})
+    clusters = Clusters(world.world, QUICK, "kueue-system")
+    assert list(clusters._files()) == ["/k"]
+    world.queues.clusters = type(world.queues.clusters)()
+    clusters._file_changed("/k")
+    assert len(world.queues.clusters) == 2
+
+
+# A worker that is taken away.
+
+
+async def taken_away(world: Table) -> Clusters:
+    """w1 has no object any more, and no configuration names it."""
+    clusters = Clusters(world.world, QUICK, "kueue-system")
+    clusters._connections["w1"] = connection(world)
+    world.manager.change(kinds.MULTIKUEUE_CONFIGS, ObjectKey("", "mk"), {"spec": {"clusters": ["w2", "w3"]}})
+    world.manager.drop(kinds.MULTIKUEUE_CLUSTERS, W1)
+    await clusters.reconcile("w1")
+    assert world.store.worker("w1").link.reach is Reach.ISOLATED, "as long as its tasks end"
+    return clusters
+
+
+async def test_a_worker_that_is_taken_away_is_forgotten_with_its_series() -> None:
+    world = table()
+    clusters = await taken_away(world)
+    assert 'cluster="w1"' in world.world.metrics.render().decode()
+    await clusters.reconcile("w1")
+    assert "w1" not in world.store.workers
+    assert 'cluster="w1"' not in world.world.metrics.render().decode()
+    await clusters.reconcile("w1")
+    assert "w1" not in world.store.workers
+
+
+async def test_what_runs_on_a_worker_that_is_taken_away_counts_until_it_is_lost() -> None:
+    world = table()
+    world.submit()
+    await world.settle()
+    world.admit("w1")
+    await world.settle()
+    clusters = await taken_away(world)
+    await clusters.reconcile("w1")
+    assert world.store.worker("w1").held()
+    assert "w1" in clusters._before
+    world.time += world.world.lost_after
+    await clusters.reconcile("w1")
+    assert world.store.worker("w1").held(), "we may have been stopped all the time"
+    clusters._looked(world.time)
+    await clusters.reconcile("w1")
+    assert not world.store.worker("w1").held()
+    assert world.status()["clusterName"] == "w1", "it is still to be evicted for that"
+    await world.settle()
+    assert world.status().get("clusterName") is None
+    await clusters.reconcile("w1")
+    assert "w1" not in world.store.workers
+    assert clusters._before == {}
+
+
+async def test_a_worker_that_a_configuration_names_is_not_forgotten() -> None:
+    world = table()
+    clusters = await taken_away(world)
+    world.manager.change(kinds.MULTIKUEUE_CONFIGS, ObjectKey("", "mk"), {"spec": {"clusters": ["w1"]}})
+    await clusters.reconcile("w1")
+    assert "w1" in world.store.workers
+
+
+@pytest.mark.parametrize("stopped", [False, True], ids=["awake", "stopped now and then"])
+async def test_workers_that_nobody_can_ask_are_looked_for(*, stopped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multikueue.controllers.workers.clusters.LOOK", timedelta(milliseconds=1))
+    world = table()
+    clusters = await taken_away(world)
+    before = world.store.worker("w1").link.in_vain
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(clusters._look_around)
+        for _ in range(100):
+            await anyio.sleep(0.001)
+            if stopped:
+                world.time += timedelta(minutes=1)
+            if world.store.worker("w1").link.in_vain != before:
+                break
+        tasks.cancel_scope.cancel()
+    assert (world.store.worker("w1").link.in_vain == before) is stopped

@@ -1,0 +1,428 @@
+"""A worker's connection against servers over HTTP: how it changes to other credentials while it works."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import anyio
+import pytest
+
+from multikueue.api.kinds import LOCAL_QUEUES
+from multikueue.api.meta import ObjectKey
+from multikueue.controllers.workers.connection import TIME_TO_STAND, Connection
+from multikueue.controllers.workers.identities import OtherCluster
+from multikueue.controllers.workers.kubeconfigs import Access
+from multikueue.dispatch.group import Asked, Reach
+from multikueue.errors import ClusterUnreachable, Unauthorized
+from multikueue.kube.credentials import Credentials
+from multikueue.kube.reflector import Reflector
+from multikueue.kube.tokens import FixedToken
+from multikueue.settings import Dispatch
+from multikueue.store.sight import EVERYWHERE
+from multikueue.store.worker import NEVER, WorkerView
+from multikueue.testing import NOW
+from tests.controllers.table import Table, table
+from tests.controllers.workers.worker_server import WorkerServer, worker_server
+from tests.jobs.gadgets import GADGETS, WITH_GADGETS
+
+pytestmark = pytest.mark.anyio
+
+QUICK = Dispatch(
+    heartbeat_interval=timedelta(milliseconds=10),
+    heartbeat_timeout=timedelta(milliseconds=300),
+    call_timeout=timedelta(milliseconds=500),
+    suspect_after=timedelta(0),
+    isolate_after=timedelta(milliseconds=20),
+    reconnect_first=timedelta(milliseconds=5),
+    reconnect_cap=timedelta(milliseconds=10),
+)
+KEY = ObjectKey("team", "job-a")
+ASKED = Asked("attempt", NOW)
+
+
+def access(server: WorkerServer | str, token: str) -> Access:
+    """A kubeconfig for a server with a token. Another token is another kubeconfig."""
+    url = server if isinstance(server, str) else server.url
+    return Access(f"{url} {token}".encode(), Credentials(server=url, token=FixedToken(f"Bearer {token}")))
+
+
+@dataclass
+class Line:
+    """A running connection, and the states it has had since it was first connected."""
+
+    world: Table
+    connection: Connection
+    worker: WorkerView
+    states: list[Reach] = field(default_factory=list)
+
+    def reach_changed(self, worker: WorkerView) -> None:
+        self.states.append(worker.link.reach)
+
+    def worker_met(self, worker: WorkerView) -> None:
+        raise AssertionError
+
+    def worker_forgotten(self, worker: WorkerView) -> None:
+        raise AssertionError
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        with anyio.fail_after(5):
+            while not condition():  # noqa: ASYNC110  # what is waited for happens in a server, not in an event of ours
+                await anyio.sleep(0.002)
+
+    async def changes_to(self, server: WorkerServer, token: str) -> None:
+        """Until heartbeat and both watches use the token."""
+        wanted = {"GET api", "WATCH workloads", "WATCH jobs"}
+        await self.until(lambda: self.connection.problem is None and wanted <= set(server.uses(token)))
+
+    async def objects(self, kind: type[Exception]) -> str:
+        """The problem of that kind, once it is there: its message."""
+        await self.until(lambda: self.connection.problem is not None and self.connection.problem.kind is kind)
+        assert self.connection.problem is not None
+        return self.connection.problem.message
+
+
+def not_connected_yet(worker: WorkerView) -> None:
+    """As in a process that has just begun."""
+    worker.suspected(NOW)
+    worker.recorded(None)
+    worker.forget()
+
+
+@asynccontextmanager
+async def connected(
+    server: WorkerServer,
+    *,
+    before: Access | None = None,
+    namespaces: tuple[str, ...] = EVERYWHERE,
+    **dispatch: Any,
+) -> AsyncIterator[Line]:
+    """A connection to a server with the token "one", that has listed everything."""
+    async with connecting(server, before=before, namespaces=namespaces, **dispatch) as line:
+        await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
+        line.states.clear()
+        yield line
+
+
+@asynccontextmanager
+async def connecting(
+    server: WorkerServer,
+    *,
+    before: Access | None = None,
+    namespaces: tuple[str, ...] = EVERYWHERE,
+    **dispatch: Any,
+) -> AsyncIterator[Line]:
+    """`dispatch` are settings of that group."""
+    world = table(**dispatch)
+    worker = world.store.worker("w1")
+    not_connected_yet(worker)
+    made = Connection(world.world, QUICK, worker, access(server, "one"), anyio.Event(), namespaces, before=before)
+    line = Line(world, made, worker)
+    world.store.observe(line)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(made.run)
+        yield line
+        made.stop()
+
+
+def never_asked(line: Line) -> None:
+    line.worker.asked_in_vain(NEVER, line.world.now(), line.world.world.lost_after)
+
+
+async def beats(line: Line, server: WorkerServer, token: str) -> None:
+    """Until there were two more signs of life by that token."""
+    before = server.uses(token).count("GET api")
+    await line.until(lambda: server.uses(token).count("GET api") >= before + 2)
+
+
+async def test_a_new_token_takes_over_without_a_moment_of_trouble() -> None:
+    async with worker_server("one", "two") as server:
+        server.put("Workload", "job-a", "u1")
+        async with connected(server) as line:
+            outbox = line.world.queues.outboxes["w1"]
+            line.connection.offer(access(server, "two"))
+            await line.changes_to(server, "two")
+            await beats(line, server, "two")  # what was under way with the old one has arrived by then
+            count = len(server.uses("one"))
+            await beats(line, server, "two")
+            assert len(server.uses("one")) == count
+            assert line.states == []
+            assert line.world.queues.outboxes["w1"] is outbox
+            assert line.worker.workloads.get(KEY) is not None
+            assert line.connection.newest == access(server, "two").kubeconfig
+
+
+async def test_the_client_of_a_worker_is_there_for_as_long_as_its_connection() -> None:
+    async with worker_server("one") as server:
+        async with connected(server) as line:
+            page = await line.world.world.clients["w1"].list(LOCAL_QUEUES)
+            assert page.items == ()
+        assert line.world.world.clients == {}
+
+
+async def test_credentials_that_are_refused_leave_the_old_ones_in_use() -> None:
+    async with worker_server("one") as server, connected(server) as line:
+        line.world.queues.clusters = type(line.world.queues.clusters)()
+        line.connection.offer(access(server, "wrong"))
+        assert "401" in await line.objects(Unauthorized)
+        assert line.connection.problem is not None
+        assert line.connection.problem.reason == "ClientConnectionFailed"
+        assert len(line.world.queues.clusters) == 1, "the condition is to tell of it"
+        tried = len(server.uses("wrong"))
+        await line.until(lambda: len(server.uses("wrong")) > tried + 3)
+        assert line.states == []
+        assert "WATCH jobs" not in server.uses("wrong")
+
+
+async def test_credentials_become_good_later() -> None:
+    async with worker_server("one") as server, connected(server) as line:
+        line.connection.offer(access(server, "two"))
+        await line.objects(Unauthorized)
+        server.tokens.add("two")
+        await line.changes_to(server, "two")
+        assert line.states == []
+
+
+async def test_a_token_revoked_before_the_new_one_came_costs_no_more_than_the_time_between() -> None:
+    async with worker_server("one") as server, connected(server) as line:
+        server.tokens = {"two"}
+        await line.until(lambda: line.worker.link.reach is Reach.ISOLATED)
+        line.connection.offer(access(server, "two"))
+        await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
+
+
+async def test_a_refused_token_has_its_source_looked_at_again() -> None:
+    async with worker_server("one") as server, connected(server) as line:
+        line.world.queues.clusters = type(line.world.queues.clusters)()
+        server.tokens.clear()
+        await line.until(lambda: len(line.world.queues.clusters) == 1)
+
+
+async def test_a_server_that_hangs_is_not_used_and_the_next_offer_does_not_wait_for_it() -> None:
+    async with worker_server("one", "two") as server, worker_server() as other, connected(server) as line:
+        other.hangs = True
+        line.connection.offer(access(other, "one"))
+        await line.until(lambda: other.asked)
+        with anyio.fail_after(QUICK.heartbeat_timeout.total_seconds() * 0.9):
+            line.connection.offer(access(server, "two"))
+            await line.changes_to(server, "two")
+        assert line.states == []
+
+
+async def test_a_server_that_cannot_be_reached_is_told_of() -> None:
+    async with worker_server("one") as server, connected(server) as line:
+        line.connection.offer(access("http://127.0.0.1:1", "two"))
+        message = await line.objects(ClusterUnreachable)
+        assert message.startswith("the new kubeconfig is not in use: ")
+        assert line.states == []
+
+
+async def test_an_offer_is_withdrawn_by_offering_what_is_in_use() -> None:
+    async with worker_server("one") as server, connected(server) as line:
+        line.connection.offer(access(server, "wrong"))
+        await line.objects(Unauthorized)
+        line.connection.offer(access(server, "one"))
+        assert line.connection.problem is None
+        tried = len(server.uses("wrong"))
+        await anyio.sleep(0.05)
+        assert len(server.uses("wrong")) <= tried + 1
+        assert line.connection.newest == access(server, "one").kubeconfig
+
+
+async def test_the_same_cluster_under_another_address_is_used_at_once() -> None:
+    async with worker_server("one") as server, worker_server("two") as moved:
+        for each in (server, moved):
+            each.put("Workload", "job-a", "u1")
+        async with connected(server) as line:
+            line.connection.offer(access(moved, "two"))
+            await line.changes_to(moved, "two")
+            assert line.states == []
+            assert line.worker.workloads.get(KEY) is not None
+
+
+async def test_another_cluster_gets_the_name_when_nothing_of_ours_is_left_on_the_one_before() -> None:
+    async with worker_server("one") as server, worker_server("two") as other:
+        server.put("Workload", "job-a", "u1")
+        other.put("Workload", "job-a", "u2")
+        async with connected(server) as line:
+            line.connection.offer(access(other, "two"))
+            assert "another cluster" in await line.objects(OtherCluster)
+            assert line.worker.leaving, "it must get nothing new"
+            held = line.worker.workloads.get(KEY)
+            assert held is not None
+            assert held.metadata.uid == "u1"
+            server.drop("Workload", "job-a")
+            await line.changes_to(other, "two")
+            await line.until(lambda: line.worker.workloads.get(KEY) is not None)
+            found = line.worker.workloads.get(KEY)
+            assert found is not None
+            assert found.metadata.uid == "u2"
+            assert line.worker.leaving == ""
+            assert Reach.SUSPECT not in line.states
+
+
+async def test_another_cluster_gets_the_name_when_the_one_before_counts_as_lost() -> None:
+    async with worker_server("one") as server, worker_server("two") as other:
+        server.put("Workload", "job-a", "u1")
+        server.version = 10_000
+        async with connected(server) as line:
+            line.worker.ask_for_job(KEY, ASKED)
+            server.tokens.clear()
+            line.connection.offer(access(other, "two"))
+            await line.objects(OtherCluster)
+            await line.until(lambda: line.worker.link.reach is Reach.ISOLATED)
+            assert line.worker.workloads.get(KEY) is not None
+            line.world.time += line.world.world.lost_after
+            await line.changes_to(other, "two")
+            await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
+            assert line.worker.workloads.get(KEY) is None
+            assert line.worker.expectations.asked(KEY) is None
+
+
+async def test_a_cluster_without_anything_of_ours_may_be_changed_for_another_at_once() -> None:
+    async with worker_server("one") as server, worker_server("two") as other, connected(server) as line:
+        line.connection.offer(access(other, "two"))
+        await line.changes_to(other, "two")
+        assert line.states == []
+
+
+@pytest.mark.parametrize("what", ["asked", "creating"])
+async def test_what_may_be_there_by_now_is_something_of_ours(what: str) -> None:
+    async with worker_server("one") as server, worker_server("two") as other, connected(server) as line:
+        with line.worker.expectations.creating(KEY) if what == "creating" else nullcontext():
+            if what == "asked":
+                line.worker.ask_for_job(KEY, ASKED)
+            line.connection.offer(access(other, "two"))
+            await line.objects(OtherCluster)
+
+
+async def test_a_connection_that_follows_another_one_does_not_read_another_cluster_as_everything_gone() -> None:
+    async with worker_server("one") as server, connecting(server, before=access("http://before", "x")) as line:
+        line.worker.ask_for_job(KEY, ASKED)
+        assert "another cluster" in await line.objects(OtherCluster)
+        assert line.connection.tried
+        assert not line.connection.serves
+        assert "WATCH jobs" not in server.uses("one")
+        assert line.worker.link.reach is not Reach.CONNECTED
+        line.worker.expectations.answered(KEY)
+        await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
+        assert line.connection.problem is None
+        assert line.connection.serves
+
+
+async def test_a_connection_that_follows_another_one_to_the_same_address_does_not_ask_first() -> None:
+    async with worker_server("one") as server, connecting(server, before=access(server, "zero")) as line:
+        line.worker.ask_for_job(KEY, ASKED)
+        await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
+
+
+@pytest.mark.parametrize("trouble", ["a heartbeat", "a watch"])
+async def test_the_first_trouble_of_a_connection_is_made_known(trouble: str) -> None:
+    async with worker_server("two") as server, connecting(server) as line:
+        if trouble == "a watch":
+            server.tokens, server.lacks = {"one"}, {"workloads"}
+        line.worker.isolated()
+        line.world.queues.clusters = type(line.world.queues.clusters)()
+        await line.until(lambda: line.connection.tried)
+        assert len(line.world.queues.clusters) == 1
+
+
+@pytest.mark.parametrize("trouble", ["heartbeats", "watches"])
+async def test_a_worker_is_asked_in_vain_for_as_long_as_it_is_away(trouble: str) -> None:
+    async with worker_server("one") as server, connecting(server) as line:
+        if trouble == "watches":
+            server.lacks = {"workloads"}
+        else:
+            server.tokens.clear()
+        await line.until(lambda: line.worker.link.reach is Reach.ISOLATED)
+        never_asked(line)
+        line.world.time += TIME_TO_STAND + timedelta(seconds=1)
+        await line.until(lambda: line.worker.link.in_vain != NEVER)
+        server.tokens, server.lacks = {"one"}, set()
+        await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
+        assert not line.worker.is_lost(NOW + timedelta(days=1), timedelta(minutes=1))
+
+
+async def test_a_worker_that_answers_again_has_a_while_for_its_watches_to_stand() -> None:
+    async with worker_server("one") as server, connecting(server) as line:
+        server.lacks = {"workloads"}
+        await line.until(lambda: line.worker.link.reach is Reach.ISOLATED)
+        never_asked(line)
+        line.world.time += TIME_TO_STAND
+        server.asked.clear()
+        await line.until(lambda: server.uses("one").count("GET api") > 2)
+        assert line.worker.link.in_vain == NEVER
+
+
+async def test_watches_do_not_rest_while_their_worker_shows_signs_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Reflector, "_pause_after", lambda *_: 3600.0)
+    async with worker_server("one") as server, connecting(server) as line:
+        server.lacks = {"workloads"}
+        await line.until(lambda: "no kind Workload" in line.worker.why)
+        server.lacks = set()
+        await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
+
+
+async def test_who_waits_for_the_loss_of_a_worker_is_told_of_it() -> None:
+    async with worker_server("one") as server:
+        server.put("Workload", "job-a", "u1")
+        async with connected(server) as line:
+            server.tokens.clear()
+            await line.until(lambda: line.worker.link.reach is Reach.ISOLATED)
+            line.world.queues.workloads = type(line.world.queues.workloads)()
+            line.world.time += line.world.world.lost_after + timedelta(minutes=1)
+            await line.until(lambda: len(line.world.queues.workloads))
+            assert line.worker.is_lost(line.world.time, line.world.world.lost_after)
+
+
+async def test_a_worker_is_asked_as_soon_as_its_time_is_up() -> None:
+    async with (
+        worker_server("one") as server,
+        connected(server, worker_lost_timeout=timedelta(milliseconds=20)) as line,
+    ):
+        server.tokens.clear()
+        await line.until(lambda: line.worker.link.reach is Reach.ISOLATED)
+        line.connection.settings = QUICK.model_copy(update={"heartbeat_interval": timedelta(hours=1)})
+        await anyio.sleep(0.05)  # the last of the short intervals is over
+        never_asked(line)
+        await line.until(lambda: line.worker.link.in_vain != NEVER)
+
+
+# Kinds of jobs that not every cluster has.
+
+
+def no_gadgets(line: Line) -> str:
+    """Why there can be none on the worker."""
+    lack = line.worker.sight.lack(GADGETS.name, "team")
+    return lack.why if lack is not None else ""
+
+
+async def test_a_worker_that_lacks_a_kind_of_jobs_is_as_good_as_any_for_the_others() -> None:
+    async with worker_server("one") as server:
+        server.lacks = {"gadgets"}
+        async with connected(server, adapters=WITH_GADGETS) as line:
+            line.world.store.open_jobs(GADGETS)
+            assert "not listed yet" in no_gadgets(line)
+            await line.until(lambda: "no kind Gadget" in no_gadgets(line))
+            assert line.worker.link.reach is Reach.CONNECTED
+            assert line.states == []
+
+
+async def test_a_kind_is_watched_once_the_manager_has_it_and_used_once_the_worker_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("multikueue.kube.reflector._ABSENT_PAUSE", 0.01)
+    async with worker_server("one", "two") as server:
+        server.lacks = {"gadgets"}
+        async with connected(server, adapters=WITH_GADGETS) as line:
+            assert "WATCH gadgets" not in server.uses("one")
+            line.world.store.open_jobs(GADGETS)
+            await line.until(lambda: "no kind Gadget" in no_gadgets(line))
+            line.connection.offer(access(server, "two"))
+            await line.until(lambda: line.connection.access.kubeconfig == access(server, "two").kubeconfig)
+            server.lacks = set()
+            await line.until(lambda: not no_gadgets(line))
+            assert "WATCH gadgets" in server.uses("two")

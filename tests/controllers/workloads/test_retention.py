@@ -1,0 +1,132 @@
+"""What has been over for long is removed (quota-engine 5.3, QE-337)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from multikueue.api import kinds
+from multikueue.api.meta import ObjectKey
+from multikueue.controllers.workloads.retention import Retention
+from multikueue.settings import PodsReady
+from multikueue.settings import Retention as Kept
+from tests.controllers.table import NAMESPACE, Table, table
+
+pytestmark = pytest.mark.anyio
+
+HOUR = timedelta(hours=1)
+FINISHED = Kept(after_finished=HOUR)
+DEACTIVATED = Kept(after_deactivated=HOUR)
+ONE_CHANCE = PodsReady(enabled=True, timeout=timedelta(minutes=5), backoff_limit_count=0)
+JOB = ObjectKey(NAMESPACE, "job")
+
+
+async def finished(retention: Kept) -> Table:
+    world = table(retention=retention)
+    await running(world)
+    world.finish("w1")
+    await world.settle()
+    assert condition(world, "Finished") == ("True", "Succeeded")
+    return world
+
+
+async def deactivated(retention: Kept) -> Table:
+    """By the manager itself: its pods were not ready in time, and once is enough."""
+    world = table(retention=retention, pods_ready=ONE_CHANCE)
+    await running(world)
+    await look(world, after=ONE_CHANCE.timeout)
+    assert condition(world, "Evicted") == ("True", "DeactivatedDueToRequeuingLimitExceeded")
+    return world
+
+
+async def running(world: Table) -> None:
+    world.submit()
+    await world.settle()
+    world.admit("w1")
+    await world.settle()
+
+
+def condition(world: Table, type_: str) -> tuple[str, str]:
+    found = world.condition(type_) or {}
+    return found.get("status", ""), found.get("reason", "")
+
+
+async def look(world: Table, *, after: timedelta = timedelta()) -> None:
+    world.time += after
+    for body in world.manager.all(kinds.WORKLOADS):
+        world.queues.workloads.add(ObjectKey(NAMESPACE, body["metadata"]["name"]))
+    await world.settle()
+
+
+def left(world: Table) -> tuple[int, int]:
+    """How many jobs and Workloads the manager cluster has."""
+    return len(world.manager.all(kinds.JOBS)), len(world.manager.all(kinds.WORKLOADS))
+
+
+async def test_a_finished_workload_goes_in_time_and_its_job_stays_finished() -> None:
+    world = await finished(FINISHED)
+    await look(world, after=HOUR - timedelta(seconds=1))
+    assert left(world) == (1, 1)
+    await look(world, after=timedelta(seconds=1))
+    assert left(world) == (1, 0)
+    assert ("Deleted", "Deleted finished workload due to elapsed retention") in world.said()
+    await world.settle()
+    assert left(world) == (1, 0), "nobody queues it again"
+    assert all(not worker.all(kinds.WORKLOADS) and not worker.all(kinds.JOBS) for worker in world.workers.values())
+
+
+async def test_it_is_looked_at_again_just_when_it_is_due() -> None:
+    world = await finished(FINISHED)
+    world.time += timedelta(minutes=20)
+    assert (await Retention(world.world).reconcile(world.key())).again_after == timedelta(minutes=40)
+
+
+async def test_the_job_of_a_workload_that_we_deactivated_goes_in_time() -> None:
+    world = await deactivated(DEACTIVATED)
+    await look(world, after=HOUR - timedelta(seconds=1))
+    assert left(world)[0] == 1
+    await look(world, after=timedelta(seconds=1))
+    assert world.manager.find(kinds.JOBS, JOB) is None
+    assert ("Deleted", "Deleted job: deactivation retention period expired") in world.said()
+
+
+@pytest.mark.parametrize("retention", [Kept(), DEACTIVATED], ids=["no time at all", "a time for something else"])
+async def test_without_a_time_a_finished_workload_stays(retention: Kept) -> None:
+    world = await finished(retention)
+    await look(world, after=1000 * HOUR)
+    assert left(world) == (1, 1)
+
+
+@pytest.mark.parametrize("retention", [Kept(), FINISHED], ids=["no time at all", "a time for something else"])
+async def test_without_a_time_the_job_of_a_deactivated_workload_stays(retention: Kept) -> None:
+    world = await deactivated(retention)
+    await look(world, after=1000 * HOUR)
+    assert left(world) == (1, 1)
+
+
+async def test_what_a_user_deactivated_stays() -> None:
+    world = table(retention=DEACTIVATED)
+    await running(world)
+    world.manager.change(kinds.WORKLOADS, world.key(), {"spec": {"active": False}})
+    await look(world)
+    assert condition(world, "Evicted") == ("True", "Deactivated")
+    await look(world, after=1000 * HOUR)
+    assert left(world) == (1, 1)
+
+
+async def test_what_its_user_activated_again_stays() -> None:
+    world = await deactivated(DEACTIVATED)
+    world.manager.change(kinds.WORKLOADS, world.key(), {"spec": {"active": True}})
+    await look(world, after=2 * HOUR)
+    assert left(world) == (1, 1)
+
+
+async def test_what_is_being_deleted_already_is_left_alone() -> None:
+    world = await finished(FINISHED)
+    key = world.key()
+    world.manager.change(kinds.WORKLOADS, key, {"metadata": {"deletionTimestamp": "2026-01-01T13:00:00Z"}})
+    world.time += HOUR
+    calls = len(world.manager.calls)
+    await Retention(world.world).reconcile(key)
+    assert len(world.manager.calls) == calls

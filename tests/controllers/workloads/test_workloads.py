@@ -1,0 +1,157 @@
+"""Workloads that no job of ours owns."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from multikueue.api import kinds
+from multikueue.api.meta import ObjectKey
+from multikueue.api.workload import QUOTA_RESERVED, Workload
+from multikueue.controllers.workloads import status_writes
+from multikueue.controllers.workloads.workloads import Workloads
+from multikueue.errors import Conflict, Invalid
+from tests.controllers.kueue_core import SharedCluster
+from tests.controllers.table import NAMESPACE, QUEUE, Table, table
+
+pytestmark = pytest.mark.anyio
+
+KEY = ObjectKey(NAMESPACE, "own")
+
+
+def of_class(name: str, *, cpu: str = "1000", **metadata: Any) -> dict[str, Any]:
+    """A workload without a job, if not told otherwise too large for the quota, so that it stays as it is."""
+    ref = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": name}
+    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
+    pod_set = {"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}
+    spec = {"queueName": QUEUE, "podSets": [pod_set], "priority": 5, "priorityClassRef": ref}
+    return {"metadata": {"name": KEY.name, "namespace": KEY.namespace, **metadata}, "spec": spec}
+
+
+def put_class(world: Table, value: int) -> None:
+    world.manager.put(kinds.WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": value})
+
+
+async def priority(world: Table) -> int:
+    await world.settle()
+    found: int = (world.manager.find(kinds.WORKLOADS, KEY) or {})["spec"]["priority"]
+    return found
+
+
+async def test_a_workload_without_a_job_follows_the_value_of_its_class() -> None:
+    world = table()
+    put_class(world, 5)
+    world.manager.put(kinds.WORKLOADS, of_class("high"))
+    assert await priority(world) == 5
+    put_class(world, 50)
+    assert await priority(world) == 50
+    writes = len(world.manager.calls)
+    assert await priority(world) == 50
+    assert len(world.manager.calls) == writes
+
+
+async def test_a_workload_that_was_given_another_class_meanwhile_does_not_get_the_value_of_the_one_before() -> None:
+    world = table()
+    put_class(world, 5)
+    world.manager.put(kinds.WORKLOADS, of_class("high"))
+    await world.settle()
+    with world.manager.unheard():
+        world.manager.change(kinds.WORKLOADS, KEY, {"spec": {"priorityClassRef": {"name": "another"}}})
+    put_class(world, 50)
+    with pytest.raises(Conflict):
+        await Workloads(world.world).reconcile(KEY)
+
+
+async def test_what_a_workload_was_about_to_get_others_may_have_while_it_cannot_be_read() -> None:
+    world = table(quota=1)
+    world.manager.change(kinds.CLUSTER_QUEUES, ObjectKey("", "cq"), {"spec": {"admissionChecksStrategy": None}})
+    world.manager.put(kinds.WORKLOADS, of_class("low", cpu="1"))
+    assert world._cycle(), "it gives quota to it, in memory"
+    world.store.workloads.unreadable[KEY] = "odd"
+    other = of_class("low", cpu="1")
+    world.manager.put(kinds.WORKLOADS, other | {"metadata": other["metadata"] | {"name": "other"}})
+    await world.settle()
+    world.time += timedelta(seconds=10)
+    await world.settle()
+    found = world.store.workloads.get(KEY._replace(name="other"))
+    assert found is not None
+    assert found.has(QUOTA_RESERVED)
+    assert world.store.engine.view.waiting("cq") == (0, 0)
+
+    world.store.workloads.unreadable.clear()
+    world.manager.change(kinds.WORKLOADS, KEY, {"metadata": {"labels": {"mended": "true"}}})
+    await world.settle()
+    assert sum(world.store.engine.view.waiting("cq")) == 1, "it is in line again"
+
+
+@pytest.mark.parametrize("write", [status_writes.merge, status_writes.apply])
+async def test_a_workload_whose_status_is_refused_says_so(write: Callable[..., Awaitable[Workload]]) -> None:
+    world = table(manager=SharedCluster)
+    world.manager.put(kinds.WORKLOADS, of_class("low"))
+    local = world.store.workloads.get(KEY)
+    assert local is not None
+    full = Invalid(422, "Invalid", "status.conditions: Too many: 17: must have at most 16 items")
+    world.manager.fault = lambda *_: full
+    with pytest.raises(Invalid):
+        await write(world.world, local, msgspec.structs.replace(local.status, cluster_name="w1"))
+    ((reason, message),) = world.said()
+    assert reason == "StatusRefused"
+    assert "at most 16 items" in message
+
+
+async def test_a_class_that_is_not_there_changes_nothing() -> None:
+    world = table()
+    put_class(world, 50)
+    world.manager.put(kinds.WORKLOADS, of_class("unknown"))
+    assert await priority(world) == 5
+
+
+async def test_a_workload_of_a_job_follows_the_value_of_its_class_by_itself() -> None:
+    """Its job says which class, and no more."""
+    world = table()
+    put_class(world, 50)
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": "1", "controller": True}
+    world.manager.put(kinds.WORKLOADS, of_class("high", ownerReferences=[owner]))
+    assert await priority(world) == 50
+
+
+async def test_who_made_a_workload_without_a_job_ends_its_eviction() -> None:
+    """An external controller runs its pods: nobody else knows when they are gone."""
+    world = table()
+    world.manager.change(kinds.CLUSTER_QUEUES, ObjectKey("", "cq"), {"spec": {"admissionChecksStrategy": None}})
+    world.manager.put(kinds.WORKLOADS, of_class("low", cpu="1"))
+    await world.settle()
+    assert world.store.engine.view.tally("cq").reserving == 1
+    drain = {"spec": {"stopPolicy": "HoldAndDrain"}, "metadata": {"generation": 2}}
+    world.manager.change(kinds.CLUSTER_QUEUES, ObjectKey("", "cq"), drain)
+    await world.settle()
+    evicted = world.store.workloads.get(KEY)
+    assert evicted is not None
+    assert evicted.has("Evicted")
+    assert evicted.has("QuotaReserved")
+    assert world.store.engine.view.tally("cq").reserving == 1
+
+
+async def test_a_job_that_runs_on_the_manager_keeps_its_quota_until_its_pods_are_gone() -> None:
+    world = table()
+    queue, job = ObjectKey("", "cq"), ObjectKey(NAMESPACE, "job")
+    world.manager.change(kinds.CLUSTER_QUEUES, queue, {"spec": {"admissionChecksStrategy": None}})
+    world.submit(managed=False)
+    await world.settle()
+    assert (world.manager.find(kinds.JOBS, job) or {})["spec"]["suspend"] is False
+    world.manager.change(kinds.JOBS, job, {"status": {"active": 1}})
+
+    drain = {"spec": {"stopPolicy": "HoldAndDrain"}, "metadata": {"generation": 2}}
+    world.manager.change(kinds.CLUSTER_QUEUES, queue, drain)
+    await world.settle()
+    assert (world.manager.find(kinds.JOBS, job) or {})["spec"]["suspend"] is True
+    assert (world.condition("Evicted") or {})["status"] == "True"
+    assert (world.condition("QuotaReserved") or {})["status"] == "True"
+
+    world.manager.change(kinds.JOBS, job, {"status": {"active": 0}})
+    await world.settle()
+    assert (world.condition("QuotaReserved") or {})["status"] == "False"

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import pytest
+
+from multikueue.api.kinds import MULTIKUEUE_CONFIGS, NAMESPACES, SECRETS
+from multikueue.api.meta import ObjectKey
+from multikueue.errors import AlreadyExists, ConfigurationError, InvalidObject
+from multikueue.registration.plan import Registration, Wanted, manager_objects
+from tests.cli.cluster import Cluster, Fake
+from tests.registration.builders import World
+
+pytestmark = pytest.mark.anyio
+
+_, SECRET, CLUSTER = manager_objects(Registration(cluster="w1"), b"one")
+_, NEWER_SECRET, _ = manager_objects(Registration(cluster="w1"), b"two")
+KEY = SECRET.key
+STRANGERS = {"metadata": {"name": KEY.name, "namespace": KEY.namespace, "labels": {"app": "theirs"}}}
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_an_object_is_created_then_left_then_updated(world: World) -> None:
+    side = world.side(world.manager)
+
+    for wanted in (SECRET, SECRET, NEWER_SECRET):
+        await side.ensure(wanted)
+
+    assert [step.action for step in world.steps] == ["created", "unchanged", "updated"]
+    assert [write.split()[0] for write in world.manager.writes] == ["POST", "PATCH"]
+    stored = world.manager.find(SECRETS, KEY.name, KEY.namespace)
+    assert stored is not None
+    assert stored["data"] == NEWER_SECRET.body["data"]
+
+
+async def test_what_others_added_to_an_object_of_ours_stays(world: World) -> None:
+    labels = {**SECRET.body["metadata"]["labels"], "team": "a"}
+    world.manager.add(SECRETS, {**SECRET.body, "metadata": {**SECRET.body["metadata"], "labels": labels}})
+
+    await world.side(world.manager).ensure(NEWER_SECRET)
+
+    stored = world.manager.find(SECRETS, KEY.name, KEY.namespace)
+    assert stored is not None
+    assert stored["metadata"]["labels"] == labels
+
+
+async def test_a_strangers_object_is_named_and_not_touched(world: World) -> None:
+    world.manager.add(SECRETS, STRANGERS)
+    side = world.side(world.manager)
+
+    with pytest.raises(
+        InvalidObject, match=r"Secret kueue-system/multikueue-w1 on manager: metadata\.labels: expected"
+    ):
+        await side.ensure(SECRET)
+    with pytest.raises(InvalidObject):
+        await side.refuse_foreign([SECRET])
+    await side.remove(SECRETS, KEY)
+
+    assert [step.action for step in world.steps] == ["kept"]
+    assert world.manager.writes == []
+
+
+async def test_a_shared_object_is_nobodys_in_particular(world: World) -> None:
+    wanted = Wanted(NAMESPACES, {"metadata": {"name": "kueue-system"}}, shared=True)
+    world.manager.add(NAMESPACES, {"metadata": {"name": "kueue-system"}})
+    side = world.side(world.manager)
+
+    await side.refuse_foreign([wanted])
+    await side.ensure(wanted)
+
+    assert [step.action for step in world.steps] == ["unchanged"]
+
+
+class _Race(Fake):
+    """Somebody creates the object after we have looked and before we create it."""
+
+    async def request(self, method: str, path: str, **options: object) -> bytes:
+        if method == "POST":
+            self.cluster.add(SECRETS, STRANGERS)
+            self.cluster.add(NAMESPACES, {"metadata": {"name": "kueue-system"}})
+        return await super().request(method, path, **options)  # type: ignore[arg-type]
+
+
+async def test_a_race_for_a_name_is_lost_unless_the_object_is_shared(world: World) -> None:
+    side = world.side(world.manager)
+    racing = type(side)(client=_Race(world.manager), where="manager", report=world.steps.append)
+
+    with pytest.raises(AlreadyExists):
+        await racing.ensure(SECRET)
+    world.manager.objects.clear()
+    await racing.ensure(Wanted(NAMESPACES, {"metadata": {"name": "kueue-system"}}, shared=True))
+
+    assert [step.action for step in world.steps] == ["created"]
+
+
+async def test_removing_is_guarded_by_the_uid_and_safe_to_repeat(world: World) -> None:
+    side = world.side(world.manager)
+    await side.ensure(SECRET)
+    await side.remove(SECRETS, KEY)
+    await side.remove(SECRETS, KEY)
+
+    assert [step.action for step in world.steps] == ["created", "removed", "absent"]
+
+
+async def test_a_dry_run_says_what_it_would_do_and_does_nothing(world: World) -> None:
+    world.manager.add(SECRETS, dict(SECRET.body))
+    side = world.side(world.manager, dry_run=True)
+
+    await side.ensure(NEWER_SECRET)
+    await side.ensure(CLUSTER)
+    await side.remove(SECRETS, KEY)
+    await side.add_to_config("all", "w1")
+
+    assert world.done() == [
+        "Secret kueue-system/multikueue-w1 on manager would be updated",
+        "MultiKueueCluster w1 on manager would be created",
+        "Secret kueue-system/multikueue-w1 on manager would be removed",
+        "MultiKueueConfig all on manager would be created",
+    ]
+    assert world.manager.writes == []
+
+
+async def test_a_cluster_without_kueues_crds_is_a_configuration_error(world: World) -> None:
+    class Bare(Cluster):
+        def answer(self, method: str, path: str, *rest: object) -> tuple[int, dict[str, object]]:
+            return 404, {"kind": "Status", "code": 404, "reason": "NotFound", "message": "no such resource"}
+
+    with pytest.raises(
+        ConfigurationError, match=r"manager does not serve multikueueclusters in kueue\.x-k8s\.io/v1beta2"
+    ):
+        await world.side(Bare("manager")).ensure(CLUSTER)
+
+
+# --- MultiKueueConfig ------------------------------------------------------------------------------------------------
+
+
+def config(*clusters: str, ours: bool = False) -> dict[str, object]:
+    labels = {"app.kubernetes.io/managed-by": "multikueue"} if ours else {}
+    return {"metadata": {"name": "all", "labels": labels}, "spec": {"clusters": list(clusters)}}
+
+
+def clusters_of(world: World) -> list[str]:
+    stored = world.manager.find(MULTIKUEUE_CONFIGS, "all")
+    assert stored is not None
+    clusters: list[str] = stored["spec"]["clusters"]
+    return clusters
+
+
+async def test_a_config_is_created_with_its_first_cluster(world: World) -> None:
+    await world.side(world.manager).add_to_config("all", "w1")
+
+    assert clusters_of(world) == ["w1"]
+
+
+async def test_a_cluster_goes_to_the_end_of_a_config_once_whoever_made_it(world: World) -> None:
+    world.manager.add(MULTIKUEUE_CONFIGS, config("w2"))
+
+    for _ in range(2):
+        await world.side(world.manager).add_to_config("all", "w1")
+
+    assert clusters_of(world) == ["w2", "w1"]
+    assert [step.action for step in world.steps] == ["updated", "unchanged"]
+
+
+async def test_a_full_config_takes_no_more(world: World) -> None:
+    world.manager.add(MULTIKUEUE_CONFIGS, config(*(f"c{number}" for number in range(20))))
+
+    with pytest.raises(InvalidObject, match="at most 20 names"):
+        await world.side(world.manager).add_to_config("all", "w1")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "action"),
+    [
+        (config("w1", "w2", ours=True), ["w2"], "updated"),
+        (config("w1", ours=True), ["w1"], "kept"),
+        (config("w1", "w2"), ["w1", "w2"], "kept"),
+    ],
+    ids=["one of ours gives it up", "the last one stays", "a stranger's is reported"],
+)
+async def test_a_cluster_leaves_a_config(
+    world: World, before: dict[str, object], after: list[str], action: str
+) -> None:
+    world.manager.add(MULTIKUEUE_CONFIGS, before)
+
+    await world.side(world.manager).remove_from_config("all", "w1")
+
+    assert clusters_of(world) == after
+    assert [step.action for step in world.steps] == [action]
+
+
+async def test_a_config_that_does_not_name_the_cluster_is_not_mentioned(world: World) -> None:
+    world.manager.add(MULTIKUEUE_CONFIGS, config("w2"))
+
+    await world.side(world.manager).remove_from_config("all", "w1")
+
+    assert world.steps == []
+    assert await world.side(world.manager).find(MULTIKUEUE_CONFIGS, ObjectKey("", "none")) is None
