@@ -6,8 +6,8 @@ them; `workloads` tells what became of them, in the words of `story`; `why` says
 worker, `kin` what belongs to it there, `sight` what is to be seen. `objects` shows what cannot be read.
 `tree` has the commands by name, those of other distributions too, and loads the one that is asked for, `connection` knows
 the options that choose a cluster, `durations` how one types a duration, `output` how things are printed, `exit` how a
-command ends. Joining a worker is `registration`; nothing is decided here. A command imports what it needs when
-it runs: `--help` and `version` load no client and no settings.
+command ends. Joining a worker is `registration`; nothing is decided here. A command imports what it needs when it runs:
+`--help` and `version` load no client and no settings.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """One small reconcile function per concern: ask the store, decide, apply, say when to look again.
 
-`admission` runs the quota cycle, `workloads` writes what quota and dispatch decided about one workload, `outbox` performs
-one worker's actions, `jobs` keeps the local job and its workload in step, `clusters` holds the connections, `checks` and
-`queues` keep statuses true, `capacity` lets nominal quotas follow the workers, `events` tells people, `webhooks` keeps
-the admission webhook in place and `visibility` the visibility API, `registration` joins a worker. `observer` looks on, to
-count and to log, and `figures` is what a scrape reads. Decisions are made in the pure rooms; what is here awaits, catches
-and writes. `manager` wires and starts it all.
+What each of them uses is in `reconcile`. `workloads` and `quota` are the manager cluster's, `workers` the connections and
+what is written through them; `job_kinds`, `serving`, `leader_election` and `metrics` are about the process itself, and
+`reload` has its settings follow their file. Decisions are made in the pure rooms; what is here awaits, catches and writes.
+`roles` chooses who runs, `manager` wires and starts it all. Joining a worker is `registration`, which no controller needs.
 """
