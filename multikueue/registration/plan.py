@@ -19,6 +19,7 @@ from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.multikueue import KUBECONFIG_KEY
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS
+from multikueue.registration.choices import OUR_NAME
 from multikueue.store.sight import EVERYWHERE, NAMESPACES_ANNOTATION
 
 __all__ = [
@@ -98,7 +99,7 @@ JOB_KINDS = tuple(kind for kind in _KINDS if not kind.is_optional)
 """The kinds of jobs that every worker must have."""
 
 OPTIONAL_KINDS = tuple(kind for kind in _KINDS if kind.is_optional)
-"""Those it may have. The table is `jobs.table`; a kind that joins it gets its rights by registering again."""
+"""Those it may have. The table is `jobs.integrations.frameworks`; a kind that joins it gets its rights by registering again."""
 
 
 def _job_rights(kinds: Iterable[Kind[Any]]) -> tuple[Right, ...]:

@@ -4,7 +4,6 @@ from base64 import b64decode
 from typing import Any
 
 import pytest
-from multikueue.jobs.table import FRAMEWORKS
 
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import ConfigurationError
