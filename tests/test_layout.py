@@ -24,11 +24,11 @@ ROOMS = [path for path in MODULES if path.name == "__init__.py"]
 PLAIN = [path for path in MODULES if not path.name.startswith("__")]
 
 ELSEWHERE: dict[str, str] = {
-    "multikueue/cli/fleet.py": "cli/test_clusters.py",
-    "multikueue/cli/inspection.py": "cli/test_clusters.py",
-    "multikueue/cli/scene.py": "cli/test_pods.py",
-    "multikueue/cli/sight.py": "cli/test_workloads.py",
-    "multikueue/cli/version.py": "cli/test_main.py",
+    "multikueue/cli/access/worker_clusters.py": "cli/commands/clusters/test_group.py",
+    "multikueue/cli/commands/clusters/inspection.py": "cli/commands/clusters/test_group.py",
+    "multikueue/cli/commands/version.py": "cli/test_main.py",
+    "multikueue/cli/commands/workloads/cluster_view.py": "cli/commands/workloads/test_group.py",
+    "multikueue/cli/workload/session.py": "cli/commands/workloads/test_pods.py",
     "multikueue/controllers/reconcile/conditions.py": "controllers/workers/test_admission_checks.py",
     "multikueue/controllers/workloads/jobs.py": "controllers/workloads/test_main_job.py",
     "multikueue/controllers/quota/queue_status.py": "controllers/workloads/test_main_job.py",

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 import typer
 
-from multikueue.cli.exit import EPILOG, reported
+from multikueue.cli.terminal.exit import EPILOG, reported
 from multikueue.cli.tree import Root
 
 __all__ = ["app", "main"]

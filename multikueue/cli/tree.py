@@ -27,12 +27,12 @@ PLACES: Mapping[str, str] = {
     "run": "run:run",
     "why": "why:why",
     "version": "version:version",
-    "clusters": "clusters:app",
-    "workloads": "workloads:app",
+    "clusters": "clusters.group:app",
+    "workloads": "workloads.group:app",
     "strategies": "strategies:app",
     "objects": "objects:app",
 }
-"""In the order of the help: a function is a command, an app a group of them."""
+"""Below `commands`, in the order of the help: a function is a command, an app a group of them."""
 
 ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "demo": ("multikueue-simulator", "Show the main job on simulated clusters, with nothing but Python."),
@@ -72,7 +72,7 @@ def _command(name: str) -> Any:
     """Raises KeyError if there is no such command."""
     if name in PLACES:
         module, _, attribute = PLACES[name].partition(":")
-        return _made(name, getattr(import_module(f"multikueue.cli.{module}"), attribute))
+        return _made(name, getattr(import_module(f"multikueue.cli.commands.{module}"), attribute))
     if name not in _installed():
         return _missing(name, *ELSEWHERE[name])
     try:

@@ -202,7 +202,7 @@ async def a_field(
 ) -> AsyncIterator[Field]:
     """A manager that knows worker1 and worker2 by their Secrets, as that user; with `contexts` the user's own kubeconfig
     has them too, as administrator."""
-    monkeypatch.setattr("multikueue.cli.scene.POLL_SECONDS", 0.05)
+    monkeypatch.setattr("multikueue.cli.workload.session.POLL_SECONDS", 0.05)
     async with AsyncExitStack() as stack:
         sandbox = await stack.enter_async_context(Sandbox(Plan(workers=2, rbac=True), folder=folder))
         clients = {}

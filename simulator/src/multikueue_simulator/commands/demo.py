@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from multikueue.cli.connection import run_async
-from multikueue.cli.exit import CommandFailed
+from multikueue.cli.access.connection import run_async
+from multikueue.cli.terminal.exit import CommandFailed
 
 __all__ = ["demo"]
 

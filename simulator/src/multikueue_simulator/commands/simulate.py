@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from multikueue.cli.exit import CommandFailed
-from multikueue.cli.output import note
+from multikueue.cli.terminal.exit import CommandFailed
+from multikueue.cli.terminal.output import note
 
 if TYPE_CHECKING:
     from multikueue_simulator.simulation.campaign import Result, Tally

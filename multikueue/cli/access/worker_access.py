@@ -1,0 +1,149 @@
+"""How a user gets to a worker: by a context of their own kubeconfig, else by the Secret of the cluster, if they may read it.
+
+The user's own context goes first, so that everybody sees what they may see and no more. It is the one that is named, or
+the one that is called like the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from multikueue.cli.access.connection import NAMESPACE, Target
+from multikueue.cli.terminal.exit import CommandFailed
+from multikueue.errors import Forbidden, NotFound, Unauthorized
+
+if TYPE_CHECKING:
+    from multikueue.kube.client import Client
+    from multikueue.kube.credentials import Credentials
+
+__all__ = ["Reach", "SecretsNamespace", "Worker", "WorkerContext", "WorkerKubeconfig"]
+
+_PANEL = "Worker cluster"
+
+WorkerContext = Annotated[
+    str | None,
+    typer.Option(
+        "--worker-context",
+        help="Your context of the worker. (default: the one called like the cluster, else its Secret on the manager)",
+        show_default=False,
+        rich_help_panel=_PANEL,
+    ),
+]
+WorkerKubeconfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--worker-kubeconfig",
+        help="Your kubeconfig of the worker. (default: that of the manager cluster)",
+        show_default=False,
+        rich_help_panel=_PANEL,
+        exists=True,
+        dir_okay=False,
+    ),
+]
+SecretsNamespace = Annotated[
+    str,
+    typer.Option(
+        "--secrets-namespace",
+        envvar=NAMESPACE,
+        help="Where on the manager the Secrets with the workers' kubeconfigs are.",
+        rich_help_panel=_PANEL,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A worker one can ask, and whose rights one has there."""
+
+    cluster: str
+    client: Client
+    source: str
+    advice: str
+
+    def refusal(self, error: Forbidden) -> CommandFailed:
+        """What it does not let us see, and what to do about it, in one line."""
+        return CommandFailed(f"{self.cluster} refuses ({self.source}): {error.message}; {self.advice}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What the user gave to get at workers."""
+
+    manager: Target
+    namespace: str = "kueue-system"
+    context: str | None = None
+    kubeconfig: Path | None = None
+
+    @asynccontextmanager
+    async def connect(self, manager: Client, cluster: str) -> AsyncIterator[Worker]:
+        """The worker. Raises CommandFailed if there is no way to it, or where it refuses something in the block."""
+        from multikueue.kube.client import Client
+
+        credentials, source, advice = await self._way(manager, cluster)
+        async with Client.connect(credentials, cluster=cluster) as client:
+            worker = Worker(cluster, client, source, advice)
+            try:
+                yield worker
+            except Forbidden as error:
+                raise worker.refusal(error) from error
+            except Unauthorized as error:
+                raise CommandFailed(f"{cluster} does not know you ({source}): {error.message}") from error
+            except BaseExceptionGroup as group:
+                refused = group.subgroup(Forbidden)
+                if refused is None:
+                    raise
+                raise worker.refusal(_first(refused)) from group
+
+    async def _way(self, manager: Client, cluster: str) -> tuple[Credentials, str, str]:
+        """How to get there, where that is from, and what to do if the rights do not suffice."""
+        from multikueue.kube.credentials import from_kubeconfig
+
+        own = await self._own(cluster)
+        if own is not None:
+            return own, own.source, "ask for the right to read pods, pods/log and events there"
+        kubeconfig, source = await self._registered(manager, cluster)
+        advice = (
+            f"register it with --view-pods (multikueue clusters register {cluster}),"
+            " or use a context of your own with --worker-context"
+        )
+        return await from_kubeconfig(kubeconfig, where=f"the kubeconfig of {cluster}"), source, advice
+
+    async def _own(self, cluster: str) -> Credentials | None:
+        from multikueue.kube.credentials import contexts, from_environment
+
+        kubeconfig = self.kubeconfig or self.manager.kubeconfig
+        if self.context is not None or self.kubeconfig is not None:
+            return await from_environment(kubeconfig, self.context)
+        known = cluster in await contexts(kubeconfig)
+        return await from_environment(kubeconfig, cluster) if known else None
+
+    async def _registered(self, manager: Client, cluster: str) -> tuple[bytes, str]:
+        """What the manager has, refused by the same rules: who writes a Secret must not run programs of ours."""
+        from multikueue.cli.access import worker_clusters
+        from multikueue.kube.kubeconfig import check_worker_kubeconfig
+
+        try:
+            member = await worker_clusters.find(manager, cluster, self.namespace)
+            problem = member.problem
+        except Forbidden:
+            problem = f"you may not read MultiKueueCluster {cluster}"
+        except NotFound:
+            problem = f"there is no MultiKueueCluster {cluster}"
+        if problem:
+            raise CommandFailed(
+                f"no way to {cluster}: {problem}, and your kubeconfig has no context {cluster!r}:"
+                " name yours with --worker-context"
+            )
+        check_worker_kubeconfig(member.kubeconfig)
+        return member.kubeconfig, member.source
+
+
+def _first(group: BaseExceptionGroup[Forbidden]) -> Forbidden:
+    error = group.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error

@@ -1,0 +1,209 @@
+"""The manager's worker clusters as the CLI sees them: read together, shown as rows and facts."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, SECRETS
+from multikueue.api.meta import Condition, ObjectKey, decoder, encode, find_condition
+from multikueue.api.multikueue import ACTIVE, KUBECONFIG_KEY, MultiKueueCluster, MultiKueueConfig
+from multikueue.cli.access.connection import fetch_pairs
+from multikueue.cli.terminal.exit import CommandFailed
+from multikueue.cli.terminal.output import Column, Listing, age, since
+from multikueue.errors import ApiError, Forbidden, NotFound
+from multikueue.registration.facts import KubeconfigFacts, kubeconfig_facts
+from multikueue.store.sight import EVERYWHERE, namespaces_of
+
+if TYPE_CHECKING:
+    from multikueue.registration.ownership import Client
+
+__all__ = [
+    "RESOURCE",
+    "Member",
+    "ends",
+    "facts",
+    "find",
+    "gather",
+    "listing",
+    "pick",
+]
+
+RESOURCE = "multikueuecluster.kueue.x-k8s.io"
+
+COLUMNS = (
+    Column("NAME"),
+    Column("CONNECTED"),
+    Column("REASON"),
+    Column("AGE"),
+    Column("SERVER", wide=True),
+    Column("CREDENTIAL", wide=True),
+    Column("EXPIRES", wide=True),
+    Column("CONFIGS", wide=True),
+    Column("MESSAGE", wide=True),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One MultiKueueCluster with what belongs to it.
+
+    `item` is the object as the server has it, `source` where its kubeconfig is, in words; `problem` says why
+    `kubeconfig` is empty. `hidden`: not for anything wrong with it, but since it is not for us to see.
+    """
+
+    item: dict[str, Any]
+    cluster: MultiKueueCluster
+    configs: tuple[str, ...] = ()
+    source: str = ""
+    kubeconfig: bytes = b""
+    problem: str = ""
+    hidden: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.cluster.metadata.name
+
+    @property
+    def active(self) -> Condition | None:
+        return find_condition(self.cluster.status.conditions, ACTIVE)
+
+    @property
+    def known(self) -> KubeconfigFacts:
+        return kubeconfig_facts(self.kubeconfig) if self.kubeconfig else KubeconfigFacts(problem=self.problem)
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+async def gather(client: Client, namespace: str, *, secrets: bool = True) -> list[Member]:
+    """All clusters in the order of their names; without `secrets` their kubeconfigs are not read."""
+    pairs = await fetch_pairs(client, MULTIKUEUE_CLUSTERS)
+    configs = (await client.list(MULTIKUEUE_CONFIGS)).items
+    return [await _member(client, item, value, configs, namespace if secrets else "") for item, value in pairs]
+
+
+async def find(client: Client, name: str, namespace: str) -> Member:
+    """One cluster with its kubeconfig, and without what it belongs to. Raises NotFound."""
+    item = json.loads(await client.request("GET", MULTIKUEUE_CLUSTERS.path(ObjectKey("", name))))
+    return await _member(client, item, decoder(MultiKueueCluster)(encode(item)), (), namespace)
+
+
+def pick(members: Sequence[Member], name: str) -> Member:
+    """The cluster of that name; raises CommandFailed that lists the known ones."""
+    for member in members:
+        if member.name == name:
+            return member
+    known = ", ".join(member.name for member in members) or "none"
+    raise CommandFailed(f"there is no MultiKueueCluster {name!r}; there are: {known}")
+
+
+async def _member(
+    client: Client,
+    item: dict[str, Any],
+    cluster: MultiKueueCluster,
+    configs: Sequence[MultiKueueConfig],
+    namespace: str,
+) -> Member:
+    naming = tuple(config.metadata.name for config in configs if cluster.metadata.name in config.spec.clusters)
+    member = Member(item=item, cluster=cluster, configs=naming, source=_source(cluster, namespace))
+    return await _with_kubeconfig(client, member, namespace) if namespace else member
+
+
+def _source(cluster: MultiKueueCluster, namespace: str) -> str:
+    from_file, profile = cluster.spec.cluster_source.kube_config, cluster.spec.cluster_source.cluster_profile_ref
+    if profile is not None:
+        return f"ClusterProfile {profile.name}"
+    if from_file is None:
+        return ""
+    if from_file.location_type == "Path":
+        return f"file {from_file.location}"
+    return f"Secret {namespace}/{from_file.location}" if namespace else f"Secret {from_file.location}"
+
+
+async def _with_kubeconfig(client: Client, member: Member, namespace: str) -> Member:
+    """With its kubeconfig, or why there is none to be had."""
+    source = member.cluster.spec.cluster_source.kube_config
+    if source is None:
+        return replace(member, problem="only the manager has the credentials of a ClusterProfile", hidden=True)
+    if source.location_type == "Path":
+        return replace(member, problem=f"only the manager has the file {source.location}", hidden=True)
+    key = ObjectKey(namespace, source.location)
+    try:
+        return replace(member, kubeconfig=await _from_secret(client, key))
+    except Forbidden:
+        return replace(member, problem=f"you may not read Secret {key}", hidden=True)
+    except NotFound:
+        return replace(member, problem=f"Secret {key} is missing: register the cluster again")
+    except ApiError as error:
+        return replace(member, problem=f"Secret {key} cannot be read: {error.message}")
+    except KeyError:
+        return replace(member, problem=f"Secret {key} has no key {KUBECONFIG_KEY!r}: register the cluster again")
+    except Base64Error:
+        return replace(member, problem=f"Secret {key}, key {KUBECONFIG_KEY!r} is not base64")
+
+
+async def _from_secret(client: Client, key: ObjectKey) -> bytes:
+    return b64decode((await client.get(SECRETS, key)).data[KUBECONFIG_KEY], validate=True)
+
+
+# --- showing ---------------------------------------------------------------------------------------------------------
+
+
+def listing(members: Sequence[Member], now: datetime) -> Listing:
+    return Listing(
+        columns=COLUMNS,
+        rows=[_row(member, now) for member in members],
+        items=[member.item for member in members],
+        resource=RESOURCE,
+        nothing="No clusters found. Register one: multikueue clusters register --help",
+    )
+
+
+def _row(member: Member, now: datetime) -> tuple[str, ...]:
+    active, known = member.active, member.known
+    return (
+        member.name,
+        active.status if active else "Unknown",
+        active.reason if active else "",
+        age(member.cluster.metadata.creation_timestamp, now),
+        known.server,
+        member.source,
+        ends(known.expires, now),
+        ",".join(member.configs),
+        member.problem or known.problem or (active.message if active else "no manager has looked at it yet"),
+    )
+
+
+def facts(member: Member, now: datetime) -> Iterator[tuple[str, str]]:
+    """One cluster in titled lines."""
+    active, known = member.active, member.known
+    since_when = f", for {age(active.last_transition_time, now)}" if active and active.last_transition_time else ""
+    yield "Connected", f"{active.status} ({active.reason}){since_when}" if active else "Unknown"
+    yield "Message", active.message if active else "no manager has looked at it yet"
+    yield "Age", age(member.cluster.metadata.creation_timestamp, now)
+    yield "Credential", member.source
+    if member.problem or known.problem:
+        yield "Problem", member.problem or known.problem
+    else:
+        yield "Server", known.server
+        yield "Expires", f"{known.expires:%Y-%m-%d %H:%M} UTC, {ends(known.expires, now)}" if known.expires else "never"
+    yield "Namespaces", _namespaces(member)
+    yield "Configs", ", ".join(member.configs) or "none: add it to a MultiKueueConfig, or nothing is sent to it"
+
+
+def _namespaces(member: Member) -> str:
+    offered = namespaces_of(member.cluster)
+    return "all" if offered == EVERYWHERE else ", ".join(offered) or "none: nothing is sent to it"
+
+
+def ends(moment: datetime | None, now: datetime) -> str:
+    """How far away the end of a credential is; empty if it has none that is known."""
+    if moment is None:
+        return ""
+    return f"in {since(moment - now)}" if moment > now else f"{since(now - moment)} ago"

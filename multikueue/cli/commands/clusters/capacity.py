@@ -1,0 +1,221 @@
+"""What the workers have for the manager's ClusterQueues, as the CLI sees it: read side by side, and shown as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import anyio
+
+from multikueue.api import quantity
+from multikueue.api.queues import ClusterQueue
+from multikueue.cli.access.worker_clusters import Member
+from multikueue.cli.terminal.exit import CommandFailed
+from multikueue.cli.terminal.output import Column, Listing
+from multikueue.controllers.quota.capacity import CORDONED, read_queues, why_unread
+from multikueue.errors import ClusterUnreachable, MultiKueueError
+from multikueue.kube.client import Client
+from multikueue.kube.kubeconfig import check_worker_kubeconfig
+from multikueue.quota.capacity import Feeders, Record, offer
+from multikueue.quota.following import Decision, Figure, Rules, follow, follow_problem, reserve_of
+from multikueue.registration.ownership import Client as ManagerClient
+from multikueue.registration.preflight import Routes, routes
+from multikueue.store.sight import namespaces_of
+from multikueue.store.state import CORDON_ANNOTATION
+
+__all__ = ["Outlook", "Survey", "listing", "survey"]
+
+AT_ONCE = timedelta(0)
+"""We see one moment: what is away now counts for nothing."""
+
+COLUMNS = (
+    Column("CLUSTERQUEUE"),
+    Column("FLAVOR"),
+    Column("RESOURCE"),
+    Column("FOLLOWS"),
+    Column("NOW"),
+    Column("WORKERS"),
+    Column("RESERVE"),
+    Column("WOULD BE"),
+    Column("WHY", wide=True),
+    Column("BY WORKER", wide=True),
+)
+
+Connect = Callable[[str, bytes], AbstractAsyncContextManager[Client]]
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """A ClusterQueue with a MultiKueue check, whether it follows, and what its quotas are to be, or would be."""
+
+    queue: str
+    follows: bool
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """All of them. `unread` are the workers that nothing is known of, `problems` what is wrong with annotations."""
+
+    outlooks: tuple[Outlook, ...]
+    unread: tuple[str, ...]
+    problems: tuple[str, ...] = ()
+
+    def of(self, queue: str | None) -> Survey:
+        """That of one ClusterQueue, or of all. Raises CommandFailed if there is none of that name."""
+        found = tuple(each for each in self.outlooks if queue in (None, each.queue))
+        if queue is not None and not found:
+            known = ", ".join(each.queue for each in self.outlooks) or "none"
+            raise CommandFailed(f"there is no ClusterQueue {queue!r} with a MultiKueue check; there are: {known}")
+        return Survey(found, self.unread, self.problems)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What does not count, and why, by ClusterQueue."""
+        said = (f"{each.queue}: {text}" for each in self.outlooks for text in _said(each.decision))
+        return (*self.problems, *said)
+
+
+def _said(decision: Decision) -> tuple[str, ...]:
+    return (decision.problem, *decision.notes) if decision.problem else decision.notes
+
+
+async def survey(
+    manager: ManagerClient, members: Sequence[Member], *, connect: Connect, rules: Rules, moment: datetime
+) -> Survey:
+    """Look at the workers of all ClusterQueues with a MultiKueue check, those that do not follow too."""
+    way = await routes(manager)
+    fleet = _Fleet(way, rules, moment)
+    await fleet.read(members, connect)
+    queues = sorted(way.cluster_queues, key=lambda queue: queue.metadata.name)
+    return Survey(
+        tuple(fleet.outlook(queue) for queue in queues if queue.metadata.name in fleet.workers),
+        tuple(sorted(fleet.unread)),
+        tuple(filter(None, map(follow_problem, queues))),
+    )
+
+
+class _Fleet:
+    """The workers of all ClusterQueues, as they are at one moment."""
+
+    def __init__(self, way: Routes, rules: Rules, moment: datetime) -> None:
+        self._way, self._rules, self._moment = way, rules, moment
+        found = ((queue.metadata.name, way.clusters_of(queue)) for queue in way.cluster_queues)
+        self.workers = {name: clusters for name, clusters in found if clusters is not None}
+        self.records = {name: Record(moment) for clusters in self.workers.values() for name in clusters}
+        self.unread: set[str] = set()
+        self._following = {queue.metadata.name for queue in way.cluster_queues if reserve_of(queue, rules) is not None}
+
+    async def read(self, members: Sequence[Member], connect: Connect) -> None:
+        """Side by side: one that hangs delays only the end."""
+        known = {member.name: member for member in members}
+        async with anyio.create_task_group() as tasks:
+            for name, record in self.records.items():
+                tasks.start_soon(self._read_one, known.get(name), record, connect)
+
+    async def _read_one(self, member: Member | None, record: Record, connect: Connect) -> None:
+        if member is None:
+            record.missed(self._moment, "has no MultiKueueCluster")
+            return
+        if member.cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true":
+            record.missed(self._moment, CORDONED)
+            return
+        if not member.kubeconfig:
+            self._refused(member, record, member.problem)
+            return
+        try:
+            check_worker_kubeconfig(member.kubeconfig)
+            async with connect(member.name, member.kubeconfig) as worker:
+                record.saw(await read_queues(worker, namespaces_of(member.cluster)), self._moment)
+        except ClusterUnreachable as error:
+            record.missed(self._moment, f"is away: {error.why}")
+            self.unread.add(member.name)
+        except MultiKueueError as error:
+            self._refused(member, record, why_unread(error))
+
+    def _refused(self, member: Member, record: Record, why: str) -> None:
+        record.refused(why)
+        self.unread.add(member.name)
+
+    def outlook(self, queue: ClusterQueue) -> Outlook:
+        """One that does not follow yet is shown as if it did."""
+        name, rules = queue.metadata.name, self._rules
+        offers = [
+            offer(
+                queue,
+                self._feeders(worker, self._following | {name}),
+                self.records[worker],
+                cluster=worker,
+                flavors=rules.flavors,
+                hold=AT_ONCE,
+                now=self._moment,
+            )
+            for worker in self.workers[name]
+        ]
+        reserve = reserve_of(queue, rules)
+        decision = follow(queue, offers, reserve=reserve or rules.reserve, threshold=rules.threshold)
+        return Outlook(name, reserve is not None, decision)
+
+    def _feeders(self, worker: str, queues: Collection[str]) -> Feeders:
+        theirs = {name: clusters for name, clusters in self.workers.items() if name in queues and worker in clusters}
+        return {
+            name: [local.key for local in self._way.local_queues if local.spec.cluster_queue == name] for name in theirs
+        }
+
+
+def listing(found: Survey) -> Listing:
+    """A row for each figure; programs get a ClusterQueue with all of its figures as one."""
+    return Listing(
+        columns=COLUMNS,
+        rows=[_row(each, figure) for each in found.outlooks for figure in each.decision.figures],
+        items=[_item(each) for each in found.outlooks],
+        resource="clusterqueue.kueue.x-k8s.io",
+        nothing="No ClusterQueue has a MultiKueue check.",
+    )
+
+
+def _row(outlook: Outlook, figure: Figure) -> tuple[str, ...]:
+    by_worker = ", ".join(f"{name} {_shown(figure, amount)}" for name, amount in figure.workers.items())
+    return (
+        outlook.queue,
+        figure.flavor,
+        figure.resource,
+        "yes" if outlook.follows else "no",
+        _shown(figure, figure.nominal),
+        _shown(figure, figure.total),
+        _shown(figure, figure.reserve),
+        _shown(figure, figure.wanted),
+        figure.why,
+        by_worker,
+    )
+
+
+def _item(outlook: Outlook) -> dict[str, Any]:
+    decision = outlook.decision
+    return {
+        "metadata": {"name": outlook.queue},
+        "follows": outlook.follows,
+        "problem": decision.problem,
+        "notes": list(decision.notes),
+        "quotas": [_quota(figure) for figure in decision.figures],
+    }
+
+
+def _quota(figure: Figure) -> dict[str, Any]:
+    return {
+        "flavor": figure.flavor,
+        "resource": figure.resource,
+        "nominalQuota": _shown(figure, figure.nominal),
+        "total": _shown(figure, figure.total),
+        "reserve": _shown(figure, figure.reserve),
+        "wanted": _shown(figure, figure.wanted),
+        "workers": {name: _shown(figure, amount) for name, amount in figure.workers.items()},
+        "why": figure.why,
+    }
+
+
+def _shown(figure: Figure, amount: int) -> str:
+    return quantity.render(figure.resource, amount)

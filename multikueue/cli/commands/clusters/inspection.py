@@ -1,0 +1,173 @@
+"""Looking at workers with the manager's eyes, before they are trusted with work and before they are taken out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import anyio
+
+from multikueue.api.kinds import DEFINITIONS, MULTIKUEUE_CLUSTERS, SECRETS, WORKLOADS, Kind
+from multikueue.api.meta import ObjectKey
+from multikueue.cli.access.worker_clusters import RESOURCE, Member, ends, gather, pick
+from multikueue.cli.terminal.exit import CommandFailed
+from multikueue.cli.terminal.output import Column, Listing
+from multikueue.controllers.job_kinds.crd_annotations import annotated_kinds
+from multikueue.controllers.job_kinds.declarations import declaration_of
+from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, Unauthorized
+from multikueue.jobs.declared.adapter import DeclaredJob
+from multikueue.kube.kubeconfig import InsecureKubeconfig, check_worker_kubeconfig
+from multikueue.registration.join import busy
+from multikueue.registration.ownership import Client, Side
+from multikueue.registration.plan import Registration
+from multikueue.registration.preflight import Finding, Level, Routes, preflight, routes
+from multikueue.settings import DeclaredKind
+from multikueue.store.sight import EVERYWHERE, namespaces_of
+
+__all__ = ["Report", "check_all", "declared", "findings_listing", "refuse_narrowing", "refuse_removal"]
+
+SOON = timedelta(days=3)
+"""A credential that ends within this time is worth a warning."""
+
+SHOWN = 10
+"""Names in one message."""
+
+_FORCED = "with --force (what is there then stays there)"
+
+Connect = Callable[[str, bytes], AbstractAsyncContextManager[Client]]
+"""A connection to the worker of that name by that kubeconfig."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a check found on one cluster."""
+
+    cluster: str
+    findings: tuple[Finding, ...]
+
+
+def findings_listing(reports: Sequence[Report]) -> Listing:
+    """One row for each finding; programs get them as objects in place of Kubernetes objects."""
+    found = [(report.cluster, finding) for report in reports for finding in report.findings]
+    return Listing(
+        columns=(Column("CLUSTER"), Column("RESULT"), Column("CHECK"), Column("DETAIL")),
+        rows=[(cluster, finding.level, finding.subject, finding.detail) for cluster, finding in found],
+        items=[{"metadata": {"name": cluster}, **asdict(finding)} for cluster, finding in found],
+        resource=RESOURCE,
+        nothing="No clusters found.",
+    )
+
+
+async def declared(manager: Client, own: Sequence[DeclaredKind]) -> tuple[Kind[Any], ...]:
+    """The kinds of jobs that are declared, by the settings or by definitions on the manager cluster, if we may see those."""
+    kinds = tuple(DeclaredJob(declaration_of(each)).kind for each in own)
+    try:
+        definitions = (await manager.list(DEFINITIONS)).items
+    except Forbidden:
+        return kinds
+    return (*kinds, *annotated_kinds(definitions, [kind.name for kind in kinds]))
+
+
+async def check_all(
+    manager: Client,
+    members: Sequence[Member],
+    *,
+    connect: Connect,
+    moment: datetime,
+    kinds: Sequence[Kind[Any]] = (),
+) -> list[Report]:
+    """Check the clusters side by side; one that hangs delays only the end. `kinds` are those that are declared."""
+    way = await routes(manager)
+    reports: dict[str, Report] = {}
+
+    async def check(member: Member) -> None:
+        reports[member.name] = await _check(member, way, kinds, connect=connect, moment=moment)
+
+    async with anyio.create_task_group() as tasks:
+        for member in members:
+            tasks.start_soon(check, member)
+    return [reports[member.name] for member in members]
+
+
+async def _check(
+    member: Member, way: Routes, kinds: Sequence[Kind[Any]], *, connect: Connect, moment: datetime
+) -> Report:
+    known = [_connection(member), _membership(member), _credential(member, moment)]
+    if known[-1].level in ("failed", "unchecked"):
+        return Report(member.name, tuple(known))
+    try:
+        async with connect(member.name, member.kubeconfig) as worker:
+            offered = namespaces_of(member.cluster)
+            found = await preflight(worker, way.queues_to(member.name), kinds, namespaces=offered)
+    except ClusterUnreachable as error:
+        return Report(member.name, (*known, Finding("unreachable", "API server", error.why)))
+    except Unauthorized:
+        refused = Finding("failed", "credential", "the worker refuses it: register the cluster again")
+        return Report(member.name, (*known, refused))
+    except MultiKueueError as error:
+        return Report(member.name, (*known, Finding("failed", "API server", str(error))))
+    return Report(member.name, (*known, *found))
+
+
+def _connection(member: Member) -> Finding:
+    active = member.active
+    if active is None:
+        return Finding("warning", "manager's connection", "no manager has looked at the cluster yet: does it run?")
+    level: Level = "ok" if active.status == "True" else "warning"
+    return Finding(level, "manager's connection", f"{active.reason}: {active.message}")
+
+
+def _membership(member: Member) -> Finding:
+    if member.configs:
+        return Finding("ok", "configs", ", ".join(member.configs))
+    return Finding("warning", "configs", "no MultiKueueConfig names it, so nothing is sent to it")
+
+
+def _credential(member: Member, moment: datetime) -> Finding:
+    if member.hidden:
+        return Finding("unchecked", "credential", f"not checkable from here: {member.problem}")
+    if member.problem:
+        return Finding("failed", "credential", member.problem)
+    try:
+        check_worker_kubeconfig(member.kubeconfig)
+    except InsecureKubeconfig as error:
+        return Finding("failed", "credential", f"{member.source}: {error}")
+    known = member.known
+    if known.problem:
+        return Finding("failed", "credential", f"{member.source}: {known.problem}")
+    if known.expires is None:
+        return Finding("ok", "credential", "has no end that could be read")
+    if known.expires <= moment:
+        return Finding("failed", "credential", f"ended {ends(known.expires, moment)}: register the cluster again")
+    level: Level = "warning" if known.expires - moment < SOON else "ok"
+    return Finding(level, "credential", f"ends {ends(known.expires, moment)}")
+
+
+async def refuse_removal(manager: Side, registration: Registration, *, force: bool) -> None:
+    """Raise CommandFailed if there is nothing to remove, or if workloads are still there and `force` is off."""
+    members = await gather(manager.client, registration.namespace, secrets=False)
+    if await manager.find(SECRETS, registration.secret) is None:
+        pick(members, registration.cluster)
+    held = busy(registration.cluster, (await manager.client.list(WORKLOADS)).items)
+    if held and not force:
+        raise CommandFailed(f"{_held(held, registration)}; wait for them, or remove it all the same {_FORCED}")
+
+
+async def refuse_narrowing(manager: Side, registration: Registration, *, force: bool) -> None:
+    """Raise CommandFailed if workloads are in namespaces that a registered worker is to offer no more, and `force` is off."""
+    known = await manager.find(MULTIKUEUE_CLUSTERS, ObjectKey("", registration.cluster))
+    if known is None or force or registration.namespaces == EVERYWHERE:
+        return
+    held = busy(registration.cluster, (await manager.client.list(WORKLOADS)).items)
+    outside = [key for key in held if key.namespace not in registration.namespaces]
+    if outside:
+        what = _held(outside, registration)
+        raise CommandFailed(f"{what}; wait for them, name their namespaces, or go on all the same {_FORCED}")
+
+
+def _held(held: Sequence[ObjectKey], registration: Registration) -> str:
+    names = ", ".join(map(str, held[:SHOWN])) + (f" and {len(held) - SHOWN} more" if len(held) > SHOWN else "")
+    return f"{len(held)} workloads run on {registration.cluster} or wait there: {names}"

@@ -1,0 +1,102 @@
+"""`multikueue objects`: what the manager cannot read or take in, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from multikueue.cli.access.connection import Context, Kubeconfig, SettingsFile, Target, now, run_async
+from multikueue.cli.terminal.exit import EPILOG
+from multikueue.cli.terminal.output import Column, Format, Listing, Output, note, one_line, print_items
+
+if TYPE_CHECKING:
+    from multikueue.api.kinds import Kind
+    from multikueue.api.meta import ObjectKey
+    from multikueue.kube.client import Client
+    from multikueue.store.cache import Cache
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="objects",
+    help="See objects that the manager cannot work with.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+COLUMNS = (Column("KIND"), Column("NAMESPACE"), Column("NAME"), Column("REASON"))
+
+
+@app.callback()
+def _group() -> None:
+    """A noun with one verb so far."""
+
+
+@app.command()
+def unreadable(
+    output: Output = Format.TABLE,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    _config: SettingsFile = None,
+) -> None:
+    """List what nothing is decided about, since it cannot be read or taken in. It costs nobody else anything.
+
+    Your own credentials read the manager cluster, and each object goes the way it goes in the manager. What workers
+    hold is in the manager's log (object.unreadable) and its metric multikueue_objects_unreadable.
+
+    \b
+    Examples:
+      multikueue objects unreadable
+      multikueue objects unreadable -o json
+    """
+    run_async(lambda: _list(Target(kubeconfig, context), output))
+
+
+async def _list(target: Target, output: Format) -> None:
+    from multikueue.api.kinds import SECRETS
+    from multikueue.quota.engine import Engine
+    from multikueue.store.queues import Nowhere
+    from multikueue.store.store import Store
+
+    found: list[dict[str, Any]] = []
+    async with target.connect() as client:
+        store = Store(Engine(), Nowhere(), now)
+        for _, kind, cache in store.caches():
+            if kind is SECRETS:
+                continue  # the manager reads those of one namespace; nobody's else are ours to look at
+            await _take_in(client, kind, cache)
+            found += [_item(kind, key, why) for key, why in sorted(cache.unreadable.items())]
+    print_items(
+        Listing(
+            columns=COLUMNS,
+            rows=[_row(item) for item in found],
+            items=found,
+            resource="object",
+            nothing="All objects can be read.",
+        ),
+        output,
+    )
+
+
+async def _take_in(client: Client, kind: Kind[Any], cache: Cache[Any]) -> None:
+    from multikueue.errors import Forbidden, NotFound
+
+    try:
+        page = await client.list(kind)
+    except (Forbidden, NotFound) as error:
+        note(f"not looked at: {error}")
+        return
+    cache.unreadable.update(page.undecodable)
+    cache.replace(page.items)
+
+
+def _item(kind: Kind[Any], key: ObjectKey, why: str) -> dict[str, Any]:
+    metadata = {"namespace": key.namespace, "name": key.name}
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "reason": why}
+
+
+def _row(item: dict[str, Any]) -> list[str]:
+    metadata = item["metadata"]
+    return [item["kind"], metadata["namespace"] or "-", metadata["name"], one_line(item["reason"])]

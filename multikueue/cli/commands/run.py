@@ -1,0 +1,142 @@
+"""`multikueue run`: the manager itself."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from multikueue.cli.access.connection import context_option, kubeconfig_option, run_async
+from multikueue.cli.terminal.output import Column, Format, Output, note, print_document, print_table
+
+if TYPE_CHECKING:
+    from multikueue.settings import Loaded
+    from multikueue.settings.describe import Row
+
+__all__ = ["run"]
+
+
+class LogLevel(StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogFormat(StrEnum):
+    AUTO = "auto"
+    JSON = "json"
+    CONSOLE = "console"
+
+
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        "-f",
+        envvar="MULTIKUEUE_CONFIG",
+        help="YAML file with settings: ours, or Kueue's own Configuration.",
+        exists=True,
+        dir_okay=False,
+    ),
+]
+# Settings read the variables themselves; here they would turn them into flags.
+Kubeconfig = Annotated[
+    Path | None,
+    kubeconfig_option(
+        "--kubeconfig", "--manager-kubeconfig", also="; also MULTIKUEUE_CLUSTER__KUBECONFIG", envvar=None
+    ),
+]
+Context = Annotated[
+    str | None,
+    context_option("--context", "--manager-context", also="; also MULTIKUEUE_CLUSTER__CONTEXT", envvar=None),
+]
+WebhookUrl = Annotated[
+    str | None,
+    typer.Option(
+        help="Serve the admission webhook, which the API server finds at this https URL. Then jobs need no more than a "
+        "queue label; without it, users set `suspend: true` and `managedBy` themselves."
+    ),
+]
+Level = Annotated[LogLevel | None, typer.Option(help="Least important events to show. (default: info)")]
+Form = Annotated[LogFormat | None, typer.Option(help="How events are written. (default: auto)")]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run", help="Only show which settings would be in force, and where each comes from. Needs no cluster."
+    ),
+]
+
+COLUMNS = (Column("SETTING"), Column("VALUE"), Column("FROM"), Column("DEFAULT", wide=True), Column("LIVE", wide=True))
+
+
+def run(
+    config: Config = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    webhook_url: WebhookUrl = None,
+    log_level: Level = None,
+    log_format: Form = None,
+    dry_run: DryRun = False,
+    output: Output = Format.TABLE,
+) -> None:
+    """Run the manager until SIGTERM or SIGINT.
+
+    Flags go before environment variables (MULTIKUEUE_DISPATCH__ORIGIN=prod), these before the file, the file before the
+    defaults. The file may be Kueue's own Configuration. It is read again when it changes, and on SIGHUP. In a pod the
+    manager uses the pod's service account; elsewhere what kubectl would use.
+    """
+    from multikueue import settings
+
+    loaded = settings.read(
+        config,
+        cluster__kubeconfig=kubeconfig,
+        cluster__context=context,
+        webhook__enabled=True if webhook_url else None,
+        webhook__url=webhook_url,
+        log__level=log_level and log_level.value,
+        log__format=log_format and log_format.value,
+    )
+    if dry_run:
+        _show(loaded, output)
+        return
+    from multikueue import manager
+
+    run_async(lambda: manager.run(loaded))
+
+
+def _show(loaded: Loaded, output: Format) -> None:
+    """What would be in force and from where, once it is known that the strategies can be loaded."""
+    from multikueue.controllers.reconcile.strategies import verify
+    from multikueue.settings.describe import in_force
+
+    verify(loaded)
+    rows = in_force(loaded)
+    if output in (Format.JSON, Format.YAML):
+        document = {"settings": [asdict(row) for row in rows], "ignored": [asdict(each) for each in loaded.ignored]}
+        print_document(document, output)
+        return
+    print_table(COLUMNS, [_cells(row) for row in rows], output)
+    for each in loaded.ignored:
+        note(f"warning: {each.place}: {each}")
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return (row.name, _text(row.value), row.source, _text(row.default), "yes" if row.live else "no")
+
+
+def _text(value: object) -> str:
+    """A value in one cell: lists as one types them into a variable, what is deeper as JSON."""
+    match value:
+        case None:
+            return ""
+        case str():
+            return value
+        case list() if all(isinstance(each, str) for each in value):
+            return ",".join(value)
+        case _:
+            return json.dumps(value)

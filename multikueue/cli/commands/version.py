@@ -1,0 +1,19 @@
+"""`multikueue version`."""
+
+from __future__ import annotations
+
+from multikueue.cli.terminal.output import Format, Output, print_document
+
+__all__ = ["version"]
+
+
+def version(output: Output = Format.TABLE) -> None:
+    """Show the version."""
+    from platform import python_version
+
+    from multikueue import __version__
+
+    if output in (Format.JSON, Format.YAML):
+        print_document({"version": __version__, "python": python_version()}, output)
+    else:
+        print(f"multikueue {__version__}")

@@ -1,0 +1,287 @@
+"""`multikueue why`: the reasons of a workload that waits, worked out here from what the clusters show.
+
+One sentence on top; then, without quota, what is lacking of it, and, without a worker, what each worker answers. What one may
+not see is said, and is no error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from multikueue.cli.access.connection import Context, Kubeconfig, SettingsFile, Target, fetch_pairs, now, run_async
+from multikueue.cli.access.worker_access import Reach, SecretsNamespace, WorkerContext, WorkerKubeconfig
+from multikueue.cli.terminal.output import (
+    Column,
+    Format,
+    Output,
+    heading,
+    note,
+    print_document,
+    print_facts,
+    print_table,
+)
+from multikueue.cli.workload.lookup import InNamespace, Named, pick
+
+if TYPE_CHECKING:
+    from multikueue.api.workload import Workload
+    from multikueue.cli.workload.prospects import Prospect
+    from multikueue.kube.client import Client
+    from multikueue.quota.explain import Explanation, Lack
+
+__all__ = ["why"]
+
+LACKS = (
+    Column("POD SET"),
+    Column("FLAVOR"),
+    Column("RESOURCE"),
+    Column("NEEDED"),
+    Column("AVAILABLE"),
+    Column("MISSING"),
+    Column("PROBLEM"),
+)
+HOLDERS = (
+    Column("FLAVOR"),
+    Column("RESOURCE"),
+    Column("CLUSTERQUEUE"),
+    Column("WORKLOADS"),
+    Column("AMOUNT"),
+    Column("BORROWED"),
+    Column("PATH", wide=True),
+)
+BARRIERS = (
+    Column("FLAVOR"),
+    Column("RESOURCE"),
+    Column("CLUSTERQUEUE"),
+    Column("WORKLOADS"),
+    Column("AMOUNT"),
+    Column("RULE"),
+)
+WORKERS = (Column("CLUSTER"), Column("ANSWER"), Column("PLACE"), Column("MESSAGE"))
+ENDINGS = (Column("WORKLOAD"), Column("CLUSTERQUEUE"), Column("AT LATEST"), Column("LEAVING"))
+
+
+def why(
+    name: Named,
+    namespace: InNamespace = None,
+    output: Output = Format.TABLE,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    config: SettingsFile = None,
+    worker_context: WorkerContext = None,
+    worker_kubeconfig: WorkerKubeconfig = None,
+    secrets_namespace: SecretsNamespace = "kueue-system",
+) -> None:
+    """Say why a workload waits, in one sentence, and then in full.
+
+    For quota: what is lacking, who has it, which rules keep it from being taken, what has to end. For a worker: whether each
+    could ever hold it, in which place it waits there, or why it is not asked. What you may not see is said so, and is no
+    error.
+
+    \b
+    Examples:
+      multikueue why -n team-a my-job
+      multikueue why my-job -o yaml
+    """
+    target = Target(kubeconfig, context)
+    reach = Reach(manager=target, namespace=secrets_namespace, context=worker_context, kubeconfig=worker_kubeconfig)
+    seen = run_async(lambda: _look(target, reach, namespace, name))
+    found = None if seen.hidden or seen.workers else _explained(seen.objects, seen.workload, config)
+    _answer(seen, found, output)
+
+
+def _answer(seen: _Seen, found: Explanation | None, output: Format) -> None:
+    import msgspec
+
+    from multikueue.cli.workload import description
+
+    workload, summary = seen.workload, _summary(seen, found)
+    if output in (Format.JSON, Format.YAML):
+        state = {"workload": str(workload.key), "state": description.status(workload), "summary": summary}
+        full = msgspec.to_builtins(found) if found else {"message": description.now(workload)}
+        if seen.workers:
+            full |= {"workers": [msgspec.to_builtins(each) for each in seen.workers]}
+        print_document(state | full | ({"unseen": seen.unseen} if seen.unseen else {}), output)
+        return
+    if output is Format.NAME:
+        print(f"workload.kueue.x-k8s.io/{workload.metadata.name}")
+        return
+    if found is None and not seen.workers and not seen.hidden:
+        note(f"Workload {workload.key} does not wait for quota: {description.now(workload)}")
+        return
+    print(f"{summary}\n")
+    if found is not None:
+        _tell(found, output)
+    elif seen.workers:
+        print_facts(f"Workload {workload.key}", (("Now", description.now(workload)),))
+        _block("Workers", WORKERS, (each.row() for each in seen.workers), output)
+    for text in seen.unseen:
+        note(f"Not seen: {text}")
+
+
+def _summary(seen: _Seen, found: Explanation | None) -> str:
+    """The one sentence."""
+    from multikueue.cli.workload import description
+
+    if seen.workers:
+        from multikueue.cli.workload.prospects import sentence
+
+        return sentence(seen.workers, seen.workload)
+    if found is None:
+        return description.now(seen.workload)
+    place = f"Waits for quota in ClusterQueue {found.cluster_queue}"
+    place += f", number {found.place} there" if found.place else ""
+    if found.problem:
+        return f"{place}: {found.problem}."
+    if found.behind:
+        return f"{place}: {found.behind} has to go first."
+    return f"{place}: {_shortest(found.lacks)}."
+
+
+def _shortest(lacks: tuple[Lack, ...]) -> str:
+    """What is told of what is lacking: what others have, before what there could never be."""
+    lacking = [lack for lack in lacks if not lack.problem] or list(lacks)
+    if not lacking:
+        return "nothing is lacking, it is about to be looked at"
+    first = lacking[0]
+    of = f"{first.resource} of flavor {first.flavor}" if first.flavor else first.resource
+    more = f", and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+    if first.problem:
+        return f"{of}: {first.problem}{more}"
+    return f"{first.missing} {of} more is needed than there is{more}"
+
+
+def _tell(found: Explanation, output: Format) -> None:
+    place = f"number {found.place}" if found.place else "in no line"
+    facts = {
+        "ClusterQueue": found.cluster_queue,
+        "Place": f"{place}, behind {found.behind}, which has to go first" if found.behind else place,
+        "Message": found.message,
+        "Problem": found.problem,
+    }
+    print_facts(f"Workload {found.workload}", facts.items())
+    _block("What is lacking", LACKS, _lacks(found), output)
+    _block("Who has it", HOLDERS, _holders(found), output)
+    _block("Why they keep it", BARRIERS, _barriers(found), output)
+    _block("What would have to end", ENDINGS, _endings(found), output)
+
+
+def _block(title: str, columns: tuple[Column, ...], rows: Iterable[tuple[str, ...]], output: Format) -> None:
+    listed = list(rows)
+    if listed:
+        heading(f"\n{title}")
+        print_table(columns, listed, output)
+
+
+def _lacks(found: Explanation) -> Iterator[tuple[str, ...]]:
+    for lack in found.lacks:
+        amounts = lack.needed, lack.available, lack.missing
+        yield lack.pod_set, lack.flavor, lack.resource, *amounts, lack.problem
+
+
+def _holders(found: Explanation) -> Iterator[tuple[str, ...]]:
+    for lack in found.lacks:
+        for holder in lack.holders:
+            amounts = str(holder.workloads), holder.amount, holder.borrowed
+            yield lack.flavor, lack.resource, holder.cluster_queue, *amounts, holder.path
+
+
+def _barriers(found: Explanation) -> Iterator[tuple[str, ...]]:
+    for lack in found.lacks:
+        for barrier in lack.barriers:
+            amounts = str(barrier.workloads), barrier.amount
+            yield lack.flavor, lack.resource, barrier.cluster_queue, *amounts, barrier.rule
+
+
+def _endings(found: Explanation) -> Iterator[tuple[str, ...]]:
+    from multikueue.api.meta import render_time
+
+    for each in found.endings:
+        latest = render_time(each.at_latest) if each.at_latest else ""
+        yield each.workload, each.cluster_queue, latest, "yes" if each.leaving else "no"
+
+
+# --- the quota engine, on what the cluster shows ---------------------------------------------------------------------
+
+Objects = dict[str, list[tuple[dict[str, Any], Any]]]
+"""By plural: each object as the server sent it, and as a value."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The workload, and what could be seen of all that it depends on. `hidden` are kinds that quota cannot be told without;
+    `unseen` says in words what one may not see."""
+
+    workload: Workload
+    objects: Objects
+    hidden: list[str]
+    workers: list[Prospect]
+    unseen: list[str]
+
+
+async def _look(target: Target, reach: Reach, namespace: str | None, name: str) -> _Seen:
+    async with target.connect_in(namespace) as (client, where):
+        objects, hidden = await _fetch(client, where)
+        workload = pick(_workloads(objects, where), name, where)[1]
+        unseen = [f"quota: you may not list {', '.join(hidden)}"] if hidden else []
+        seen = _Seen(workload, objects, hidden, [], unseen)
+        if _waits_for_a_worker(workload):
+            from multikueue.cli.workload.prospects import prospects
+
+            seen.workers, others = await prospects(client, reach, workload)
+            seen.unseen = others
+    return seen
+
+
+def _waits_for_a_worker(workload: Workload) -> bool:
+    from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, FITS_NO_WORKER, QUOTA_RESERVED
+
+    if workload.has(FINISHED) or workload.has(ADMITTED):
+        return False
+    if workload.has(QUOTA_RESERVED):
+        return not workload.has(EVICTED)
+    return workload.has(FITS_NO_WORKER) and workload.has(EVICTED)
+
+
+async def _fetch(client: Client, where: str) -> tuple[Objects, list[str]]:
+    """All that quota depends on, and the kinds of it that one may not list; workloads of one's own namespace at least."""
+    from multikueue.api import kinds
+    from multikueue.errors import Forbidden
+
+    found, hidden = Objects(), list[str]()
+    for kind in (
+        kinds.NAMESPACES,
+        kinds.LIMIT_RANGES,
+        kinds.RUNTIME_CLASSES,
+        kinds.RESOURCE_FLAVORS,
+        kinds.ADMISSION_CHECKS,
+        kinds.COHORTS,
+        kinds.CLUSTER_QUEUES,
+        kinds.LOCAL_QUEUES,
+        kinds.WORKLOADS,
+    ):
+        try:
+            found[kind.plural] = await fetch_pairs(client, kind)
+        except Forbidden:
+            hidden.append(f"{kind.plural} of all namespaces" if kind.namespaced else kind.plural)
+    if kinds.WORKLOADS.plural not in found:
+        found[kinds.WORKLOADS.plural] = await fetch_pairs(client, kinds.WORKLOADS, namespace=where)
+    return found, hidden
+
+
+def _workloads(objects: Objects, namespace: str) -> list[tuple[dict[str, Any], Workload]]:
+    return [pair for pair in objects["workloads"] if pair[1].metadata.namespace == namespace]
+
+
+def _explained(objects: Objects, workload: Workload, config: Path | None) -> Explanation | None:
+    from multikueue import settings
+    from multikueue.manager import engine_of
+    from multikueue.quota.explain import explain
+
+    engine = engine_of(settings.load(config).quota)
+    for values in objects.values():
+        for _, value in values:
+            engine.observe(None, value, now())
+    return explain(engine.view, workload.key, now())

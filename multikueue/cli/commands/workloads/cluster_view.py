@@ -1,0 +1,116 @@
+"""One workload as it looks on each of the clusters that have to do with it: copy, job, pods, events."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import anyio
+
+from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
+from multikueue.api.meta import ObjectKey, find_condition
+from multikueue.api.multikueue import ACTIVE
+from multikueue.api.pods import Pod
+from multikueue.api.workload import Workload
+from multikueue.cli.access.worker_access import Worker
+from multikueue.cli.commands.workloads import events
+from multikueue.cli.commands.workloads.pods import status as pod_status
+from multikueue.cli.workload import description
+from multikueue.cli.workload.related_objects import Kin
+from multikueue.cli.workload.session import Scene
+from multikueue.errors import ApiError, Forbidden, MultiKueueError
+
+__all__ = ["Sight", "look_around"]
+
+T = TypeVar("T")
+
+PATIENCE = 10.0
+"""Seconds for one cluster: who waits at a screen would rather see the others."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Sight:
+    """What was seen on one cluster. `problems` say why there may be more; `seen` that we got there at all."""
+
+    cluster: str
+    role: str
+    seen: bool = False
+    copy: Workload | None = None
+    job: dict[str, Any] | None = None
+    pods: list[Pod] = field(default_factory=list)
+    told: list[events.Told] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def row(self) -> tuple[str, ...]:
+        """Cluster, role, state of the copy, job, pods, message."""
+        if not self.seen:
+            return self.cluster, self.role, "?", "?", "?", "; ".join(self.problems)
+        said = [description.reason(self.copy)] if self.copy else []
+        job = f"{self.job['kind'].lower()}/{self.job['metadata']['name']}" if self.job else ""
+        state = description.status(self.copy) if self.copy else "none"
+        return self.cluster, self.role, state, job, self._counted(), "; ".join(filter(None, [*said, *self.problems]))
+
+    def _counted(self) -> str:
+        counts = Counter(pod_status(pod) for pod in self.pods)
+        return ", ".join(f"{number} {name}" for name, number in counts.items())
+
+
+async def look_around(scene: Scene) -> list[Sight]:
+    """The cluster where it is, else those where its copies wait; side by side."""
+    state = scene.workload.status
+    roles = dict.fromkeys(state.nominated_cluster_names, "nominated")
+    roles |= {state.cluster_name: "winner"} if state.cluster_name else {}
+    sights = [Sight(cluster=name, role=role) for name, role in roles.items()]
+    # A context that was named is one cluster's: which, is clear only if there is no other.
+    if len(sights) > 1:
+        scene = replace(scene, reach=replace(scene.reach, context=None, kubeconfig=None))
+    async with anyio.create_task_group() as tasks:
+        for sight in sights:
+            tasks.start_soon(_look, scene, sight)
+    return sights
+
+
+async def _look(scene: Scene, sight: Sight) -> None:
+    await _condition(scene, sight)
+    try:
+        with anyio.fail_after(PATIENCE):
+            async with scene.reach.connect(scene.manager, sight.cluster) as worker:
+                await _look_there(scene.workload, worker, sight)
+    except TimeoutError:
+        sight.problems.append(f"no answer within {PATIENCE:g} s")
+    except MultiKueueError as error:
+        sight.problems.append(str(error))
+
+
+async def _condition(scene: Scene, sight: Sight) -> None:
+    """Whether the manager has lost it, as far as we may know."""
+    try:
+        cluster = await scene.manager.get(MULTIKUEUE_CLUSTERS, ObjectKey("", sight.cluster))
+    except ApiError:
+        return
+    active = find_condition(cluster.status.conditions, ACTIVE)
+    if active is not None and active.status != "True":
+        sight.problems.append(f"the manager has no connection: {active.message or active.reason}")
+
+
+async def _look_there(workload: Workload, worker: Worker, sight: Sight) -> None:
+    kin = Kin(worker.client, workload)
+    sight.copy = await _allowed(kin.copy(), sight, None)
+    sight.seen = True
+    sight.job = await kin.job()
+    if kin.hidden:
+        sight.problems.append(f"you may not read {', '.join(sorted(kin.hidden))} there")
+    if sight.role != "winner":
+        return
+    sight.pods = [pod for _, pod in await _allowed(kin.pods(), sight, [])]
+    sight.told = await _allowed(events.at_worker(worker, kin, workload.metadata.namespace), sight, [])
+
+
+async def _allowed(question: Awaitable[T], sight: Sight, otherwise: T) -> T:
+    try:
+        return await question
+    except Forbidden as error:
+        sight.problems.append(error.message)
+        return otherwise

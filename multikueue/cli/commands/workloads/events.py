@@ -1,0 +1,185 @@
+"""`multikueue workloads events`: what was said of a job and its workload, at home and on the clusters, in one line of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from multikueue.cli.access.connection import Context, Kubeconfig, SettingsFile, Target, fetch_pairs, now, run_async
+from multikueue.cli.access.worker_access import Reach, SecretsNamespace, WorkerContext, WorkerKubeconfig
+from multikueue.cli.terminal.output import Column, Format, Listing, Output, Ticker, age, note, print_items
+from multikueue.cli.workload.lookup import InNamespace, Named
+
+if TYPE_CHECKING:
+    from multikueue.api.pods import Event
+    from multikueue.api.workload import Workload
+    from multikueue.cli.access.worker_access import Worker
+    from multikueue.cli.workload.related_objects import Kin
+    from multikueue.cli.workload.session import Scene
+    from multikueue.kube.client import Client
+
+__all__ = ["COLUMNS", "HOME", "Told", "at_home", "at_worker", "events", "in_order", "row"]
+
+HOME = "(manager)"
+"""In the place of a cluster's name; no cluster can have it."""
+
+COLUMNS = (
+    Column("LAST SEEN"),
+    Column("CLUSTER"),
+    Column("TYPE"),
+    Column("REASON"),
+    Column("OBJECT"),
+    Column("MESSAGE"),
+    Column("COUNT", wide=True),
+)
+
+_BEGINNING = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An event and where it was told: as a value, and as the server sent it."""
+
+    cluster: str
+    event: Event
+    item: dict[str, Any]
+
+
+def events(
+    name: Named,
+    namespace: InNamespace = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on and show each one that comes.")] = False,
+    output: Output = Format.TABLE,
+    worker_context: WorkerContext = None,
+    worker_kubeconfig: WorkerKubeconfig = None,
+    secrets_namespace: SecretsNamespace = "kueue-system",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    _config: SettingsFile = None,
+) -> None:
+    """List the events of a job: of itself and its workload on the manager, of copy, job and pods where it runs.
+
+    The clusters forget events, after an hour if they do not say otherwise.
+
+    \b
+    Examples:
+      multikueue workloads events -n team-a my-job
+      multikueue workloads events my-job -w
+    """
+    if watch and output not in (Format.TABLE, Format.WIDE):
+        raise typer.BadParameter("--watch shows a table: choose table or wide")
+    target = Target(kubeconfig, context)
+    reach = Reach(manager=target, namespace=secrets_namespace, context=worker_context, kubeconfig=worker_kubeconfig)
+    run_async(lambda: _watch(name, namespace, reach, output) if watch else _list(name, namespace, reach, output))
+
+
+async def _list(named: str, namespace: str | None, reach: Reach, output: Format) -> None:
+    from multikueue.cli.workload.related_objects import Kin
+    from multikueue.cli.workload.session import nowhere, open_scene
+
+    async with open_scene(named, namespace, reach) as scene:
+        told = await at_home(scene)
+        if scene.workload.status.cluster_name:
+            async with scene.winner() as worker:
+                kin = Kin(worker.client, scene.workload)
+                await kin.pods()
+                told += await at_worker(worker, kin, scene.workload.metadata.namespace)
+        elif output in (Format.TABLE, Format.WIDE):
+            note(f"Of the manager only: {nowhere(scene.workload)}")
+    moment, found = now(), in_order(told)
+    listing = Listing(
+        columns=COLUMNS,
+        rows=[row(each.event, each.cluster, moment) for each in found],
+        items=[each.item for each in found],
+        resource="event",
+        nothing=f"No events of workload {scene.workload.key} found.",
+    )
+    print_items(listing, output)
+
+
+async def at_home(scene: Scene) -> list[Told]:
+    """Those of the manager: of the workload and its owners."""
+    found = await _fetch(scene.manager, scene.workload.metadata.namespace)
+    ours = _uids(scene.workload)
+    return [Told(HOME, event, item) for item, event in found if event.involved_object.uid in ours]
+
+
+async def at_worker(worker: Worker, kin: Kin, namespace: str) -> list[Told]:
+    """Those of a worker, of what `kin` knows by now. Raises Forbidden."""
+    found = await _fetch(worker.client, namespace)
+    return [Told(worker.cluster, event, item) for item, event in found if kin.told(event.involved_object)]
+
+
+def in_order(told: Iterable[Told]) -> Sequence[Told]:
+    """By time, of whichever cluster."""
+    return sorted(told, key=lambda each: each.event.at or _BEGINNING)
+
+
+async def _fetch(client: Client, namespace: str) -> list[tuple[dict[str, Any], Event]]:
+    from multikueue.api.pods import TOLD
+
+    return await fetch_pairs(client, TOLD, namespace=namespace)
+
+
+def _uids(workload: Workload) -> set[str]:
+    return {workload.metadata.uid, *(owner.uid for owner in workload.metadata.owner_references)}
+
+
+def row(event: Event, cluster: str, moment: datetime) -> tuple[str, ...]:
+    """One event as a row of `COLUMNS`."""
+    about, series = event.involved_object, event.series
+    count = (series.count if series else event.count) or 1
+    where = f"{about.kind.lower()}/{about.name}"
+    return age(event.at, moment), cluster, event.type, event.reason, where, event.message, str(count)
+
+
+# --- as they come ----------------------------------------------------------------------------------------------------
+
+
+async def _watch(named: str, namespace: str | None, reach: Reach, output: Format) -> None:
+    import anyio
+
+    from multikueue.api.pods import TOLD
+    from multikueue.cli.workload import description
+    from multikueue.cli.workload.session import follow, open_scene
+
+    ticker = Ticker(COLUMNS, output)
+    async with open_scene(named, namespace, reach) as scene, anyio.create_task_group() as tasks:
+        ours = _uids(scene.workload)
+
+        async def take(event: Event, gone: bool) -> None:
+            if not gone and event.involved_object.uid in ours:
+                ticker.add(row(event, HOME, now()))
+
+        tasks.start_soon(follow, scene.manager, TOLD, scene.workload.metadata.namespace, take)
+        workload = await scene.stay(_Show(ticker))
+        tasks.cancel_scope.cancel()
+    note(description.now(workload))
+
+
+class _Show:
+    """Shows the events of the cluster where the workload is."""
+
+    def __init__(self, ticker: Ticker) -> None:
+        self._ticker = ticker
+
+    async def play(self, worker: Worker, workload: Workload, /) -> None:
+        from multikueue.api.pods import TOLD
+        from multikueue.cli.workload.related_objects import Kin
+        from multikueue.cli.workload.session import follow
+
+        kin = Kin(worker.client, workload)
+        await kin.pods()
+
+        async def take(event: Event, gone: bool) -> None:
+            if not gone and await kin.told_now(event.involved_object):
+                self._ticker.add(row(event, worker.cluster, now()))
+
+        await follow(worker.client, TOLD, workload.metadata.namespace, take)
+
+    async def drain(self) -> None:
+        """What is told later is in the list of the next call."""

@@ -1,0 +1,267 @@
+"""`multikueue workloads logs`: what the pods of a job say, from the cluster where it runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from multikueue.cli.access.connection import Context, Kubeconfig, Target, run_async, settings_option
+from multikueue.cli.access.worker_access import Reach, SecretsNamespace, WorkerContext, WorkerKubeconfig
+from multikueue.cli.commands.workloads.pods import no_pods
+from multikueue.cli.terminal.durations import parse_duration
+from multikueue.cli.terminal.exit import CommandFailed
+from multikueue.cli.terminal.output import note
+from multikueue.cli.workload.lookup import InNamespace, Named
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from multikueue.api.pods import ContainerStatus, Pod
+    from multikueue.api.workload import Workload
+    from multikueue.cli.access.worker_access import Worker
+    from multikueue.cli.workload.related_objects import Kin
+
+__all__ = ["logs"]
+
+DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wish:
+    """What of the logs is asked for."""
+
+    pod: str = ""
+    container: str = ""
+    all_containers: bool = False
+    prefix: bool = False
+    most: int = 50
+    query: dict[str, str] = field(default_factory=dict)
+
+    def containers(self, pod: Pod) -> list[str]:
+        """Which containers of a pod: the one named, all, or the one that kubectl would take."""
+        if self.pod not in ("", pod.metadata.name):
+            return []
+        spec = pod.spec
+        names = [each.name for each in (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)]
+        if self.container:
+            return [self.container] if self.container in names else []
+        if self.all_containers:
+            return names
+        default = pod.metadata.annotations.get(DEFAULT_CONTAINER, "")
+        return [default] if default in names else [each.name for each in spec.containers[:1]]
+
+
+def logs(
+    name: Named,
+    namespace: InNamespace = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on until the job is over; wait for a cluster, and for pods.")
+    ] = False,
+    tail: Annotated[int, typer.Option("--tail", help="Only so many last lines of each container; -1: all.")] = -1,
+    container: Annotated[
+        str, typer.Option("--container", "-c", help="Only this container. (default: as kubectl)", show_default=False)
+    ] = "",
+    all_containers: Annotated[bool, typer.Option("--all-containers", help="All containers of each pod.")] = False,
+    pod: Annotated[str, typer.Option("--pod", help="Only this pod. (default: all)", show_default=False)] = "",
+    previous: Annotated[
+        bool, typer.Option("--previous", "-p", help="Of the run of the container before this one.")
+    ] = False,
+    since: Annotated[
+        timedelta | None,
+        typer.Option(
+            parser=parse_duration, metavar="DURATION", help="Only what is newer, such as 5m.", show_default=False
+        ),
+    ] = None,
+    timestamps: Annotated[bool, typer.Option("--timestamps", help="With the time of each line.")] = False,
+    prefix: Annotated[
+        bool, typer.Option("--prefix", help="With pod and container before each line, also if there is only one.")
+    ] = False,
+    max_log_requests: Annotated[int, typer.Option(min=1, help="The most containers to follow at once.")] = 50,
+    worker_context: WorkerContext = None,
+    worker_kubeconfig: WorkerKubeconfig = None,
+    secrets_namespace: SecretsNamespace = "kueue-system",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    _config: Annotated[Path | None, settings_option("--config")] = None,
+) -> None:
+    """Print the logs of a job's pods, from the cluster where it runs.
+
+    Where there are several containers, pod and container stand before each line. Without a cluster, or without pods, it
+    says why and ends with 1; with -f it waits.
+
+    \b
+    Examples:
+      multikueue workloads logs -n team-a my-job
+      multikueue workloads logs jobset/train -f --tail 10 --all-containers
+    """
+    if container and all_containers:
+        raise typer.BadParameter("give either --container or --all-containers")
+    query = {
+        "follow": "true" if follow else "",
+        "tailLines": str(tail) if tail >= 0 else "",
+        "previous": "true" if previous else "",
+        "sinceSeconds": str(max(1, int(since.total_seconds()))) if since is not None else "",
+        "timestamps": "true" if timestamps else "",
+    }
+    wish = _Wish(
+        pod=pod,
+        container=container,
+        all_containers=all_containers,
+        prefix=prefix,
+        most=max_log_requests,
+        query={key: value for key, value in query.items() if value},
+    )
+    target = Target(kubeconfig, context)
+    reach = Reach(manager=target, namespace=secrets_namespace, context=worker_context, kubeconfig=worker_kubeconfig)
+    run_async(lambda: _follow(name, namespace, reach, wish) if follow else _print_all(name, namespace, reach, wish))
+
+
+async def _print_all(named: str, namespace: str | None, reach: Reach, wish: _Wish) -> None:
+    """What there is now, one container after the other."""
+    from multikueue.cli.workload.related_objects import Kin
+    from multikueue.cli.workload.session import open_scene
+
+    async with open_scene(named, namespace, reach) as scene, scene.winner() as worker:
+        kin = Kin(worker.client, scene.workload)
+        found = [pod for _, pod in await kin.pods()]
+        wanted = [(pod, container) for pod in found for container in wish.containers(pod)]
+        if not wanted:
+            raise CommandFailed(_nothing(wish, found, scene.workload, kin))
+        tongue = _Tongue(worker, wish, prefixed=wish.prefix or len(wanted) > 1)
+        heard = [await tongue.speak(pod, container) for pod, container in wanted]
+    if not any(heard):
+        raise CommandFailed(f"none of the logs on {worker.cluster} could be read")
+
+
+def _nothing(wish: _Wish, found: list[Pod], workload: Workload, kin: Kin) -> str:
+    """Why there is nothing to print."""
+    chosen = [pod for pod in found if wish.pod in ("", pod.metadata.name)]
+    if not found:
+        return no_pods(workload, kin)
+    if not chosen:
+        return f"there is no pod {wish.pod!r}; there are: {', '.join(pod.metadata.name for pod in found)}"
+    names = dict.fromkeys(each.name for pod in chosen for each in (*pod.spec.init_containers, *pod.spec.containers))
+    return f"no pod has a container {wish.container!r}; there are: {', '.join(names)}"
+
+
+async def _follow(named: str, namespace: str | None, reach: Reach, wish: _Wish) -> None:
+    """What they say from now on, wherever the workload goes, until it is finished."""
+    from multikueue.api.workload import FINISHED
+    from multikueue.cli.workload import description
+    from multikueue.cli.workload.session import open_scene
+
+    async with open_scene(named, namespace, reach) as scene:
+        if scene.workload.has(FINISHED):
+            await _print_all(named, namespace, reach, wish)
+            return
+        workload = await scene.stay(_Listen(wish))
+    note(description.now(workload))
+
+
+class _Listen:
+    """Follows each container from its start."""
+
+    def __init__(self, wish: _Wish) -> None:
+        self._wish = wish
+        self._heard: set[tuple[str, str, int]] = set()
+        self._open = 0
+
+    async def play(self, worker: Worker, workload: Workload, /) -> None:
+        import anyio
+
+        from multikueue.api.pods import PODS
+        from multikueue.cli.workload.related_objects import Kin
+        from multikueue.cli.workload.session import follow
+
+        kin = Kin(worker.client, workload)
+        prefixed = self._wish.prefix or self._wish.all_containers or _pods_of(workload) > 1
+        tongue = _Tongue(worker, self._wish, prefixed=prefixed)
+        note(f"workload {workload.key} is on {worker.cluster}")
+        async with anyio.create_task_group() as tasks:
+
+            async def take(pod: Pod, gone: bool) -> None:
+                if not gone and await kin.has(pod.metadata):
+                    self._hear(tasks, tongue, pod)
+
+            await follow(worker.client, PODS, workload.metadata.namespace, take)
+
+    async def drain(self) -> None:
+        import anyio
+
+        while self._open:  # noqa: ASYNC110  # nothing else happens any more
+            await anyio.sleep(0.05)
+
+    def _hear(self, tasks: TaskGroup, tongue: _Tongue, pod: Pod) -> None:
+        wanted = self._wish.containers(pod)
+        for each in _statuses(pod):
+            key = (pod.metadata.uid, each.name, each.restart_count)
+            if each.name not in wanted or not _has_begun(each) or key in self._heard:
+                continue
+            if self._open >= self._wish.most:
+                raise CommandFailed(
+                    f"more than {self._wish.most} containers run: choose with --pod, or raise --max-log-requests"
+                )
+            self._heard.add(key)
+            self._open += 1
+            tasks.start_soon(self._one, tongue, pod, each.name)
+
+    async def _one(self, tongue: _Tongue, pod: Pod, container: str) -> None:
+        try:
+            await tongue.speak(pod, container)
+        finally:
+            self._open -= 1
+
+
+class _Tongue:
+    """Prints the logs of containers on one cluster."""
+
+    def __init__(self, worker: Worker, wish: _Wish, *, prefixed: bool) -> None:
+        self._worker, self._wish, self._prefixed = worker, wish, prefixed
+
+    async def speak(self, pod: Pod, container: str) -> bool:
+        """Print the log of a container to its end; if that cannot be, say why, and answer False. Raises Forbidden."""
+        from multikueue.api.pods import PODS
+        from multikueue.errors import ApiError, ClusterUnreachable, Forbidden
+
+        path = PODS.path(pod.key, subresource="log")
+        try:
+            async with self._worker.client.stream(path, self._wish.query | {"container": container}, idle=None) as log:
+                while line := await log.line():
+                    self._print(pod.metadata.name, container, line)
+        except Forbidden:
+            raise
+        except ApiError as error:
+            note(f"pod {pod.metadata.name}, container {container}: {error.message}")
+            return False
+        except ClusterUnreachable as error:
+            note(f"pod {pod.metadata.name}, container {container}: the log broke off: {error.why}")
+            return False
+        return True
+
+    def _print(self, pod: str, container: str, line: bytes) -> None:
+        """As it is, for what a program says is its user's own business."""
+        if self._prefixed:
+            line = f"[{pod}/{container}] ".encode() + line.removesuffix(b"\n") + b"\n"
+        sys.stdout.buffer.write(line)
+        sys.stdout.buffer.flush()
+
+
+def _pods_of(workload: Workload) -> int:
+    from multikueue.api.workload import workload_spec
+
+    return sum(each.count for each in workload_spec(workload).pod_sets)
+
+
+def _statuses(pod: Pod) -> Iterable[ContainerStatus]:
+    status = pod.status
+    return (*status.init_container_statuses, *status.container_statuses, *status.ephemeral_container_statuses)
+
+
+def _has_begun(container: ContainerStatus) -> bool:
+    return container.state.running is not None or container.state.terminated is not None

@@ -1,0 +1,180 @@
+"""`multikueue workloads pods`: the pods of a job on the cluster where it runs, as `kubectl get pods` shows them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from multikueue.cli.access.connection import Context, Kubeconfig, SettingsFile, Target, now, run_async
+from multikueue.cli.access.worker_access import Reach, SecretsNamespace, WorkerContext, WorkerKubeconfig
+from multikueue.cli.terminal.output import Column, Format, Listing, Output, Ticker, age, note, print_items
+from multikueue.cli.workload.lookup import InNamespace, Named
+
+if TYPE_CHECKING:
+    from multikueue.api.pods import ContainerStatus, Pod
+    from multikueue.api.workload import Workload
+    from multikueue.cli.access.worker_access import Worker
+    from multikueue.cli.workload.related_objects import Kin
+
+__all__ = ["COLUMNS", "no_pods", "pods", "row"]
+
+COLUMNS = (
+    Column("NAME"),
+    Column("READY"),
+    Column("STATUS"),
+    Column("RESTARTS"),
+    Column("AGE"),
+    Column("CLUSTER"),
+    Column("IP", wide=True),
+    Column("NODE", wide=True),
+    Column("POD SET", wide=True),
+)
+
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Go on and show each change, also on the next cluster.")]
+
+
+def pods(
+    name: Named,
+    namespace: InNamespace = None,
+    watch: Watch = False,
+    output: Output = Format.TABLE,
+    worker_context: WorkerContext = None,
+    worker_kubeconfig: WorkerKubeconfig = None,
+    secrets_namespace: SecretsNamespace = "kueue-system",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    _config: SettingsFile = None,
+) -> None:
+    """List the pods of a job, on the cluster where it runs.
+
+    \b
+    Examples:
+      multikueue workloads pods -n team-a my-job
+      multikueue workloads pods jobset/train -o wide -w
+    """
+    if watch and output in (Format.JSON, Format.YAML):
+        raise typer.BadParameter("--watch shows a table: choose table, wide or name")
+    target = Target(kubeconfig, context)
+    reach = Reach(manager=target, namespace=secrets_namespace, context=worker_context, kubeconfig=worker_kubeconfig)
+    run_async(lambda: _watch(name, namespace, reach, output) if watch else _list(name, namespace, reach, output))
+
+
+async def _list(named: str, namespace: str | None, reach: Reach, output: Format) -> None:
+    from multikueue.cli.workload.related_objects import Kin
+    from multikueue.cli.workload.session import open_scene
+
+    async with open_scene(named, namespace, reach) as scene, scene.winner() as worker:
+        kin = Kin(worker.client, scene.workload)
+        found = await kin.pods()
+    moment = now()
+    listing = Listing(
+        columns=COLUMNS,
+        rows=[row(pod, worker.cluster, moment) for _, pod in found],
+        items=[item for item, _ in found],
+        resource="pod",
+        nothing=no_pods(scene.workload, kin),
+    )
+    print_items(listing, output)
+
+
+async def _watch(named: str, namespace: str | None, reach: Reach, output: Format) -> None:
+    from multikueue.cli.workload.session import open_scene
+
+    async with open_scene(named, namespace, reach) as scene:
+        workload = await scene.stay(_Show(output))
+    note(no_pods(workload))
+
+
+class _Show:
+    """Shows each change of the pods as a row."""
+
+    def __init__(self, output: Format) -> None:
+        self._output, self._ticker = output, Ticker(COLUMNS, output)
+
+    async def play(self, worker: Worker, workload: Workload, /) -> None:
+        from multikueue.api.pods import PODS
+        from multikueue.cli.workload.related_objects import Kin
+        from multikueue.cli.workload.session import follow
+
+        kin = Kin(worker.client, workload)
+
+        async def take(pod: Pod, gone: bool) -> None:
+            if await kin.has(pod.metadata):
+                self._print(pod, worker.cluster, gone=gone)
+
+        await follow(worker.client, PODS, workload.metadata.namespace, take)
+
+    async def drain(self) -> None:
+        """A change that comes when the job is over is nobody's loss."""
+
+    def _print(self, pod: Pod, cluster: str, *, gone: bool) -> None:
+        if self._output is Format.NAME:
+            print(f"pod/{pod.metadata.name}", flush=True)
+        else:
+            self._ticker.add(row(pod, cluster, now(), gone=gone))
+
+
+def no_pods(workload: Workload, kin: Kin | None = None) -> str:
+    """What to say where there are no pods, or none any more."""
+    from multikueue.api.workload import FINISHED
+    from multikueue.cli.workload import description
+
+    if workload.has(FINISHED):
+        return f"{description.now(workload)} Its copy is removed from the cluster then, and its pods with it."
+    hidden = f" (you may not read {', '.join(sorted(kin.hidden))} there)" if kin and kin.hidden else ""
+    return f"No pods of workload {workload.key} found on {workload.status.cluster_name}{hidden}."
+
+
+# --- a pod in words --------------------------------------------------------------------------------------------------
+
+
+def row(pod: Pod, cluster: str, moment: datetime, *, gone: bool = False) -> tuple[str, ...]:
+    """One pod as a row of `COLUMNS`."""
+    from multikueue.api.pods import POD_SET_LABEL
+
+    statuses = pod.status.container_statuses
+    ready = sum(each.ready for each in statuses)
+    restarts = sum(each.restart_count for each in statuses)
+    return (
+        pod.metadata.name,
+        f"{ready}/{len(pod.spec.containers)}",
+        "Gone" if gone else status(pod),
+        str(restarts),
+        age(pod.metadata.creation_timestamp, moment),
+        cluster,
+        pod.status.pod_ip,
+        pod.spec.node_name,
+        pod.metadata.labels.get(POD_SET_LABEL, ""),
+    )
+
+
+def status(pod: Pod) -> str:
+    """Its state in one word, as kubectl tells it: the reason of a container that does not run says more than the phase."""
+    if pod.metadata.deletion_timestamp is not None:
+        return "Terminating"
+    starting = [_trouble(each) for each in pod.status.init_container_statuses if _holds_up(each)]
+    if starting:
+        return f"Init:{starting[0]}" if starting[0] else "Init"
+    troubles = [trouble for each in pod.status.container_statuses if (trouble := _trouble(each))]
+    runs = any(each.state.running for each in pod.status.container_statuses)
+    if troubles and not (runs and set(troubles) == {"Completed"}):
+        return troubles[-1]
+    return pod.status.reason or pod.status.phase or "Unknown"
+
+
+def _holds_up(container: ContainerStatus) -> bool:
+    """Whether the pod waits for this container that runs before the others."""
+    ended = container.state.terminated
+    return not (ended and ended.exit_code == 0) and not (container.state.running and container.ready)
+
+
+def _trouble(container: ContainerStatus) -> str:
+    """Why it does not run; empty while it does."""
+    waiting, ended = container.state.waiting, container.state.terminated
+    if waiting is not None:
+        return waiting.reason
+    if ended is None:
+        return ""
+    return ended.reason or (f"Signal:{ended.signal}" if ended.signal else f"ExitCode:{ended.exit_code}")

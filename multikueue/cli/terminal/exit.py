@@ -1,0 +1,99 @@
+"""How a command ends: one line for a user's mistake, a number for scripts, a traceback only for a mistake of ours."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+
+from multikueue.cli.terminal.output import note
+from multikueue.errors import ClusterUnreachable, ConfigurationError, MultiKueueError
+
+__all__ = ["EPILOG", "CommandFailed", "ExitCode", "code_of", "reported"]
+
+
+class CommandFailed(MultiKueueError):  # named by the situation, as in errors.py
+    """The command cannot do what it was asked for; the message says why, and what would help."""
+
+
+class ExitCode(IntEnum):
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    UNREACHABLE = 3
+    INTERRUPTED = 130
+    READER_GONE = 141
+    """As a shell says of a program that SIGPIPE ended."""
+
+
+EPILOG = "Exit codes: 0 done, 1 failed or not found, 2 wrong usage or configuration, 3 a cluster cannot be reached."
+
+_CODES: tuple[tuple[type[MultiKueueError], ExitCode], ...] = (
+    (ConfigurationError, ExitCode.USAGE),
+    (ClusterUnreachable, ExitCode.UNREACHABLE),
+    (MultiKueueError, ExitCode.FAILED),
+)
+
+
+_ENDS = (KeyboardInterrupt, SystemExit, BrokenPipeError, MultiKueueError)
+
+
+def code_of(error: MultiKueueError) -> ExitCode:
+    """The exit code of one of our errors; documented in `EPILOG`."""
+    return next(code for kind, code in _CODES if isinstance(error, kind))
+
+
+def reported(command: Callable[[], object]) -> int:
+    """Run `command` and answer its exit code.
+
+    Errors of our tree become one line each on stderr; an interrupt, an exit and a reader that is gone are ends as well. All
+    of them may come alone or in a group. Any other error is a defect of ours and passes through.
+    """
+    try:
+        command()
+    except (*_ENDS, BaseExceptionGroup) as error:
+        ends = list(_leaves(error))
+        if not all(isinstance(end, _ENDS) for end in ends):
+            raise
+        return _code_of_ends(ends)
+    return ExitCode.OK
+
+
+def _code_of_ends(ends: list[BaseException]) -> int:
+    """What the person at the terminal did goes before what went wrong because of it."""
+    if any(isinstance(end, KeyboardInterrupt) for end in ends):
+        return ExitCode.INTERRUPTED
+    if any(isinstance(end, BrokenPipeError) for end in ends):
+        return _reader_is_gone()
+    exits = [end for end in ends if isinstance(end, SystemExit)]
+    if exits:
+        return _system_exit(exits[0])
+    return _report([end for end in ends if isinstance(end, MultiKueueError)])
+
+
+def _report(errors: list[MultiKueueError]) -> int:
+    for line in dict.fromkeys(f"error: {error}" for error in errors):
+        note(line)
+    return code_of(errors[0])
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _leaves(each)
+    else:
+        yield error
+
+
+def _system_exit(end: SystemExit) -> int:
+    if isinstance(end.code, str):
+        print(end.code, file=sys.stderr)
+        return ExitCode.FAILED
+    return ExitCode.OK if end.code is None else end.code
+
+
+def _reader_is_gone() -> int:
+    # `multikueue workloads list | head`: nobody reads on. Python flushes stdout at exit and would complain again.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return ExitCode.READER_GONE

@@ -1,0 +1,109 @@
+"""The words by which a user names a workload: its own name, or that of its job, with the kind in front where needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from multikueue.cli.access.connection import fetch_pairs
+from multikueue.cli.terminal.exit import CommandFailed
+
+if TYPE_CHECKING:
+    from multikueue.api.meta import OwnerReference
+    from multikueue.api.workload import Workload
+    from multikueue.registration.ownership import Client
+
+__all__ = ["InNamespace", "Named", "Pair", "fetch_workloads", "pick"]
+
+InNamespace = Annotated[
+    str | None,
+    typer.Option(
+        "--namespace", "-n", help="Namespace of the workloads. (default: that of the context)", show_default=False
+    ),
+]
+Named = Annotated[
+    str,
+    typer.Argument(
+        metavar="[KIND/]NAME",
+        help="Name of the job or of its workload; with the kind in front (job/x, jobset/x, workload/x) if several have it.",
+        show_default=False,
+    ),
+]
+
+Pair = tuple[dict[str, Any], "Workload"]
+"""A workload as the server sent it, and as a value."""
+
+_WORKLOAD = ("wl", "workload", "workloads", "workload.kueue.x-k8s.io", "workloads.kueue.x-k8s.io")
+
+
+async def fetch_workloads(client: Client, namespace: str) -> list[Pair]:
+    """All of the namespace; of all namespaces if it is empty."""
+    from multikueue.api.kinds import WORKLOADS
+
+    return await fetch_pairs(client, WORKLOADS, namespace=namespace)
+
+
+def pick(items: list[Pair], named: str, namespace: str) -> Pair:
+    """The workload that is meant by NAME or KIND/NAME.
+
+    The name may be the workload's own, or its job's; of the latter, one that is being deleted counts only if there is no
+    other, and of the slices of an elastic job the one that runs. Raises CommandFailed that names the choices if there are
+    several, and what there is if there is none.
+    """
+    kind, _, name = named.rpartition("/")
+    own = [pair for pair in items if pair[1].metadata.name == name and kind.lower() in ("", *_WORKLOAD)]
+    found = own or _running(_staying([pair for pair in items if list(_owners(pair[1], kind, name))]))
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise CommandFailed(
+            f"several workloads in namespace {namespace} belong to {named!r}: choose one of {_choices(found, name)}"
+        )
+    raise CommandFailed(
+        f"there is no workload {named!r} in namespace {namespace}, and no workload of a job with that name;"
+        f" {_known([workload.metadata.name for _, workload in items])}"
+    )
+
+
+def _owners(workload: Workload, kind: str, name: str) -> Iterable[OwnerReference]:
+    owners = workload.metadata.owner_references
+    return (owner for owner in owners if owner.name == name and (not kind or _is_of(kind.lower(), owner)))
+
+
+def _is_of(kind: str, owner: OwnerReference) -> bool:
+    """Whether the word names the owner's kind as kubectl lets one: singular or plural, alone or with its group."""
+    word, _, group = kind.partition(".")
+    own = owner.kind.lower()
+    return word in (own, f"{own}s") and group in ("", owner.api_version.rpartition("/")[0])
+
+
+def _staying(found: list[Pair]) -> list[Pair]:
+    return [pair for pair in found if pair[1].metadata.deletion_timestamp is None] or found
+
+
+def _running(found: list[Pair]) -> list[Pair]:
+    """Without the slices that others have replaced, and those that are to replace one of the others."""
+    from multikueue.api.slices import replaced_key
+    from multikueue.api.workload import FINISHED, SLICE_REPLACED
+
+    ends = ((pair, pair[1].condition(FINISHED)) for pair in found)
+    left = [pair for pair, end in ends if end is None or end.reason != SLICE_REPLACED] or found
+    keys = {workload.key for _, workload in left}
+    return [pair for pair in left if replaced_key(pair[1]) not in keys] or left
+
+
+def _choices(found: list[Pair], name: str) -> str:
+    """By the kinds of the jobs, if that tells them apart."""
+    kinds = {owner.kind.lower() for _, workload in found for owner in _owners(workload, "", name)}
+    if len(kinds) == len(found):
+        return ", ".join(f"{kind}/{name}" for kind in sorted(kinds))
+    return ", ".join(workload.metadata.name for _, workload in found)
+
+
+def _known(names: list[str], most: int = 10) -> str:
+    if not names:
+        return "there are none at all (another namespace: -n)"
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"there are: {', '.join(sorted(names)[:most])}{more}"

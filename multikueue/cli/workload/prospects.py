@@ -1,0 +1,265 @@
+"""What each worker answers to a workload that has none yet: one sentence for all, and a row for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import anyio
+
+from multikueue.api.kinds import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    LOCAL_QUEUES,
+    MULTIKUEUE_CLUSTERS,
+    MULTIKUEUE_CONFIGS,
+    WORKLOADS,
+)
+from multikueue.api.meta import ObjectKey, find_condition, render_time
+from multikueue.api.multikueue import ACTIVE, CONTROLLER_NAME, AdmissionCheck, MultiKueueCluster
+from multikueue.api.workload import FINISHED, FITS_NO_WORKER, QUOTA_RESERVED, Workload, queue_of, workload_spec
+from multikueue.cli.terminal.output import one_line
+from multikueue.cli.workload.related_objects import Kin
+from multikueue.dispatch.fit import named_in
+from multikueue.errors import ApiError, Forbidden, MultiKueueError
+from multikueue.quota.capacity import WorkerQueues
+from multikueue.quota.workload.ordering import queue_rank
+from multikueue.store.ceilings import Ceilings
+from multikueue.store.sight import namespaces_of
+from multikueue.store.state import CORDON_ANNOTATION, clusters_of, config_of
+
+if TYPE_CHECKING:
+    from multikueue.cli.access.worker_access import Reach, Worker
+    from multikueue.kube.client import Client
+
+__all__ = ["Prospect", "State", "prospects", "sentence"]
+
+PATIENCE = 10.0
+"""Seconds for one cluster: who waits at a screen would rather see the others."""
+
+AT_ONCE = 16
+"""Clusters that are asked side by side."""
+
+NAMED = 5
+"""Workers of one kind in the sentence; the rows have them all."""
+
+
+class State(Enum):
+    """In the order in which they are told: what gives most hope first."""
+
+    WAITS = "waits there"
+    NOT_ASKED = "was not asked yet"
+    UNREACHABLE = "cannot be reached"
+    CORDONED = "is cordoned"
+    LACKS_KIND = "lacks the kind"
+    CLOSED = "does not offer the namespace"
+    NEVER = "can never hold it"
+    HIDDEN = "does not let you look"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prospect:
+    """One worker. `place` is that of the copy among those that wait in its queue there; 0: not known."""
+
+    cluster: str
+    state: str
+    place: int = 0
+    message: str = ""
+
+    def row(self) -> tuple[str, ...]:
+        return self.cluster, self.state, str(self.place or ""), one_line(self.message)
+
+
+def sentence(found: Iterable[Prospect], local: Workload) -> str:
+    """What it comes to."""
+    ranked = sorted(found, key=lambda each: _RANK[each.state])
+    if ranked and all(each.state == State.NEVER.value for each in ranked):
+        return f"No worker can ever hold it: {_alike(ranked)}.{_again(local)}"
+    told = [_told(state, list(each)) for state, each in groupby(ranked, key=lambda each: each.state)]
+    return f"{'; '.join(told)}.{_again(local)}" if told else ""
+
+
+_RANK = {state.value: number for number, state in enumerate(State)}
+
+
+def _told(state: str, alike: list[Prospect]) -> str:
+    if state == State.WAITS.value:
+        places = (f"{each.cluster} (number {each.place} there)" if each.place else each.cluster for each in alike)
+        return f"Waits for admission on {_some(list(places))}"
+    if state == State.NEVER.value:
+        return f"{_some([each.cluster for each in alike])} can never hold it ({alike[0].message})"
+    return f"{_some([each.cluster for each in alike])} {state}"
+
+
+def _alike(found: list[Prospect]) -> str:
+    by_message = {each.message: [other.cluster for other in found if other.message == each.message] for each in found}
+    return "; ".join(f"{why or 'no reason is known'}: {_some(names)}" for why, names in by_message.items())
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
+def _again(local: Workload) -> str:
+    """When it is tried again, if it waits for that."""
+    state = local.status.requeue_state
+    if local.has(QUOTA_RESERVED) or not local.has(FITS_NO_WORKER) or state is None or state.requeue_at is None:
+        return ""
+    return f" It is tried again at {render_time(state.requeue_at)}, or as soon as a worker has something else."
+
+
+# --- looking ---------------------------------------------------------------------------------------------------------
+
+
+async def prospects(manager: Client, reach: Reach, local: Workload) -> tuple[list[Prospect], list[str]]:
+    """Each worker that the workload may go to, in the order of its MultiKueueConfig, and what could not be seen."""
+    inquiry = _Inquiry(manager, reach, local)
+    names = await inquiry.names()
+    found: dict[str, Prospect] = {}
+    limiter = anyio.CapacityLimiter(AT_ONCE)
+
+    async def ask(name: str) -> None:
+        async with limiter:
+            found[name] = await inquiry.ask(name)
+
+    async with anyio.create_task_group() as tasks:
+        for name in names:
+            tasks.start_soon(ask, name)
+    return [found[name] for name in names], inquiry.unseen
+
+
+@dataclass(slots=True)
+class _Inquiry:
+    manager: Client
+    reach: Reach
+    local: Workload
+    unseen: list[str] = field(default_factory=list)
+
+    @property
+    def nominated(self) -> tuple[str, ...]:
+        return self.local.status.nominated_cluster_names
+
+    def known(self) -> Mapping[str, str]:
+        """What fitted nowhere, as the manager wrote it down: no right on a worker is needed to know it."""
+        told = self.local.condition(FITS_NO_WORKER)
+        return named_in(told.message) if told is not None else {}
+
+    async def names(self) -> tuple[str, ...]:
+        """Those of the configuration, if that may be read; else those that the workload names."""
+        named = tuple(dict.fromkeys((*self.nominated, *self.known())))
+        try:
+            return (await self._configured()) or named
+        except Forbidden as error:
+            self.unseen.append(f"workers that the workload does not name: {error.message}")
+            return named
+
+    async def _configured(self) -> tuple[str, ...]:
+        for state in self.local.status.admission_checks:
+            check = await _found(self.manager, state.name)
+            name = next(iter(config_of(check)), "") if check is not None else ""
+            if name:
+                return clusters_of(await self.manager.get(MULTIKUEUE_CONFIGS, ObjectKey("", name)))
+        return ()
+
+    async def ask(self, name: str) -> Prospect:
+        told = await self._manager_says(name)
+        if told is not None:
+            return told
+        known = self.known().get(name)
+        if known is not None and name not in self.nominated:
+            return _prospect(name, State.NEVER, known)
+        try:
+            with anyio.fail_after(PATIENCE):
+                async with self.reach.connect(self.manager, name) as worker:
+                    return await self._worker_says(name, worker)
+        except TimeoutError:
+            return _prospect(name, State.UNREACHABLE, f"no answer within {PATIENCE:g} s")
+        except MultiKueueError as error:
+            return self._without_a_look(name, str(error))
+
+    async def _manager_says(self, name: str) -> Prospect | None:
+        """What its MultiKueueCluster tells of it for everybody; None if nothing keeps it from taking work."""
+        try:
+            cluster: MultiKueueCluster = await self.manager.get(MULTIKUEUE_CLUSTERS, ObjectKey("", name))
+        except ApiError as error:
+            self.unseen.append(f"state of {name}: {error.message}")
+            return None
+        active = find_condition(cluster.status.conditions, ACTIVE)
+        if active is not None and active.status != "True":
+            return _prospect(name, State.UNREACHABLE, active.message or active.reason)
+        if cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true" and name not in self.nominated:
+            return _prospect(name, State.CORDONED)
+        offered = namespaces_of(cluster)
+        namespace = self.local.metadata.namespace
+        if "" not in offered and namespace not in offered:
+            return _prospect(name, State.CLOSED, f"it offers {', '.join(offered) or 'no namespace'}")
+        return None
+
+    def _without_a_look(self, name: str, why: str) -> Prospect:
+        """What is known of a worker that we cannot look at."""
+        self.unseen.append(f"{name}: {why}")
+        if name in self.known():
+            return _prospect(name, State.NEVER, self.known()[name])
+        return _prospect(name, State.WAITS if name in self.nominated else State.HIDDEN, "you cannot look there")
+
+    async def _worker_says(self, name: str, worker: Worker) -> Prospect:
+        kin = Kin(worker.client, self.local)
+        kind = await kin.unserved()
+        if kind:
+            return _prospect(name, State.LACKS_KIND, f"{kind} is not served there")
+        copy = await kin.copy()
+        if copy is None:
+            return _prospect(
+                name, State.NOT_ASKED, "the strategy has not named it" if name not in self.nominated else ""
+            )
+        lack = await self._lack(name, worker, copy)
+        if lack:
+            return _prospect(name, State.NEVER, lack)
+        told = copy.condition(QUOTA_RESERVED)
+        place = await self._place(name, worker, copy)
+        return _prospect(name, State.WAITS, told.message if told is not None else "", place=place)
+
+    async def _lack(self, name: str, worker: Worker, copy: Workload) -> str:
+        """As the manager finds it out."""
+        ceilings = Ceilings()
+        try:
+            local = (await worker.client.list(LOCAL_QUEUES, namespace=copy.metadata.namespace)).items
+            ceilings.put(name, WorkerQueues.of(local, (await worker.client.list(CLUSTER_QUEUES)).items))
+        except Forbidden as error:
+            self.unseen.append(f"queues of {name}: {error.message}")
+        return ceilings.lack(name, copy)
+
+    async def _place(self, name: str, worker: Worker, copy: Workload) -> int:
+        try:
+            line = await _waiting(worker.client, copy)
+        except Forbidden as error:
+            self.unseen.append(f"place on {name}: {error.message}")
+            return 0
+        ranked = sorted(line, key=lambda each: queue_rank(each, workload_spec(each).priority))
+        return next((number for number, each in enumerate(ranked, 1) if each.key == copy.key), 0)
+
+
+async def _waiting(worker: Client, copy: Workload) -> list[Workload]:
+    """Those that wait for the same ClusterQueue of a worker."""
+    queues = {queue.key: queue.spec.cluster_queue for queue in (await worker.list(LOCAL_QUEUES)).items}
+    mine = queues.get(queue_of(copy))
+    waiting = (each for each in (await worker.list(WORKLOADS)).items if _is_waiting(each))
+    return [each for each in waiting if mine is not None and queues.get(queue_of(each)) == mine]
+
+
+def _is_waiting(copy: Workload) -> bool:
+    return not copy.has(QUOTA_RESERVED) and not copy.has(FINISHED) and workload_spec(copy).active
+
+
+async def _found(manager: Client, name: str) -> AdmissionCheck | None:
+    """The check, if it is ours."""
+    check: AdmissionCheck = await manager.get(ADMISSION_CHECKS, ObjectKey("", name))
+    return check if check.spec.controller_name == CONTROLLER_NAME else None
+
+
+def _prospect(cluster: str, state: State, message: str = "", *, place: int = 0) -> Prospect:
+    return Prospect(cluster=cluster, state=state.value, place=place, message=message)
