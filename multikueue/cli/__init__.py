@@ -1,12 +1,10 @@
-"""The command line: words to settings, errors to exit codes, answers to tables; one file per noun.
+"""The command line: words to settings, errors to exit codes, answers to tables.
 
-`run` starts the manager; `clusters` registers, shows, checks and removes workers, as `fleet` reads and `inspection` checks
-them; `workloads` tells what became of them, in the words of `story`; `why` says what one waits for. `pods`, `logs` and
-`events` go to where a workload is: `naming` finds out which is meant, `scene` stays with it, `reach` knows the way to a
-worker, `kin` what belongs to it there, `sight` what is to be seen. `objects` shows what cannot be read.
-`tree` has the commands by name, those of other distributions too, and loads the one that is asked for, `connection` knows
-the options that choose a cluster, `durations` how one types a duration, `output` how things are printed, `exit` how a
-command ends. Joining a worker is `registration`; nothing is decided here. A command imports what it needs when it runs:
+Each command has a file or a folder in `commands`. `tree` has them by name, those of other distributions too, and loads the
+one that is asked for. Below are the rooms that commands share: `workload` (one workload, wherever it is), `access` (the way
+to the manager cluster and to a worker) and `terminal` (what is printed, durations, exit codes).
+
+Joining a worker is `registration`; nothing is decided here. A command imports what it needs when it runs:
 `--help` and `version` load no client and no settings.
 """
 

@@ -1,1 +1,1 @@
-"""The user's terminal: what is printed (`output`), how one types a duration (`durations`), and how a command ends (`exit`)."""
+"""The user's terminal: what is printed and how (`output`), durations as one types them (`durations`), exit codes (`exit`)."""
