@@ -25,9 +25,9 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, sto
 from multikueue.api import quantity
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.job_kinds.crd_annotations import AnnotatedKinds
-from multikueue.controllers.leader_election.leadership import Alone, Elected, Leadership, candidate
-from multikueue.controllers.leader_election.standby import Touch, look_at_all
-from multikueue.controllers.metrics.collector import Figures
+from multikueue.controllers.leader_election.leadership import LeaderElector, Leadership, NoElection, candidate
+from multikueue.controllers.leader_election.standby import Enqueuer, look_at_all
+from multikueue.controllers.metrics.collector import StateCollector
 from multikueue.controllers.metrics.observer import Observer
 from multikueue.controllers.quota.admission import Admission
 from multikueue.controllers.reconcile.context import OnDecision, Queues, World, tenant
@@ -35,7 +35,7 @@ from multikueue.controllers.reconcile.events import Recorder, tell_state
 from multikueue.controllers.reconcile.strategies import Strategies, verify
 from multikueue.controllers.reload import Reload, tell_ignored
 from multikueue.controllers.serving.default_queues import DefaultQueues
-from multikueue.controllers.serving.visibility import Gate, Visibility, keep_visibility
+from multikueue.controllers.serving.visibility import AccessReviewer, Visibility, keep_visibility
 from multikueue.controllers.serving.webhooks import Service, Webhooks, keep_webhook
 from multikueue.errors import ClusterUnreachable
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
@@ -43,14 +43,14 @@ from multikueue.kube.client import Client
 from multikueue.kube.credentials import Credentials, from_environment
 from multikueue.kube.reflector import Reflector
 from multikueue.kube.session import USER_AGENT, Transport, open_session
-from multikueue.quota.cache.history import Fading
+from multikueue.quota.cache.consumed_resources import UsageDecay
 from multikueue.quota.engine import Engine
 from multikueue.quota.preemption.fair import FairSharing
 from multikueue.quota.requests.amounts import Accounting, Transformation
 from multikueue.roles import Deployment, Watch, adapters_of, compose
 from multikueue.runtime import Backoff, Clock, Mandate, SystemClock, WorkQueue, first
 from multikueue.runtime.clock import boot_time
-from multikueue.runtime.turns import measure_turns
+from multikueue.runtime.event_loop_lag import measure_event_loop_lag
 from multikueue.settings import (
     BESIDE_KUEUE,
     EXTERNAL_DISPATCHER,
@@ -100,7 +100,7 @@ class Readiness:
         return next((f"{name}: {wrong}" for name, wrong in self.details.items() if wrong), None)
 
 
-class Company:
+class ReflectorGroup:
     """The watches of one cluster. The first that stands again after trouble hurries the others, and who else waits: it
     answers again."""
 
@@ -133,7 +133,7 @@ class Manager:
 
     in_force: InForce
     client: Client
-    leadership: Leadership = field(default_factory=Alone)
+    leadership: Leadership = field(default_factory=NoElection)
     metrics: Metrics = field(default_factory=Metrics)
     stop: anyio.Event = field(default_factory=anyio.Event)
     clock: Clock = field(default_factory=SystemClock)
@@ -153,8 +153,8 @@ class Manager:
         await first(self.stop.wait, self.kinds.known)
         admission = Admission()
         queues = self._queues()
-        touch = Touch(queues, admission, acting=False)
-        world = self._world(queues, touch)
+        enqueuer = Enqueuer(queues, admission, acting=False)
+        world = self._world(queues, enqueuer)
         deployment = compose(world, self.settings, admission)
         caches = (watch.kind.plural for watch in deployment.watches)
         self.readiness = Readiness(caches=caches, webhook=self.settings.webhook.enabled)
@@ -172,7 +172,7 @@ class Manager:
                 await first(self._end, self.leadership.gain)
                 if not (self.stop.is_set() or self.kinds.stale):
                     observer.acting = True
-                    touch.acting = True
+                    enqueuer.acting = True
                     self._act(tasks, world, deployment)
                     await first(self.leadership.keep, lambda: self._retire(world.queues))
                 tasks.cancel_scope.cancel()
@@ -204,13 +204,13 @@ class Manager:
             workloads=WorkQueue(retries=retries, tenant=tenant), jobs=WorkQueue(retries=retries, tenant=tenant)
         )
 
-    def _world(self, queues: Queues, touch: Touch) -> World:
+    def _world(self, queues: Queues, enqueuer: Enqueuer) -> World:
         elastic = self.settings.integrations.elastic_jobs
         engine = engine_of(self.settings.quota, elastic=elastic)
         namespace = self.settings.cluster.namespace
         store = Store(
             engine,
-            touch,
+            enqueuer,
             self.clock.now,
             namespace=namespace,
             adapters=adapters_of(self.settings, self.kinds.take()),
@@ -260,7 +260,7 @@ class Manager:
 
     def _renderer(self, world: World, observer: Observer) -> Render:
         settings = self.settings.metrics
-        figures = Figures(
+        figures = StateCollector(
             store=world.store,
             queues=world.queues,
             finished=observer.finished,
@@ -326,7 +326,7 @@ class Manager:
             service=service,
             host=settings.host,
             port=settings.port,
-            gate=Gate(self.client),
+            gate=AccessReviewer(self.client),
         )
         await keep_visibility(visibility, clock=self.clock)
 
@@ -335,9 +335,9 @@ class Manager:
 
     async def _sync(self, tasks: anyio.abc.TaskGroup, deployment: Deployment, queues: Queues) -> None:
         """Watch the manager cluster; returns once all is listed."""
-        company = Company(self.client, queues.hurry)
+        reflector_group = ReflectorGroup(self.client, queues.hurry)
         for stage in deployment.stages():
-            reflectors = [company.reflector(watch) for watch in stage]
+            reflectors = [reflector_group.reflector(watch) for watch in stage]
             for reflector in reflectors:
                 tasks.start_soon(reflector.run)
             for watch, reflector in zip(stage, reflectors, strict=True):
@@ -385,11 +385,11 @@ class Manager:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class ProcessEnvironment:
     """What a process finds where it runs: clocks, what carries its requests, its name among replicas (new if None).
 
     `boot` is the clock of its leadership, in seconds; `on_decision` is told of each decision about a workload. A simulation has
-    surroundings of its own.
+    an environment of its own.
     """
 
     clock: Clock = field(default_factory=SystemClock)
@@ -399,7 +399,7 @@ class Surroundings:
     on_decision: OnDecision | None = None
 
 
-REAL = Surroundings()
+REAL = ProcessEnvironment()
 
 
 async def run(loaded: Loaded) -> None:
@@ -413,7 +413,7 @@ async def run(loaded: Loaded) -> None:
 
     def begun(mandate: Mandate, metrics: Metrics) -> None:
         _settle_memory()
-        tasks.start_soon(measure_turns, metrics.turned)
+        tasks.start_soon(measure_event_loop_lag, metrics.turned)
         tasks.start_soon(_stop_on_signal, stop)
         tasks.start_soon(Reload(loaded, in_force).run)
         _end_if_thawed_too_late(mandate)
@@ -429,15 +429,15 @@ async def manage(
     *,
     stop: anyio.Event,
     begun: Callable[[Mandate, Metrics], None],
-    surroundings: Surroundings = REAL,
+    environment: ProcessEnvironment = REAL,
 ) -> None:
     """Be a manager, one life after the other, until stopped. `begun` is told once the manager cluster answers."""
     settings = in_force.settings
     timeout = settings.dispatch.call_timeout.total_seconds()
     metrics = Metrics(local_queues=settings.metrics.enable_local_queues, told=KUEUES_METRICS[settings.roles])
-    recorder = Recorder(surroundings.clock.now, metrics)
+    recorder = Recorder(environment.clock.now, metrics)
     async with (
-        _leadership(settings, credentials, surroundings) as leadership,
+        _leadership(settings, credentials, environment) as leadership,
         Client.connect(
             credentials,
             limit=CONNECTIONS,
@@ -446,7 +446,7 @@ async def manage(
             may_write=leadership.mandate.valid,
             on_call=metrics.called,
             on_garbage=recorder.unreadable,
-            transport=surroundings.transport,
+            transport=environment.transport,
         ) as client,
     ):
         await _reach(client, credentials, timeout)
@@ -461,11 +461,11 @@ async def manage(
                     leadership,
                     metrics,
                     stop,
-                    clock=surroundings.clock,
-                    transport=surroundings.transport,
+                    clock=environment.clock,
+                    transport=environment.transport,
                     kinds=kinds,
                     recorder=recorder,
-                    on_decision=surroundings.on_decision,
+                    on_decision=environment.on_decision,
                 )
                 await life.run()
             tasks.cancel_scope.cancel()
@@ -478,23 +478,23 @@ def _kinds_of(settings: Settings) -> frozenset[str]:
 
 @asynccontextmanager
 async def _leadership(
-    settings: Settings, credentials: Credentials, surroundings: Surroundings
+    settings: Settings, credentials: Credentials, environment: ProcessEnvironment
 ) -> AsyncIterator[Leadership]:
     election = settings.leader_election
     if not election.enabled:
-        yield Alone()
+        yield NoElection()
         return
-    me = candidate(election, surroundings.identity)
+    me = candidate(election, environment.identity)
     async with Client.connect(
-        credentials, limit=2, call_timeout=me.renew_deadline / 2, transport=surroundings.transport
+        credentials, limit=2, call_timeout=me.renew_deadline / 2, transport=environment.transport
     ) as client:
-        yield Elected(
+        yield LeaderElector(
             client=client,
             key=ObjectKey(settings.cluster.namespace, election.resource_name),
             candidate=me,
-            mandate=Mandate(clock=surroundings.boot),
-            clock=surroundings.clock,
-            boot=surroundings.boot,
+            mandate=Mandate(clock=environment.boot),
+            clock=environment.clock,
+            boot=environment.boot,
         )
 
 
@@ -503,7 +503,7 @@ def engine_of(quota: Quota, *, elastic: bool = False) -> Engine:
     return Engine(
         accounting=_accounting(quota),
         fair_sharing=FairSharing(quota.preemption_strategies) if quota.fair_sharing else None,
-        admission_sharing=_fading(quota.admission_fair_sharing),
+        admission_sharing=_decay(quota.admission_fair_sharing),
         block_admission=quota.pods_ready.enabled and quota.pods_ready.block_admission,
         keep_place=quota.pods_ready.requeuing_timestamp == "Creation",
         non_preemptible=quota.non_preemptible,
@@ -511,10 +511,10 @@ def engine_of(quota: Quota, *, elastic: bool = False) -> Engine:
     )
 
 
-def _fading(sharing: AdmissionSharing) -> Fading | None:
+def _decay(sharing: AdmissionSharing) -> UsageDecay | None:
     if not sharing.enabled:
         return None
-    return Fading(
+    return UsageDecay(
         half_life=sharing.usage_half_life_time,
         interval=sharing.usage_sampling_interval,
         weights=sharing.resource_weights,

@@ -47,7 +47,7 @@ ELSEWHERE: dict[str, str] = {
     "multikueue/jobs/reconciler/updates.py": "jobs/reconciler/test_decide.py",
     "multikueue/quota/cache/budgets.py": "quota/workload/test_budget.py",
     "multikueue/quota/workload/ends.py": "quota/scheduler/test_backfill.py",
-    "multikueue/quota/cache/succession.py": "quota/scheduler/test_slices.py",
+    "multikueue/quota/cache/slice_replacements.py": "quota/scheduler/test_slices.py",
     "multikueue/web/bodies.py": "web/test_door.py",
     "multikueue/web/serving.py": "web/test_certificates.py",
     "fakekube/server/answers.py": "fakekube/server/test_reads.py",

@@ -15,7 +15,7 @@ from multikueue.errors import ClusterUnreachable, ConfigurationError
 from multikueue.kube.client import Client
 from multikueue.kube.credentials import Credentials
 from multikueue.kube.reflector import OnState
-from multikueue.manager import Company, Manager, Readiness
+from multikueue.manager import Manager, Readiness, ReflectorGroup
 from multikueue.roles import Deployment, Watch
 from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, InForce, Role, Settings
 from multikueue.settings.tree import Webhook
@@ -56,9 +56,9 @@ def test_the_first_watch_that_stands_again_hurries_the_others_and_what_failed(mo
             hurried.append(self.name)
 
     monkeypatch.setattr(composition, "Reflector", Watching)
-    company = Company(cast("Client", None), lambda: hurried.append("queues"))
+    reflector_group = ReflectorGroup(cast("Client", None), lambda: hurried.append("queues"))
     jobs, queues, workloads = (
-        cast("Watching", company.reflector(Watch(kind, Cache(lambda *_: None))))
+        cast("Watching", reflector_group.reflector(Watch(kind, Cache(lambda *_: None))))
         for kind in (JOBS, CLUSTER_QUEUES, WORKLOADS)
     )
     jobs.on_state(True, "")

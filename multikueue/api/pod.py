@@ -44,12 +44,12 @@ def is_of_stateful_set(pod: AnyJob) -> bool:
     return pod.metadata.annotations.get(PARENT_ANNOTATION) == STATEFUL_SET
 
 
-class Gate(Value):
+class SchedulingGate(Value):
     name: str = ""
 
 
 class PodSpec(Value):
-    scheduling_gates: tuple[Gate, ...] = ()
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
     priority_class_name: str = ""
 
     def has_gate(self, name: str) -> bool:

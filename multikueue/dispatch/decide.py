@@ -97,7 +97,7 @@ def decide(group: Group, now: datetime) -> Decision:
     seen = view(group, now)
     phase = phase_of(seen)
     outcome = HANDLERS[phase](seen)
-    if phase is not Phase.HIDDEN and any(remote.asked is not None for remote in group.remotes):
+    if phase is not Phase.UNREADABLE and any(remote.asked is not None for remote in group.remotes):
         outcome = _with_questions(outcome, group, now)
     return _decision(phase, outcome)
 
@@ -228,7 +228,7 @@ def _waiting(v: View) -> Outcome:
     return _same(v, desired=_removals(inherited, v.group.remotes))
 
 
-def _staying(v: View) -> Outcome:
+def _slice_pinned(v: View) -> Outcome:
     """A slice goes where the one before it was, for there the job runs: no strategy is asked (contract 3.10 step 4)."""
     stays = v.group.slice.stays
     remote = v.group.remote(stays)
@@ -240,7 +240,7 @@ def _staying(v: View) -> Outcome:
     return replace(_same(v, desired=desired, after=after), status=_with_check(v, "Pending", stuck))
 
 
-def _stay_lost(v: View) -> Outcome:
+def _slice_pin_lost(v: View) -> Outcome:
     return _retry(v, f'Admitting remote lost: worker cluster "{v.group.slice.stays}" is out of reach for too long')
 
 
@@ -478,7 +478,7 @@ def _winner_gone(v: View) -> Outcome:
     return _retry(v, f'Admitting remote no longer exists on worker cluster "{v.won.cluster}"')
 
 
-def _turned_down(v: View) -> Outcome:
+def _declined_by_all(v: View) -> Outcome:
     names = ", ".join(named_clusters(v.group))
     return _retry(v, f'Workload deactivated on worker clusters: "{names}", resetting for re-admission')
 
@@ -742,20 +742,20 @@ def _until_lost(v: View, remotes_: tuple[Remote, ...] | list[Remote]) -> timedel
 
 
 HANDLERS: dict[Phase, Callable[[View], Outcome]] = {
-    Phase.HIDDEN: _same,
+    Phase.UNREADABLE: _same,
     Phase.GONE: _remove_all,
     Phase.FINISHED: _finished,
     Phase.UNRESERVED: _unreserved,
     Phase.UNCHECKED: _waiting,
     Phase.REJECTED: _remove_all,
     Phase.EVICTED: _evicted,
-    Phase.SETTLING: _same,
+    Phase.RETRY_PENDING: _same,
     Phase.UNDISPATCHABLE: _undispatchable,
     Phase.WAITING: _waiting,
-    Phase.SUCCEEDING: _same,
-    Phase.STAYING: _staying,
-    Phase.STAY_LOST: _stay_lost,
-    Phase.TURNED_DOWN: _turned_down,
+    Phase.SLICE_TOO_EARLY: _same,
+    Phase.SLICE_PINNED: _slice_pinned,
+    Phase.SLICE_PIN_LOST: _slice_pin_lost,
+    Phase.DECLINED_BY_ALL: _declined_by_all,
     Phase.FITS_NOWHERE: _fits_nowhere,
     Phase.NOMINATING: _nominating,
     Phase.WINNER_LOST: _winner_lost,

@@ -63,14 +63,14 @@ class Reach(Enum):
 class Link:
     """How a worker can be reached.
 
-    `since` is when it was last reachable (None while CONNECTED), `in_vain` until when it was asked in vain for a sign of life
-    (None: until now). `known` tells whether its objects have been seen since this process began: before that, absence means
-    nothing. While it is `silent`, having given no answer just now, it wins nothing more.
+    `since` is when it was last reachable (None while CONNECTED), `last_failed_probe` when it was last asked in vain for a
+    sign of life (None: now). `known` tells whether its objects have been seen since this process began: before that,
+    absence means nothing. While it is `silent`, having given no answer just now, it wins nothing more.
     """
 
     reach: Reach = Reach.CONNECTED
     since: datetime | None = None
-    in_vain: datetime | None = None
+    last_failed_probe: datetime | None = None
     known: bool = True
     silent: bool = False
 
@@ -82,11 +82,11 @@ class Link:
         """Whether it is away for too long: not by the clock alone, but asked in vain after that time.
 
         A process that was stopped for a while, with the machine it runs on perhaps, has to ask again first: a worker that
-        nobody asks is not lost. Where `in_vain` is None, the clock counts.
+        nobody asks is not lost. Where `last_failed_probe` is None, the clock counts.
         """
         if self.since is None or self.is_connected:
             return False
-        proven = now if self.in_vain is None else min(now, self.in_vain)
+        proven = now if self.last_failed_probe is None else min(now, self.last_failed_probe)
         return proven >= self.since + timeout
 
 

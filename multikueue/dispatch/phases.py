@@ -26,20 +26,20 @@ from multikueue.dispatch.group import MAX_NOMINATED, Group, Remote
 
 
 class Phase(Enum):
-    HIDDEN = "the workload cannot be read"
+    UNREADABLE = "the workload cannot be read"
     GONE = "the workload is deleted"
     UNCHECKED = "no admission check of ours applies"
     FINISHED = "finished"
     UNRESERVED = "no quota is reserved"
     REJECTED = "the admission check is rejected"
     EVICTED = "evicted on the manager"
-    SETTLING = "waiting to be evicted for a retry"
+    RETRY_PENDING = "waiting to be evicted for a retry"
     UNDISPATCHABLE = "the job cannot be dispatched"
     WAITING = "other admission checks are not ready"
-    SUCCEEDING = "the slice it replaces is not finished yet"
-    STAYING = "waiting for the worker of the slice it replaced to admit a copy"
-    STAY_LOST = "the worker of the slice it replaced is out of reach for too long"
-    TURNED_DOWN = "deactivated on all nominated workers"
+    SLICE_TOO_EARLY = "the slice it replaces is not finished yet"
+    SLICE_PINNED = "waiting for the worker of the slice it replaced to admit a copy"
+    SLICE_PIN_LOST = "the worker of the slice it replaced is out of reach for too long"
+    DECLINED_BY_ALL = "deactivated on all nominated workers"
     FITS_NOWHERE = "no worker could ever hold it"
     NOMINATING = "waiting for a worker to admit a copy"
     WINNER_LOST = "the winner is out of reach for too long"
@@ -169,7 +169,7 @@ def _is_gone(v: View) -> bool:
     return v.group.local is None or v.group.local.metadata.deletion_timestamp is not None
 
 
-def _is_turned_down(group: Group) -> bool:
+def _is_declined_by_all(group: Group) -> bool:
     """Whether all who were asked have deactivated their copy: by an administrator, a check of theirs, or a limit. Nobody
     admits those ever again."""
     asked = [group.remote(name) for name in named_clusters(group)]
@@ -181,7 +181,7 @@ def _is_deactivated(group: Group, remote: Remote) -> bool:
     return evicted is not None and evicted.status == "True" and evicted.reason.startswith(DEACTIVATED)
 
 
-def _stay_is_lost(v: View) -> bool:
+def _slice_pin_is_lost(v: View) -> bool:
     remote = v.group.remote(v.group.slice.stays)
     return remote is None or (not remote.reachable and remote.lost(v.now, v.group.lost_after))
 
@@ -199,21 +199,21 @@ def _finished_for(v: View, *reasons: str) -> bool:
 
 
 PHASES: tuple[tuple[Phase, Predicate], ...] = (
-    (Phase.HIDDEN, lambda v: v.group.hidden),
+    (Phase.UNREADABLE, lambda v: v.group.hidden),
     (Phase.GONE, _is_gone),
     (Phase.FINISHED, lambda v: v.local.has(FINISHED)),
     (Phase.UNRESERVED, lambda v: not v.local.has(QUOTA_RESERVED)),
     (Phase.UNCHECKED, lambda v: v.group.check_state is None and not v.ready),
     (Phase.REJECTED, lambda v: v.state == "Rejected"),
     (Phase.EVICTED, lambda v: v.local.has(EVICTED)),
-    (Phase.SETTLING, lambda v: v.state == "Retry"),
+    (Phase.RETRY_PENDING, lambda v: v.state == "Retry"),
     (Phase.UNDISPATCHABLE, lambda v: bool(v.group.problem)),
     (Phase.WAITING, lambda v: v.winner is None and not v.group.others_ready),
-    (Phase.SUCCEEDING, lambda v: v.winner is None and v.group.slice.too_early),
+    (Phase.SLICE_TOO_EARLY, lambda v: v.winner is None and v.group.slice.too_early),
     (Phase.WINNER_GONE, lambda v: v.winner is None and v.ready),
-    (Phase.TURNED_DOWN, lambda v: v.winner is None and _is_turned_down(v.group)),
-    (Phase.STAY_LOST, lambda v: v.winner is None and bool(v.group.slice.stays) and _stay_is_lost(v)),
-    (Phase.STAYING, lambda v: v.winner is None and bool(v.group.slice.stays)),
+    (Phase.DECLINED_BY_ALL, lambda v: v.winner is None and _is_declined_by_all(v.group)),
+    (Phase.SLICE_PIN_LOST, lambda v: v.winner is None and bool(v.group.slice.stays) and _slice_pin_is_lost(v)),
+    (Phase.SLICE_PINNED, lambda v: v.winner is None and bool(v.group.slice.stays)),
     (Phase.FITS_NOWHERE, lambda v: v.winner is None and fits_nowhere(v.group)),
     (Phase.NOMINATING, lambda v: v.winner is None),
     (Phase.WINNER_LOST, lambda v: not v.won.reachable and v.won.lost(v.now, v.group.lost_after)),

@@ -29,8 +29,8 @@ from multikueue.api.workload import (
 )
 from multikueue.quota.cache.cache import QuotaCache
 from multikueue.quota.cache.catalog import is_leaving
-from multikueue.quota.cache.history import Fading
-from multikueue.quota.cache.succession import Succession
+from multikueue.quota.cache.consumed_resources import UsageDecay
+from multikueue.quota.cache.slice_replacements import SliceReplacements
 from multikueue.quota.preemption.fair import FairSharing
 from multikueue.quota.queueing.queue_manager import QueueManager
 from multikueue.quota.requests.amounts import AS_IT_IS, Accounting
@@ -56,7 +56,7 @@ class Engine:
         *,
         accounting: Accounting = AS_IT_IS,
         fair_sharing: FairSharing | None = None,
-        admission_sharing: Fading | None = None,
+        admission_sharing: UsageDecay | None = None,
         block_admission: bool = False,
         keep_place: bool = False,
         non_preemptible: bool = False,
@@ -69,7 +69,7 @@ class Engine:
             block_admission=block_admission,
             keep_place=keep_place,
             non_preemptible=non_preemptible,
-            succession=Succession(trusting=copies) if elastic else None,
+            slice_replacements=SliceReplacements(trusting=copies) if elastic else None,
         )
         self._queues = QueueManager(self._cache, accounting)
         self.scheduler = Scheduler(self._cache, self._queues, fair_sharing)
@@ -196,8 +196,8 @@ class Engine:
         self._specs.pop(key, None)
         self.scheduler.forget_all_of(key)
         self._cache.budgets.forget(key)
-        if self._cache.succession is not None:
-            self._cache.succession.end(key)
+        if self._cache.slice_replacements is not None:
+            self._cache.slice_replacements.end(key)
         self._queues.wake_overlooked(key, now)
         self._queues.leave(key)
         self._release(key, now)
@@ -217,7 +217,7 @@ class Engine:
     def _hold(self, workload: Workload, spec: WorkloadSpec, admission: Admission, now: datetime) -> None:
         """Its reservation is in its status: what was assumed is confirmed, or another process did it."""
         evicted = self.scheduler.is_to_go(workload.key)
-        new = self._cache.holding_of(workload, spec, admission, now, evicted=evicted)
+        new = self._cache.reservation_of(workload, spec, admission, now, evicted=evicted)
         self.scheduler.confirm(workload)
         self._queues.leave(workload.key)
         if self._is_succeeded(workload, now):
@@ -230,15 +230,17 @@ class Engine:
 
     def _is_succeeded(self, workload: Workload, now: datetime) -> bool:
         """Whether a later slice has its quota; if it is such a slice, it has that of the one before it from now on."""
-        succession = self._cache.succession
-        if succession is None:
+        slice_replacements = self._cache.slice_replacements
+        if slice_replacements is None:
             return False
         old, job = replaced_key(workload), job_of(workload)
         if old is not None:
-            succession.succeed(workload.key, old, job=job)
-            if succession.may_replace(job, self._cache.holdings.get(old)) and succession.has_heir(old, job=job):
+            slice_replacements.record(workload.key, old, job=job)
+            if slice_replacements.may_replace(
+                job, self._cache.reservations.get(old)
+            ) and slice_replacements.has_replacement(old, job=job):
                 self._release(old, now)
-        return succession.has_heir(workload.key, job=job)
+        return slice_replacements.has_replacement(workload.key, job=job)
 
     def _await_quota(self, workload: Workload, spec: WorkloadSpec, now: datetime) -> None:
         if self.scheduler.is_assumed(workload):
@@ -247,6 +249,6 @@ class Engine:
         self.scheduler.forget_all_of(workload.key)
         self._release(workload.key, now)
         if workload.metadata.deletion_timestamp is None:
-            self._queues.line_up(waiting, now)
+            self._queues.add_or_update(waiting, now)
         else:
             self._queues.leave(workload.key)

@@ -14,12 +14,12 @@ from functools import partial
 from multikueue.api import quantity
 from multikueue.api.meta import ObjectKey, Value
 from multikueue.api.workload import QUOTA_RESERVED
+from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.cache.tree import FlavorResource, Node, UndoLog, subtree_that_fits
-from multikueue.quota.cache.usage import Holding
-from multikueue.quota.preemption.candidates import gives_way
+from multikueue.quota.preemption.candidates import may_be_preempted
 from multikueue.quota.preemption.grade import Grade, Mode
 from multikueue.quota.preemption.preemption import Preemption, Searches
-from multikueue.quota.queueing.waiting import Waiting
+from multikueue.quota.queueing.pending_workload import PendingWorkload
 from multikueue.quota.requests.matching import unsuitable
 from multikueue.quota.scheduler.cycle import Head
 from multikueue.quota.scheduler.flavors import Assignment, PodSetFlavors, assign
@@ -95,7 +95,7 @@ class Explanation(Value):
 
 def explain(view: QuotaView, key: ObjectKey, now: datetime) -> Explanation | None:
     """Why a workload has no quota; None if it does not wait for any. All is as before afterwards."""
-    waiting = view.waiting_workload(key)
+    waiting = view.pending_workload(key)
     if waiting is None:
         return None
     local_queue = view.local_queue(waiting.local_queue)
@@ -116,7 +116,7 @@ def explain(view: QuotaView, key: ObjectKey, now: datetime) -> Explanation | Non
     )
 
 
-def _message(view: QuotaView, waiting: Waiting) -> str:
+def _message(view: QuotaView, waiting: PendingWorkload) -> str:
     """What its condition says, or will."""
     verdict, told = view.verdict(waiting.key), waiting.workload.condition(QUOTA_RESERVED)
     return verdict.message if verdict else told.message if told else ""
@@ -235,7 +235,7 @@ class _Inquiry:
             yield Holder(
                 cluster_queue=node.name,
                 path=node.path,
-                workloads=sum(fr in holding.amounts for holding in self.view.holdings_in(node.name)),
+                workloads=sum(fr in reservation.amounts for reservation in self.view.reservations_in(node.name)),
                 amount=show(usage),
                 borrowed=show(max(0, usage - node.cell(fr).quota.nominal)),
             )
@@ -245,18 +245,18 @@ class _Inquiry:
     def _barriers(self, fr: FlavorResource, total: int) -> Iterator[Barrier]:
         groups: dict[tuple[str, str], _Group] = {}
         for node in self._queues():
-            for holding in self.view.holdings_in(node.name):
-                amount = holding.amounts.get(fr, 0)
-                rule = self._rule_against(holding, node, fr, total) if amount else ""
+            for reservation in self.view.reservations_in(node.name):
+                amount = reservation.amounts.get(fr, 0)
+                rule = self._rule_against(reservation, node, fr, total) if amount else ""
                 if rule:
                     groups.setdefault((node.name, rule), _Group()).count(amount)
         for (queue, rule), group in sorted(groups.items(), key=lambda item: (-item[1].amount, item[0])):
             amount_text = quantity.render(fr[1], group.amount)
             yield Barrier(cluster_queue=queue, rule=rule, workloads=group.workloads, amount=amount_text)
 
-    def _rule_against(self, holding: Holding, node: Node, fr: FlavorResource, total: int) -> str:
+    def _rule_against(self, reservation: Reservation, node: Node, fr: FlavorResource, total: int) -> str:
         """The rule by which a workload need not give way; empty if it would have to, or leaves anyhow."""
-        if holding.evicted:
+        if reservation.evicted:
             return ""
         rules, own = self.head.queue.spec.preemption, node is self.node
         name = "withinClusterQueue" if own else "reclaimWithinCohort"
@@ -267,26 +267,26 @@ class _Inquiry:
             return f"{name}: Never"
         if not own and node.is_within_nominal((fr,)):
             return "its ClusterQueue borrows nothing of it"
-        if not gives_way(holding, policy, priority=self._priority, since=self.head.waiting.rank[1]):
+        if not may_be_preempted(reservation, policy, priority=self._priority, since=self.head.waiting.rank[1]):
             return f"{name}: {policy}"
-        if holding.protected:
+        if reservation.protected:
             return "non-preemptible"
         if not self.rules.allowance(node.name):
             return "the preemption budget of its ClusterQueue is used up"
         if self.rules.fair is None:
-            return self._rule_of_borrowing(holding, fr, total, own=own)
+            return self._rule_of_borrowing(reservation, fr, total, own=own)
         return "" if own or self.assignment.mode is not Mode.NO_CANDIDATES else "fair sharing: its share is not larger"
 
-    def _rule_of_borrowing(self, holding: Holding, fr: FlavorResource, total: int, *, own: bool) -> str:
+    def _rule_of_borrowing(self, reservation: Reservation, fr: FlavorResource, total: int, *, own: bool) -> str:
         """What stands against a preemptor that needs more than its queue, or a cohort of it, has by itself."""
         cell = self.node.cell(fr)
         if total <= cell.quota.nominal or subtree_that_fits(cell, total)[1]:
             return ""
         rule = self.head.queue.spec.preemption.borrow_within_cohort
-        if rule.policy == "Never" or (not own and holding.priority >= self._priority):
+        if rule.policy == "Never" or (not own and reservation.priority >= self._priority):
             return f"borrowWithinCohort: {rule.policy}"
         threshold = rule.max_priority_threshold
-        above = not own and threshold is not None and holding.priority > threshold
+        above = not own and threshold is not None and reservation.priority > threshold
         return f"borrowWithinCohort: maxPriorityThreshold {threshold}" if above else ""
 
     @property
@@ -304,24 +304,24 @@ class _Inquiry:
         count = self._fewest(users, log)
         needed = _needed(users[:count], self._fits, log) if count else []
         log.roll_back()
-        for holding, _ in needed:
+        for reservation, _ in needed:
             yield Ending(
-                workload=str(holding.key),
-                cluster_queue=holding.cluster_queue,
-                at_latest=holding.ends_by,
-                leaving=holding.evicted,
+                workload=str(reservation.key),
+                cluster_queue=reservation.cluster_queue,
+                at_latest=reservation.ends_by,
+                leaving=reservation.evicted,
             )
 
     def _fits(self) -> bool:
         return assign(self.head.waiting.demand, self.head.queue, oracle=_no_help).mode is Mode.FIT
 
-    def _users(self) -> list[tuple[Holding, Node]]:
+    def _users(self) -> list[tuple[Reservation, Node]]:
         wanted = self._wanted()
         found = [
-            (holding, node)
+            (reservation, node)
             for node in self._queues()
-            for holding in self.view.holdings_in(node.name)
-            if not wanted.isdisjoint(holding.amounts)
+            for reservation in self.view.reservations_in(node.name)
+            if not wanted.isdisjoint(reservation.amounts)
         ]
         return sorted(found, key=lambda user: _ending_order(user[0], wanted))
 
@@ -332,13 +332,13 @@ class _Inquiry:
         groups = ((name, queue.group_of[name]) for name in resources if name in queue.group_of)
         return frozenset((flavor, name) for name, group in groups for flavor in group.flavors)
 
-    def _fewest(self, users: list[tuple[Holding, Node]], log: UndoLog) -> int:
+    def _fewest(self, users: list[tuple[Reservation, Node]], log: UndoLog) -> int:
         """With how many of them gone, from the first on, it fits; 0: not even with all."""
 
         def fits_without(count: int) -> bool:
             mark = log.mark()
-            for holding, node in users[:count]:
-                node.remove(holding.amounts, log)
+            for reservation, node in users[:count]:
+                node.remove(reservation.amounts, log)
             fits = self._fits()
             log.roll_back(mark)
             return fits
@@ -352,26 +352,28 @@ class _Inquiry:
         return low
 
 
-def _needed(users: list[tuple[Holding, Node]], fits: Callable[[], bool], log: UndoLog) -> list[tuple[Holding, Node]]:
+def _needed(
+    users: list[tuple[Reservation, Node]], fits: Callable[[], bool], log: UndoLog
+) -> list[tuple[Reservation, Node]]:
     """Those of them without whom it fits only if they are gone; the last is one of them."""
-    for holding, node in users:
-        node.remove(holding.amounts, log)
+    for reservation, node in users:
+        node.remove(reservation.amounts, log)
     if len(users) > CAREFULLY:
         return users
     kept = []
-    for holding, node in reversed(users):
+    for reservation, node in reversed(users):
         mark = log.mark()
-        node.add(holding.amounts, log)
-        if holding.evicted or not fits():
+        node.add(reservation.amounts, log)
+        if reservation.evicted or not fits():
             log.roll_back(mark)
-            kept.append((holding, node))
+            kept.append((reservation, node))
     return kept[::-1]
 
 
-def _ending_order(holding: Holding, wanted: Iterable[FlavorResource]) -> tuple[bool, bool, float, int, str]:
-    soon = holding.ends_by.timestamp() if holding.ends_by else 0.0
-    size = sum(holding.amounts.get(fr, 0) for fr in wanted)
-    return not holding.evicted, holding.ends_by is None, soon, -size, str(holding.key)
+def _ending_order(reservation: Reservation, wanted: Iterable[FlavorResource]) -> tuple[bool, bool, float, int, str]:
+    soon = reservation.ends_by.timestamp() if reservation.ends_by else 0.0
+    size = sum(reservation.amounts.get(fr, 0) for fr in wanted)
+    return not reservation.evicted, reservation.ends_by is None, soon, -size, str(reservation.key)
 
 
 def _leaves(node: Node) -> Iterator[Node]:

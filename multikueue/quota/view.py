@@ -10,13 +10,13 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.queues import ClusterQueue, CohortStatus, FairSharingStatus, LocalQueue, QueueStatus
 from multikueue.quota.cache import status
 from multikueue.quota.cache.cache import QuotaCache
+from multikueue.quota.cache.reservations import QueueUsage, Reservation
 from multikueue.quota.cache.status import Problem
 from multikueue.quota.cache.tree import FlavorResource, Node, Quota
-from multikueue.quota.cache.usage import Holding, Tally
 from multikueue.quota.preemption.preemption import Preemption
 from multikueue.quota.preemption.shares import NOTHING, Share, share
+from multikueue.quota.queueing.pending_workload import PendingWorkload
 from multikueue.quota.queueing.queue_manager import QueueManager
-from multikueue.quota.queueing.waiting import Waiting
 from multikueue.quota.scheduler.cycle import Head
 from multikueue.quota.scheduler.scheduler import Scheduler
 from multikueue.quota.workload.outcome import Verdict
@@ -35,11 +35,11 @@ class QuotaView:
         waiting = self._queues.get(key)
         return None if waiting is None else self._queues.verdict(waiting)
 
-    def waiting_workload(self, key: ObjectKey) -> Waiting | None:
+    def pending_workload(self, key: ObjectKey) -> PendingWorkload | None:
         """A workload that waits for quota, in a line or not."""
         return self._queues.get(key)
 
-    def head(self, waiting: Waiting, cluster_queue: str) -> Head:
+    def head(self, waiting: PendingWorkload, cluster_queue: str) -> Head:
         """A workload as a cycle would see it, were it first in that ClusterQueue, which must be known."""
         self._cache.build()
         return self._scheduler.head(waiting, cluster_queue)
@@ -72,21 +72,21 @@ class QuotaView:
         """The quotas of a ClusterQueue."""
         return self._cache.forest.quotas(cluster_queue)
 
-    def tally(self, cluster_queue: str) -> Tally:
+    def queue_usage(self, cluster_queue: str) -> QueueUsage:
         """What the workloads of a ClusterQueue hold now."""
-        return self._cache.holdings.queue(cluster_queue)
+        return self._cache.reservations.queue(cluster_queue)
 
-    def local_tally(self, local_queue: ObjectKey) -> Tally:
+    def local_queue_usage(self, local_queue: ObjectKey) -> QueueUsage:
         """The same for a LocalQueue."""
-        return self._cache.holdings.local_queue(local_queue)
+        return self._cache.reservations.local_queue(local_queue)
 
-    def holdings_in(self, cluster_queue: str) -> Iterable[Holding]:
+    def reservations_in(self, cluster_queue: str) -> Iterable[Reservation]:
         """Who has quota of a ClusterQueue, active or not; first the one that would go first."""
-        return self._cache.holdings.in_queue(cluster_queue)
+        return self._cache.reservations.in_queue(cluster_queue)
 
     # --- who waits in a queue ---
 
-    def waiting_in(self, cluster_queue: str) -> Iterator[Waiting]:
+    def waiting_in(self, cluster_queue: str) -> Iterator[PendingWorkload]:
         """Who waits in a ClusterQueue, in queue order; as long as nothing changes."""
         line = self._queues.lines.get(cluster_queue)
         return line.in_order() if line else iter(())
@@ -101,7 +101,7 @@ class QuotaView:
         line = self._queues.lines.get(cluster_queue)
         if line is None:
             return 0, 0
-        return (line.size - line.asleep, line.asleep) if self.is_active(cluster_queue) else (0, line.size)
+        return (line.size - line.inadmissible, line.inadmissible) if self.is_active(cluster_queue) else (0, line.size)
 
     def waiting_by_local_queue(self, cluster_queue: str) -> tuple[Counter[ObjectKey], Counter[ObjectKey]]:
         """The same by LocalQueue."""
@@ -109,7 +109,7 @@ class QuotaView:
         if line is None:
             return Counter(), Counter()
         everybody = Counter(waiting.local_queue for waiting in line)
-        parked = Counter(waiting.local_queue for waiting in line.sleeping())
+        parked = Counter(waiting.local_queue for waiting in line.inadmissible_workloads())
         return (everybody - parked, parked) if self.is_active(cluster_queue) else (Counter(), everybody)
 
     # --- statuses and shares ---
@@ -119,7 +119,7 @@ class QuotaView:
         share = self.queue_share(name)
         return status.cluster_queue_status(
             self._cache.catalog.queues[name],
-            self.tally(name),
+            self.queue_usage(name),
             self.quotas(name),
             pending=self._queues.lines[name].size,
             problems=self.cluster_queue_problems(name),
@@ -134,7 +134,7 @@ class QuotaView:
         return status.local_queue_status(
             local_queue,
             self.cluster_queue(name),
-            self.local_tally(key),
+            self.local_queue_usage(key),
             pending=self._queues.members(key),
             active=self.is_active(name),
             now=now,

@@ -8,10 +8,10 @@ Two of the three places that may catch every `Exception` are here: the controlle
 the call of a strategy). Both let cancellation and `InvariantBroken` pass.
 """
 
-from multikueue.runtime.aside import Aside, Crowded, Overdue
 from multikueue.runtime.backoff import Backoff
 from multikueue.runtime.clock import Clock, SystemClock
 from multikueue.runtime.controller import AGAIN, DONE, Result, run_controller
+from multikueue.runtime.deadline_pool import DeadlineExceeded, DeadlinePool, PoolSaturated
 from multikueue.runtime.files import watch_files
 from multikueue.runtime.mandate import Mandate
 from multikueue.runtime.queue import Closed, Depth, Priority, WorkQueue
@@ -21,14 +21,14 @@ from multikueue.runtime.supervisor import supervise
 __all__ = [
     "AGAIN",
     "DONE",
-    "Aside",
     "Backoff",
     "Clock",
     "Closed",
-    "Crowded",
+    "DeadlineExceeded",
+    "DeadlinePool",
     "Depth",
     "Mandate",
-    "Overdue",
+    "PoolSaturated",
     "Priority",
     "Result",
     "SystemClock",

@@ -42,7 +42,7 @@ class Lack:
 
     why: str
     since: datetime
-    in_vain: datetime | None = None
+    last_failed_probe: datetime | None = None
 
 
 @dataclass(slots=True)

@@ -44,7 +44,7 @@ class Slices:
         That may be so while no other is to be seen: Kueue, beside which we run, may finish a slice in the moment of making
         it, as its cache of jobs is behind, and take that back in its next write. A job that is to end it stops.
         """
-        later = self.heir(key)
+        later = self.replacement(key)
         if later is not None:
             return None if later.has(EVICTED) else (local or later).status.cluster_name
         return local.status.cluster_name if local is not None and is_past(local) and job_runs else None
@@ -55,7 +55,7 @@ class Slices:
         found = self.workloads.get(key) if key is not None else None
         return found if found is not None and _is_of_same_job(found, workload) else None
 
-    def heir(self, key: ObjectKey) -> Workload | None:
+    def replacement(self, key: ObjectKey) -> Workload | None:
         """Whose turn it is after the slice of that key: of those that follow it, the first that is not finished. One that
         was evicted goes on with nothing that is left."""
         met: set[ObjectKey] = set()

@@ -148,10 +148,12 @@ class Views:
     def _concerned(self, of: _Workload, fleet: Fleet) -> tuple[str, ...]:
         """The workers that a workload concerns, in the order of the fleet."""
         local = of.local
-        heirlooms = (name for end in of.before for name in self.store.with_job(end))
+        of_earlier_slices = (name for end in of.before for name in self.store.with_job(end))
         named = _named_by(local) if local is not None else ()
         all_may = local is not None and len(local.status.nominated_cluster_names) == MAX_NOMINATED
-        found = dict.fromkeys((*(fleet.order if all_may else ()), *named, *self.store.places(of.key), *heirlooms))
+        found = dict.fromkeys(
+            (*(fleet.order if all_may else ()), *named, *self.store.places(of.key), *of_earlier_slices)
+        )
         recorded = local.status.cluster_name if local is not None else None
         known = [name for name in found if name == recorded or name in fleet.order or name in self.store.workers]
         return tuple(sorted(known, key=fleet.place))
@@ -268,5 +270,5 @@ def _out_of_sight(link: Link, lack: Lack) -> Link:
     time of a worker that is lost. Where it was to show it, nothing is known of it; what it does not offer, we never sent."""
     if not link.is_connected:
         return link
-    known = link.known and lack.in_vain is None
-    return replace(link, reach=Reach.ISOLATED, since=lack.since, in_vain=lack.in_vain, known=known)
+    known = link.known and lack.last_failed_probe is None
+    return replace(link, reach=Reach.ISOLATED, since=lack.since, last_failed_probe=lack.last_failed_probe, known=known)

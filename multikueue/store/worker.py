@@ -165,7 +165,9 @@ class WorkerView:
         self.why, self.leaving = why, ""
         since = now if link.is_connected else link.since
         if (
-            not self._reached(replace(link, reach=Reach.ISOLATED, since=since, in_vain=link.in_vain or NEVER))
+            not self._reached(
+                replace(link, reach=Reach.ISOLATED, since=since, last_failed_probe=link.last_failed_probe or NEVER)
+            )
             and is_news
         ):
             self._changed(self, "use")
@@ -192,12 +194,12 @@ class WorkerView:
 
     def awaited(self) -> None:
         """From now on it is asked for signs of life: it is away for as long as that was in vain."""
-        self.link = replace(self.link, in_vain=self.link.in_vain or NEVER)
+        self.link = replace(self.link, last_failed_probe=self.link.last_failed_probe or NEVER)
 
     def asked_in_vain(self, until: datetime, now: datetime, timeout: timedelta) -> None:
         """So long. If that settles that it is lost, those who wait for it need not wait any longer."""
         was_lost = self.is_lost(now, timeout)
-        self.link = replace(self.link, in_vain=until)
+        self.link = replace(self.link, last_failed_probe=until)
         if self.is_lost(now, timeout) and not was_lost:
             self._changed(self, "use")
 

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from multikueue.api.meta import ObjectKey, OwnerReference, render_time
-from multikueue.quota.queueing.waiting import Waiting
+from multikueue.quota.queueing.pending_workload import PendingWorkload
 
 GROUP = "visibility.kueue.x-k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")
@@ -27,7 +27,7 @@ MOST = 5000
 
 _LARGEST = 2**63 - 1
 
-Lines = Callable[[str], Iterable[Waiting] | None]
+Lines = Callable[[str], Iterable[PendingWorkload] | None]
 """Who waits in a ClusterQueue, in queue order; None if there is no such ClusterQueue."""
 
 Routes = Callable[[ObjectKey], str | None]
@@ -116,7 +116,7 @@ def answer(asked: Pending, *, lines: Lines, routes: Routes) -> dict[str, Any]:
     }
 
 
-def _places(line: Iterable[Waiting]) -> Iterator[tuple[Waiting, int, int]]:
+def _places(line: Iterable[PendingWorkload]) -> Iterator[tuple[PendingWorkload, int, int]]:
     """Each with its place in the ClusterQueue and in its LocalQueue, from 0 on."""
     before: dict[ObjectKey, int] = {}
     for place, waiting in enumerate(line):
@@ -125,7 +125,7 @@ def _places(line: Iterable[Waiting]) -> Iterator[tuple[Waiting, int, int]]:
         yield waiting, place, local_place
 
 
-def _item(waiting: Waiting, place: int, local_place: int) -> dict[str, Any]:
+def _item(waiting: PendingWorkload, place: int, local_place: int) -> dict[str, Any]:
     meta = waiting.workload.metadata
     created = meta.creation_timestamp
     return {

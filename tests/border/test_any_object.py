@@ -17,7 +17,7 @@ from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey, encode
 from multikueue.dispatch.decide import decide
 from multikueue.kube.decode import list_of
-from multikueue.quota.cache.history import Fading
+from multikueue.quota.cache.consumed_resources import UsageDecay
 from multikueue.quota.engine import Engine
 from multikueue.store.cache import Cache
 from multikueue.store.queues import Nowhere
@@ -46,7 +46,7 @@ Place = Callable[[Store], Cache[Any]]
 
 def honest() -> Store:
     """A manager over two workers with two queues, and a workload of each that waits."""
-    engine = Engine(admission_sharing=Fading(half_life=timedelta(minutes=5)), non_preemptible=True, elastic=True)
+    engine = Engine(admission_sharing=UsageDecay(half_life=timedelta(minutes=5)), non_preemptible=True, elastic=True)
     store = Store(engine, Nowhere(), lambda: NOW, elastic=True, minds_pods=True)
     store.namespaces.upsert(namespace("default").build())
     store.flavors.upsert(flavor().build())

@@ -14,7 +14,7 @@ from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue import CONTROLLER_NAME
 from multikueue.api.workload import ORIGIN_LABEL
-from multikueue.controllers.leader_election.standby import Touch
+from multikueue.controllers.leader_election.standby import Enqueuer
 from multikueue.controllers.metrics.observer import Observer
 from multikueue.controllers.quota.admission import Admission
 from multikueue.controllers.quota.queue_status import Queues as QueueStatuses
@@ -84,7 +84,7 @@ class Table:
         self.engine = self._new_engine()
         self.store = Store(
             self.engine,
-            Touch(self.queues, admission),
+            Enqueuer(self.queues, admission),
             self.now,
             adapters=self.adapters,
             minds_pods=self.settings.quota.pods_ready.enabled,

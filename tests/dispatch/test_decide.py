@@ -59,10 +59,10 @@ PHASES = {
     "no quota, no copies": (Phase.UNRESERVED, pending().check(), ()),
     "a rejected check": (Phase.REJECTED, reserved().check("mk", "Rejected"), ()),
     "evicted on the manager": (Phase.EVICTED, won().evicted(), ()),
-    "a retry waits for its eviction": (Phase.SETTLING, reserved().check("mk", "Retry"), ()),
+    "a retry waits for its eviction": (Phase.RETRY_PENDING, reserved().check("mk", "Retry"), ()),
     "copies are out and none is admitted": (Phase.NOMINATING, reserved(), (worker("w1", copy()),)),
     "all who were asked have deactivated it": (
-        Phase.TURNED_DOWN,
+        Phase.DECLINED_BY_ALL,
         reserved().nominated("w1"),
         (worker("w1", copy().evicted("Deactivated")),),
     ),
@@ -93,12 +93,12 @@ def test_phase(phase: Phase, local: WorkloadBuilder | None, remotes: tuple[Remot
     assert decided(local, *remotes).phase is phase
 
 
-OF_SLICES = {Phase.SUCCEEDING, Phase.STAYING, Phase.STAY_LOST}
+OF_SLICES = {Phase.SLICE_TOO_EARLY, Phase.SLICE_PINNED, Phase.SLICE_PIN_LOST}
 """Those are in a table of their own (test_slices), and so is FITS_NOWHERE (test_fit)."""
 
 
 def test_every_phase_is_in_the_table() -> None:
-    others = {Phase.UNDISPATCHABLE, Phase.HIDDEN, Phase.FITS_NOWHERE, *OF_SLICES}
+    others = {Phase.UNDISPATCHABLE, Phase.UNREADABLE, Phase.FITS_NOWHERE, *OF_SLICES}
     assert {phase for phase, *_ in PHASES.values()} | others == set(Phase)
 
 
@@ -106,7 +106,7 @@ def test_every_phase_is_in_the_table() -> None:
 def test_a_workload_that_cannot_be_read_is_left_as_it_is(local: WorkloadBuilder | None) -> None:
     w1, asked = worker("w1", admitted_copy(), remote_job()), but(worker("w2"), asked=ATTEMPT)
     decision = decided(local, w1, asked, hidden=True)
-    assert (decision.phase, decision.actions) == (Phase.HIDDEN, ())
+    assert (decision.phase, decision.actions) == (Phase.UNREADABLE, ())
     assert decision.status == (local.build().status if local else None)
 
 
@@ -723,9 +723,9 @@ def test_a_worker_that_may_have_got_the_job_is_the_winner_though_it_is_away() ->
 def test_a_worker_is_lost_only_if_it_was_asked_in_vain_after_its_time() -> None:
     """A manager that was stopped for an hour must ask again first: the worker may be back since long."""
     winner = away(worker("w1", admitted_copy(), remote_job()))
-    early = decided(won("w1"), but(winner, in_vain=NOW + timedelta(minutes=1)), now=LATE)
+    early = decided(won("w1"), but(winner, last_failed_probe=NOW + timedelta(minutes=1)), now=LATE)
     assert (early.phase, early.again_after) == (Phase.WINNER_UNREACHABLE, timedelta(seconds=1))
-    assert decided(won("w1"), but(winner, in_vain=LATE), now=LATE).phase is Phase.WINNER_LOST
+    assert decided(won("w1"), but(winner, last_failed_probe=LATE), now=LATE).phase is Phase.WINNER_LOST
     assert decided(won("w1"), winner, now=LATE).phase is Phase.WINNER_LOST, "where nobody is to ask, time alone counts"
 
 
@@ -791,7 +791,7 @@ def test_what_all_nominated_workers_have_deactivated_is_tried_again() -> None:
     assert away_.phase is Phase.NOMINATING
     over = decided(local, worker("w1", refused), worker("w2", refused))
     message = 'Workload deactivated on worker clusters: "w1, w2", resetting for re-admission. Previously: "Pending"'
-    assert (over.phase, check_of(over.status)) == (Phase.TURNED_DOWN, ("Retry", message))
+    assert (over.phase, check_of(over.status)) == (Phase.DECLINED_BY_ALL, ("Retry", message))
 
 
 def test_an_attempt_is_given_up_only_when_the_next_can_be_told_from_it() -> None:

@@ -50,44 +50,44 @@ def running(workload: WorkloadBuilder | None = None, **more: Any) -> Remote:
 
 
 STEPS: dict[str, tuple[Phase, WorkloadBuilder | None, tuple[Remote, ...], Slice, list[str]]] = {
-    "while the slice before it has its quota, it waits": (Phase.SUCCEEDING, staying(), (running(),), EARLY, []),
+    "while the slice before it has its quota, it waits": (Phase.SLICE_TOO_EARLY, staying(), (running(),), EARLY, []),
     "even where it has no worker to stay on": (
-        Phase.SUCCEEDING,
+        Phase.SLICE_TOO_EARLY,
         reserved(),
         (worker("w1"), worker("w2")),
         Slice(elastic=True, too_early=True),
         [],
     ),
     "it goes to the worker of the slice before it, and to no other": (
-        Phase.STAYING,
+        Phase.SLICE_PINNED,
         staying(),
         (running(), worker("w2")),
         STAYS,
         ["CreateWorkload w1"],
     ),
     "what is elsewhere goes": (
-        Phase.STAYING,
+        Phase.SLICE_PINNED,
         staying(),
         (running(copy()), worker("w2", copy())),
         STAYS,
         ["DeleteWorkload w2"],
     ),
-    "while that worker is away, it waits": (Phase.STAYING, staying(), (away(running()), worker("w2")), STAYS, []),
+    "while that worker is away, it waits": (Phase.SLICE_PINNED, staying(), (away(running()), worker("w2")), STAYS, []),
     "and for no longer than for a winner": (
-        Phase.STAY_LOST,
+        Phase.SLICE_PIN_LOST,
         staying(),
         (away(running(), since=NOW - timedelta(hours=1)),),
         STAYS,
         [],
     ),
     "a worker that turns it down ends the attempt": (
-        Phase.TURNED_DOWN,
+        Phase.DECLINED_BY_ALL,
         staying(),
         (running(copy().evicted("Deactivated")),),
         STAYS,
         [],
     ),
-    "a worker that nobody knows is lost": (Phase.STAY_LOST, staying(), (worker("w2"),), STAYS, []),
+    "a worker that nobody knows is lost": (Phase.SLICE_PIN_LOST, staying(), (worker("w2"),), STAYS, []),
     "once it is admitted there, the job becomes its own": (
         Phase.ADMITTED,
         staying(),

@@ -29,7 +29,7 @@ from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED,
 from multikueue.quota.workload import lifecycle, transitions
 from multikueue.quota.workload.lifecycle import Facts
 from multikueue.settings import Cluster, InForce, Quota, Settings, kueue
-from multikueue_simulator.simulation.witness import Tale, logs_heard
+from multikueue_simulator.simulation.recorder import Trace, logs_heard
 from multikueue_simulator.time import VirtualClock, run
 from multikueue_simulator.world import Layout, ManagerProcess, Site, World
 from tests.parity import seen
@@ -102,7 +102,7 @@ async def _play(story: Story, outcome: Outcome) -> None:
     manager = world.add_manager("manager", InForce(settings(story.config)))
     errors: list[str] = []
     pods = Pods()
-    with logs_heard(Tale(), errors.append), pods.in_place_of_ours():
+    with logs_heard(Trace(), errors.append), pods.in_place_of_ours():
         async with anyio.create_task_group() as tasks:
             await manager.begin(tasks).wait()
             stage = Stage(world.manager, manager, pods, errors)

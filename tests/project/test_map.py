@@ -16,7 +16,9 @@ def places() -> list[str]:
 
 
 def test_every_place_on_the_map_is_there() -> None:
-    missing = [place for place in places() if not (PACKAGE / place).is_dir() and not (PACKAGE / f"{place}.py").is_file()]
+    missing = [
+        place for place in places() if not (PACKAGE / place).is_dir() and not (PACKAGE / f"{place}.py").is_file()
+    ]
     assert missing == []
 
 

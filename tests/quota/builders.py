@@ -13,7 +13,7 @@ from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.queues import ClusterQueue
 from multikueue.api.workload import QUOTA_RESERVED, Workload, workload_spec
 from multikueue.quota.engine import Engine
-from multikueue.quota.queueing.waiting import Waiting
+from multikueue.quota.queueing.pending_workload import PendingWorkload
 from multikueue.quota.requests.amounts import demand
 from multikueue.quota.workload.lifecycle import Facts, JobFacts, Queues, Scheduling, Step, step
 from multikueue.quota.workload.ordering import queue_rank
@@ -47,14 +47,14 @@ def wants(
     return workload(name, namespace=namespace).queue(queue).request(**resources).created(NOW - timedelta(seconds=age))
 
 
-def waiting(builder: WorkloadBuilder) -> Waiting:
+def waiting(builder: WorkloadBuilder) -> PendingWorkload:
     return waiting_of(builder.build())
 
 
-def waiting_of(value: Workload) -> Waiting:
+def waiting_of(value: Workload) -> PendingWorkload:
     """The workload as a queue holds it."""
     spec = workload_spec(value)
-    return Waiting(value, spec, demand(spec), queue_rank(value, spec.priority))
+    return PendingWorkload(value, spec, demand(spec), queue_rank(value, spec.priority))
 
 
 class Play:

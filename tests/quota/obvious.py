@@ -11,12 +11,12 @@ from datetime import datetime, timedelta
 from multikueue.api.meta import ObjectKey
 from multikueue.api.queues import ClusterQueue, LocalQueue, ResourceFlavor
 from multikueue.api.workload import Workload
+from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.cache.snapshot import snapshot
 from multikueue.quota.cache.tree import Forest, Member, fair_weight, quotas
-from multikueue.quota.cache.usage import Holding
 from multikueue.quota.preemption.fair import FairSharing
 from multikueue.quota.preemption.preemption import Preemption
-from multikueue.quota.queueing.waiting import Reason, Waiting
+from multikueue.quota.queueing.pending_workload import PendingWorkload, Reason
 from multikueue.quota.scheduler.cycle import Decision, Head, Refuse, Reserve, run
 from multikueue.quota.workload.ordering import queue_time
 from multikueue.quota.workload.outcome import Verdict
@@ -33,10 +33,10 @@ class Obvious:
     flavors: dict[str, ResourceFlavor] = field(default_factory=dict)
     queues: dict[str, ClusterQueue] = field(default_factory=dict)
     routes: dict[ObjectKey, str] = field(default_factory=dict)
-    waiting: list[Waiting] = field(default_factory=list)
+    waiting: list[PendingWorkload] = field(default_factory=list)
     parked: set[ObjectKey] = field(default_factory=set)
     favoured: dict[str, ObjectKey] = field(default_factory=dict)
-    holding: list[Holding] = field(default_factory=list)
+    reservations: list[Reservation] = field(default_factory=list)
     flushes: dict[str, datetime] = field(default_factory=dict)
     changes: dict[str, int] = field(default_factory=dict)
     spec_changes: int = 0
@@ -60,8 +60,8 @@ class Obvious:
         self.waiting = [each for each in self.waiting if each.key != key]
         self.parked.discard(key)
         self.favoured = {queue: who for queue, who in self.favoured.items() if who != key}
-        for gone in [each for each in self.holding if each.key == key]:
-            self.holding.remove(gone)
+        for gone in [each for each in self.reservations if each.key == key]:
+            self.reservations.remove(gone)
             self._changed(gone.cluster_queue)
             self._wake(gone.cluster_queue, now)
 
@@ -92,17 +92,17 @@ class Obvious:
         self.waiting.append(waiting)
         self._refuse(decision)
         for eviction in decision.evictions:
-            index = next(index for index, each in enumerate(self.holding) if each.key == eviction.key)
-            self.holding[index] = replace(self.holding[index], evicted=True)
-            self._changed(self.holding[index].cluster_queue)
+            index = next(index for index, each in enumerate(self.reservations) if each.key == eviction.key)
+            self.reservations[index] = replace(self.reservations[index], evicted=True)
+            self._changed(self.reservations[index].cluster_queue)
         return [("evicted", each.key) for each in decision.evictions]
 
     def _reserve(self, decision: Reserve, now: datetime) -> None:
         waiting, queue = decision.head.waiting, decision.head.queue.name
         if self.favoured.get(queue) == waiting.key:
             del self.favoured[queue]
-        self.holding.append(
-            Holding(
+        self.reservations.append(
+            Reservation(
                 key=waiting.key,
                 cluster_queue=queue,
                 local_queue=waiting.local_queue,
@@ -129,7 +129,7 @@ class Obvious:
             behind[0].verdict = verdict
             self.parked.add(behind[0].key)
 
-    def _awake(self, queue: str) -> list[Waiting]:
+    def _awake(self, queue: str) -> list[PendingWorkload]:
         here = [each for each in self.waiting if self._queue(each) == queue and each.key not in self.parked]
         return sorted(here, key=lambda each: (each.key != self.favoured.get(queue), each.rank))
 
@@ -140,8 +140,8 @@ class Obvious:
         return Head(self._awake(name)[0], seen, self.spec_changes + self.changes.get(name, 0))
 
     def _preemption(self) -> Preemption:
-        def holders(name: str) -> Sequence[Holding]:
-            return sorted((h for h in self.holding if h.cluster_queue == name), key=lambda h: h.departure)
+        def holders(name: str) -> Sequence[Reservation]:
+            return sorted((h for h in self.reservations if h.cluster_queue == name), key=lambda h: h.eviction_rank)
 
         return Preemption(holders, self.fair)
 
@@ -151,14 +151,14 @@ class Obvious:
             weight = fair_weight(queue.spec.fair_sharing)
             forest.declare_queue(name, Member(queue.spec.cohort_name, quotas(queue.spec.resource_groups), weight))
         usages: dict[str, dict[tuple[str, str], int]] = {}
-        for each in self.holding:
+        for each in self.reservations:
             used = usages.setdefault(each.cluster_queue, {})
             for fr, amount in each.amounts.items():
                 used[fr] = used.get(fr, 0) + amount
         forest.build(usages)
         return forest
 
-    def _queue(self, waiting: Waiting) -> str:
+    def _queue(self, waiting: PendingWorkload) -> str:
         return self.routes[waiting.local_queue]
 
     def _root(self, queue: str) -> str:

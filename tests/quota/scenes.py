@@ -8,10 +8,10 @@ from datetime import timedelta
 
 from multikueue.api.queues import ClusterQueue, Cohort
 from multikueue.quota.cache.budgets import UNLIMITED
+from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.cache.snapshot import QueueSnapshot, snapshot
 from multikueue.quota.cache.tree import FlavorResource, Forest, Member, Node, fair_weight, quotas
-from multikueue.quota.cache.usage import Holding
-from multikueue.quota.preemption.candidates import Claim
+from multikueue.quota.preemption.candidates import PreemptionRequest
 from multikueue.quota.preemption.fair import FairSharing
 from multikueue.quota.preemption.preemption import Preemption, find_targets
 from multikueue.testing import NOW, ClusterQueueBuilder, CohortBuilder, flavor
@@ -41,8 +41,8 @@ class Held:
     evicted: bool = False
     protected: bool = False
 
-    def build(self) -> Holding:
-        return Holding(
+    def build(self) -> Reservation:
+        return Reservation(
             key=key_of(self.name),
             cluster_queue=self.queue,
             local_queue=key_of(self.queue),
@@ -88,8 +88,10 @@ class Scene:
                 total[fr] = total.get(fr, 0) + amount
         self.forest.build(used)
         built = [each.build() for each in self.holders]
-        self.holdings = {
-            name: sorted((h for h in built if h.cluster_queue == name), key=lambda holding: holding.departure)
+        self.reservations = {
+            name: sorted(
+                (h for h in built if h.cluster_queue == name), key=lambda reservation: reservation.eviction_rank
+            )
             for name in self.queues
         }
 
@@ -105,7 +107,7 @@ class Scene:
     @property
     def preemption(self) -> Preemption:
         allowance = lambda name: self.allowed.get(name, UNLIMITED)  # noqa: E731
-        return Preemption(lambda name: self.holdings.get(name, ()), self.fair, allowance)
+        return Preemption(lambda name: self.reservations.get(name, ()), self.fair, allowance)
 
     def node(self, name: str) -> Node:
         found = self.forest.queue(name) or self.forest.cohort(name)
@@ -121,16 +123,16 @@ class Scene:
         nodes += {id(each): each for node in nodes for each in node.ancestors()}.values()
         return {(node.name, fr): cell.usage for node in nodes for fr, cell in node.cells.items()}
 
-    def claim(
+    def request(
         self, queue: str, amounts: Needs, priority: int = 0, short: Iterable[FlavorResource] | None = None
-    ) -> Claim:
+    ) -> PreemptionRequest:
         """Of a workload as old as all others; it is `short` of all it needs, if not told otherwise."""
         lacking = frozenset(amounts if short is None else short)
-        return Claim(priority, NOW, self.view(queue), lacking, amounts)
+        return PreemptionRequest(priority, NOW, self.view(queue), lacking, amounts)
 
     def victims(
         self, queue: str, amounts: Needs, priority: int = 0, short: Iterable[FlavorResource] | None = None
     ) -> dict[str, str]:
         """Name and cause of each, by name."""
-        targets = find_targets(self.claim(queue, amounts, priority, short), self.preemption)
-        return dict(sorted((target.holding.key.name, target.cause.value) for target in targets))
+        targets = find_targets(self.request(queue, amounts, priority, short), self.preemption)
+        return dict(sorted((target.reservation.key.name, target.cause.value) for target in targets))

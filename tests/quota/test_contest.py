@@ -9,7 +9,7 @@ import pytest
 
 from multikueue.api.queues import BorrowWithinCohort
 from multikueue.quota.preemption.fair import FairSharing
-from multikueue.quota.queueing.waiting import Reason
+from multikueue.quota.queueing.pending_workload import Reason
 from multikueue.quota.scheduler.cycle import Decision, Refuse, Reserve, run
 from multikueue.testing import ClusterQueueBuilder, CohortBuilder, WorkloadBuilder, cluster_queue, cohort, limits
 from tests.quota.builders import wants

@@ -51,10 +51,10 @@ class Catch(NamedTuple):
 
     name: str
     seed: int
-    breach: str
+    violation: str
 
     def __str__(self) -> str:
-        return f"{self.name}: seed {self.seed}: {self.breach}"
+        return f"{self.name}: seed {self.seed}: {self.violation}"
 
 
 @dataclass(frozen=True)
@@ -412,10 +412,10 @@ def caught(name: str, seeds: Iterable[int]) -> Catch | None:
     """The first of the seeds that catches the bug of that name."""
     with BUGS[name].planted():
         for seed in seeds:
-            breach = live(drawn(seed)).breach
+            violation = live(drawn(seed)).violation
             gc.collect()
-            if breach is not None:
-                return Catch(name, seed, str(breach))
+            if violation is not None:
+                return Catch(name, seed, str(violation))
     return None
 
 

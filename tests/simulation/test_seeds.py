@@ -16,5 +16,5 @@ def test_no_law_is_broken_whatever_goes_wrong() -> None:
     tally = Tally()
     for result in campaign(SEEDS, processes=os.cpu_count() or 1):
         tally.add(result)
-    assert [f"seed {result.seed}: {result.breach}" for result in tally.failed] == []
+    assert [f"seed {result.seed}: {result.violation}" for result in tally.failed] == []
     assert tally.seeds == len(SEEDS)

@@ -130,7 +130,7 @@ def test_whose_objects_are_its_own(
 
 def test_two_that_replace_each_other_have_no_heir() -> None:
     one, other = gone_by(of_job("one", replaces="other")), gone_by(of_job("other", replaces="one"))
-    assert slices(one, other).heir(ObjectKey("default", "one")) is None
+    assert slices(one, other).replacement(ObjectKey("default", "one")) is None
 
 
 STAYS: dict[str, tuple[WorkloadBuilder, str | None]] = {

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multikueue.api.meta import ObjectKey
-from multikueue.quota.queueing.waiting import Waiting
+from multikueue.quota.queueing.pending_workload import PendingWorkload
 from multikueue.testing import NOW, workload
 from multikueue.web.visibility import GROUP, MOST, Discovery, Pending, Refused, answer, question, status
 from tests.quota.builders import waiting_of
@@ -19,7 +19,7 @@ CLUSTER_QUEUE = f"{BASE}/clusterqueues/cq/pendingworkloads"
 LOCAL_QUEUE = f"{BASE}/namespaces/team/localqueues/lq/pendingworkloads"
 
 
-def waiting(name: str, *, namespace: str = "team", queue: str = "lq", priority: int = 0) -> Waiting:
+def waiting(name: str, *, namespace: str = "team", queue: str = "lq", priority: int = 0) -> PendingWorkload:
     builder = workload(name, namespace=namespace).queue(queue).priority(priority).created(NOW - timedelta(seconds=3))
     return waiting_of(builder.request(cpu="1").build())
 

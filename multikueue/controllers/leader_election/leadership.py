@@ -42,7 +42,7 @@ from multikueue.runtime.clock import boot_time
 from multikueue.settings import LeaderElection
 from multikueue.telemetry import get_logger
 
-__all__ = ["Alone", "Elected", "Leadership", "Role", "candidate", "new_identity"]
+__all__ = ["LeaderElector", "Leadership", "NoElection", "Role", "candidate", "new_identity"]
 
 log = get_logger()
 
@@ -83,7 +83,7 @@ class Leadership(Protocol):
 
 
 @dataclass(slots=True)
-class Alone:
+class NoElection:
     """There are no replicas: this process acts, always."""
 
     mandate: Mandate = field(default_factory=Mandate.standing)
@@ -101,7 +101,7 @@ class Alone:
 
 
 @dataclass(slots=True, kw_only=True)
-class Elected:
+class LeaderElector:
     """Acts while it holds the lease `key`. One task at a time calls it."""
 
     client: Client

@@ -17,7 +17,7 @@ from multikueue.controllers.reconcile.context import Queues
 from multikueue.store.queues import Queue
 from multikueue.store.store import Store
 
-__all__ = ["Touch", "look_at_all"]
+__all__ = ["Enqueuer", "look_at_all"]
 
 
 STATUS_DELAY = timedelta(seconds=1)
@@ -28,7 +28,7 @@ STATUSES = frozenset({"cluster_queues", "local_queues", "cohorts"})
 
 
 @dataclass(slots=True)
-class Touch:
+class Enqueuer:
     """The work queues as the store fills them. As long as the process is not `acting`, it looks after its own connections and
     nothing else."""
 

@@ -24,8 +24,8 @@ from multikueue.api.multikueue import ACTIVE
 from multikueue.api.queues import ClusterQueue, LocalQueue
 from multikueue.controllers.reconcile.context import Queues
 from multikueue.dispatch.group import Reach
+from multikueue.quota.cache.reservations import QueueUsage
 from multikueue.quota.cache.tree import FlavorResource
-from multikueue.quota.cache.usage import Tally
 from multikueue.quota.preemption.shares import Share
 from multikueue.runtime import WorkQueue
 from multikueue.store.store import Store
@@ -35,7 +35,7 @@ Families = Iterator[Metric]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class StateCollector:
     """`finished` are the finished workloads that are there, by LocalQueue: the observer counts them.
 
     `quota` tells whether the process gives quota; `resources` turns on the figures per flavor and resource, as Kueue's
@@ -143,12 +143,12 @@ class Figures:
         for queue in self.store.cluster_queues:
             name = queue.metadata.name
             ready, parked = self.store.engine.view.waiting(name)
-            tally = self.store.engine.view.tally(name)
+            queue_usage = self.store.engine.view.queue_usage(name)
             pending.add_metric((name, "active"), ready)
             pending.add_metric((name, "inadmissible"), parked)
             finished.add_metric((name,), finished_in[name])
-            reserving.add_metric((name,), tally.reserving)
-            admitted.add_metric((name,), tally.admitted)
+            reserving.add_metric((name,), queue_usage.reserving)
+            admitted.add_metric((name,), queue_usage.admitted)
             state = self._state_of(queue)
             for each in ("pending", "active", "terminating"):
                 status.add_metric((name, each), each == state)
@@ -189,14 +189,14 @@ class Figures:
         reservation = _gauge("cluster_queue_resource_reservation", "What is reserved", *labels)
         usage = _gauge("cluster_queue_resource_usage", "What admitted workloads use", *labels)
         for queue in self.store.cluster_queues:
-            tally = self.store.engine.view.tally(queue.metadata.name)
+            queue_usage = self.store.engine.view.queue_usage(queue.metadata.name)
             for fr, quota in self.store.engine.view.quotas(queue.metadata.name).items():
                 where = (queue.spec.cohort_name, queue.metadata.name, *fr)
                 nominal.add_metric(where, _amount(fr, quota.nominal))
                 borrowing.add_metric(where, _amount(fr, quota.borrowing_limit or 0))
                 lending.add_metric(where, _amount(fr, quota.lending_limit or 0))
-                reservation.add_metric(where, _amount(fr, tally.reservation.get(fr, 0)))
-                usage.add_metric(where, _amount(fr, tally.usage.get(fr, 0)))
+                reservation.add_metric(where, _amount(fr, queue_usage.reservation.get(fr, 0)))
+                usage.add_metric(where, _amount(fr, queue_usage.usage.get(fr, 0)))
         yield from (nominal, borrowing, lending, reservation, usage)
 
     # LocalQueues.
@@ -213,17 +213,17 @@ class Figures:
         waiting = self._waiting()
         for queue in self.store.local_queues:
             where = (queue.metadata.name, queue.metadata.namespace)
-            tally = self.store.engine.view.local_tally(queue.key)
+            queue_usage = self.store.engine.view.local_queue_usage(queue.key)
             for state, counts in waiting.items():
                 pending.add_metric((*where, state), counts[queue.key])
             finished.add_metric(where, self.finished[queue.key])
-            reserving.add_metric(where, tally.reserving)
-            admitted.add_metric(where, tally.admitted)
+            reserving.add_metric(where, queue_usage.reserving)
+            admitted.add_metric(where, queue_usage.admitted)
             active = find_condition(queue.status.conditions, ACTIVE)
             for each in ("True", "False", "Unknown"):
                 status.add_metric((*where, each), each == (active.status if active else "Unknown"))
             if self.resources:
-                self._local_resources(queue, tally, (reservation, usage))
+                self._local_resources(queue, queue_usage, (reservation, usage))
         yield from (pending, finished, reserving, admitted, status)
         if self.resources:
             yield from (reservation, usage)
@@ -237,10 +237,10 @@ class Figures:
         return found
 
     def _local_resources(
-        self, queue: LocalQueue, tally: Tally, families: tuple[GaugeMetricFamily, GaugeMetricFamily]
+        self, queue: LocalQueue, queue_usage: QueueUsage, families: tuple[GaugeMetricFamily, GaugeMetricFamily]
     ) -> None:
         for fr in self.store.engine.view.quotas(queue.spec.cluster_queue):
-            for family, amounts in zip(families, (tally.reservation, tally.usage), strict=True):
+            for family, amounts in zip(families, (queue_usage.reservation, queue_usage.usage), strict=True):
                 where = (queue.metadata.name, queue.metadata.namespace, *fr)
                 family.add_metric(where, _amount(fr, amounts.get(fr, 0)))
 

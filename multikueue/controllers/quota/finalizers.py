@@ -34,7 +34,7 @@ class Finalizers:
 
     async def reconcile_cluster_queue(self, name: str) -> Result:
         store = self.world.store
-        in_use = store.engine.view.tally(name).reserving > 0
+        in_use = store.engine.view.queue_usage(name).reserving > 0
         return await self._keep(CLUSTER_QUEUES, store.cluster_queues, name, in_use=in_use)
 
     async def reconcile_flavor(self, name: str) -> Result:

@@ -33,7 +33,7 @@ from multikueue.dispatch.group import Group
 from multikueue.dispatch.patience import patience_of
 from multikueue.dispatch.question import question
 from multikueue.errors import ConfigurationError, StrategyError
-from multikueue.runtime import Aside, Backoff, Crowded, Overdue
+from multikueue.runtime import Backoff, DeadlineExceeded, DeadlinePool, PoolSaturated
 from multikueue.settings import InForce, Loaded
 from multikueue.store.placements import PLACEMENT_ANNOTATION
 from multikueue.store.store import Store
@@ -93,9 +93,9 @@ class Strategies:
     """By name and options as text: a strategy that was loaded, or why it cannot be."""
     _answers: dict[ObjectKey, tuple[str, Answer]] = field(default_factory=dict)
     """The attempt of a workload, and the last answer in it, as long as it waits for a worker."""
-    _asides: dict[str, Aside[Nomination]] = field(default_factory=dict)
+    _pools: dict[str, DeadlinePool[Nomination]] = field(default_factory=dict)
     _thinking: dict[ObjectKey, Chosen] = field(default_factory=dict)
-    _loaders: dict[str, Aside[Chosen | str]] = field(default_factory=dict)
+    _loaders: dict[str, DeadlinePool[Chosen | str]] = field(default_factory=dict)
     _loading: dict[tuple[str, str], _Loading] = field(default_factory=dict)
 
     def consulted(self, group: Group) -> Group:
@@ -217,10 +217,10 @@ class Strategies:
             loading.done.set()
             for each in loading.waiting:
                 self.wake(each)
-            if isinstance(outcome, Overdue | Crowded):
+            if isinstance(outcome, DeadlineExceeded | PoolSaturated):
                 asyncio.get_running_loop().call_later(LOADING.total_seconds(), self._try_again, key)
 
-        self._loaders.setdefault(name, Aside(LOADING)).run(lambda: _loaded(name, options), heard)
+        self._loaders.setdefault(name, DeadlinePool(LOADING)).run(lambda: _loaded(name, options), heard)
         return loading
 
     def _try_again(self, key: tuple[str, str]) -> None:
@@ -299,8 +299,8 @@ class Strategies:
             self.wake(key)
 
         self._thinking[key] = by
-        aside = self._asides.setdefault(by.name, Aside(self.settings.dispatch.strategy_timeout))
-        aside.run(lambda: consult(by.strategy, copied.workload, copied.fleet), heard)
+        pool = self._pools.setdefault(by.name, DeadlinePool(self.settings.dispatch.strategy_timeout))
+        pool.run(lambda: consult(by.strategy, copied.workload, copied.fleet), heard)
 
     def _judged(self, asked: Question, by: Chosen, outcome: Nomination | Exception, last: Answer | None) -> Answer:
         now = self.now()
@@ -373,6 +373,6 @@ def _wrong(item: Object, annotation: str, expected: str) -> ConfigurationError:
 def _words(error: Exception, by: Chosen, timeout: timedelta) -> str:
     if isinstance(error, StrategyError):
         return str(error)
-    if isinstance(error, Overdue):
+    if isinstance(error, DeadlineExceeded):
         return f"strategy {by.name} gave no answer within {timeout.total_seconds():g}s"
     return f"strategy {by.name} cannot be asked: {error}"

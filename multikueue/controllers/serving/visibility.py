@@ -22,7 +22,7 @@ from multikueue.controllers.serving.certificate import MANAGED_BY, keep_certific
 from multikueue.controllers.serving.webhooks import Service, names_of
 from multikueue.errors import AlreadyExists, Conflict, MultiKueueError, NotFound, NotLeading
 from multikueue.kube.client import Client
-from multikueue.quota.queueing.waiting import Waiting
+from multikueue.quota.queueing.pending_workload import PendingWorkload
 from multikueue.runtime import Clock
 from multikueue.store.store import Store
 from multikueue.telemetry import get_logger
@@ -50,7 +50,7 @@ _NOT_READY = "the queues are not known yet"
 
 
 @dataclass(slots=True)
-class Gate:
+class AccessReviewer:
     """Whether a user may ask a question: one SubjectAccessReview, remembered for a moment."""
 
     client: Client
@@ -134,7 +134,7 @@ class Visibility:
     service: Service
     host: str
     port: int
-    gate: Gate
+    gate: AccessReviewer
 
     async def reconcile(self) -> int:
         """Certificate, listening socket, registration, in this order; answers with the port. Writes nothing when all is
@@ -176,7 +176,7 @@ class Visibility:
             raise Refused(503, "ServiceUnavailable", _NOT_READY)
         return answer(asked, lines=self._line, routes=self._route)
 
-    def _line(self, cluster_queue: str) -> Iterator[Waiting] | None:
+    def _line(self, cluster_queue: str) -> Iterator[PendingWorkload] | None:
         view = self.store.engine.view
         return None if view.cluster_queue(cluster_queue) is None else view.waiting_in(cluster_queue)
 

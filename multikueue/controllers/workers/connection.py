@@ -174,7 +174,7 @@ class Connection:
             await self._prove(client, self.access, self.before)
         except MultiKueueError as error:
             self._settle(_problem(error))
-            self._in_vain(self.world.now())
+            self._probe_failed(self.world.now())
             self._was_tried()
             raise
         self._settle(None)
@@ -285,7 +285,7 @@ class Connection:
                 if isinstance(error, Unauthorized):
                     self._refused()
                 # No answer is read in a time in which we are stopped ourselves: only what an answer may take counts.
-                self._in_vain(min(self.world.now(), asked + self.settings.heartbeat_timeout))
+                self._probe_failed(min(self.world.now(), asked + self.settings.heartbeat_timeout))
                 self._health.report(HEARTBEAT, str(error))
             else:
                 outbox.trust()
@@ -296,14 +296,14 @@ class Connection:
                         reflector.hurry()
                 elif not self._health.is_whole:
                     if (proven := min(answered, asked - TIME_TO_STAND)) > back:
-                        self._in_vain(proven)
+                        self._probe_failed(proven)
                     for reflector in self._reflectors:
                         reflector.retry()
                 answered = asked
                 self._health.report(HEARTBEAT, "")
             await self._rest()
 
-    def _in_vain(self, until: datetime) -> None:
+    def _probe_failed(self, until: datetime) -> None:
         self.worker.asked_in_vain(until, self.world.now(), self.world.lost_after)
 
     def _blame(self, error: MultiKueueError | None) -> None:

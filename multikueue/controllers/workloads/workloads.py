@@ -63,7 +63,7 @@ class Workloads:
         step = self._step(local, group)
         if step.status is not local.status:
             group = self.world.group(key, msgspec.structs.replace(local, status=step.status))
-        group, decision = _decided(self.world, group)
+        group, decision = _decide_and_record(self.world, group)
         status = decision.status or step.status
         if not local.has("Finished"):
             status = lifecycle.synchronise_admitted(status, local.metadata.generation, self.world.now())
@@ -253,7 +253,7 @@ class Dispatches:
         local = self.world.store.workloads.get(key)
         if local is None:
             return _gone(self.world, key)
-        group, decision = _decided(self.world, self.world.group(key, local))
+        group, decision = _decide_and_record(self.world, self.world.group(key, local))
         status = decision.status or local.status
         if decision.phase is Phase.FITS_NOWHERE:
             status = self._held_back(local, group, status)
@@ -315,7 +315,7 @@ def _winners_job(local: Workload, group: Group) -> AnyJob | None:
     return winner.job if winner is not None and winner.job is not None and group.is_current(winner.job) else None
 
 
-def _decided(world: World, group: Group) -> tuple[Group, Decision]:
+def _decide_and_record(world: World, group: Group) -> tuple[Group, Decision]:
     """The decision, with the strategy asked and the winner chosen: here and nowhere else."""
     group = world.strategies.consulted(choose(group))
     if group.answer is not None and group.answer.nomination is not None:

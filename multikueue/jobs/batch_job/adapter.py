@@ -18,7 +18,7 @@ from multikueue.jobs.batch_job.size import fewest_pods, pods_count
 from multikueue.jobs.batch_job.template import is_same_pod_set, pod_set, remote_spec
 from multikueue.jobs.framework import webhook, workloads
 from multikueue.jobs.framework.adapter import MANAGED
-from multikueue.jobs.framework.default_adapter import Ordinary
+from multikueue.jobs.framework.default_adapter import DefaultAdapter
 from multikueue.jobs.framework.pod_set_info import Placing
 from multikueue.jobs.trees.canonical import merge_patch
 from multikueue.jobs.trees.templates import part, tree_of
@@ -40,7 +40,7 @@ _shape: Callable[[msgspec.Raw], _Shape] = decoder(_Shape)
 
 
 @dataclass(frozen=True, slots=True)
-class BatchJob(Ordinary):
+class BatchJob(DefaultAdapter):
     """The adapter of batch/v1 Job; has no state."""
 
     @property

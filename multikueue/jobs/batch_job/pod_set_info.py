@@ -14,7 +14,7 @@ from multikueue.api.workload import Workload, workload_spec
 from multikueue.jobs.batch_job.size import fewest_pods, pods_count
 from multikueue.jobs.framework import workloads
 from multikueue.jobs.framework.actions import PatchJob, PatchJobStatus
-from multikueue.jobs.framework.pod_set_info import Place, mark_of, may_be_marked, originals, placed, restored
+from multikueue.jobs.framework.pod_set_info import PodSetInfo, mark_of, may_be_marked, originals, placed, restored
 from multikueue.jobs.framework.webhook import COMPLETIONS_ANNOTATION, TRUE
 from multikueue.jobs.trees.canonical import merge_patch
 from multikueue.jobs.trees.templates import tree_of
@@ -34,7 +34,7 @@ GENERATED_LABELS = (
 class BatchPlacing:
     """That of batch/v1 Job; has no state."""
 
-    def start_patch(self, job: AnyJob, patch: Tree, places: Mapping[str, Place]) -> Tree:
+    def start_patch(self, job: AnyJob, patch: Tree, places: Mapping[str, PodSetInfo]) -> Tree:
         template, place = tree_of(job_spec(job).template), next(iter(places.values()), None)
         if place is None:
             return patch

@@ -22,7 +22,7 @@ from multikueue.jobs.declared.pod_sets import number
 from multikueue.jobs.declared.status import told
 from multikueue.jobs.framework import webhook, workloads
 from multikueue.jobs.framework.adapter import MANAGED, Runtimes
-from multikueue.jobs.framework.default_adapter import Ordinary
+from multikueue.jobs.framework.default_adapter import DefaultAdapter
 from multikueue.jobs.framework.pod_set_info import Placing
 from multikueue.jobs.trees import paths
 from multikueue.jobs.trees.templates import tree_of
@@ -33,7 +33,7 @@ Tree = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class DeclaredJob(Ordinary):
+class DeclaredJob(DefaultAdapter):
     """The adapter of a declared kind; has no state."""
 
     declared: Declaration
@@ -91,7 +91,7 @@ class DeclaredJob(Ordinary):
 
     def pod_priority_class(self, job: AnyJob) -> str:
         own = paths.only(_tree(job), self.declared.priority) if self.declared.priority else None
-        return str(own) if own else Ordinary.pod_priority_class(self, job)
+        return str(own) if own else DefaultAdapter.pod_priority_class(self, job)
 
     # --- the Workload ------------------------------------------------------------------------------------------------
 
@@ -99,7 +99,7 @@ class DeclaredJob(Ordinary):
         if self.runtimes is not None and self.runtimes.problem(job) is not None:
             # What it was made of is not to be seen now, which is no reason to stop what runs.
             return workloads.may_be_of(workload, workload_spec(workload), job)
-        return Ordinary.matches(self, job, workload)
+        return DefaultAdapter.matches(self, job, workload)
 
     def pod_sets(self, job: AnyJob) -> list[Tree]:
         tree = _tree(job)

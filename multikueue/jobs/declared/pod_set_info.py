@@ -14,7 +14,7 @@ from multikueue.api.workload import Workload
 from multikueue.jobs.declared.pod_sets import PodsOf
 from multikueue.jobs.framework import workloads
 from multikueue.jobs.framework.actions import PatchJob
-from multikueue.jobs.framework.pod_set_info import Place, mark_of, may_be_marked, originals, placed, restored
+from multikueue.jobs.framework.pod_set_info import PodSetInfo, mark_of, may_be_marked, originals, placed, restored
 from multikueue.jobs.trees.canonical import merge_patch
 from multikueue.jobs.trees.templates import part, tree_of
 
@@ -29,7 +29,7 @@ class DeclaredPlacing:
 
     pods: tuple[PodsOf, ...]
 
-    def start_patch(self, job: AnyJob, patch: Tree, places: Mapping[str, Place]) -> Tree:
+    def start_patch(self, job: AnyJob, patch: Tree, places: Mapping[str, PodSetInfo]) -> Tree:
         change = self._change(job, lambda name, each: placed(each, places[name]) if name in places else each)
         return _deep(patch, {"spec": change} if change else {})
 

@@ -19,12 +19,12 @@ from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.trees.canonical import merge_patch
 from multikueue.jobs.trees.templates import is_same_template, part, tree_of
 
-__all__ = ["Ordinary"]
+__all__ = ["DefaultAdapter"]
 
 Tree = dict[str, Any]
 
 
-class Ordinary(Adapter):
+class DefaultAdapter(Adapter):
     """What an adapter starts from. Its kind, its pod sets, its states and its switch are its own to say."""
 
     __slots__ = ()

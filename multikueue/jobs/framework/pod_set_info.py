@@ -29,10 +29,10 @@ from multikueue.jobs.framework.actions import PatchJob, PatchJobStatus
 from multikueue.jobs.trees.templates import part, tree_of
 
 __all__ = [
-    "Conflicting",
-    "Place",
-    "Placement",
+    "BadPodSetInfo",
     "Placing",
+    "PodSetInfo",
+    "PodSetInfos",
     "failed_start",
     "mark_of",
     "originals",
@@ -48,7 +48,7 @@ _MARK = f'"{WORKLOAD_ANNOTATION}"'.encode()
 """In each template that was placed; so it is known by itself what is to be restored, whoever placed it."""
 
 
-class Conflicting(Exception):  # no error: its words are for the user
+class BadPodSetInfo(Exception):  # no error: its words are for the user
     """Two demands on the pods of a job exclude each other, as the text says."""
 
 
@@ -66,7 +66,7 @@ _updates: Callable[[msgspec.Raw], list[_Update]] = msgspec.json.Decoder(list[_Up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class PodSetInfo:
     """What the pods of one pod set must have, and of how many pods it may be."""
 
     count: int
@@ -77,10 +77,10 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
+class PodSetInfos:
     """The places of a job by pod set; or the flavor that nobody knows (now), or why there can be no such places."""
 
-    places: Mapping[str, Place] = field(default_factory=dict)
+    places: Mapping[str, PodSetInfo] = field(default_factory=dict)
     missing: str = ""
     problem: str = ""
 
@@ -91,8 +91,8 @@ class Placing(Protocol):
     Pod sets that a kind cannot be told the place of are left as they are.
     """
 
-    def start_patch(self, job: AnyJob, patch: Tree, places: Mapping[str, Place]) -> Tree:
-        """The patch that lets the job run, with its places in it. Raises Conflicting if the job says otherwise."""
+    def start_patch(self, job: AnyJob, patch: Tree, places: Mapping[str, PodSetInfo]) -> Tree:
+        """The patch that lets the job run, with its places in it. Raises BadPodSetInfo if the job says otherwise."""
         ...
 
     def stop_patch(self, job: AnyJob, patch: Tree, workload: Workload | None) -> Tree:
@@ -112,25 +112,25 @@ class Placing(Protocol):
 # --- what is demanded ------------------------------------------------------------------------------------------------
 
 
-def placement(workload: Workload, flavors: Mapping[str, ResourceFlavor]) -> Placement:
+def placement(workload: Workload, flavors: Mapping[str, ResourceFlavor]) -> PodSetInfos:
     """Where the pods of an admitted workload go, given the flavors of the cluster by name."""
     admission = workload.status.admission
     assignments = admission.pod_set_assignments if admission else ()
     missing = next((f for each in assignments for f in each.flavors.values() if f not in flavors), "")
     if missing:
-        return Placement(missing=missing)
+        return PodSetInfos(missing=missing)
     counts = {pod_set.name: pod_set.count for pod_set in workload_spec(workload).pod_sets}
     try:
-        return Placement(places={a.name: _place(workload, a, counts.get(a.name, 0), flavors) for a in assignments})
-    except Conflicting as conflict:
-        return Placement(problem=str(conflict))
+        return PodSetInfos(places={a.name: _place(workload, a, counts.get(a.name, 0), flavors) for a in assignments})
+    except BadPodSetInfo as conflict:
+        return PodSetInfos(problem=str(conflict))
 
 
 def _place(
     workload: Workload, assignment: PodSetAssignment, count: int, flavors: Mapping[str, ResourceFlavor]
-) -> Place:
+) -> PodSetInfo:
     used = [flavors[name] for name in dict.fromkeys(name for _, name in sorted(assignment.flavors.items()))]
-    found = Place(
+    found = PodSetInfo(
         count=count if assignment.count is None else assignment.count,
         labels={POD_SET_LABEL: assignment.name},
         annotations={WORKLOAD_ANNOTATION: workload.metadata.name},
@@ -140,8 +140,8 @@ def _place(
     for check, update in _told(workload, assignment.name):
         try:
             found = _updated(found, update)
-        except Conflicting as conflict:
-            raise Conflicting(f'in admission check "{check}": {conflict}') from None
+        except BadPodSetInfo as conflict:
+            raise BadPodSetInfo(f'in admission check "{check}": {conflict}') from None
     return found
 
 
@@ -152,8 +152,8 @@ def _told(workload: Workload, pod_set: str) -> Iterator[tuple[str, _Update]]:
             yield from ((check.name, update) for update in _updates(told) if update.name == pod_set)
 
 
-def _updated(place: Place, update: _Update) -> Place:
-    return Place(
+def _updated(place: PodSetInfo, update: _Update) -> PodSetInfo:
+    return PodSetInfo(
         count=place.count,
         annotations=_agreed("annotations", place.annotations, update.annotations),
         labels=_agreed("labels", place.labels, update.labels),
@@ -163,11 +163,11 @@ def _updated(place: Place, update: _Update) -> Place:
 
 
 def _agreed(what: str, known: Mapping[str, str], new: Mapping[str, str]) -> Tree:
-    """Both together. Raises Conflicting, in Kueue's words, if they say different things of one key."""
+    """Both together. Raises BadPodSetInfo, in Kueue's words, if they say different things of one key."""
     for key in sorted(new):
         if known.get(key, new[key]) != new[key]:
             where = f"conflict for {what}: conflict for key={key}, value1={known[key]}, value2={new[key]}"
-            raise Conflicting(f"invalid admission check PodSetUpdate: {where}")
+            raise BadPodSetInfo(f"invalid admission check PodSetUpdate: {where}")
     return {**known, **new}
 
 
@@ -183,7 +183,7 @@ def start_patch(
     Conflicting if it never can."""
     found = placement(workload, flavors)
     if found.problem:
-        raise Conflicting(found.problem)
+        raise BadPodSetInfo(found.problem)
     return None if found.missing else placing.start_patch(job, patch, found.places)
 
 
@@ -196,7 +196,7 @@ def failed_start(
         return None
     try:
         start_patch(job, patch, placing, workload, flavors)
-    except Conflicting as conflict:
+    except BadPodSetInfo as conflict:
         return Finish(reason=FAILED_TO_START, message=str(conflict))
     return None
 
@@ -204,8 +204,8 @@ def failed_start(
 # --- templates -------------------------------------------------------------------------------------------------------
 
 
-def placed(template: Tree, place: Place) -> Tree:
-    """The template, or Pod, with all that the place demands beside what it says itself. Raises Conflicting.
+def placed(template: Tree, place: PodSetInfo) -> Tree:
+    """The template, or Pod, with all that the place demands beside what it says itself. Raises BadPodSetInfo.
 
     The Workload it names is never its user's word, but left from another start: who resubmits what a cluster shows brings
     that along.

@@ -31,7 +31,7 @@ from multikueue.api.pod import (
 )
 from multikueue.api.workload import FAILED, QUEUE_LABEL, SUCCEEDED, Finish
 from multikueue.jobs.framework import workloads
-from multikueue.jobs.framework.default_adapter import Ordinary
+from multikueue.jobs.framework.default_adapter import DefaultAdapter
 from multikueue.jobs.framework.pod_set_info import Placing
 from multikueue.jobs.pods import webhook
 from multikueue.jobs.pods.pod_set_info import POD_PLACING
@@ -51,7 +51,7 @@ _fields = decoder(dict[str, msgspec.Raw])
 
 
 @dataclass(frozen=True, slots=True)
-class PlainPod(Ordinary):
+class PlainPod(DefaultAdapter):
     """The adapter of v1 Pod; has no state."""
 
     selector: ClassVar[str] = f"{MANAGED_LABEL}=true"

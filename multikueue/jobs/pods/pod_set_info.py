@@ -11,7 +11,7 @@ from typing import Any
 from multikueue.api.job import AnyJob
 from multikueue.api.pod import PodGroup
 from multikueue.api.workload import Workload
-from multikueue.jobs.framework.pod_set_info import Place, placed
+from multikueue.jobs.framework.pod_set_info import PodSetInfo, placed
 from multikueue.jobs.pods.roles import role_of
 from multikueue.jobs.trees.canonical import merge_patch
 from multikueue.jobs.trees.templates import part, tree_of
@@ -24,7 +24,7 @@ Tree = dict[str, Any]
 class PodPlacing:
     """That of one Pod; has no state."""
 
-    def start_patch(self, job: AnyJob, patch: Tree, places: Mapping[str, Place]) -> Tree:
+    def start_patch(self, job: AnyJob, patch: Tree, places: Mapping[str, PodSetInfo]) -> Tree:
         place = next(iter(places.values()), None)
         return _placed(job, patch, place) if place is not None else patch
 
@@ -41,7 +41,7 @@ class PodPlacing:
 class GroupPlacing(PodPlacing):
     """That of a group: each member goes where its role goes; where there is one place for all, there."""
 
-    def start_patch(self, job: AnyJob, patch: Tree, places: Mapping[str, Place]) -> Tree:
+    def start_patch(self, job: AnyJob, patch: Tree, places: Mapping[str, PodSetInfo]) -> Tree:
         members = job.members if isinstance(job, PodGroup) else ()
         only = next(iter(places.values())) if len(places) == 1 else None
         found = dict(patch.get("members", {}))
@@ -56,7 +56,7 @@ POD_PLACING = PodPlacing()
 GROUP_PLACING = GroupPlacing()
 
 
-def _placed(pod: AnyJob, patch: Tree, place: Place) -> Tree:
+def _placed(pod: AnyJob, patch: Tree, place: PodSetInfo) -> Tree:
     meta = {"labels": pod.metadata.labels, "annotations": pod.metadata.annotations}
     before = {"metadata": {key: text for key, text in meta.items() if text}, "spec": tree_of(pod.spec)}
     change = merge_patch(before, placed(before, place))

@@ -23,7 +23,7 @@ from multikueue.api.pod import (
     ROLE_HASH_ANNOTATION,
     STATEFUL_SET,
     TOPOLOGY_GATE,
-    Gate,
+    SchedulingGate,
 )
 from multikueue.api.workload import PREBUILT_LABEL
 from multikueue.jobs.framework.webhook import Metadata, Patch, SubmittedObject, is_name, refusal_of_any
@@ -40,7 +40,7 @@ class OwnedMetadata(Metadata, frozen=True, rename="camel"):
 
 
 class _Spec(msgspec.Struct, frozen=True, rename="camel"):
-    scheduling_gates: list[Gate] | None = None
+    scheduling_gates: list[SchedulingGate] | None = None
 
 
 class _Status(msgspec.Struct, frozen=True):

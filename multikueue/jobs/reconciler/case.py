@@ -144,7 +144,7 @@ class Case:
 
     def stop(self, why: str) -> JobDecision:
         if not self.adapter.resumes:
-            return NOTHING if self.adapter.is_suspended(self.view.job) else self.ended(why)
+            return NOTHING if self.adapter.is_suspended(self.view.job) else self.delete_job(why)
         patch = self.adapter.stop_patch(self.view.job)
         if patch is None:
             return self.restored()
@@ -152,7 +152,7 @@ class Case:
             patch = self.adapter.placing.stop_patch(self.view.job, patch, self._before())
         return JobDecision(actions=(PatchJob(patch),), events=(JobEvent("Normal", "Stopped", why),))
 
-    def held(self, why: str) -> JobDecision:
+    def suspend(self, why: str) -> JobDecision:
         """Stops a job that is not to run yet, as Kueue does with what belongs to others."""
         patch = self.adapter.stop_patch(self.view.job)
         if patch is None:
@@ -180,7 +180,7 @@ class Case:
         """Whether the job still says where it ran."""
         return self.adapter.placing is not None and bool(self.adapter.placing.placed_for(self.view.job))
 
-    def ended(self, why: str) -> JobDecision:
+    def delete_job(self, why: str) -> JobDecision:
         """Stops for good a job that cannot be held again."""
         action = DeleteJob(self.view.job.metadata.uid)
         return JobDecision(actions=(action,), events=(JobEvent("Normal", "Stopped", why),))

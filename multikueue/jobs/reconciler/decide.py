@@ -164,7 +164,7 @@ def _decide_nested(case: Case, nested: Nested) -> JobDecision:
         return JobDecision(events=(JobEvent("Warning", "JobNestingTooDeep", why),))
     named = prebuilt_name(case.view.job)
     own = tuple(w for w in case.view.workloads if is_owned(w, case.view.job) and w.metadata.name != named)
-    held = case.held("The job it belongs to is not admitted") if nested is Nested.WAITING else NOTHING
+    held = case.suspend("The job it belongs to is not admitted") if nested is Nested.WAITING else NOTHING
     deleted = delete(own, "Deleted the Workload of a job that belongs to another")
     return joined(held, deleted, let_go(case, own) if own else NOTHING)
 

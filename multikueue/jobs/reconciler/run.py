@@ -19,7 +19,7 @@ LOOK_FOR_FLAVOR_AFTER = timedelta(seconds=5)
 def decide_run(case: Case, workload: Workload) -> JobDecision:
     """Starts, stops and mirrors a job whose Workload is in order (quota-engine 6.4)."""
     if workload.metadata.deletion_timestamp is not None:
-        stopped = case.stop("Workload is deleted") if case.queues_again() else case.ended("Workload is deleted")
+        stopped = case.stop("Workload is deleted") if case.queues_again() else case.delete_job("Workload is deleted")
         return stopped if stopped.actions else let_go(case, (workload,))
     if workload.has(EVICTED):
         evicted = workload.condition(EVICTED)
@@ -44,7 +44,7 @@ def _started(case: Case, workload: Workload, patch: dict[str, Any]) -> JobDecisi
         return JobDecision(actions=(PatchJob(patch),))
     try:
         told = pod_set_info.start_patch(case.view.job, patch, placing, workload, case.view.flavors)
-    except pod_set_info.Conflicting:
+    except pod_set_info.BadPodSetInfo:
         return NOTHING
     if told is None:
         return JobDecision(again_after=LOOK_FOR_FLAVOR_AFTER)

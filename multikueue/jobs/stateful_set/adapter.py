@@ -26,7 +26,7 @@ from multikueue.api.workload import (
 )
 from multikueue.jobs.deployment import SubmittedDeployment
 from multikueue.jobs.framework import workloads
-from multikueue.jobs.framework.default_adapter import Ordinary
+from multikueue.jobs.framework.default_adapter import DefaultAdapter
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.framework.webhook import Patch
 from multikueue.jobs.stateful_set import webhook
@@ -41,7 +41,7 @@ _GVK = f"{STATEFUL_SETS.api_version}, Kind={STATEFUL_SETS.kind}"
 
 
 @dataclass(frozen=True, slots=True)
-class StatefulSets(Ordinary):
+class StatefulSets(DefaultAdapter):
     """The adapter of apps/v1 StatefulSet; has no state."""
 
     selector: ClassVar[str] = QUEUE_LABEL

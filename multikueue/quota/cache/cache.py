@@ -16,11 +16,11 @@ from multikueue.api.slices import job_of, replaced_key
 from multikueue.api.workload import ADMITTED, EVICTED, QUOTA_RESERVED, Admission, Workload, WorkloadSpec
 from multikueue.quota.cache.budgets import Budgets
 from multikueue.quota.cache.catalog import Catalog
-from multikueue.quota.cache.history import USAGE_BASED, Fading, History
+from multikueue.quota.cache.consumed_resources import USAGE_BASED, ConsumedResources, UsageDecay
+from multikueue.quota.cache.reservations import Reordered, Reservation, Reservations, admission_amounts
+from multikueue.quota.cache.slice_replacements import SliceReplacements
 from multikueue.quota.cache.snapshot import QueueSnapshot, snapshot
-from multikueue.quota.cache.succession import Succession
 from multikueue.quota.cache.tree import Forest, Member, fair_weight, quotas
-from multikueue.quota.cache.usage import Holding, Holdings, Reordered, admission_amounts
 from multikueue.quota.requests.amounts import Demand
 from multikueue.quota.workload.ends import end_of, time_is_up
 from multikueue.quota.workload.ordering import queue_time
@@ -34,18 +34,18 @@ class QuotaCache:
         self,
         *,
         fair_sharing: bool = False,
-        admission_sharing: Fading | None = None,
+        admission_sharing: UsageDecay | None = None,
         block_admission: bool = False,
         keep_place: bool = False,
         non_preemptible: bool = False,
-        succession: Succession | None = None,
+        slice_replacements: SliceReplacements | None = None,
     ) -> None:
         self.catalog = Catalog()
         self.forest = Forest()
-        self.holdings = Holdings()
+        self.reservations = Reservations()
         self.budgets = Budgets(self.catalog.place)
-        self.history = History(admission_sharing) if admission_sharing else None
-        self.succession = succession
+        self.history = ConsumedResources(admission_sharing) if admission_sharing else None
+        self.slice_replacements = slice_replacements
         self.fair_sharing = fair_sharing
         self.keep_place = keep_place
         self.not_ready: set[ObjectKey] = set()
@@ -121,7 +121,7 @@ class QuotaCache:
     def build(self) -> None:
         """Shape the trees anew if a spec changed."""
         if self.forest.stale:
-            self.forest.build(self.holdings.by_queue())
+            self.forest.build(self.reservations.by_queue())
             self._snapshots.clear()
             self._generations = {name: self.generation(name) + 1 for name in self.catalog.queues}
 
@@ -149,22 +149,22 @@ class QuotaCache:
 
     # --- who has quota ---
 
-    def add(self, holding: Holding) -> None:
-        self.holdings.add(holding)
-        self.unsettle(holding.cluster_queue)
-        if not self.forest.stale and (node := self.forest.queue(holding.cluster_queue)) is not None:
-            node.add(holding.amounts)
+    def add(self, reservation: Reservation) -> None:
+        self.reservations.add(reservation)
+        self.unsettle(reservation.cluster_queue)
+        if not self.forest.stale and (node := self.forest.queue(reservation.cluster_queue)) is not None:
+            node.add(reservation.amounts)
 
-    def remove(self, holding: Holding) -> None:
-        self.holdings.remove(holding.key)
-        self._renew_generation(holding.cluster_queue)
-        self.unsettle(holding.cluster_queue)
-        if not self.forest.stale and (node := self.forest.queue(holding.cluster_queue)) is not None:
-            node.remove(holding.amounts)
+    def remove(self, reservation: Reservation) -> None:
+        self.reservations.remove(reservation.key)
+        self._renew_generation(reservation.cluster_queue)
+        self.unsettle(reservation.cluster_queue)
+        if not self.forest.stale and (node := self.forest.queue(reservation.cluster_queue)) is not None:
+            node.remove(reservation.amounts)
 
-    def replace(self, new: Holding, now: datetime) -> Holding | None:
+    def replace(self, new: Reservation, now: datetime) -> Reservation | None:
         """A workload has quota, as its status shows; answers what was known of it, if that was something else."""
-        old = self.holdings.get(new.key)
+        old = self.reservations.get(new.key)
         if old == new:
             return None
         if old is not None:
@@ -174,37 +174,37 @@ class QuotaCache:
             self._record(new, now)
         return old
 
-    def release(self, key: ObjectKey) -> Holding | None:
+    def release(self, key: ObjectKey) -> Reservation | None:
         """A workload has no quota any more; answers what it had. What it only was to replace has its own again."""
         self.not_ready.discard(key)
-        restored = self.succession.lose(key) if self.succession is not None else None
+        restored = self.slice_replacements.lose(key) if self.slice_replacements is not None else None
         if restored is not None:
             self.add(restored)
-        holding = self.holdings.get(key)
-        if holding is not None:
+        reservation = self.reservations.get(key)
+        if reservation is not None:
             if self.history is not None:
-                self.history.discharge(holding.local_queue, key)
-            self.remove(holding)
-        return holding
+                self.history.discharge(reservation.local_queue, key)
+            self.remove(reservation)
+        return reservation
 
-    def assume(self, holding: Holding, demand: Demand, replaced: Holding | None) -> None:
+    def assume(self, reservation: Reservation, demand: Demand, replaced: Reservation | None) -> None:
         """The scheduler gave a workload quota, in the place of the slice `replaced` if there is one."""
-        self.note_pods(holding.key, ready=False)
+        self.note_pods(reservation.key, ready=False)
         if self.history is not None:
-            self.history.charge(holding.local_queue, holding.key, demand)
-        if replaced is not None and self.succession is not None:
+            self.history.charge(reservation.local_queue, reservation.key, demand)
+        if replaced is not None and self.slice_replacements is not None:
             self.remove(replaced)
             self.not_ready.discard(replaced.key)
-            self.succession.succeed(holding.key, replaced.key, job=holding.job, holding=replaced)
-        self.add(holding)
+            self.slice_replacements.record(reservation.key, replaced.key, job=reservation.job, reservation=replaced)
+        self.add(reservation)
 
     def evict(self, key: ObjectKey, now: datetime) -> None:
         """A workload is about to go. It goes on using its quota; only its place among those to go is new."""
-        holding = self.holdings.remove(key)
-        assert holding is not None, "only who holds quota is evicted"
-        self.holdings.add(replace(holding, evicted=True))
-        self.budgets.assume(key, holding.local_queue, whole_second(now))
-        self._renew_generation(holding.cluster_queue)
+        reservation = self.reservations.remove(key)
+        assert reservation is not None, "only who holds quota is evicted"
+        self.reservations.add(replace(reservation, evicted=True))
+        self.budgets.assume(key, reservation.local_queue, whole_second(now))
+        self._renew_generation(reservation.cluster_queue)
 
     def _renew_generation(self, name: str) -> None:
         self._generations[name] = self.generation(name) + 1
@@ -216,14 +216,14 @@ class QuotaCache:
         elif self._block_admission:
             self.not_ready.add(key)
 
-    def holding_of(
+    def reservation_of(
         self, workload: Workload, spec: WorkloadSpec, admission: Admission, now: datetime, *, evicted: bool
-    ) -> Holding:
+    ) -> Reservation:
         """What a workload has by its status. `evicted`: it is to go, though its status does not show that yet. Raises
         InvalidObject if its quantities are none."""
         counts = {pod_set.name: pod_set.count for pod_set in spec.pod_sets}
         reserved = workload.condition(QUOTA_RESERVED)
-        return Holding(
+        return Reservation(
             key=workload.key,
             cluster_queue=admission.cluster_queue,
             local_queue=ObjectKey(workload.metadata.namespace, spec.queue_name),
@@ -245,43 +245,43 @@ class QuotaCache:
 
     def job_of(self, workload: Workload) -> str:
         """The UID of the job whose slice a workload is, where jobs have slices."""
-        return job_of(workload) if self.succession is not None else ""
+        return job_of(workload) if self.slice_replacements is not None else ""
 
-    def holders(self, name: str) -> Sequence[Holding]:
+    def holders(self, name: str) -> Sequence[Reservation]:
         """Who may be evicted from a ClusterQueue; nobody from one that admits nothing: it has no heads either."""
         if not self.catalog.is_active(name):
             return ()
-        holdings = self.holdings.in_queue(name)
-        if self.history is None or not self.takes_turns(name):
-            return holdings
+        reservations = self.reservations.in_queue(name)
+        if self.history is None or not self.is_usage_based(name):
+            return reservations
         usage = self.history.usage
-        return Reordered(sorted(holdings, key=lambda each: (not each.evicted, -usage(each.local_queue))))
+        return Reordered(sorted(reservations, key=lambda each: (not each.evicted, -usage(each.local_queue))))
 
     # --- slices of elastic jobs ---
 
     def replaced_by(self, workload: Workload) -> ObjectKey | None:
         """The slice whose place a workload is to take."""
-        return replaced_key(workload) if self.succession is not None else None
+        return replaced_key(workload) if self.slice_replacements is not None else None
 
-    def may_replace(self, workload: Workload, old: Holding | None) -> bool:
-        return self.succession is not None and self.succession.may_replace(job_of(workload), old)
+    def may_replace(self, workload: Workload, old: Reservation | None) -> bool:
+        return self.slice_replacements is not None and self.slice_replacements.may_replace(job_of(workload), old)
 
     # --- what LocalQueues used of late ---
 
-    def takes_turns(self, name: str) -> bool:
+    def is_usage_based(self, name: str) -> bool:
         """Whether the LocalQueues of a ClusterQueue are served by what they used of late."""
         scope = self.catalog.queues[name].spec.admission_scope
         return self.history is not None and scope is not None and scope.admission_mode == USAGE_BASED
 
-    def _record(self, holding: Holding, now: datetime) -> None:
+    def _record(self, reservation: Reservation, now: datetime) -> None:
         """A workload was admitted: what it uses is history from now on."""
         if self.history is None:
             return
-        if holding.cluster_queue not in self.catalog.queues or not self.takes_turns(holding.cluster_queue):
-            self.history.discharge(holding.local_queue, holding.key)
+        if reservation.cluster_queue not in self.catalog.queues or not self.is_usage_based(reservation.cluster_queue):
+            self.history.discharge(reservation.local_queue, reservation.key)
             return
-        used = self.holdings.local_queue(holding.local_queue).usage
-        self.history.admitted(holding.local_queue, holding.key, takes=holding.amounts, used=used, now=now)
+        used = self.reservations.local_queue(reservation.local_queue).usage
+        self.history.admitted(reservation.local_queue, reservation.key, takes=reservation.amounts, used=used, now=now)
 
     def sample(self, key: ObjectKey, now: datetime) -> timedelta | None:
         """Bring what a LocalQueue used of late up to date, if it is time to; answers when it will be again. None where
@@ -292,7 +292,7 @@ class QuotaCache:
         if not self.catalog.is_active(queue.spec.cluster_queue):
             return None
         self.unsettle(queue.spec.cluster_queue)
-        return self.history.sample(queue, self.holdings.local_queue(key).usage, now)
+        return self.history.sample(queue, self.reservations.local_queue(key).usage, now)
 
 
 def _backfill(queue: ClusterQueue) -> str | None:

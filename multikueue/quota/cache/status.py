@@ -19,8 +19,8 @@ from multikueue.api.queues import (
     ResourceFlavor,
     ResourceUsage,
 )
+from multikueue.quota.cache.reservations import QueueUsage
 from multikueue.quota.cache.tree import Amounts, FlavorResource, Quota
-from multikueue.quota.cache.usage import Tally
 
 PROVISIONING_CONTROLLER_NAME = "kueue.x-k8s.io/provisioning-request"
 
@@ -96,7 +96,7 @@ def check_names(queue: ClusterQueue) -> set[str]:
 
 def cluster_queue_status(
     queue: ClusterQueue,
-    tally: Tally,
+    queue_usage: QueueUsage,
     quotas: Mapping[FlavorResource, Quota],
     *,
     pending: int,
@@ -109,11 +109,11 @@ def cluster_queue_status(
     nominal = {fr: quota.nominal for fr, quota in quotas.items()} if queue.spec.cohort_name else {}
     return QueueStatus(
         conditions=with_condition(queue.status.conditions, _cluster_queue_condition(queue, problems), now),
-        flavors_reservation=_flavors(queue, tally.reservation, nominal),
-        flavors_usage=_flavors(queue, tally.usage, nominal),
+        flavors_reservation=_flavors(queue, queue_usage.reservation, nominal),
+        flavors_usage=_flavors(queue, queue_usage.usage, nominal),
         pending_workloads=pending,
-        reserving_workloads=tally.reserving,
-        admitted_workloads=tally.admitted,
+        reserving_workloads=queue_usage.reserving,
+        admitted_workloads=queue_usage.admitted,
         fair_sharing=None if share is None else FairSharingStatus(weighted_share=share),
     )
 
@@ -131,7 +131,7 @@ def _cluster_queue_condition(queue: ClusterQueue, problems: tuple[Problem, ...])
 def local_queue_status(
     local_queue: LocalQueue,
     queue: ClusterQueue | None,
-    tally: Tally,
+    queue_usage: QueueUsage,
     *,
     pending: int,
     active: bool,
@@ -142,11 +142,11 @@ def local_queue_status(
     condition = _local_queue_condition(local_queue, exists=queue is not None, active=active)
     return QueueStatus(
         conditions=with_condition(local_queue.status.conditions, condition, now),
-        flavors_reservation=_flavors(queue, tally.reservation, None),
-        flavors_usage=_flavors(queue, tally.usage, None),
+        flavors_reservation=_flavors(queue, queue_usage.reservation, None),
+        flavors_usage=_flavors(queue, queue_usage.usage, None),
         pending_workloads=pending,
-        reserving_workloads=tally.reserving,
-        admitted_workloads=tally.admitted,
+        reserving_workloads=queue_usage.reserving,
+        admitted_workloads=queue_usage.admitted,
         fair_sharing=None if history is None else FairSharingStatus(0, history),
     )
 

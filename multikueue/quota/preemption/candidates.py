@@ -10,13 +10,13 @@ from datetime import datetime
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import JOB_UID_LABEL, Workload
 from multikueue.quota.cache.budgets import Allowance, unlimited
+from multikueue.quota.cache.reservations import Reordered, Reservation
 from multikueue.quota.cache.snapshot import QueueSnapshot
 from multikueue.quota.cache.tree import Amounts, FlavorResource, Node, UndoLog
-from multikueue.quota.cache.usage import Holding, Reordered
 from multikueue.quota.workload.outcome import Cause, Eviction
 
-Holders = Callable[[str], Sequence[Holding]]
-"""The workloads of a ClusterQueue that may be evicted, first the one that would go first (`Holding.departure`)."""
+Holders = Callable[[str], Sequence[Reservation]]
+"""The workloads of a ClusterQueue that may be evicted, first the one that would go first (`Reservation.eviction_rank`)."""
 
 
 _IN_WORDS = {
@@ -28,7 +28,7 @@ _IN_WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class PreemptionRequest:
     """What a head needs in its queue, and of what there is not enough: `short`, some of `needs`.
 
     Of each queue no more than its `allowance` are asked to go, beside those who go anyhow.
@@ -58,54 +58,54 @@ class Claim:
 class Target:
     """A workload that is to go, and its queue."""
 
-    holding: Holding
+    reservation: Reservation
     node: Node
     cause: Cause
 
-    def leave(self, log: UndoLog) -> None:
-        self.node.remove(self.holding.amounts, log)
+    def simulate_removal(self, log: UndoLog) -> None:
+        self.node.remove(self.reservation.amounts, log)
 
-    def come_back(self, log: UndoLog) -> None:
-        self.node.add(self.holding.amounts, log)
+    def restore(self, log: UndoLog) -> None:
+        self.node.add(self.reservation.amounts, log)
 
 
-def of_queue(node: Node, policy: str, claim: Claim, holders: Holders) -> Iterator[Holding]:
-    """Those with quota in a queue that use something the claim is short of, and that the policy gives up to it."""
+def of_queue(node: Node, policy: str, request: PreemptionRequest, holders: Holders) -> Iterator[Reservation]:
+    """Preemption candidates of a queue: they use something the request is short of, and the policy allows to evict them."""
     if policy == "Never":
         return
     all_ = holders(node.name)
     by_priority = not isinstance(all_, Reordered)
-    left = claim.allowance(node.name)
-    for holding in all_:
-        if by_priority and policy != "Any" and not holding.evicted and holding.priority > claim.priority:
+    left = request.allowance(node.name)
+    for reservation in all_:
+        if by_priority and policy != "Any" and not reservation.evicted and reservation.priority > request.priority:
             return  # as are all that follow
-        if holding.protected and not holding.evicted:
+        if reservation.protected and not reservation.evicted:
             continue
-        gives = gives_way(holding, policy, priority=claim.priority, since=claim.since)
-        if gives and not claim.short.isdisjoint(holding.amounts):
-            left -= not holding.evicted  # who goes anyhow comes first
+        gives = may_be_preempted(reservation, policy, priority=request.priority, since=request.since)
+        if gives and not request.short.isdisjoint(reservation.amounts):
+            left -= not reservation.evicted  # who goes anyhow comes first
             if left < 0:
                 return
-            yield holding
+            yield reservation
 
 
-def gives_way(holding: Holding, policy: str, *, priority: int, since: datetime) -> bool:
+def may_be_preempted(reservation: Reservation, policy: str, *, priority: int, since: datetime) -> bool:
     """Whether a policy other than Never gives it up to a head of that priority and place by time."""
-    if policy == "Any" or holding.priority < priority:
+    if policy == "Any" or reservation.priority < priority:
         return True
-    newer_equal = policy == "LowerOrNewerEqualPriority" and holding.priority == priority
-    return newer_equal and holding.since > since
+    newer_equal = policy == "LowerOrNewerEqualPriority" and reservation.priority == priority
+    return newer_equal and reservation.since > since
 
 
 def are_within(allowance: Allowance, *targets: Target) -> bool:
     """Whether no queue loses more of its workloads than it may."""
-    new = Counter(target.node.name for target in targets if not target.holding.evicted)
+    new = Counter(target.node.name for target in targets if not target.reservation.evicted)
     return all(count <= allowance(queue) for queue, count in new.items())
 
 
-def going_order(holding: Holding, *, own: bool) -> tuple[bool, bool, int, float, str, ObjectKey]:
-    """Who goes first, over all queues: who goes anyhow, then others before the head's own queue (quota-engine 3.5)."""
-    stays, priority, late, uid, key = holding.departure
+def candidate_order(reservation: Reservation, *, own: bool) -> tuple[bool, bool, int, float, str, ObjectKey]:
+    """The order of candidates over all queues: evicted ones, then those of other queues (quota-engine 3.5)."""
+    stays, priority, late, uid, key = reservation.eviction_rank
     return stays, own, priority, late, uid, key
 
 
@@ -116,7 +116,7 @@ def fill_back(targets: list[Target], fits: Callable[[], bool], log: UndoLog) -> 
     """
     for index in range(len(targets) - 2, -1, -1):
         mark = log.mark()
-        targets[index].come_back(log)
+        targets[index].restore(log)
         if fits():
             targets[index] = targets[-1]
             targets.pop()
@@ -131,4 +131,4 @@ def eviction(target: Target, preemptor: Workload, queue: Node) -> Eviction:
         f"Preempted to accommodate a workload (UID: {preemptor.metadata.uid or 'UNKNOWN'}, JobUID: {job or 'UNKNOWN'}) "
         f"due to {_IN_WORDS[target.cause]}; preemptor path: {queue.path}; preemptee path: {target.node.path}"
     )
-    return Eviction(target.holding.key, target.cause, message, by=queue.name)
+    return Eviction(target.reservation.key, target.cause, message, by=queue.name)

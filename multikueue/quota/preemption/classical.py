@@ -9,27 +9,27 @@ from heapq import merge
 from itertools import repeat
 from operator import itemgetter
 
+from multikueue.quota.cache.reservations import EvictionRank, Reservation
 from multikueue.quota.cache.tree import FlavorResource, Node, UndoLog
-from multikueue.quota.cache.usage import Holding, Rank
-from multikueue.quota.preemption.candidates import Claim, Holders, Target, fill_back, of_queue
+from multikueue.quota.preemption.candidates import Holders, PreemptionRequest, Target, fill_back, of_queue
 from multikueue.quota.workload.outcome import Cause
 
 
 @dataclass(frozen=True, slots=True)
-class _Lot:
-    """Those of one queue who may be asked to go, in their order.
+class _CandidateGroup:
+    """The preemption candidates of one queue, in their order.
 
     `shared` is the lowest cohort that the head and the queue have in common; None: it is the head's own queue. With an
     `advantage` what the queue borrows belongs to the head's side.
     """
 
     queue: Node
-    holdings: Sequence[Holding]
+    reservations: Sequence[Reservation]
     shared: Node | None = None
     advantage: bool = False
 
     def amount(self, fr: FlavorResource) -> int:
-        return sum(holding.amounts.get(fr, 0) for holding in self.holdings)
+        return sum(reservation.amounts.get(fr, 0) for reservation in self.reservations)
 
     def borrows(self, short: Iterable[FlavorResource]) -> bool:
         """Whether it is still there to be taken from: no part of the tree on its side lives on its own by now."""
@@ -42,21 +42,21 @@ class _Lot:
         return True
 
 
-def classical_targets(claim: Claim, holders: Holders, log: UndoLog) -> list[Target]:
-    """Those to be evicted so that the claim is met; none if it cannot be. What is changed in the tree is in `log`."""
-    return _Search(claim, holders, log).run()
+def classical_targets(request: PreemptionRequest, holders: Holders, log: UndoLog) -> list[Target]:
+    """Those to be evicted so that the request is met; none if it cannot be. What is changed in the tree is in `log`."""
+    return _Search(request, holders, log).run()
 
 
 class _Search:
-    def __init__(self, claim: Claim, holders: Holders, log: UndoLog) -> None:
-        self._claim, self._holders, self._log = claim, holders, log
-        self._node = claim.node
-        self._rules = claim.queue.spec.preemption
-        self._advantaged: list[_Lot] = []
-        self._others: list[_Lot] = []
+    def __init__(self, request: PreemptionRequest, holders: Holders, log: UndoLog) -> None:
+        self._request, self._holders, self._log = request, holders, log
+        self._node = request.node
+        self._rules = request.queue.spec.preemption
+        self._advantaged: list[_CandidateGroup] = []
+        self._others: list[_CandidateGroup] = []
 
     def run(self) -> list[Target]:
-        own = self._lot(self._node, self._rules.within_cluster_queue)
+        own = self._group(self._node, self._rules.within_cluster_queue)
         self._ask_cohorts()
         for borrowing in self._attempts():
             mark = self._log.mark()
@@ -66,10 +66,12 @@ class _Search:
             self._log.roll_back(mark)
         return []
 
-    def _lot(self, queue: Node, policy: str, shared: Node | None = None, *, advantage: bool = False) -> list[_Lot]:
+    def _group(
+        self, queue: Node, policy: str, shared: Node | None = None, *, advantage: bool = False
+    ) -> list[_CandidateGroup]:
         """What a queue has to offer; an empty list if that is nothing."""
-        holdings = list(of_queue(queue, policy, self._claim, self._holders))
-        return [_Lot(queue, holdings, shared, advantage)] if holdings else []
+        reservations = list(of_queue(queue, policy, self._request, self._holders))
+        return [_CandidateGroup(queue, reservations, shared, advantage)] if reservations else []
 
     def _ask_cohorts(self) -> None:
         """Collect those outside of the queue, in ever larger cohorts.
@@ -79,19 +81,19 @@ class _Search:
         policy = self._rules.reclaim_within_cohort
         if policy == "Never":
             return
-        advantage, rest = self._node.fit(self._claim.needs)
+        advantage, rest = self._node.fit(self._request.needs)
         came_from = self._node
         for cohort in self._node.ancestors():
             found = self._advantaged if advantage else self._others
             for queue in self._borrowers(cohort, came_from):
-                found += self._lot(queue, policy, cohort, advantage=advantage)
+                found += self._group(queue, policy, cohort, advantage=advantage)
             fits, rest = cohort.fit(rest)
             advantage = advantage or fits
             came_from = cohort
 
     def _borrowers(self, cohort: Node, came_from: Node) -> Iterator[Node]:
         """The ClusterQueues below that borrow, in cohorts that do, except on the side we come from."""
-        short = self._claim.short
+        short = self._request.short
         for child in cohort.children:
             if child is came_from or child.is_within_nominal(short):
                 continue
@@ -108,65 +110,67 @@ class _Search:
         return (True, False) if may_borrow or self._advantaged else (False, True)
 
     def _is_below_nominal(self) -> bool:
-        cells = (self._node.cell(fr) for fr in self._claim.short)
+        cells = (self._node.cell(fr) for fr in self._request.short)
         return all(cell.usage < cell.quota.nominal for cell in cells)
 
-    def _attempt(self, own: list[_Lot], *, borrowing: bool) -> list[Target]:
+    def _attempt(self, own: list[_CandidateGroup], *, borrowing: bool) -> list[Target]:
         too_weak = borrowing and self._rules.borrow_within_cohort.policy == "Never"
         lists = [self._advantaged, [] if too_weak else self._others, own]
         if not self._is_enough(lists, own, borrowing=borrowing):
             return []
         targets: list[Target] = []
-        fits = partial(self._claim.fits, borrowing=borrowing)
-        for holding, lot in _in_going_order(lists):
-            cause = self._cause(holding, lot)
-            if (cause is None and borrowing) or not lot.borrows(self._claim.short):
+        fits = partial(self._request.fits, borrowing=borrowing)
+        for reservation, group in _in_candidate_order(lists):
+            cause = self._cause(reservation, group)
+            if (cause is None and borrowing) or not group.borrows(self._request.short):
                 continue
-            target = Target(holding, lot.queue, cause or Cause.RECLAIM)
-            target.leave(self._log)
+            target = Target(reservation, group.queue, cause or Cause.RECLAIM)
+            target.simulate_removal(self._log)
             targets.append(target)
             if fits():
                 fill_back(targets, fits, self._log)
                 return targets
         return []
 
-    def _is_enough(self, lists: Iterable[list[_Lot]], own: list[_Lot], *, borrowing: bool) -> bool:
+    def _is_enough(
+        self, lists: Iterable[list[_CandidateGroup]], own: list[_CandidateGroup], *, borrowing: bool
+    ) -> bool:
         """Whether it might fit if they all went; who goes frees no more here than what it uses. Mostly it does not, and
         this is much cheaper than to try."""
-        lots = [lot for each in lists for lot in each]
-        for fr, amount in self._claim.needs.items():
+        groups = [group for each in lists for group in each]
+        for fr, amount in self._request.needs.items():
             cell = self._node.cell(fr)
-            if cell.available() + sum(lot.amount(fr) for lot in lots) < amount:
+            if cell.available() + sum(group.amount(fr) for group in groups) < amount:
                 return False
-            if not borrowing and cell.usage - sum(lot.amount(fr) for lot in own) + amount > cell.subtree:
+            if not borrowing and cell.usage - sum(group.amount(fr) for group in own) + amount > cell.subtree:
                 return False
         return True
 
-    def _cause(self, holding: Holding, lot: _Lot) -> Cause | None:
+    def _cause(self, reservation: Reservation, group: _CandidateGroup) -> Cause | None:
         """What it is to be told; None: the head, too weak to borrow at its expense, must not while it takes its quota."""
-        if lot.shared is None:
+        if group.shared is None:
             return Cause.IN_QUEUE
-        if lot.advantage:
+        if group.advantage:
             return Cause.RECLAIM
-        return Cause.RECLAIM_WHILE_BORROWING if self._may_borrow_from(holding) else None
+        return Cause.RECLAIM_WHILE_BORROWING if self._may_borrow_from(reservation) else None
 
-    def _may_borrow_from(self, holding: Holding) -> bool:
+    def _may_borrow_from(self, reservation: Reservation) -> bool:
         rule = self._rules.borrow_within_cohort
-        if rule.policy == "Never" or holding.priority >= self._claim.priority:
+        if rule.policy == "Never" or reservation.priority >= self._request.priority:
             return False
-        return rule.max_priority_threshold is None or holding.priority <= rule.max_priority_threshold
+        return rule.max_priority_threshold is None or reservation.priority <= rule.max_priority_threshold
 
 
-def _in_going_order(lists: Iterable[list[_Lot]]) -> Iterator[tuple[Holding, _Lot]]:
+def _in_candidate_order(lists: Iterable[list[_CandidateGroup]]) -> Iterator[tuple[Reservation, _CandidateGroup]]:
     """The lists one after the other, each in going order; but those who go anyhow before all. One at a time: few are
     ever asked."""
-    for goes_anyhow in (True, False):
-        for lots in lists:
-            parts = [_part(lot, goes_anyhow=goes_anyhow) for lot in lots]
-            yield from ((holding, lot) for _, holding, lot in merge(*parts, key=itemgetter(0)))
+    for evicted in (True, False):
+        for groups in lists:
+            parts = [_part(group, evicted=evicted) for group in groups]
+            yield from ((reservation, group) for _, reservation, group in merge(*parts, key=itemgetter(0)))
 
 
-def _part(lot: _Lot, *, goes_anyhow: bool) -> Iterator[tuple[Rank, Holding, _Lot]]:
+def _part(group: _CandidateGroup, *, evicted: bool) -> Iterator[tuple[EvictionRank, Reservation, _CandidateGroup]]:
     """In going order; but those of one queue in the order in which it offers them, which may be another."""
-    going = [holding for holding in lot.holdings if holding.evicted is goes_anyhow]
-    return zip(sorted(holding.departure for holding in going), going, repeat(lot))
+    going = [reservation for reservation in group.reservations if reservation.evicted is evicted]
+    return zip(sorted(reservation.eviction_rank for reservation in going), going, repeat(group))

@@ -8,9 +8,16 @@ from dataclasses import dataclass
 from functools import partial
 
 from multikueue.api.meta import ObjectKey
+from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.cache.tree import Node, UndoLog
-from multikueue.quota.cache.usage import Holding
-from multikueue.quota.preemption.candidates import Claim, Holders, Target, fill_back, going_order, of_queue
+from multikueue.quota.preemption.candidates import (
+    Holders,
+    PreemptionRequest,
+    Target,
+    candidate_order,
+    fill_back,
+    of_queue,
+)
 from multikueue.quota.preemption.shares import Share, share
 from multikueue.quota.workload.outcome import Cause
 
@@ -34,27 +41,27 @@ class FairSharing:
     strategies: tuple[str, ...] = (FINAL_SHARE, INITIAL_SHARE)
 
 
-Offers = dict[Node, deque[Holding]]
-"""By queue those who could go, first the one who would go first; only queues that have some."""
+CandidatesByQueue = dict[Node, deque[Reservation]]
+"""The candidates by queue, in their order; only queues that have some."""
 
 
-def fair_targets(claim: Claim, holders: Holders, rules: FairSharing, log: UndoLog) -> list[Target]:
+def fair_targets(request: PreemptionRequest, holders: Holders, rules: FairSharing, log: UndoLog) -> list[Target]:
     """As `classical_targets`."""
-    offers = _offers(claim, holders)
-    if not offers:
+    candidates = _candidates(request, holders)
+    if not candidates:
         return []
-    return _Search(claim, rules, log).run(offers)
+    return _Search(request, rules, log).run(candidates)
 
 
-def _offers(claim: Claim, holders: Holders) -> Offers:
-    node, rules = claim.node, claim.queue.spec.preemption
-    offers = {node: deque(of_queue(node, rules.within_cluster_queue, claim, holders))}
+def _candidates(request: PreemptionRequest, holders: Holders) -> CandidatesByQueue:
+    node, rules = request.node, request.queue.spec.preemption
+    candidates = {node: deque(of_queue(node, rules.within_cluster_queue, request, holders))}
     if rules.reclaim_within_cohort != "Never":
         *_, root = node, *node.ancestors()
         for queue in _queues(root):
-            if queue is not node and not queue.is_within_nominal(claim.short):
-                offers[queue] = deque(of_queue(queue, rules.reclaim_within_cohort, claim, holders))
-    return {queue: offered for queue, offered in offers.items() if offered}
+            if queue is not node and not queue.is_within_nominal(request.short):
+                candidates[queue] = deque(of_queue(queue, rules.reclaim_within_cohort, request, holders))
+    return {queue: offered for queue, offered in candidates.items() if offered}
 
 
 def _queues(node: Node) -> Iterator[Node]:
@@ -67,37 +74,37 @@ def _queues(node: Node) -> Iterator[Node]:
 class _Search:
     """The head's needs are in the tree during the search: shares are those there will be with it."""
 
-    def __init__(self, claim: Claim, rules: FairSharing, log: UndoLog) -> None:
-        self._claim, self._rules, self._log = claim, rules, log
-        self._node = claim.node
+    def __init__(self, request: PreemptionRequest, rules: FairSharing, log: UndoLog) -> None:
+        self._request, self._rules, self._log = request, rules, log
+        self._node = request.node
         self._targets: list[Target] = []
-        self._left: Offers = {}
+        self._left: CandidatesByQueue = {}
 
-    def run(self, offers: Offers) -> list[Target]:
-        self._node.add(self._claim.needs, self._log)
+    def run(self, candidates: CandidatesByQueue) -> list[Target]:
+        self._node.add(self._request.needs, self._log)
         first, *more = self._rules.strategies
-        if not self._by_first(offers, _STRATEGIES[first]) and not (more and self._by_second()):
+        if not self._by_first(candidates, _STRATEGIES[first]) and not (more and self._by_second()):
             return []
-        self._node.remove(self._claim.needs, self._log)
-        fill_back(self._targets, partial(self._claim.fits, borrowing=True), self._log)
+        self._node.remove(self._request.needs, self._log)
+        fill_back(self._targets, partial(self._request.fits, borrowing=True), self._log)
         return self._targets
 
-    def _by_first(self, offers: Offers, allows: Strategy) -> bool:
+    def _by_first(self, candidates: CandidatesByQueue, allows: Strategy) -> bool:
         """Take from where the share is largest, as long as the strategy allows it. What it does not is left."""
-        for queue in _Order(self._node, offers):
+        for queue in _Order(self._node, candidates):
             if queue is self._node:
-                if self._take(offers, queue, Cause.IN_QUEUE):
+                if self._take(candidates, queue, Cause.IN_QUEUE):
                     return True
                 continue
             our_side, their_side = _sides(self._node, queue)
             ours, before = share(our_side), share(their_side)
-            while queue in offers:
-                after = self._share_without(offers[queue][0], queue, their_side)
+            while queue in candidates:
+                after = self._share_without(candidates[queue][0], queue, their_side)
                 if allows(ours, before, after):
-                    if self._take(offers, queue, Cause.FAIR_SHARING):
+                    if self._take(candidates, queue, Cause.FAIR_SHARING):
                         return True
                     break  # another queue may be the one to take from now
-                self._left.setdefault(queue, deque()).append(_pop(offers, queue))
+                self._left.setdefault(queue, deque()).append(_pop(candidates, queue))
         return False
 
     def _by_second(self) -> bool:
@@ -109,30 +116,30 @@ class _Search:
             self._left.pop(queue, None)
         return False
 
-    def _take(self, offers: Offers, queue: Node, cause: Cause) -> bool:
+    def _take(self, candidates: CandidatesByQueue, queue: Node, cause: Cause) -> bool:
         """Take the first that a queue offers; answers whether the head fits now."""
-        target = Target(_pop(offers, queue), queue, cause)
-        target.leave(self._log)
+        target = Target(_pop(candidates, queue), queue, cause)
+        target.simulate_removal(self._log)
         self._targets.append(target)
         mark = self._log.mark()
-        self._node.remove(self._claim.needs, self._log)
-        fits = self._claim.fits(borrowing=True)
+        self._node.remove(self._request.needs, self._log)
+        fits = self._request.fits(borrowing=True)
         self._log.roll_back(mark)
         return fits
 
-    def _share_without(self, holding: Holding, queue: Node, side: Node) -> Share:
+    def _share_without(self, reservation: Reservation, queue: Node, side: Node) -> Share:
         mark = self._log.mark()
-        queue.remove(holding.amounts, self._log)
+        queue.remove(reservation.amounts, self._log)
         found = share(side)
         self._log.roll_back(mark)
         return found
 
 
-def _pop(offers: Offers, queue: Node) -> Holding:
-    holding = offers[queue].popleft()
-    if not offers[queue]:
-        del offers[queue]
-    return holding
+def _pop(candidates: CandidatesByQueue, queue: Node) -> Reservation:
+    reservation = candidates[queue].popleft()
+    if not candidates[queue]:
+        del candidates[queue]
+    return reservation
 
 
 def _sides(ours: Node, theirs: Node) -> tuple[Node, Node]:
@@ -158,14 +165,14 @@ class _Order:
     become.
     """
 
-    def __init__(self, own: Node, offers: Offers) -> None:
-        self._own, self._offers = own, offers
+    def __init__(self, own: Node, candidates: CandidatesByQueue) -> None:
+        self._own, self._candidates = own, candidates
         self._way_up = frozenset(own.ancestors())
         self._out: set[Node] = set()
 
     def __iter__(self) -> Iterator[Node]:
         if self._own.parent is None:
-            while self._own in self._offers:
+            while self._own in self._candidates:
                 yield self._own
             return
         *_, root = self._own.ancestors()
@@ -189,11 +196,11 @@ class _Order:
             if not queue.is_queue or queue in self._out:
                 continue
             its = share(queue)
-            if queue not in self._offers or (its.is_zero and queue is not self._own):
+            if queue not in self._candidates or (its.is_zero and queue is not self._own):
                 self._out.add(queue)
             elif best is None or best_share is None or its > best_share:
                 best, best_share = queue, its
-            elif its == best_share and self._going_order(queue) < self._going_order(best):
+            elif its == best_share and self._candidate_order(queue) < self._candidate_order(best):
                 best = queue
         return best, best_share
 
@@ -209,5 +216,5 @@ class _Order:
                 best, best_share = inner, its
         return best, best_share
 
-    def _going_order(self, queue: Node) -> tuple[bool, bool, int, float, str, ObjectKey]:
-        return going_order(self._offers[queue][0], own=queue is self._own)
+    def _candidate_order(self, queue: Node) -> tuple[bool, bool, int, float, str, ObjectKey]:
+        return candidate_order(self._candidates[queue][0], own=queue is self._own)

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from multikueue.quota.cache.budgets import Allowance, unlimited
+from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.cache.snapshot import QueueSnapshot
 from multikueue.quota.cache.tree import Amounts, FlavorResource, UndoLog, subtree_that_fits
-from multikueue.quota.cache.usage import Holding
-from multikueue.quota.preemption.candidates import Claim, Holders, Target, are_within
+from multikueue.quota.preemption.candidates import Holders, PreemptionRequest, Target, are_within
 from multikueue.quota.preemption.classical import classical_targets
 from multikueue.quota.preemption.fair import FairSharing, fair_targets
 from multikueue.quota.preemption.grade import Grade, Mode
-from multikueue.quota.queueing.waiting import Waiting
+from multikueue.quota.queueing.pending_workload import PendingWorkload
 
 
-def _nobody(_queue: str) -> Sequence[Holding]:
+def _nobody(_queue: str) -> Sequence[Reservation]:
     return ()
 
 
@@ -33,23 +33,23 @@ class Preemption:
 NO_PREEMPTION = Preemption()
 
 
-def find_targets(claim: Claim, preemption: Preemption) -> tuple[Target, ...]:
-    """Those to be evicted so that the claim is met; none if it cannot be. Usage is as before afterwards.
+def find_targets(request: PreemptionRequest, preemption: Preemption) -> tuple[Target, ...]:
+    """Those to be evicted so that the request is met; none if it cannot be. Usage is as before afterwards.
 
     Where these are more than some queue may lose, it is tried once more with so many candidates of each: others may do.
     """
-    targets = _search(claim, preemption)
+    targets = _search(request, preemption)
     if are_within(preemption.allowance, *targets):
         return targets
-    return _search(replace(claim, allowance=preemption.allowance), preemption)
+    return _search(replace(request, allowance=preemption.allowance), preemption)
 
 
-def _search(claim: Claim, preemption: Preemption) -> tuple[Target, ...]:
+def _search(request: PreemptionRequest, preemption: Preemption) -> tuple[Target, ...]:
     log = UndoLog()
     if preemption.fair is None:
-        targets = classical_targets(claim, preemption.holders, log)
+        targets = classical_targets(request, preemption.holders, log)
     else:
-        targets = fair_targets(claim, preemption.holders, preemption.fair, log)
+        targets = fair_targets(request, preemption.holders, preemption.fair, log)
     log.roll_back()
     return tuple(targets)
 
@@ -57,7 +57,7 @@ def _search(claim: Claim, preemption: Preemption) -> tuple[Target, ...]:
 class Searches:
     """The searches for one head, on unchanged usage. The last one often repeats one of the oracle's."""
 
-    def __init__(self, waiting: Waiting, queue: QueueSnapshot, preemption: Preemption) -> None:
+    def __init__(self, waiting: PendingWorkload, queue: QueueSnapshot, preemption: Preemption) -> None:
         self._waiting, self._queue, self._preemption = waiting, queue, preemption
         self._found: dict[tuple[frozenset[FlavorResource], frozenset[tuple[FlavorResource, int]]], tuple[Target, ...]]
         self._found = {}
@@ -67,8 +67,8 @@ class Searches:
         found = self._found.get(question)
         if found is None:
             priority, since, _ = self._waiting.rank
-            claim = Claim(-priority, since, self._queue, short, needs)
-            found = self._found[question] = find_targets(claim, self._preemption)
+            request = PreemptionRequest(-priority, since, self._queue, short, needs)
+            found = self._found[question] = find_targets(request, self._preemption)
         return found
 
     def oracle(self, fr: FlavorResource, amount: int) -> Grade:
@@ -77,7 +77,7 @@ class Searches:
         targets = self.targets(frozenset((fr,)), {fr: amount})
         log = UndoLog()
         for target in targets:
-            target.leave(log)
+            target.simulate_removal(log)
         borrowing, _ = subtree_that_fits(node.cell(fr), amount)
         log.roll_back()
         if not targets:

@@ -14,16 +14,16 @@ from multikueue.api.core import LimitRange, RuntimeClass
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import Workload, WorkloadSpec
 from multikueue.quota.cache.cache import QuotaCache
-from multikueue.quota.cache.usage import Holding
-from multikueue.quota.queueing.pending import PendingQueue
-from multikueue.quota.queueing.turns import Turns
-from multikueue.quota.queueing.waiting import Reason, Waiting
+from multikueue.quota.cache.reservations import Reservation
+from multikueue.quota.queueing.admission_fair_sharing import AdmissionFairSharingQueue
+from multikueue.quota.queueing.pending_queue import PendingQueue
+from multikueue.quota.queueing.pending_workload import PendingWorkload, Reason
 from multikueue.quota.requests.amounts import AS_IT_IS, Accounting, Demand, demand
-from multikueue.quota.requests.limits import Surroundings
+from multikueue.quota.requests.limits import LimitsByNamespace
 from multikueue.quota.workload.ordering import queue_rank
 from multikueue.quota.workload.outcome import Verdict
 
-Line = PendingQueue | Turns
+AnyPendingQueue = PendingQueue | AdmissionFairSharingQueue
 
 FLUSH_DELAY = timedelta(seconds=1)
 """Freed or changed quota wakes parked workloads this much later, once per tree: changes come in bursts."""
@@ -58,13 +58,13 @@ class QueueManager:
     def __init__(self, cache: QuotaCache, accounting: Accounting = AS_IT_IS) -> None:
         self._cache = cache
         self._accounting = accounting
-        self._surroundings = Surroundings()
-        self._lines: dict[str, Line] = {}
+        self._limits = LimitsByNamespace()
+        self._lines: dict[str, AnyPendingQueue] = {}
         self._routes: dict[ObjectKey, str] = {}
-        self._members: dict[ObjectKey, dict[ObjectKey, Waiting]] = {}
-        self._waiting: dict[ObjectKey, Waiting] = {}
-        self._namespaces: dict[str, dict[ObjectKey, Waiting]] = {}
-        self._runtime_classes: dict[str, dict[ObjectKey, Waiting]] = {}
+        self._members: dict[ObjectKey, dict[ObjectKey, PendingWorkload]] = {}
+        self._waiting: dict[ObjectKey, PendingWorkload] = {}
+        self._namespaces: dict[str, dict[ObjectKey, PendingWorkload]] = {}
+        self._runtime_classes: dict[str, dict[ObjectKey, PendingWorkload]] = {}
         self._outdated: dict[ObjectKey, None] = {}
         """Who may ask for something else since a LimitRange or RuntimeClass changed, in the order to look at them."""
         self._moves: dict[ObjectKey, _Move] = {}
@@ -77,11 +77,13 @@ class QueueManager:
     def set_queue(self, name: str, *, strict: bool, now: datetime) -> None:
         """A ClusterQueue exists, with this strategy."""
         line, history = self._lines.get(name), self._cache.history
-        usage = history.usage if history is not None and self._cache.takes_turns(name) else None
-        if line is not None and isinstance(line, Turns) == (usage is not None):
+        usage = history.usage if history is not None and self._cache.is_usage_based(name) else None
+        if line is not None and isinstance(line, AdmissionFairSharingQueue) == (usage is not None):
             line.strict = strict
             return
-        self._lines[name] = PendingQueue(strict=strict) if usage is None else Turns(usage, strict=strict)
+        self._lines[name] = (
+            PendingQueue(strict=strict) if usage is None else AdmissionFairSharingQueue(usage, strict=strict)
+        )
         for local_queue, queue in self._routes.items():
             if queue == name:
                 self._finish(local_queue, now)
@@ -138,7 +140,7 @@ class QueueManager:
             del self._moves[local_queue]
             self._cache.settled.clear()
 
-    def _move_one(self, waiting: Waiting, now: datetime) -> None:
+    def _move_one(self, waiting: PendingWorkload, now: datetime) -> None:
         if line := self._line_of(waiting):
             line.remove(waiting.key)
         self._moves[waiting.local_queue].left.pop(waiting.key, None)
@@ -146,7 +148,7 @@ class QueueManager:
         if waiting.was_stopped and (line := self._line_of(waiting)):
             line.unpark(waiting.key)
 
-    def _line_of(self, waiting: Waiting) -> Line | None:
+    def _line_of(self, waiting: PendingWorkload) -> AnyPendingQueue | None:
         """The line that it stands in, if in any."""
         name = (
             self._moves[waiting.local_queue].before
@@ -155,34 +157,34 @@ class QueueManager:
         )
         return self._lines.get(name) if name is not None else None
 
-    def _is_to_move(self, waiting: Waiting) -> bool:
+    def _is_to_move(self, waiting: PendingWorkload) -> bool:
         move = self._moves.get(waiting.local_queue)
         return move is not None and waiting.key in move.left
 
     # --- what they demand ---
 
-    def waiting_of(self, workload: Workload, spec: WorkloadSpec) -> Waiting:
+    def waiting_of(self, workload: Workload, spec: WorkloadSpec) -> PendingWorkload:
         """A workload as it is to wait. Raises InvalidObject if its quantities are none."""
         rank = queue_rank(workload, spec.priority, keeping_place=self._cache.keep_place)
         replaces = self._cache.replaced_by(workload)
-        return Waiting(workload, spec, self._demand(workload, spec), rank, replaces=replaces)
+        return PendingWorkload(workload, spec, self._demand(workload, spec), rank, replaces=replaces)
 
     def _demand(self, workload: Workload, spec: WorkloadSpec) -> Demand:
         reclaimed = workload.status.reclaimable_pods
         known = None if workload.key in self._outdated else self._waiting.get(workload.key)
         if known and known.spec is spec and known.workload.status.reclaimable_pods == reclaimed:
             return known.demand
-        limits = self._surroundings.of(workload.metadata.namespace)
+        limits = self._limits.of(workload.metadata.namespace)
         return demand(spec, reclaimed, accounting=self._accounting, rules=limits)
 
     def set_limit_range(self, key: ObjectKey, value: LimitRange | None) -> None:
         """A LimitRange is there, or no more: those who wait in its namespace may ask for something else now."""
-        self._surroundings.set_range(key, value)
+        self._limits.set_range(key, value)
         self._outdated.update(dict.fromkeys(self._namespaces.get(key.namespace, ())))
 
     def set_runtime_class(self, name: str, value: RuntimeClass | None) -> None:
         """The same for a RuntimeClass and those whose pods name it."""
-        self._surroundings.set_class(name, value)
+        self._limits.set_class(name, value)
         self._outdated.update(dict.fromkeys(self._runtime_classes.get(name, ())))
 
     @property
@@ -203,14 +205,14 @@ class QueueManager:
         del self._outdated[key]
         if new.demand != old.demand:
             self.leave(key)
-            self.line_up(new, now)
+            self.add_or_update(new, now)
 
     # --- workloads ---
 
-    def get(self, key: ObjectKey) -> Waiting | None:
+    def get(self, key: ObjectKey) -> PendingWorkload | None:
         return self._waiting.get(key)
 
-    def line_up(self, waiting: Waiting, now: datetime) -> None:
+    def add_or_update(self, waiting: PendingWorkload, now: datetime) -> None:
         """A workload waits, as last seen."""
         old = self._waiting.get(waiting.key)
         if old is not None:
@@ -231,13 +233,13 @@ class QueueManager:
             self.remove(key)
             self.unsettle(waiting)
 
-    def unsettle(self, waiting: Waiting) -> None:
+    def unsettle(self, waiting: PendingWorkload) -> None:
         """The line a workload stands in looks different now."""
         queue = self._cache.catalog.place(waiting.local_queue)
         if queue is not None:
             self._cache.unsettle(queue)
 
-    def give_back(self, waiting: Waiting, reason: Reason, now: datetime) -> None:
+    def give_back(self, waiting: PendingWorkload, reason: Reason, now: datetime) -> None:
         """A head comes back from a cycle."""
         self._join(waiting)
         queue = self._routes.get(waiting.local_queue, "")
@@ -246,7 +248,7 @@ class QueueManager:
             self._busy.add(queue)
             self._remember_backoff(waiting, now)
 
-    def verdict(self, waiting: Waiting) -> Verdict | None:
+    def verdict(self, waiting: PendingWorkload) -> Verdict | None:
         """What it was told last."""
         line = self._line_of(waiting)
         return waiting.verdict if line is None else line.verdict(waiting)
@@ -263,7 +265,7 @@ class QueueManager:
         if move := self._moves.get(waiting.local_queue):
             move.left.pop(key, None)
 
-    def _join(self, waiting: Waiting) -> None:
+    def _join(self, waiting: PendingWorkload) -> None:
         old = self._waiting.get(waiting.key)
         if old is not None:
             self._part(old)
@@ -271,20 +273,22 @@ class QueueManager:
         for groups, name in self._groups_of(waiting):
             groups.setdefault(name, {})[waiting.key] = waiting
 
-    def _part(self, waiting: Waiting) -> None:
+    def _part(self, waiting: PendingWorkload) -> None:
         for groups, name in self._groups_of(waiting):
             del groups[name][waiting.key]
             if not groups[name]:
                 del groups[name]
 
-    def _groups_of(self, waiting: Waiting) -> Iterator[tuple[dict[Any, dict[ObjectKey, Waiting]], Hashable]]:
+    def _groups_of(
+        self, waiting: PendingWorkload
+    ) -> Iterator[tuple[dict[Any, dict[ObjectKey, PendingWorkload]], Hashable]]:
         """Where it can be found, and under what name."""
         yield self._members, waiting.local_queue
         yield self._namespaces, waiting.key.namespace
         for name in waiting.demand.runtime_classes:
             yield self._runtime_classes, name
 
-    def _push(self, waiting: Waiting, now: datetime) -> bool:
+    def _push(self, waiting: PendingWorkload, now: datetime) -> bool:
         queue = self._routes.get(waiting.local_queue, "")
         line = self._lines.get(queue)
         if line is None:
@@ -293,7 +297,7 @@ class QueueManager:
         self._remember_backoff(waiting, now)
         return line.push_or_update(waiting, now)
 
-    def _remember_backoff(self, waiting: Waiting, now: datetime) -> None:
+    def _remember_backoff(self, waiting: PendingWorkload, now: datetime) -> None:
         if waiting.requeue_at is not None and waiting.requeue_at > now:
             heappush(self._backoffs, (waiting.requeue_at, waiting.key))
 
@@ -310,7 +314,7 @@ class QueueManager:
             if line.size and self._cache.catalog.selects(queue, namespace):
                 self.wake(queue, now)
 
-    def wake_after(self, freed: Holding | None, now: datetime) -> None:
+    def wake_after(self, freed: Reservation | None, now: datetime) -> None:
         """Quota is free that others may wait for. Who that is Kueue finds by the LocalQueue of the workload that had it, and
         wakes nobody if that is stopped or gone (quota-engine 2.3)."""
         if freed is None:
@@ -363,7 +367,7 @@ class QueueManager:
 
     # --- heads ---
 
-    def pop(self, queue: str, now: datetime) -> Waiting | None:
+    def pop(self, queue: str, now: datetime) -> PendingWorkload | None:
         """Take the head of a ClusterQueue, which asks for what it has to by now."""
         line = self._lines[queue]
         while (head := line.top()) is not None and head.key in self._outdated:
@@ -377,7 +381,7 @@ class QueueManager:
         return sorted(self._busy - moving)
 
     @property
-    def lines(self) -> Mapping[str, Line]:
+    def lines(self) -> Mapping[str, AnyPendingQueue]:
         """The line of each ClusterQueue."""
         return self._lines
 

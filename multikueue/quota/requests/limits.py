@@ -60,7 +60,7 @@ class Limits:
         yield from _outside(self.pod, f"{path}.spec", most=total, least=total)
 
 
-class Surroundings:
+class LimitsByNamespace:
     """The LimitRanges of all namespaces and the RuntimeClasses, as last seen. Owned by the queue manager."""
 
     def __init__(self) -> None:

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from multikueue.api.queues import BACKFILL_ANNOTATION, KNOWN_ENDS, SPARE_QUOTA, ClusterQueue
+from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.cache.snapshot import QueueSnapshot
 from multikueue.quota.cache.tree import Amounts, FlavorResource, Node, UndoLog
-from multikueue.quota.cache.usage import Holding
 from multikueue.quota.preemption.grade import Grade, Mode
-from multikueue.quota.queueing.waiting import Reason, Waiting
+from multikueue.quota.queueing.pending_workload import PendingWorkload, Reason
 from multikueue.quota.requests.amounts import Demand
 from multikueue.quota.scheduler.cycle import Head, Refuse, Reserve, run
 from multikueue.quota.scheduler.flavors import assign
@@ -112,14 +112,14 @@ def _certain(node: Node, fr: FlavorResource) -> int:
     return cell.available() if cell.parent is None else cell.local_available()
 
 
-def _is_over(waiting: Waiting, until: datetime, now: datetime) -> bool:
+def _is_over(waiting: PendingWorkload, until: datetime, now: datetime) -> bool:
     """Whether its maximum execution time ends by then, if it starts soon."""
     limit = waiting.spec.maximum_execution_time_seconds
     past = waiting.workload.status.accumulated_past_execution_time_seconds or 0
     return limit is not None and now + LEEWAY + timedelta(seconds=limit - past) <= until
 
 
-def start_of(head: Head, holders: Iterable[Holding], now: datetime) -> datetime | None:
+def start_of(head: Head, holders: Iterable[Reservation], now: datetime) -> datetime | None:
     """When the head starts, at the fewest pods it makes do with, if those with quota of its queue end as late as they may;
     None: that is not known.
 
@@ -134,8 +134,8 @@ def start_of(head: Head, holders: Iterable[Holding], now: datetime) -> datetime 
     known = sorted(((end, each) for end, each in ends if end is not None), key=lambda pair: pair[0])
     log = UndoLog()
     start = None
-    for end, holding in known:
-        node.remove(holding.amounts, log)
+    for end, reservation in known:
+        node.remove(reservation.amounts, log)
         if assign(demand, head.queue, oracle=_no_help).mode is Mode.FIT:
             start = end
             break

@@ -12,18 +12,18 @@ from dataclasses import dataclass, field, replace
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import Admission, PodSetRequest
 from multikueue.quota.cache.budgets import Allowance, unlimited
+from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.cache.snapshot import QueueSnapshot
 from multikueue.quota.cache.tree import Amounts, FlavorResource, Node, UndoLog
-from multikueue.quota.cache.usage import Holding
 from multikueue.quota.preemption.candidates import Target, are_within, eviction
 from multikueue.quota.preemption.grade import Mode
 from multikueue.quota.preemption.preemption import NO_PREEMPTION, Preemption, Searches
-from multikueue.quota.queueing.waiting import Reason, Waiting
+from multikueue.quota.queueing.pending_workload import PendingWorkload, Reason
 from multikueue.quota.requests.amounts import Demand, resource_requests
+from multikueue.quota.scheduler.fair_sharing_iterator import tournament
 from multikueue.quota.scheduler.flavors import Assignment, assign
 from multikueue.quota.scheduler.partial import largest, reduced, reduction
 from multikueue.quota.scheduler.slices import bound, difference, sparing
-from multikueue.quota.scheduler.tournament import tournament
 from multikueue.quota.workload.ordering import EntryRank, Rank, entry_rank
 from multikueue.quota.workload.outcome import Eviction
 
@@ -35,12 +35,12 @@ class Head:
     `replaced` is what the slice of an elastic job has whose place it is to take.
     """
 
-    waiting: Waiting
+    waiting: PendingWorkload
     queue: QueueSnapshot
     generation: int
     problem: str = ""
     reason: Reason = Reason.GENERIC
-    replaced: Holding | None = None
+    replaced: Reservation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ def _nominate(head: Head, preemption: Preemption) -> _Entry:
     return largest(reduction(head.waiting.spec.pod_sets), judge) or whole
 
 
-def _in_place_of(replaced: Holding, head: Head, preemption: Preemption) -> _Entry:
+def _in_place_of(replaced: Reservation, head: Head, preemption: Preemption) -> _Entry:
     """The judgement on a slice of an elastic job, which needs no more than the difference. It never makes do with fewer
     pods."""
     log = UndoLog()
@@ -188,7 +188,7 @@ class _Round:
             return _lose(entry, "Workload's preemption targets exceed what their ClusterQueue may lose for now")
         if not self._fits(entry):
             return _lose(entry, "Workload no longer fits after processing another workload")
-        self.leaving |= {target.holding.key: target for target in entry.targets}
+        self.leaving |= {target.reservation.key: target for target in entry.targets}
         entry.node.add(entry.usage, self.log)
         if entry.targets:
             return _preempt(entry)
@@ -198,13 +198,13 @@ class _Round:
 
     def _overlaps(self, entry: _Entry) -> bool:
         """Whether one who is to go for it, or to be replaced by it, went already."""
-        gone = any(t.holding.key in self.leaving or t.holding.key in self.replaced for t in entry.targets)
+        gone = any(t.reservation.key in self.leaving or t.reservation.key in self.replaced for t in entry.targets)
         return gone or (entry.head.replaced is not None and entry.head.replaced.key in self.leaving)
 
     def _fits(self, entry: _Entry) -> bool:
         mark = self.log.mark()
         for target in (*self.leaving.values(), *entry.targets):
-            target.leave(self.log)
+            target.simulate_removal(self.log)
         fits = all(amount <= entry.node.available(fr) for fr, amount in entry.usage.items())
         self.log.roll_back(mark)
         return fits
@@ -230,7 +230,7 @@ def _preempt(entry: _Entry) -> Refuse:
     evictions = tuple(
         eviction(target, entry.head.waiting.workload, entry.node)
         for target in entry.targets
-        if not target.holding.evicted
+        if not target.reservation.evicted
     )
     message = f"{entry.assignment.message()}. Pending the preemption of {len(entry.targets)} workload(s)"
     return _refuse(entry.head, message, reason=Reason.PENDING_PREEMPTION, evictions=evictions)

@@ -11,7 +11,7 @@ from multikueue.api.workload import Admission, PodSetAssignment
 from multikueue.quota.cache.snapshot import Group, QueueSnapshot
 from multikueue.quota.cache.tree import FlavorResource, subtree_that_fits
 from multikueue.quota.preemption.grade import Grade, Mode, Oracle
-from multikueue.quota.queueing.waiting import Progress
+from multikueue.quota.queueing.pending_workload import Progress
 from multikueue.quota.requests import topology
 from multikueue.quota.requests.amounts import Demand, PodSetDemand, rendered
 from multikueue.quota.requests.matching import unsuitable

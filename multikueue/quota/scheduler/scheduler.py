@@ -16,11 +16,11 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.queues import KNOWN_ENDS
 from multikueue.api.workload import EVICTED, Admission, Workload
 from multikueue.quota.cache.cache import QuotaCache, whole_second
-from multikueue.quota.cache.usage import Holding
+from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.preemption.fair import FairSharing
 from multikueue.quota.preemption.preemption import Preemption
+from multikueue.quota.queueing.pending_workload import PendingWorkload, Reason
 from multikueue.quota.queueing.queue_manager import QueueManager
-from multikueue.quota.queueing.waiting import Reason, Waiting
 from multikueue.quota.scheduler.backfill import DEPTH, backfill, passing, start_of, waits_for_quota
 from multikueue.quota.scheduler.cycle import Decision, Head, Refuse, Reserve, run
 from multikueue.quota.workload.ordering import EPOCH
@@ -54,7 +54,7 @@ class Cycle:
 @dataclass(frozen=True, slots=True)
 class _Assumption:
     admission: Admission
-    waiting: Waiting
+    waiting: PendingWorkload
     until: datetime | None = None
 
 
@@ -201,7 +201,7 @@ class Scheduler:
     def _is_worth_a_look(self, name: str) -> bool:
         return self._cache.catalog.is_active(name) and not self._cache.is_settled(name)
 
-    def head(self, waiting: Waiting, name: str) -> Head:
+    def head(self, waiting: PendingWorkload, name: str) -> Head:
         """A workload as a cycle sees it that is first in that ClusterQueue; only after a build of the cache."""
         queue, catalog = self._cache.snapshot(name), self._cache.catalog
         generation = self._cache.generation(name)
@@ -217,9 +217,9 @@ class Scheduler:
             return Head(waiting, queue, generation, problem, Reason.NAMESPACE_MISMATCH)
         return Head(waiting, queue, generation, waiting.demand.problem, replaced=self._replaced_by(waiting, name))
 
-    def _replaced_by(self, waiting: Waiting, name: str) -> Holding | None:
+    def _replaced_by(self, waiting: PendingWorkload, name: str) -> Reservation | None:
         """What the slice has whose place it is to take. Where there is no such, it needs all that it asks for."""
-        found = self._cache.holdings.get(waiting.replaces) if waiting.replaces is not None else None
+        found = self._cache.reservations.get(waiting.replaces) if waiting.replaces is not None else None
         if found is None or found.evicted or found.cluster_queue != name:
             return None
         return found if self._cache.may_replace(waiting.workload, found) else None
@@ -278,7 +278,7 @@ class Scheduler:
         self._assume(replace(held, head=replace(held.head, waiting=waiting)), now)
         return waiting.key
 
-    def _is_led_to(self, waiting: Waiting, name: str) -> bool:
+    def _is_led_to(self, waiting: PendingWorkload, name: str) -> bool:
         """Whether a workload stands in the line of an active ClusterQueue."""
         local_queue = self._cache.catalog.local_queues.get(waiting.local_queue)
         if local_queue is None or local_queue.spec.stop_policy != "None":
@@ -291,7 +291,7 @@ class Scheduler:
         waiting.verdict = None
         self._assumed[waiting.key] = _Assumption(decision.admission, waiting, until)
         cache.assume(
-            Holding(
+            Reservation(
                 key=waiting.key,
                 cluster_queue=decision.admission.cluster_queue,
                 local_queue=waiting.local_queue,
@@ -317,7 +317,7 @@ class Scheduler:
             current.done.pending.append(waiting.key)
         waiting.verdict = verdict
         self._queues.give_back(waiting, decision.reason, now)
-        current.done.pending += self._queues.lines[decision.head.queue.name].hush(waiting, verdict)
+        current.done.pending += self._queues.lines[decision.head.queue.name].mark_inadmissible(waiting, verdict)
 
     def _fill_back(self, current: _Pass, now: datetime) -> None:
         """Let pass those who may, in the order of their line."""
@@ -327,16 +327,16 @@ class Scheduler:
             if not mode or not waits_for_quota(decision):
                 continue
             timed = mode == KNOWN_ENDS and decision.reason is Reason.GENERIC
-            start = start_of(head, self._cache.holdings.in_queue(name), now) if timed else None
+            start = start_of(head, self._cache.reservations.in_queue(name), now) if timed else None
             for waiting in self._followers(head):
                 found = passing(self.head(waiting, name), head, now=now, start=start)
                 if found is not None and not self._cache.not_ready:
                     self._admit(found.reserve, current, now, until=found.until)
 
-    def _followers(self, head: Head) -> tuple[Waiting, ...]:
+    def _followers(self, head: Head) -> tuple[PendingWorkload, ...]:
         """The next behind a head that are to be looked at."""
         line = self._queues.lines[head.queue.name]
-        behind = (each for each in line.in_order() if each.key != head.waiting.key and line.is_awake(each.key))
+        behind = (each for each in line.in_order() if each.key != head.waiting.key and line.is_active(each.key))
         return tuple(islice((each for each in behind if not self._queues.is_outdated(each.key)), DEPTH))
 
     def _settle(self, heads: Iterable[Head], current: _Pass) -> None:

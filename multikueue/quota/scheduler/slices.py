@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from multikueue.quota.cache.reservations import Reordered, Reservation
 from multikueue.quota.cache.snapshot import Group, QueueSnapshot
 from multikueue.quota.cache.tree import Amounts
-from multikueue.quota.cache.usage import Holding, Reordered
 from multikueue.quota.preemption.preemption import Preemption
 
 __all__ = ["bound", "difference", "sparing"]
 
 
-def sparing(preemption: Preemption, replaced: Holding) -> Preemption:
+def sparing(preemption: Preemption, replaced: Reservation) -> Preemption:
     """The rules with nobody asked to go for the sake of a slice who goes for it anyhow."""
 
-    def holders(queue: str) -> Sequence[Holding]:
+    def holders(queue: str) -> Sequence[Reservation]:
         found = preemption.holders(queue)
         left = (each for each in found if each.key != replaced.key)
         return Reordered(left) if isinstance(found, Reordered) else tuple(left)
@@ -28,19 +28,19 @@ def sparing(preemption: Preemption, replaced: Holding) -> Preemption:
     return replace(preemption, holders=holders)
 
 
-def bound(queue: QueueSnapshot, replaced: Holding) -> QueueSnapshot:
+def bound(queue: QueueSnapshot, replaced: Reservation) -> QueueSnapshot:
     """The queue with no other flavors than the slice has that is to be replaced, as far as it has any."""
     groups = tuple(_bound(group, replaced) for group in queue.groups)
     return replace(queue, groups=groups, group_of={name: group for group in groups for name in group.resources})
 
 
-def _bound(group: Group, replaced: Holding) -> Group:
+def _bound(group: Group, replaced: Reservation) -> Group:
     used = {flavor for flavor, resource in replaced.amounts if resource in group.resources}
     if not used:
         return group
     return replace(group, flavors=tuple(name for name in group.flavors if name in used) or tuple(sorted(used)))
 
 
-def difference(usage: Amounts, replaced: Holding) -> Mapping[tuple[str, str], int]:
+def difference(usage: Amounts, replaced: Reservation) -> Mapping[tuple[str, str], int]:
     """What a slice uses beyond the one before it; less than nothing where that had more."""
     return {fr: usage.get(fr, 0) - replaced.amounts.get(fr, 0) for fr in dict.fromkeys((*usage, *replaced.amounts))}

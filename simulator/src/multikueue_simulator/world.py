@@ -34,7 +34,7 @@ from multikueue.controllers.reconcile.context import OnDecision
 from multikueue.kube.client import Client
 from multikueue.kube.credentials import Credentials
 from multikueue.kube.tokens import FixedToken
-from multikueue.manager import Surroundings, manage
+from multikueue.manager import ProcessEnvironment, manage
 from multikueue.runtime import Clock, Mandate
 from multikueue.settings import InForce
 from multikueue_simulator import definitions, objects
@@ -329,7 +329,7 @@ class ManagerProcess(Program):
             self.begun.append(anyio.current_time())
             started.set()
 
-        surroundings = Surroundings(
+        environment = ProcessEnvironment(
             clock=self.clock,
             boot=anyio.current_time,
             transport=over(self.line),
@@ -337,7 +337,7 @@ class ManagerProcess(Program):
             on_decision=self.on_decision,
         )
         credentials = Credentials(server=f"http://{MANAGER}", token=FixedToken(f"Bearer {self.name}"))
-        await manage(self.in_force, credentials, stop=self._stop, begun=begun, surroundings=surroundings)
+        await manage(self.in_force, credentials, stop=self._stop, begun=begun, environment=environment)
 
 
 @dataclass(slots=True)

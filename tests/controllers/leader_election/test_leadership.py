@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from multikueue.controllers.leader_election.election import Candidate
-from multikueue.controllers.leader_election.leadership import Alone, Elected, candidate, new_identity
+from multikueue.controllers.leader_election.leadership import LeaderElector, NoElection, candidate, new_identity
 from multikueue.kube.client import Client
 from multikueue.runtime import Mandate
 from multikueue.settings import LeaderElection
@@ -47,12 +47,12 @@ class Replica:
     terms: tuple[float, float, float] = (15.0, 10.0, 2.0)
     patience: float = 5.0
     led: list[tuple[float, float]] = field(default_factory=list)
-    leadership: Elected = field(init=False)
+    leadership: LeaderElector = field(init=False)
 
     def __post_init__(self) -> None:
         lease_duration, renew_deadline, retry_period = self.terms
         self.line = Line(self.server, timeout=self.patience)
-        self.leadership = Elected(
+        self.leadership = LeaderElector(
             client=cast("Client", self.line),
             key=KEY,
             candidate=Candidate(
@@ -310,7 +310,7 @@ async def test_trouble_is_told_once_per_look_and_what_it_is() -> None:
 
 
 async def test_alone_one_may_act_from_the_beginning_and_for_ever() -> None:
-    alone = Alone()
+    alone = NoElection()
     await alone.gain()
     assert alone.mandate.valid()
     with anyio.move_on_after(1e6) as scope:

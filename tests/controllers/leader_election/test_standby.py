@@ -4,7 +4,7 @@ import pytest
 
 from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.leader_election.standby import Touch, look_at_all
+from multikueue.controllers.leader_election.standby import Enqueuer, look_at_all
 from multikueue.controllers.quota.admission import Admission
 from multikueue.controllers.reconcile.context import Queues
 from multikueue.testing import workload
@@ -15,22 +15,22 @@ pytestmark = pytest.mark.anyio
 
 async def test_a_standby_looks_after_its_connections_and_notes_nothing_else() -> None:
     queues = Queues()
-    touch = Touch(queues, Admission(), acting=False)
-    touch.add("workloads", ObjectKey("ns", "w"))
-    touch.add("jobs", JobKey("Job.batch", "ns", "j"))
-    touch.add("cluster_queues", "main")
-    touch.add("local_queues", ObjectKey("ns", "q"))
-    touch.add("cohorts", "all")
-    touch.add("checks", "mk")
-    touch.add("flavors", "default")
-    touch.add("admission", "")
+    enqueuer = Enqueuer(queues, Admission(), acting=False)
+    enqueuer.add("workloads", ObjectKey("ns", "w"))
+    enqueuer.add("jobs", JobKey("Job.batch", "ns", "j"))
+    enqueuer.add("cluster_queues", "main")
+    enqueuer.add("local_queues", ObjectKey("ns", "q"))
+    enqueuer.add("cohorts", "all")
+    enqueuer.add("checks", "mk")
+    enqueuer.add("flavors", "default")
+    enqueuer.add("admission", "")
     assert [len(queue) for queue in queues.all()] == [0] * len(queues.all())
 
-    touch.add("clusters", "w1")
+    enqueuer.add("clusters", "w1")
     assert len(queues.clusters) == 1
 
-    touch.acting = True
-    touch.add("workloads", ObjectKey("ns", "w"))
+    enqueuer.acting = True
+    enqueuer.add("workloads", ObjectKey("ns", "w"))
     assert len(queues.workloads) == 1
 
 

@@ -11,7 +11,7 @@ import pytest
 from multikueue.api import kinds
 from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.metrics.collector import Figures
+from multikueue.controllers.metrics.collector import StateCollector
 from tests.controllers.table import NAMESPACE, Table, table
 
 pytestmark = pytest.mark.anyio
@@ -20,7 +20,7 @@ LOCAL = {"name": "main", "namespace": NAMESPACE}
 
 
 def figures(world: Table, **settings: Any) -> dict[str, dict[frozenset[tuple[str, str]], float]]:
-    made = Figures(store=world.store, queues=world.queues, finished=world.observer.finished, **settings)
+    made = StateCollector(store=world.store, queues=world.queues, finished=world.observer.finished, **settings)
     found: dict[str, dict[frozenset[tuple[str, str]], float]] = {}
     for family in made.collect():
         for sample in family.samples:
@@ -151,6 +151,6 @@ async def test_a_scrape_changes_nothing() -> None:
 
 async def test_each_sample_is_there_once() -> None:
     world = await with_jobs("a", "b", quota=1)
-    made = Figures(store=world.store, queues=world.queues, resources=True, local_queues=True)
+    made = StateCollector(store=world.store, queues=world.queues, resources=True, local_queues=True)
     seen = Counter((s.name, frozenset(s.labels.items())) for family in made.collect() for s in family.samples)
     assert set(seen.values()) == {1}

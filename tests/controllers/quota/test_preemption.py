@@ -10,7 +10,7 @@ import pytest
 from multikueue.api import kinds
 from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.metrics.collector import Figures
+from multikueue.controllers.metrics.collector import StateCollector
 from multikueue.controllers.quota.admission import Admission
 from multikueue.controllers.quota.queue_status import Queues
 from multikueue.controllers.workloads.jobs import Jobs
@@ -153,7 +153,7 @@ async def test_the_shares_of_queues_and_cohorts_are_shown_where_sharing_is_fair(
     for kind, name in ((kinds.CLUSTER_QUEUES, "cq"), (kinds.COHORTS, "all"), (kinds.COHORTS, "part")):
         shown = world.manager.find(kind, ObjectKey("", name)) or {}
         assert shown["status"]["fairSharing"] == {"weightedShare": 0}
-    figures = Figures(store=world.store, queues=world.queues).collect()
+    figures = StateCollector(store=world.store, queues=world.queues).collect()
     found = {family.name: [sample.value for sample in family.samples] for family in figures}
     assert found["kueue_cluster_queue_weighted_share"] == [0]
     assert found["kueue_cohort_weighted_share"] == [0, 0]
@@ -173,7 +173,7 @@ async def test_qe_243_the_share_of_who_may_not_borrow_and_does_is_no_number() ->
     world.submit()
     await world.settle()
 
-    figures = Figures(store=world.store, queues=world.queues).collect()
+    figures = StateCollector(store=world.store, queues=world.queues).collect()
     (share,) = (family for family in figures if family.name == "kueue_cluster_queue_weighted_share")
     assert [isnan(sample.value) for sample in share.samples] == [True]
 
@@ -186,4 +186,6 @@ async def test_and_nowhere_else() -> None:
 
     assert "fairSharing" not in (world.manager.find(kinds.CLUSTER_QUEUES, QUEUE) or {})["status"]
     assert "status" not in (world.manager.find(kinds.COHORTS, ObjectKey("", "all")) or {})
-    assert not [each.name for each in Figures(store=world.store, queues=world.queues).collect() if "share" in each.name]
+    assert not [
+        each.name for each in StateCollector(store=world.store, queues=world.queues).collect() if "share" in each.name
+    ]

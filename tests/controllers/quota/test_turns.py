@@ -10,7 +10,7 @@ import pytest
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.quota.queue_status import Queues
-from multikueue.quota.cache.history import USAGE_BASED, Fading
+from multikueue.quota.cache.consumed_resources import USAGE_BASED, UsageDecay
 from multikueue.quota.engine import Engine
 from multikueue.runtime import DONE
 from tests.controllers.table import NAMESPACE, QUEUE, Table, table
@@ -22,8 +22,8 @@ MINUTE = timedelta(minutes=1)
 
 
 def with_turns() -> Table:
-    fading = Fading(half_life=5 * MINUTE)
-    world = table(engine=lambda: Engine(admission_sharing=fading))
+    decay = UsageDecay(half_life=5 * MINUTE)
+    world = table(engine=lambda: Engine(admission_sharing=decay))
     for kind in (kinds.CLUSTER_QUEUES, kinds.LOCAL_QUEUES, kinds.RESOURCE_FLAVORS, kinds.ADMISSION_CHECKS):
         for body in world.manager.all(kind):
             scope = {"admissionScope": {"admissionMode": USAGE_BASED}} if kind is kinds.CLUSTER_QUEUES else {}

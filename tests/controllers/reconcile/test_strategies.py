@@ -531,9 +531,9 @@ async def test_what_a_strategy_says_after_another_one_was_chosen_is_not_heard() 
     of_job(world, None, "blocked")
     await world.settle()
     assert world.copies("blocked") == ["w1", "w2", "w3"]
-    (aside,) = world.world.strategies._asides.values()
+    (pool,) = world.world.strategies._pools.values()
     with anyio.fail_after(10):
-        while not all(errand.given_up for errand in aside._seated):  # noqa: ASYNC110
+        while not all(task.given_up for task in pool._running):  # noqa: ASYNC110
             await anyio.sleep(0.01)
     await world.settle()
     assert check_message(world, "blocked") == ""

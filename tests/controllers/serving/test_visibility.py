@@ -21,7 +21,7 @@ from multikueue.controllers.serving.visibility import (
     CERTIFICATE_SECRET,
     REMEMBER,
     REMEMBERED,
-    Gate,
+    AccessReviewer,
     Visibility,
     keep_visibility,
 )
@@ -74,7 +74,7 @@ class Scene:
         self.play.run()
         self.publish()
         client = cast("Client", self.api)
-        self.gate = Gate(client, lambda: self.time)
+        self.gate = AccessReviewer(client, lambda: self.time)
         self.visibility = Visibility(
             client=client,
             server=cast("Server", self.sockets),

@@ -329,14 +329,14 @@ async def test_workers_that_nobody_can_ask_are_looked_for(*, stopped: bool, monk
     monkeypatch.setattr("multikueue.controllers.workers.clusters.LOOK", timedelta(milliseconds=1))
     world = table()
     clusters = await taken_away(world)
-    before = world.store.worker("w1").link.in_vain
+    before = world.store.worker("w1").link.last_failed_probe
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(clusters._look_around)
         for _ in range(100):
             await anyio.sleep(0.001)
             if stopped:
                 world.time += timedelta(minutes=1)
-            if world.store.worker("w1").link.in_vain != before:
+            if world.store.worker("w1").link.last_failed_probe != before:
                 break
         tasks.cancel_scope.cancel()
-    assert (world.store.worker("w1").link.in_vain == before) is stopped
+    assert (world.store.worker("w1").link.last_failed_probe == before) is stopped

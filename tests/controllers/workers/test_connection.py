@@ -340,7 +340,7 @@ async def test_a_worker_is_asked_in_vain_for_as_long_as_it_is_away(trouble: str)
         await line.until(lambda: line.worker.link.reach is Reach.ISOLATED)
         never_asked(line)
         line.world.time += TIME_TO_STAND + timedelta(seconds=1)
-        await line.until(lambda: line.worker.link.in_vain != NEVER)
+        await line.until(lambda: line.worker.link.last_failed_probe != NEVER)
         server.tokens, server.lacks = {"one"}, set()
         await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
         assert not line.worker.is_lost(NOW + timedelta(days=1), timedelta(minutes=1))
@@ -354,7 +354,7 @@ async def test_a_worker_that_answers_again_has_a_while_for_its_watches_to_stand(
         line.world.time += TIME_TO_STAND
         server.asked.clear()
         await line.until(lambda: server.uses("one").count("GET api") > 2)
-        assert line.worker.link.in_vain == NEVER
+        assert line.worker.link.last_failed_probe == NEVER
 
 
 async def test_watches_do_not_rest_while_their_worker_shows_signs_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -388,7 +388,7 @@ async def test_a_worker_is_asked_as_soon_as_its_time_is_up() -> None:
         line.connection.settings = QUICK.model_copy(update={"heartbeat_interval": timedelta(hours=1)})
         await anyio.sleep(0.05)  # the last of the short intervals is over
         never_asked(line)
-        await line.until(lambda: line.worker.link.in_vain != NEVER)
+        await line.until(lambda: line.worker.link.last_failed_probe != NEVER)
 
 
 # Kinds of jobs that not every cluster has.

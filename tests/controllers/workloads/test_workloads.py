@@ -125,7 +125,7 @@ async def test_who_made_a_workload_without_a_job_ends_its_eviction() -> None:
     world.manager.change(kinds.CLUSTER_QUEUES, ObjectKey("", "cq"), {"spec": {"admissionChecksStrategy": None}})
     world.manager.put(kinds.WORKLOADS, of_class("low", cpu="1"))
     await world.settle()
-    assert world.store.engine.view.tally("cq").reserving == 1
+    assert world.store.engine.view.queue_usage("cq").reserving == 1
     drain = {"spec": {"stopPolicy": "HoldAndDrain"}, "metadata": {"generation": 2}}
     world.manager.change(kinds.CLUSTER_QUEUES, ObjectKey("", "cq"), drain)
     await world.settle()
@@ -133,7 +133,7 @@ async def test_who_made_a_workload_without_a_job_ends_its_eviction() -> None:
     assert evicted is not None
     assert evicted.has("Evicted")
     assert evicted.has("QuotaReserved")
-    assert world.store.engine.view.tally("cq").reserving == 1
+    assert world.store.engine.view.queue_usage("cq").reserving == 1
 
 
 async def test_a_job_that_runs_on_the_manager_keeps_its_quota_until_its_pods_are_gone() -> None:

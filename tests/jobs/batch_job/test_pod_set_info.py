@@ -11,7 +11,7 @@ from multikueue.api.workload import Workload
 from multikueue.jobs.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.batch_job.pod_set_info import BATCH_PLACING
 from multikueue.jobs.framework.actions import PatchJob, PatchJobStatus
-from multikueue.jobs.framework.pod_set_info import Conflicting, placement
+from multikueue.jobs.framework.pod_set_info import BadPodSetInfo, placement
 from multikueue.testing import JobBuilder, WorkloadBuilder, job
 from tests.jobs.builders import become, tree, with_spec, with_status, workload_of
 from tests.jobs.places import FLAVORS, TOLERATION, admitted, applied
@@ -75,7 +75,7 @@ def test_it_starts_where_its_flavor_is_and_only_as_it_was_seen() -> None:
 
 def test_one_that_says_otherwise_cannot_be_started() -> None:
     seen = held(nodeSelector={"pool": "green"})
-    with pytest.raises(Conflicting, match="key=pool, value1=green, value2=blue"):
+    with pytest.raises(BadPodSetInfo, match="key=pool, value1=green, value2=blue"):
         start(seen, admitted(workload_of(seen)))
 
 

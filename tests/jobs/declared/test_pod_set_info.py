@@ -11,7 +11,7 @@ from multikueue.api.meta import encode
 from multikueue.api.workload import Workload
 from multikueue.jobs.declared.adapter import DeclaredJob
 from multikueue.jobs.framework.actions import PatchJob
-from multikueue.jobs.framework.pod_set_info import Conflicting, placement
+from multikueue.jobs.framework.pod_set_info import BadPodSetInfo, placement
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.integrations.declarations import DECLARATIONS
 from multikueue.jobs.reconciler.decide import JobView, decide
@@ -106,7 +106,7 @@ def test_one_that_says_otherwise_cannot_be_started() -> None:
     made["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]["spec"]["nodeSelector"] = {"pool": "green"}
     seen = value(JOB_SET, made)
     places = placement(workload_of(JOB_SET, seen), FLAVORS).places
-    with pytest.raises(Conflicting, match="value1=green, value2=blue"):
+    with pytest.raises(BadPodSetInfo, match="value1=green, value2=blue"):
         JOB_SET.placing.start_patch(seen, {}, places)  # type: ignore[union-attr]
     assert decide(view(seen, workload_of(JOB_SET, seen)), NOW, JOB_SET).actions == ()
 

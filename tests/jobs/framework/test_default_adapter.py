@@ -12,7 +12,7 @@ from multikueue.api.job import AnyJob, job_type
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import Condition, ObjectMeta, encode
 from multikueue.api.workload import PREBUILT_LABEL, QUEUE_LABEL, Finish, Workload
-from multikueue.jobs.framework.default_adapter import Ordinary
+from multikueue.jobs.framework.default_adapter import DefaultAdapter
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.trees.paths import peek
 from tests.jobs.builders import plain, stored
@@ -24,7 +24,7 @@ TEMPLATE: Tree = {"metadata": {}, "spec": {"containers": [{"name": "c", "image":
 
 
 @dataclass(frozen=True, slots=True)
-class Thing(Ordinary):
+class Thing(DefaultAdapter):
     """A kind whose objects list their pod sets as a Workload does."""
 
     kind: ClassVar[Kind[Any]] = Kind("example.com", "v1", "things", "Thing", True, job_type("Thing"))

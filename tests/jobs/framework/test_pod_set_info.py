@@ -13,9 +13,9 @@ from multikueue.api.workload import Finish
 from multikueue.jobs.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.batch_job.pod_set_info import BATCH_PLACING
 from multikueue.jobs.framework.pod_set_info import (
-    Conflicting,
-    Place,
-    Placement,
+    BadPodSetInfo,
+    PodSetInfo,
+    PodSetInfos,
     failed_start,
     mark_of,
     originals,
@@ -35,7 +35,7 @@ MARKS: Tree = {"kueue.x-k8s.io/workload": SEEN.metadata.name}
 EXCLUDES = "invalid admission check PodSetUpdate: conflict for"
 
 
-def place(*updates: Tree, **flavors: str) -> Place:
+def place(*updates: Tree, **flavors: str) -> PodSetInfo:
     return placement(told(admitted(SEEN, **flavors), *updates), FLAVORS).places["main"]
 
 
@@ -43,7 +43,7 @@ def place(*updates: Tree, **flavors: str) -> Place:
 
 
 def test_pods_go_where_their_flavor_is() -> None:
-    assert place() == Place(
+    assert place() == PodSetInfo(
         count=1,
         labels={"kueue.x-k8s.io/podset": "main"},
         annotations=MARKS,
@@ -62,7 +62,7 @@ def test_of_two_flavors_that_differ_the_one_of_the_first_resource_counts() -> No
 
 
 def test_a_flavor_that_is_missing_is_named() -> None:
-    assert placement(admitted(SEEN, cpu="gone"), FLAVORS) == Placement(missing="gone")
+    assert placement(admitted(SEEN, cpu="gone"), FLAVORS) == PodSetInfos(missing="gone")
 
 
 def test_fewer_pods_than_it_asked_for() -> None:
@@ -71,7 +71,7 @@ def test_fewer_pods_than_it_asked_for() -> None:
 
 
 def test_what_was_not_admitted_has_no_places() -> None:
-    assert placement(SEEN, FLAVORS) == Placement()
+    assert placement(SEEN, FLAVORS) == PodSetInfos()
 
 
 def test_checks_add_to_it() -> None:
@@ -104,7 +104,7 @@ def test_checks_add_to_it() -> None:
 )
 def test_demands_that_exclude_each_other(updates: list[Tree], expected: str) -> None:
     seen = told(admitted(SEEN), *updates)
-    assert placement(seen, FLAVORS) == Placement(problem=expected)
+    assert placement(seen, FLAVORS) == PodSetInfos(problem=expected)
     assert failed(seen) == Finish(reason="FailedToStart", message=expected)
 
 
@@ -177,7 +177,7 @@ def test_what_a_template_tolerates_already_is_not_said_twice(own: Tree) -> None:
     ],
 )
 def test_a_template_that_says_otherwise(template: Tree, what: str) -> None:
-    with pytest.raises(Conflicting, match=f"{EXCLUDES} {what}"):
+    with pytest.raises(BadPodSetInfo, match=f"{EXCLUDES} {what}"):
         placed(template, place())
 
 

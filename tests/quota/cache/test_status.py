@@ -6,6 +6,7 @@ import pytest
 
 from multikueue.api.meta import Condition
 from multikueue.api.queues import FlavorUsage, ResourceUsage
+from multikueue.quota.cache.reservations import QueueUsage
 from multikueue.quota.cache.status import (
     PROVISIONING_CONTROLLER_NAME,
     Problem,
@@ -14,7 +15,6 @@ from multikueue.quota.cache.status import (
     local_queue_status,
 )
 from multikueue.quota.cache.tree import quotas
-from multikueue.quota.cache.usage import Tally
 from multikueue.testing import (
     NOW,
     AdmissionCheckBuilder,
@@ -114,7 +114,7 @@ def test_qe_324_an_inactive_check_is_a_problem() -> None:
     assert problems == (Problem("AdmissionCheckInactive", "references inactive AdmissionCheck(s): mk"),)
 
 
-TALLY = Tally(
+TALLY = QueueUsage(
     reserving=3,
     admitted=1,
     reservation={("default", "cpu"): 5000, ("default", "memory"): 2**30},
@@ -149,7 +149,7 @@ def test_without_a_cohort_nothing_is_borrowed() -> None:
 
 
 def test_an_active_queue_says_so() -> None:
-    status = cluster_queue_status(PLAIN.generation(3).build(), Tally(), QUOTAS, pending=0, problems=(), now=NOW)
+    status = cluster_queue_status(PLAIN.generation(3).build(), QueueUsage(), QUOTAS, pending=0, problems=(), now=NOW)
 
     assert status.conditions == (
         Condition(
@@ -166,7 +166,7 @@ def test_an_active_queue_says_so() -> None:
 def test_all_findings_are_told_under_the_most_important_reason() -> None:
     problems = (Problem("Stopped", "is stopped"), Problem("FlavorNotFound", "references missing ResourceFlavor(s): x"))
     (condition,) = cluster_queue_status(
-        PLAIN.build(), Tally(), QUOTAS, pending=0, problems=problems, now=NOW
+        PLAIN.build(), QueueUsage(), QUOTAS, pending=0, problems=problems, now=NOW
     ).conditions
 
     assert (condition.status, condition.reason) == ("False", "Stopped")
@@ -176,7 +176,7 @@ def test_all_findings_are_told_under_the_most_important_reason() -> None:
 def test_a_terminating_queue_has_its_own_words() -> None:
     queue = PLAIN.deleted().build()
     problems = cluster_queue_problems(queue, flavors={}, checks={})
-    (condition,) = cluster_queue_status(queue, Tally(), QUOTAS, pending=0, problems=problems, now=NOW).conditions
+    (condition,) = cluster_queue_status(queue, QueueUsage(), QUOTAS, pending=0, problems=problems, now=NOW).conditions
 
     assert condition.message == "Can't admit new workloads; clusterQueue is terminating"
 
@@ -184,10 +184,10 @@ def test_a_terminating_queue_has_its_own_words() -> None:
 def test_the_transition_time_moves_only_with_the_status() -> None:
     written = PLAIN.active().build()
     later = cluster_queue_status(
-        written, Tally(), QUOTAS, pending=0, problems=(Problem("Stopped", "is stopped"),), now=after(9)
+        written, QueueUsage(), QUOTAS, pending=0, problems=(Problem("Stopped", "is stopped"),), now=after(9)
     )
 
-    assert cluster_queue_status(written, Tally(), QUOTAS, pending=0, problems=(), now=after(9)).conditions[
+    assert cluster_queue_status(written, QueueUsage(), QUOTAS, pending=0, problems=(), now=after(9)).conditions[
         0
     ].last_transition_time == (NOW)
     assert later.conditions[0].last_transition_time == after(9)
@@ -221,7 +221,7 @@ def test_qe_326_a_local_queue_is(
     local: LocalQueueBuilder, exists: bool, active: bool, expected: tuple[str, str, str]
 ) -> None:
     queue = PLAIN.build() if exists else None
-    (condition,) = local_queue_status(local.build(), queue, Tally(), pending=0, active=active, now=NOW).conditions
+    (condition,) = local_queue_status(local.build(), queue, QueueUsage(), pending=0, active=active, now=NOW).conditions
 
     assert (condition.status, condition.reason, condition.message) == expected
 

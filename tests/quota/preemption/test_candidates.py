@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from multikueue.quota.cache.tree import UndoLog
-from multikueue.quota.preemption.candidates import Target, eviction, fill_back, going_order, of_queue
+from multikueue.quota.preemption.candidates import Target, candidate_order, eviction, fill_back, of_queue
 from multikueue.quota.workload.outcome import Cause, Eviction
 from multikueue.testing import ClusterQueueBuilder, CohortBuilder, cluster_queue, cohort, workload
 from tests.quota.scenes import Held, Scene, held, needs
@@ -38,9 +38,9 @@ POLICIES = {
 @pytest.mark.parametrize(("policy", "expected"), POLICIES.items(), ids=POLICIES.keys())
 def test_whom_a_policy_gives_up_to_a_head_of_priority_0(policy: str, expected: list[str]) -> None:
     scene = Scene(NODES, EVERYBODY)
-    claim = scene.claim("q", needs(cpu=1))
-    found = of_queue(scene.node("q"), policy, claim, scene.preemption.holders)
-    assert [holding.key.name for holding in found] == expected
+    request = scene.request("q", needs(cpu=1))
+    found = of_queue(scene.node("q"), policy, request, scene.preemption.holders)
+    assert [reservation.key.name for reservation in found] == expected
 
 
 def test_qe_188_the_order_to_go() -> None:
@@ -52,22 +52,22 @@ def test_qe_188_the_order_to_go() -> None:
         (Held("a", "q", needs(cpu=1)), True),
         (Held("b", "q", needs(cpu=1)), True),
     ]
-    ranks = [going_order(each.build(), own=own) for each, own in ordered]
+    ranks = [candidate_order(each.build(), own=own) for each, own in ordered]
     assert ranks == sorted(ranks)
     assert len(set(ranks)) == len(ranks)
 
 
 def test_those_who_are_not_needed_after_all_come_back_the_last_in_their_place() -> None:
     scene = Scene(NODES, [held("one", "q", 2), held("two", "q", 1), held("three", "q", 1), held("four", "q", 5)])
-    claim, log = scene.claim("q", needs(cpu=5)), UndoLog()
-    targets = [Target(each, scene.node("q"), Cause.IN_QUEUE) for each in reversed(scene.holdings["q"])]
-    targets.sort(key=lambda each: ["one", "two", "three", "four"].index(each.holding.key.name))
+    request, log = scene.request("q", needs(cpu=5)), UndoLog()
+    targets = [Target(each, scene.node("q"), Cause.IN_QUEUE) for each in reversed(scene.reservations["q"])]
+    targets.sort(key=lambda each: ["one", "two", "three", "four"].index(each.reservation.key.name))
     for target in targets:
-        target.leave(log)
+        target.simulate_removal(log)
 
-    fill_back(targets, partial(claim.fits, borrowing=True), log)
+    fill_back(targets, partial(request.fits, borrowing=True), log)
 
-    assert [each.holding.key.name for each in targets] == ["four"]
+    assert [each.reservation.key.name for each in targets] == ["four"]
     log.roll_back()
     assert scene.usage() == Scene(NODES, [held("all", "q", 9)]).usage()
 
@@ -85,14 +85,14 @@ MESSAGES = {
 @pytest.mark.parametrize(("uid", "job", "who"), MESSAGES.values(), ids=MESSAGES.keys())
 def test_the_victim_is_told_who_and_why_and_where(uid: str, job: str, who: str) -> None:
     scene = Scene(NODES, [held("out", "borrower", 2)])
-    (holding,) = scene.holdings["borrower"]
+    (reservation,) = scene.reservations["borrower"]
     preemptor = workload("in").uid(uid)
     preemptor = preemptor.labels({"kueue.x-k8s.io/job-uid": job}) if job else preemptor
 
-    told = eviction(Target(holding, scene.node("borrower"), Cause.RECLAIM), preemptor.build(), scene.node("q"))
+    told = eviction(Target(reservation, scene.node("borrower"), Cause.RECLAIM), preemptor.build(), scene.node("q"))
 
     assert told == Eviction(
-        holding.key,
+        reservation.key,
         Cause.RECLAIM,
         f"Preempted to accommodate a workload ({who}) due to reclamation within the cohort; "
         "preemptor path: /r/c/q; preemptee path: /r/borrower",

@@ -314,5 +314,5 @@ def test_who_goes_anyhow_goes_first() -> None:
 
 def test_those_of_a_queue_that_admits_nothing_stay() -> None:
     scene = Scene(C, [held("c2-low", "c2", 9, -1)])
-    scene.holdings["c2"] = []
+    scene.reservations["c2"] = []
     assert scene.victims("c1", needs(cpu=4), 1) == {}

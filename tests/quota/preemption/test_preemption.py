@@ -49,7 +49,7 @@ def test_the_oracle_tells_whether_the_own_queue_pays(holders: list[Held], expect
 
 
 def test_without_holders_nobody_goes() -> None:
-    assert find_targets(Scene(PAIR, [held("c2", "c2", 12)]).claim("c1", needs(cpu=3)), NO_PREEMPTION) == ()
+    assert find_targets(Scene(PAIR, [held("c2", "c2", 12)]).request("c1", needs(cpu=3)), NO_PREEMPTION) == ()
 
 
 # What holds for all.
@@ -113,21 +113,21 @@ def test_a_search_changes_nothing_and_what_it_finds_makes_room(
     scene: Scene, name: str, cpu: int, priority: int
 ) -> None:
     before = scene.usage()
-    claim = scene.claim(name, needs(cpu=cpu), priority)
-    assume(not claim.fits(borrowing=True))
-    targets = find_targets(claim, scene.preemption)
+    request = scene.request(name, needs(cpu=cpu), priority)
+    assume(not request.fits(borrowing=True))
+    targets = find_targets(request, scene.preemption)
     assert scene.usage().items() >= before.items()
-    assert len({target.holding.key for target in targets}) == len(targets)
+    assert len({target.reservation.key for target in targets}) == len(targets)
     if not targets:
         return
     log = UndoLog()
     for target in targets:
-        target.leave(log)
-    assert claim.fits(borrowing=True)
+        target.simulate_removal(log)
+    assert request.fits(borrowing=True)
     for target in targets:  # who could stay, stays; but one who must not borrow may need more to go
         mark = log.mark()
-        target.come_back(log)
-        assert not (claim.fits(borrowing=True) and claim.fits(borrowing=False))
+        target.restore(log)
+        assert not (request.fits(borrowing=True) and request.fits(borrowing=False))
         log.roll_back(mark)
     log.roll_back()
     assert scene.usage().items() >= before.items()
@@ -136,12 +136,12 @@ def test_a_search_changes_nothing_and_what_it_finds_makes_room(
 @given(scenes(), st.sampled_from(["q0", "q1", "q2", "q3"]), st.integers(1, 8), st.integers(-1, 3))
 def test_only_those_go_whom_the_rules_give_up(scene: Scene, name: str, cpu: int, priority: int) -> None:
     rules = scene.queues[name].spec.preemption
-    for target in find_targets(scene.claim(name, needs(cpu=cpu), priority), scene.preemption):
-        inside = target.holding.cluster_queue == name
+    for target in find_targets(scene.request(name, needs(cpu=cpu), priority), scene.preemption):
+        inside = target.reservation.cluster_queue == name
         assert inside == (target.cause is Cause.IN_QUEUE)
         policy = rules.within_cluster_queue if inside else rules.reclaim_within_cohort
         assert policy != "Never"
         if policy == "LowerPriority":
-            assert target.holding.priority < priority
+            assert target.reservation.priority < priority
         if not inside:
-            assert not scene.node(target.holding.cluster_queue).is_within_nominal([CPU])
+            assert not scene.node(target.reservation.cluster_queue).is_within_nominal([CPU])

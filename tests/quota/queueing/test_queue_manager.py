@@ -11,8 +11,8 @@ from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache.cache import QuotaCache
 from multikueue.quota.engine import Engine
 from multikueue.quota.queueing import queue_manager
+from multikueue.quota.queueing.pending_workload import Reason
 from multikueue.quota.queueing.queue_manager import FLUSH_DELAY, QueueManager
-from multikueue.quota.queueing.waiting import Reason
 from multikueue.testing import NOW, cluster_queue, local_queue, namespace, workload
 from tests.quota.builders import after, key_of, waiting, wants
 
@@ -31,7 +31,7 @@ def manager(*names: str, selects: str = "default") -> QueueManager:
     whole.set_queue("cq", strict=False, now=NOW)
     whole.set_route(key_of("lq"), "cq", NOW)
     for name in names:
-        whole.line_up(waiting(wants(name)), NOW)
+        whole.add_or_update(waiting(wants(name)), NOW)
     return whole
 
 
@@ -69,7 +69,7 @@ def test_opening_a_route_offers_what_was_evicted_when_it_closed_in_its_place() -
     punished = wants("other", age=99).condition("Requeued", "False", reason="AdmissionCheck")
     whole.set_route(key_of("lq"), None, NOW)
     for builder in (stopped, punished):
-        whole.line_up(waiting(builder), NOW)
+        whole.add_or_update(waiting(builder), NOW)
 
     whole.set_route(key_of("lq"), "cq", NOW)
     heads = [head.key.name for head in iter(whole.lines["cq"].pop, None)]
@@ -78,7 +78,7 @@ def test_opening_a_route_offers_what_was_evicted_when_it_closed_in_its_place() -
 
 def test_a_route_to_a_queue_that_is_yet_to_come_offers_nothing() -> None:
     whole = QueueManager(cache())
-    whole.line_up(waiting(wants("old").condition("Requeued", "False", reason="LocalQueueStopped")), NOW)
+    whole.add_or_update(waiting(wants("old").condition("Requeued", "False", reason="LocalQueueStopped")), NOW)
     whole.set_route(key_of("lq"), "cq", NOW)
     assert whole.busy() == []
 
@@ -110,7 +110,7 @@ def test_a_workload_that_moves_leaves_its_old_line() -> None:
     whole.set_queue("other", strict=True, now=NOW)
     whole.set_route(key_of("lq2"), "other", NOW)
 
-    whole.line_up(waiting(wants("a", queue="lq2")), NOW)
+    whole.add_or_update(waiting(wants("a", queue="lq2")), NOW)
 
     assert whole.busy() == ["other"]
     assert (whole.members(key_of("lq")), whole.members(key_of("lq2"))) == (0, 1)
@@ -132,7 +132,7 @@ def test_flushes_of_one_tree_are_collected_from_the_first_on() -> None:
 def test_a_flush_offers_what_is_selected() -> None:
     whole = manager("a", selects="team")
     whole.set_route(ObjectKey("team", "lq"), "cq", NOW)
-    whole.line_up(waiting(wants("b", namespace="team")), NOW)
+    whole.add_or_update(waiting(wants("b", namespace="team")), NOW)
     park(whole)
 
     whole.wake("cq", NOW)
@@ -145,7 +145,7 @@ def test_a_flush_offers_what_is_selected() -> None:
 
 def test_the_end_of_a_back_off_offers_a_workload_once() -> None:
     whole = manager()
-    whole.line_up(waiting(wants("a").requeue_state(1, at=after(5))), NOW)
+    whole.add_or_update(waiting(wants("a").requeue_state(1, at=after(5))), NOW)
     assert (whole.busy(), whole.next_due()) == ([], after(5))
 
     whole.wake_due(after(4))
@@ -157,9 +157,9 @@ def test_the_end_of_a_back_off_offers_a_workload_once() -> None:
 
 def test_a_back_off_that_was_prolonged_or_is_of_no_interest_any_more_wakes_nobody() -> None:
     whole = manager()
-    whole.line_up(waiting(wants("longer").requeue_state(1, at=after(5))), NOW)
-    whole.line_up(waiting(wants("longer").requeue_state(2, at=after(9))), NOW)
-    whole.line_up(waiting(wants("gone").requeue_state(1, at=after(5))), NOW)
+    whole.add_or_update(waiting(wants("longer").requeue_state(1, at=after(5))), NOW)
+    whole.add_or_update(waiting(wants("longer").requeue_state(2, at=after(9))), NOW)
+    whole.add_or_update(waiting(wants("gone").requeue_state(1, at=after(5))), NOW)
     whole.remove(key_of("gone"))
 
     whole.wake_due(after(5))
@@ -209,7 +209,7 @@ def test_many_come_some_at_a_time_and_none_is_a_head_before_all_are_there(two_at
     whole = manager()
     whole.set_route(key_of("lq"), None, NOW)
     for age, name in enumerate(NAMES):
-        whole.line_up(waiting(wants(name, age=age)), NOW)
+        whole.add_or_update(waiting(wants(name, age=age)), NOW)
     whole.set_route(key_of("lq"), "cq", NOW)
     assert list(moved(whole)) == [[], [], [], ["cq"]]
     assert heads(whole) == list(reversed(NAMES))
@@ -226,8 +226,8 @@ def test_who_leaves_or_is_seen_again_before_it_has_moved_is_where_it_belongs(two
     whole = manager(*NAMES)
     whole.set_route(key_of("lq"), None, NOW)
     whole.leave(key_of("a"))
-    whole.line_up(waiting(wants("b")), NOW)
-    whole.line_up(waiting(wants("c").queue("other")), NOW)
+    whole.add_or_update(waiting(wants("b")), NOW)
+    whole.add_or_update(waiting(wants("c").queue("other")), NOW)
     assert whole.lines["cq"].size == 2
     assert list(moved(whole))[-1] == []
     assert (whole.lines["cq"].size, whole.members(key_of("lq"))) == (0, 3)
@@ -261,7 +261,7 @@ def test_in_the_end_all_stand_as_if_they_had_moved_at_once(seed: int, monkeypatc
         for deed in deeds:
             name = f"w{luck.randrange(12)}"
             if deed == "line up":
-                whole.line_up(waiting(wants(name, age=luck.randrange(50))), NOW)
+                whole.add_or_update(waiting(wants(name, age=luck.randrange(50))), NOW)
             elif deed == "leave":
                 whole.leave(key_of(name))
             elif deed == "step":

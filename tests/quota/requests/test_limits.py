@@ -12,7 +12,7 @@ from multikueue.api.queues import BACKFILL_ANNOTATION
 from multikueue.api.workload import workload_spec
 from multikueue.quota.queueing.queue_manager import OUTDATED_AT_A_TIME
 from multikueue.quota.requests.amounts import Demand, demand
-from multikueue.quota.requests.limits import Limits, Surroundings, combined
+from multikueue.quota.requests.limits import Limits, LimitsByNamespace, combined
 from multikueue.testing import cluster_queue, flavor, local_queue, pod_set, workload
 from tests.quota.builders import Play, wants
 
@@ -142,7 +142,7 @@ def test_the_overhead_of_a_class_counts_unless_the_pod_has_its_own() -> None:
 
 
 def test_what_holds_in_a_namespace_follows_what_is_there() -> None:
-    known, key = Surroundings(), ObjectKey("default", "limits")
+    known, key = LimitsByNamespace(), ObjectKey("default", "limits")
     known.set_range(key, limit_range(of_containers(default_request={"cpu": "2"})))
     assert requests(known.of("default"), container()) == {"cpu": 2000}
     assert requests(known.of("elsewhere"), container()) == {}

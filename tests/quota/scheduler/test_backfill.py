@@ -239,7 +239,7 @@ def test_a_head_that_makes_do_with_less_may_start_sooner() -> None:
     head = pod_set("main", count=4).min_count(2).request(gpus(1))
     scene.submit(wants("head", age=50).pod_sets(head))
     seen = scene.engine.view.head(next(scene.engine.view.waiting_in("cq")), "cq")
-    assert start_of(seen, scene.engine.view.holdings_in("cq"), scene.now) == after(240)
+    assert start_of(seen, scene.engine.view.reservations_in("cq"), scene.now) == after(240)
 
 
 def test_for_a_head_that_has_others_evicted_no_end_is_known() -> None:
@@ -290,7 +290,7 @@ def test_another_process_knows_the_ends_too() -> None:
     for value in scene.workloads.values():
         again.see(value)
     for each in (scene, again):
-        ends = {holding.key.name: holding.ends_by for holding in each.engine.view.holdings_in("cq")}
+        ends = {holding.key.name: holding.ends_by for holding in each.engine.view.reservations_in("cq")}
         assert ends == {"running": after(600), "filler": after(300)}
 
 

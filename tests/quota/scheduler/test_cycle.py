@@ -6,7 +6,7 @@ import pytest
 
 from multikueue.quota.cache.snapshot import QueueSnapshot, snapshot
 from multikueue.quota.cache.tree import Forest, Member, quotas
-from multikueue.quota.queueing.waiting import Progress, Reason
+from multikueue.quota.queueing.pending_workload import Progress, Reason
 from multikueue.quota.scheduler.cycle import Decision, Head, Refuse, Reserve, run
 from multikueue.testing import ClusterQueueBuilder, WorkloadBuilder, cluster_queue, flavor, limits, pod_set
 from tests.quota.builders import waiting, wants

@@ -12,7 +12,7 @@ from multikueue.api.workload import workload_spec
 from multikueue.quota.cache.snapshot import QueueSnapshot, snapshot
 from multikueue.quota.cache.tree import Forest, Member, quotas
 from multikueue.quota.preemption.grade import Grade, Mode, Oracle
-from multikueue.quota.queueing.waiting import Progress
+from multikueue.quota.queueing.pending_workload import Progress
 from multikueue.quota.requests.amounts import Demand, PodSetDemand, demand
 from multikueue.quota.requests.matching import NodeRules
 from multikueue.quota.scheduler.flavors import Assignment, assign, preferred

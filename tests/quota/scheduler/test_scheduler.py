@@ -10,7 +10,7 @@ import pytest
 
 from multikueue.api.workload import Workload
 from multikueue.quota.engine import Engine
-from multikueue.quota.queueing.waiting import Progress
+from multikueue.quota.queueing.pending_workload import Progress
 from multikueue.quota.requests.amounts import Accounting
 from multikueue.quota.scheduler.flavors import Assignment
 from multikueue.quota.scheduler.scheduler import Cycle

@@ -12,9 +12,9 @@ from multikueue_simulator.simulation import campaign as campaigns
 from multikueue_simulator.simulation.campaign import Result
 
 
-def result(seed: int, law: str = "") -> Result:
-    breach = f"{law} at 1.000 s: it was broken" if law else ""
-    return Result(seed, law, breach, "0", Counter({("UNRESERVED", "NOMINATING"): 2}), 0.1)
+def result(seed: int, invariant: str = "") -> Result:
+    violation = f"{invariant} at 1.000 s: it was broken" if invariant else ""
+    return Result(seed, invariant, violation, "0", Counter({("UNRESERVED", "NOMINATING"): 2}), 0.1)
 
 
 @pytest.fixture

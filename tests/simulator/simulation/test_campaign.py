@@ -10,8 +10,8 @@ import pytest
 from multikueue_simulator.simulation.campaign import Result, Tally, _fixed_hashes
 
 
-def result(seed: int, law: str = "") -> Result:
-    return Result(seed, law, f"{law} was broken" if law else "", "", Counter({("A", "B"): 2}), 0.5)
+def result(seed: int, invariant: str = "") -> Result:
+    return Result(seed, invariant, f"{invariant} was broken" if invariant else "", "", Counter({("A", "B"): 2}), 0.5)
 
 
 def test_a_tally_adds_up_and_keeps_what_failed() -> None:

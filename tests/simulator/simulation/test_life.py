@@ -9,7 +9,7 @@ import pytest
 from multikueue_simulator.simulation.campaign import campaign, one, told
 from multikueue_simulator.simulation.life import live
 from multikueue_simulator.simulation.plan import Crash, DeleteCopy, Freeze, JobPlan, Plan, Replica
-from multikueue_simulator.simulation.states import States
+from multikueue_simulator.simulation.state_invariants import StateInvariants
 from multikueue_simulator.simulation.story import story
 
 CALM = Plan(seed=1, jobs=(JobPlan(name="a"), JobPlan(name="b", at=2.0, fails=True)))
@@ -17,7 +17,7 @@ CALM = Plan(seed=1, jobs=(JobPlan(name="a"), JobPlan(name="b", at=2.0, fails=Tru
 
 def test_a_life_without_trouble_breaks_no_law_and_costs_few_writes() -> None:
     outcome = live(CALM)
-    assert outcome.breach is None
+    assert outcome.violation is None
     assert outcome.writes <= len(CALM.jobs) * (7 + 2 * len(CALM.workers) + 2) + 20
     assert outcome.phases["NOMINATING", "ADMITTED"] == 2
 
@@ -33,9 +33,9 @@ NOMINATED = replace(
 
 def test_one_manager_may_nominate_for_another() -> None:
     outcome = live(NOMINATED, tell=True)
-    assert outcome.breach is None
+    assert outcome.violation is None
     assert outcome.phases["NOMINATING", "ADMITTED"] == 2
-    writes = [text for _, text in outcome.tale.lines if text.startswith("manager-1 to ")]
+    writes = [text for _, text in outcome.trace.lines if text.startswith("manager-1 to ")]
     assert len(writes) >= 2
     assert {text.split()[2] for text in writes} == {"manager:"}
 
@@ -44,7 +44,7 @@ def test_who_only_nominates_is_not_asked_to_do_the_others_work() -> None:
     away = Crash(at=3.0, lasts=40.0, replica="manager-0")
     meddling = DeleteCopy(at=10.0, job="a", worker="@a")
     long = replace(NOMINATED, jobs=(JobPlan(name="a", seconds=60.0),), events=(away, meddling))
-    assert live(long).breach is None
+    assert live(long).violation is None
 
 
 def test_the_story_of_a_life_tells_what_was_planned_and_what_happened() -> None:
@@ -56,10 +56,12 @@ def test_the_story_of_a_life_tells_what_was_planned_and_what_happened() -> None:
 
 
 def test_a_life_ends_though_a_manager_is_frozen_when_a_law_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(States, "look", lambda self, at: self.broken("late", at, "it is late") if at > 3 else None)
+    monkeypatch.setattr(
+        StateInvariants, "look", lambda self, at: self.broken("late", at, "it is late") if at > 3 else None
+    )
     outcome = live(replace(CALM, events=(Freeze(at=2.0, lasts=30.0, replica="manager-0"),)))
-    assert outcome.breach is not None
-    assert outcome.breach.law == "late"
+    assert outcome.violation is not None
+    assert outcome.violation.invariant == "late"
 
 
 @pytest.mark.parametrize("seed", [3, 17, 40])

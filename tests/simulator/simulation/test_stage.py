@@ -11,9 +11,9 @@ import pytest
 from fakekube.network.link import State
 from fakekube.wire import Request
 from multikueue.settings import InForce
-from multikueue_simulator.simulation.deeds import Deeds
+from multikueue_simulator.simulation.adversary_injector import AdversaryInjector
+from multikueue_simulator.simulation.fault_injector import FaultInjector
 from multikueue_simulator.simulation.life import settings_of
-from multikueue_simulator.simulation.misdeeds import Misdeeds
 from multikueue_simulator.simulation.plan import Break, Crash, Cut, DeleteJob, Event, Freeze, JobPlan, Plan, Stop
 from multikueue_simulator.simulation.stage import Stage
 from multikueue_simulator.time import VirtualClock, run
@@ -51,10 +51,14 @@ def played(
                 told: list[tuple[float, str]] = []
                 world = World(plan.layout, clock=VirtualClock(), seed=1)
                 world.furnish()
-                deeds = Deeds(world, plan, tasks)
-                misdeeds = Misdeeds(world, deeds, broken=lambda _law, _text: None)
+                injector = FaultInjector(world, plan, tasks)
+                adversary_injector = AdversaryInjector(world, injector, broken=lambda _invariant, _text: None)
                 stage = Stage(
-                    world, plan, deeds, misdeeds, lambda text: told.append((round(anyio.current_time(), 1), text))
+                    world,
+                    plan,
+                    injector,
+                    adversary_injector,
+                    lambda text: told.append((round(anyio.current_time(), 1), text)),
                 )
                 world.add_manager("manager-0", InForce(settings_of(plan, plan.replicas[0])), ended=stage.ended)
                 stage.begin()
@@ -128,8 +132,8 @@ def test_a_frozen_manager_goes_on_unless_its_mandate_has_lapsed(elected: bool, l
         await anyio.sleep(25 + lasts)
         assert play.manager.is_running
         assert play.manager.runs == runs
-        assert play.stage.deeds.woken == 20.0 + lasts
-        assert play.stage.deeds.troubles.sleeps == [(20.0, 20.0 + lasts)]
+        assert play.stage.injector.woken == 20.0 + lasts
+        assert play.stage.injector.faults.sleeps == [(20.0, 20.0 + lasts)]
 
 
 def test_a_frozen_manager_that_dies_is_gone_and_comes_back() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from multikueue_simulator.simulation.laws import Breach
+from multikueue_simulator.simulation.invariants import Violation
 from multikueue_simulator.simulation.life import Outcome
 from multikueue_simulator.simulation.plan import Crash, JobPlan, Plan, Replica
+from multikueue_simulator.simulation.recorder import Trace
 from multikueue_simulator.simulation.story import phase_table, story
-from multikueue_simulator.simulation.witness import Tale
 from multikueue_simulator.world import Layout, Share
 
 PLAN = Plan(
@@ -25,7 +25,7 @@ PLAN = Plan(
 
 
 def test_the_setting_comes_first_then_what_was_planned_then_what_was_broken() -> None:
-    outcome = Outcome(7, breach=Breach("I1", 4.25, "two have it"))
+    outcome = Outcome(7, violation=Violation("I1", 4.25, "two have it"))
     assert list(story(PLAN, outcome)) == [
         "Seed 7. Workers: w1 with 2 CPU, w2 with 8 CPU. Queues: main with 4 CPU.",
         "A Kueue on the manager cluster keeps jobs and quota; ours is beside it.",
@@ -46,7 +46,7 @@ def test_who_only_nominates_is_told() -> None:
 
 
 def test_what_happened_is_told_if_it_was_kept() -> None:
-    outcome = Outcome(7, settled=80.4, tale=Tale(is_told=True, lines=[(1.25, "manager-0 dies")]))
+    outcome = Outcome(7, settled=80.4, trace=Trace(is_told=True, lines=[(1.25, "manager-0 dies")]))
     lines = list(story(PLAN, outcome))
     assert lines[-4:] == [
         "What happened, by the seconds of the world:",

@@ -69,8 +69,8 @@ def _live_all(seeds: range, *, processes: int) -> None:
 
 
 def _report(result: Result, tally: Tally, *, of: int) -> None:
-    if result.law and len(tally.failed) <= TOLD:
-        print(f"seed {result.seed}: {result.breach}", flush=True)
+    if result.invariant and len(tally.failed) <= TOLD:
+        print(f"seed {result.seed}: {result.violation}", flush=True)
     if tally.seeds % PROGRESS_EVERY == 0:
         spent = 1000 * tally.seconds / tally.seeds
         note(f"{tally.seeds} of {of} seeds, {len(tally.failed)} failed, {spent:.0f} ms of CPU each")

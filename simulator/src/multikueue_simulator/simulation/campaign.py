@@ -14,9 +14,9 @@ from time import process_time
 
 from multikueue_simulator.simulation.draw import drawn
 from multikueue_simulator.simulation.life import live
-from multikueue_simulator.simulation.shrink import law_broken_by, shrunk
+from multikueue_simulator.simulation.recorder import Changes
+from multikueue_simulator.simulation.shrink import invariant_broken_by, shrunk
 from multikueue_simulator.simulation.story import story
-from multikueue_simulator.simulation.witness import Changes
 
 __all__ = ["Result", "Tally", "alike", "campaign", "one", "told"]
 
@@ -29,11 +29,11 @@ LIVES_OF_A_PROCESS = 400
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of a seed: the law it broke and how, empty if none; the sum over its trace; its CPU seconds."""
+    """What became of a seed: the invariant it broke and how, empty if none; the sum over its trace; its CPU seconds."""
 
     seed: int
-    law: str
-    breach: str
+    invariant: str
+    violation: str
     digest: str
     phases: Changes
     seconds: float
@@ -52,7 +52,7 @@ class Tally:
         self.seeds += 1
         self.phases += result.phases
         self.seconds += result.seconds
-        if result.law:
+        if result.invariant:
             self.failed.append(result)
 
 
@@ -74,11 +74,11 @@ def one(seed: int) -> Result:
     """The life of one seed, in this process."""
     began = process_time()
     outcome = live(drawn(seed))
-    breach = outcome.breach
+    violation = outcome.violation
     result = Result(
         seed,
-        breach.law if breach else "",
-        str(breach or ""),
+        violation.invariant if violation else "",
+        str(violation or ""),
         outcome.digest,
         outcome.phases,
         process_time() - began,
@@ -89,18 +89,18 @@ def one(seed: int) -> Result:
 
 
 def told(seed: int, *, everything: bool) -> tuple[list[str], bool]:
-    """The story of a seed, and whether it breaks a law; with `everything` its smallest form, event by event."""
+    """The story of a seed, and whether it breaks an invariant; with `everything` its smallest form, event by event."""
     with alike(1) as pool:
         return pool.apply(_told, (seed, everything))
 
 
 def _told(seed: int, everything: bool) -> tuple[list[str], bool]:  # as a pool calls it
     plan = drawn(seed)
-    law = law_broken_by(plan)
-    if law and everything:
-        plan = shrunk(plan, lambda smaller: law_broken_by(smaller) == law)
+    invariant = invariant_broken_by(plan)
+    if invariant and everything:
+        plan = shrunk(plan, lambda smaller: invariant_broken_by(smaller) == invariant)
     outcome = live(plan, tell=everything)
-    return list(story(plan, outcome)), bool(law)
+    return list(story(plan, outcome)), bool(invariant)
 
 
 @contextmanager

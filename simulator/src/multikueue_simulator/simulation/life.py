@@ -26,13 +26,13 @@ from multikueue.settings import (
     StrategyChoice,
 )
 from multikueue_simulator.simulation.adversaries import control
-from multikueue_simulator.simulation.deeds import Deeds
-from multikueue_simulator.simulation.laws import Breach, Course, Laws, held_up
-from multikueue_simulator.simulation.misdeeds import Misdeeds
+from multikueue_simulator.simulation.adversary_injector import AdversaryInjector
+from multikueue_simulator.simulation.fault_injector import FaultInjector
+from multikueue_simulator.simulation.invariants import Course, Invariants, Violation, held_up
 from multikueue_simulator.simulation.plan import Plan, Replica
+from multikueue_simulator.simulation.recorder import Changes, Phases, RunRecorder, Trace, logs_heard
 from multikueue_simulator.simulation.stage import Stage
-from multikueue_simulator.simulation.states import States
-from multikueue_simulator.simulation.witness import Changes, Phases, Tale, Witness, logs_heard
+from multikueue_simulator.simulation.state_invariants import StateInvariants
 from multikueue_simulator.time import VirtualClock, run
 from multikueue_simulator.world import World
 
@@ -53,10 +53,10 @@ QUIET = 45.0
 
 @dataclass(slots=True)
 class Outcome:
-    """How a life went: the first law that was broken, if any; the sum over its trace; and what is counted."""
+    """How a life went: the first invariant that was broken, if any; the sum over its trace; and what is counted."""
 
     seed: int
-    breach: Breach | None = None
+    violation: Violation | None = None
     digest: str = ""
     writes: int = 0
     settled: float = 0.0
@@ -64,20 +64,20 @@ class Outcome:
     courses: dict[str, Course] = field(default_factory=dict)
     """How it went for each job that nobody meddled with."""
     phases: Changes = field(default_factory=Changes)
-    tale: Tale = field(default_factory=Tale)
+    trace: Trace = field(default_factory=Trace)
 
 
 def live(plan: Plan, *, tell: bool = False) -> Outcome:
-    """One life. With `tell`, its tale is kept. One with adversaries and nothing else is compared with one without them."""
+    """One life. With `tell`, its trace is kept. One with adversaries and nothing else is compared with one without them."""
     outcome = _lived(plan, tell=tell)
     without = control(plan)
-    if without is not None and outcome.breach is None:
-        outcome.breach = held_up(plan, outcome.courses, _lived(without, tell=False).courses)
+    if without is not None and outcome.violation is None:
+        outcome.violation = held_up(plan, outcome.courses, _lived(without, tell=False).courses)
     return outcome
 
 
 def _lived(plan: Plan, *, tell: bool) -> Outcome:
-    outcome = Outcome(plan.seed, tale=Tale(is_told=tell))
+    outcome = Outcome(plan.seed, trace=Trace(is_told=tell))
     random.seed(plan.seed)
     with _without_collector():
         run(lambda: _live(plan, outcome))
@@ -91,49 +91,55 @@ async def _live(plan: Plan, outcome: Outcome) -> None:
     over = anyio.Event()
 
     def crashed(text: str) -> None:
-        laws.broken("crash", anyio.current_time(), text)
+        invariants.broken("crash", anyio.current_time(), text)
 
     def stumbled(_loop: object, context: dict[str, object]) -> None:
         crashed(f"{context.get('message')}: {context.get('exception')!r}")
 
     asyncio.get_running_loop().set_exception_handler(stumbled)
-    with logs_heard(outcome.tale, crashed):
+    with logs_heard(outcome.trace, crashed):
         async with anyio.create_task_group() as tasks:
             await world.start(tasks)
-            deeds = Deeds(world, plan, tasks)
-            misdeeds = Misdeeds(world, deeds, lambda law, text: laws.broken(law, anyio.current_time(), text))
+            injector = FaultInjector(world, plan, tasks)
+            adversary_injector = AdversaryInjector(
+                world, injector, lambda invariant, text: invariants.broken(invariant, anyio.current_time(), text)
+            )
             if plan.adversaries:
-                misdeeds.furnish()
-            stage = Stage(world, plan, deeds, misdeeds, outcome.tale)
-            laws = Laws(world, plan, deeds, on_breach=over.set)
-            witness = Witness(world, stage, laws, outcome.tale)
-            witness.attend()
-            _hire(world, plan, stage, witness, laws, Phases(outcome.phases))
+                adversary_injector.furnish()
+            stage = Stage(world, plan, injector, adversary_injector, outcome.trace)
+            invariants = Invariants(world, plan, injector, on_violation=over.set)
+            recorder = RunRecorder(world, stage, invariants, outcome.trace)
+            recorder.attend()
+            _hire(world, plan, stage, recorder, invariants, Phases(outcome.phases))
             stage.begin()
             with anyio.CancelScope() as rest:
                 tasks.start_soon(_cut_short, over, rest)
-                await _course(plan, stage, States(world, plan, deeds, misdeeds, laws.broken), witness)
+                await _course(
+                    plan, stage, StateInvariants(world, plan, injector, adversary_injector, invariants.broken), recorder
+                )
             outcome.settled = anyio.current_time()
-            outcome.breach = laws.breaches[0] if laws.breaches else None
-            outcome.courses = laws.courses()
-            outcome.digest, outcome.writes = witness.digest.hexdigest(), witness.writes
+            outcome.violation = invariants.violations[0] if invariants.violations else None
+            outcome.courses = invariants.courses()
+            outcome.digest, outcome.writes = recorder.digest.hexdigest(), recorder.writes
             stage.thaw()
             tasks.cancel_scope.cancel()
 
 
-def _hire(world: World, plan: Plan, stage: Stage, witness: Witness, laws: Laws, phases: Phases) -> None:
+def _hire(
+    world: World, plan: Plan, stage: Stage, recorder: RunRecorder, invariants: Invariants, phases: Phases
+) -> None:
     """The managers, and the weather between them and the clusters."""
 
     def ended(name: str) -> None:
         error = world.managers[name].error
         if error is not None and not is_expected(error):
-            laws.broken("ends", anyio.current_time(), f"{name} ends by itself: {describe(error)[:200]}")
+            invariants.broken("ends", anyio.current_time(), f"{name} ends by itself: {describe(error)[:200]}")
         stage.ended(name)
 
     for replica in plan.replicas:
         clock = VirtualClock(skew=timedelta(seconds=replica.skew))
         in_force = InForce(settings_of(plan, replica))
-        world.add_manager(replica.name, in_force, clock=clock, observer=witness, ended=ended, on_decision=phases)
+        world.add_manager(replica.name, in_force, clock=clock, observer=recorder, ended=ended, on_decision=phases)
     for source in world.managers:
         for site in world.sites:
             world.network.link(source, site.name).weather = plan.weather
@@ -144,25 +150,25 @@ async def _cut_short(over: anyio.Event, rest: anyio.CancelScope) -> None:
     rest.cancel()
 
 
-async def _course(plan: Plan, stage: Stage, states: States, witness: Witness) -> None:
+async def _course(plan: Plan, stage: Stage, states: StateInvariants, recorder: RunRecorder) -> None:
     """All that was planned, then the healing, then peace and quiet."""
     await _wait_until(plan.ends + STEP, states)
     stage.heal()
     healed = anyio.current_time()
     await _wait_until(healed + CALM + 2 * plan.timing.heartbeat, states)
-    while (problem := states.unsettled(anyio.current_time())) or anyio.current_time() < witness.last + CALM:
+    while (problem := states.unsettled(anyio.current_time())) or anyio.current_time() < recorder.last + CALM:
         if anyio.current_time() > healed + SETTLING:
             states.broken("settles", anyio.current_time(), problem or "it writes and writes")
             return
         await _wait_until(anyio.current_time() + STEP, states)
     states.at_the_end(anyio.current_time())
-    writes = witness.writes
+    writes = recorder.writes
     await anyio.sleep(QUIET)
-    if witness.writes != writes:
-        states.broken("I11", witness.last, f"{witness.writes - writes} writes although nothing changed")
+    if recorder.writes != writes:
+        states.broken("I11", recorder.last, f"{recorder.writes - writes} writes although nothing changed")
 
 
-async def _wait_until(when: float, states: States) -> None:
+async def _wait_until(when: float, states: StateInvariants) -> None:
     while (left := when - anyio.current_time()) > 0:
         await anyio.sleep(min(STEP, left))
         states.look(anyio.current_time())

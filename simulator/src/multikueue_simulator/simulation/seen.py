@@ -1,4 +1,4 @@
-"""Reading plain objects: the few questions that the stage and the laws ask of them."""
+"""Reading plain objects: the few questions that the stage and the invariants ask of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a plan that fails to the smallest one that still breaks the same law."""
+"""From a plan that fails to the smallest one that still breaks the same invariant."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from fakekube.network.link import CALM
 from multikueue_simulator.simulation.life import live
 from multikueue_simulator.simulation.plan import Event, Plan
 
-__all__ = ["Fails", "law_broken_by", "shrunk"]
+__all__ = ["Fails", "invariant_broken_by", "shrunk"]
 
 T = TypeVar("T")
 
 Fails = Callable[[Plan], bool]
 
 
-def law_broken_by(plan: Plan) -> str:
-    """The law that a plan breaks, empty if none."""
-    breach = live(plan).breach
-    return breach.law if breach is not None else ""
+def invariant_broken_by(plan: Plan) -> str:
+    """The invariant that a plan breaks, empty if none."""
+    violation = live(plan).violation
+    return violation.invariant if violation is not None else ""
 
 
 def shrunk(plan: Plan, fails: Fails, *, lives: int = 400) -> Plan:

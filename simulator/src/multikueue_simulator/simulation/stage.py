@@ -10,8 +10,8 @@ from fakekube.network.transport import is_write
 from fakekube.wire import Request
 from multikueue_simulator.simulation import plan as plans
 from multikueue_simulator.simulation.adversaries import MixUp
-from multikueue_simulator.simulation.deeds import Deeds, Undo, attempted
-from multikueue_simulator.simulation.misdeeds import Misdeeds
+from multikueue_simulator.simulation.adversary_injector import AdversaryInjector
+from multikueue_simulator.simulation.fault_injector import FaultInjector, Undo, attempted
 from multikueue_simulator.simulation.plan import Adversity, Event, JobPlan, Plan
 from multikueue_simulator.time import the_loop
 from multikueue_simulator.world import ManagerProcess, World
@@ -39,8 +39,8 @@ class Stage:
 
     world: World
     plan: Plan
-    deeds: Deeds
-    misdeeds: Misdeeds
+    injector: FaultInjector
+    adversary_injector: AdversaryInjector
     tell: Tell
     _armed: list[_Armed] = field(default_factory=list)
     _undo: dict[int, tuple[Event, Undo]] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Stage:
 
     def _submit(self, job: JobPlan) -> None:
         self.tell(job.tell())
-        self.deeds.submit(job)
+        self.injector.submit(job)
 
     def arriving(self, request: Request) -> None:
         """A request of a manager is about to be carried out."""
@@ -103,7 +103,7 @@ class Stage:
     def _schedule(self, event: Event) -> None:
         if isinstance(event, plans.Restore):
             taken = event.at if event.write else max(0.0, event.at - event.age)
-            self._at(taken, partial(self.deeds.back_up, event))
+            self._at(taken, partial(self.injector.back_up, event))
         self._at(event.at, lambda: self._arm(event) if event.write else self._happen(event))
 
     def _arm(self, event: Event) -> None:
@@ -116,7 +116,7 @@ class Stage:
     def _happen(self, event: Event) -> None:
         if self._healed:
             return
-        event = self.deeds.placed(event)
+        event = self.injector.placed(event)
         self.tell(event.tell() + (f", for {event.lasts:g} s" if event.lasts else ""))
         undo = attempted(lambda: self._do(event))
         if undo is None:
@@ -134,17 +134,17 @@ class Stage:
 
     @singledispatchmethod
     def _do(self, event: Event) -> Undo | None:
-        return self.deeds.do(event)
+        return self.injector.do(event)
 
     @_do.register
     def _misdeed(self, event: Adversity) -> Undo | None:
-        return self.misdeeds.do(event)
+        return self.adversary_injector.do(event)
 
     @_do.register
     def _mix_up(self, event: MixUp) -> Undo | None:
         for replica in self.plan.replicas:
             self._kill(replica.name, event.down)
-        return self.misdeeds.do(event)
+        return self.adversary_injector.do(event)
 
     @_do.register
     def _crash(self, event: plans.Crash) -> None:
@@ -177,9 +177,9 @@ class Stage:
 
     def _go_on(self, replica: str) -> None:
         if replica in self._frozen:
-            slept, self.deeds.woken = self._frozen.pop(replica), the_loop().time()
+            slept, self.injector.woken = self._frozen.pop(replica), the_loop().time()
             if len(self.plan.replicas) == 1:
-                self.deeds.troubles.sleeps.append((slept, self.deeds.woken))
+                self.injector.faults.sleeps.append((slept, self.injector.woken))
         the_loop().continue_process(replica)
 
     def _kill(self, replica: str, downtime: float) -> None:
@@ -193,4 +193,4 @@ class Stage:
         process = self.world.managers[replica]
         if not process.is_running and replica not in self._down:
             self.tell(f"{replica} starts")
-            process.begin(self.deeds.tasks)
+            process.begin(self.injector.tasks)

@@ -1,4 +1,4 @@
-"""Tells a life in words: what there was, what happened, and which law was broken."""
+"""Tells a life in words: what there was, what happened, and which invariant was broken."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from multikueue_simulator.simulation.life import Outcome
 from multikueue_simulator.simulation.plan import Event, Plan, Replica
-from multikueue_simulator.simulation.witness import Changes
+from multikueue_simulator.simulation.recorder import Changes
 
 __all__ = ["phase_table", "story"]
 
@@ -17,14 +17,14 @@ def story(plan: Plan, outcome: Outcome) -> Iterator[str]:
     yield ""
     yield "Planned:"
     yield from _planned(plan)
-    if outcome.tale.lines:
+    if outcome.trace.lines:
         yield ""
         yield "What happened, by the seconds of the world:"
-        yield from (f"{at:10.3f}  {text}" for at, text in outcome.tale.lines)
+        yield from (f"{at:10.3f}  {text}" for at, text in outcome.trace.lines)
     yield ""
     yield (
-        f"Broken: {outcome.breach}"
-        if outcome.breach
+        f"Broken: {outcome.violation}"
+        if outcome.violation
         else f"No law was broken. All had settled by {outcome.settled:.0f} s."
     )
 

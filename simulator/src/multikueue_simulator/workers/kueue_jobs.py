@@ -249,7 +249,7 @@ def _decide_run(view: JobView, workload: Workload) -> tuple[Action, ...]:
 
 def _start(job: Job, workload: Workload, flavors: Mapping[str, ResourceFlavor]) -> tuple[Action, ...]:
     """What cannot be told where to run, as its flavor is missing or demands exclude each other, waits."""
-    with suppress(pod_set_info.Conflicting):
+    with suppress(pod_set_info.BadPodSetInfo):
         patch = pod_set_info.start_patch(job, BATCH_JOB.start_patch(job) or {}, BATCH_PLACING, workload, flavors)
         return (PatchJob(patch),) if patch is not None else ()
     return ()

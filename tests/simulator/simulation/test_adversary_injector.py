@@ -12,7 +12,7 @@ from multikueue.errors import ClusterUnreachable
 from multikueue_simulator.simulation import adversaries as acts
 from multikueue_simulator.simulation import plan as plans
 from multikueue_simulator.simulation.adversaries import OddJob, Slander, Squat
-from multikueue_simulator.simulation.laws import Course, held_up
+from multikueue_simulator.simulation.invariants import Course, held_up
 from multikueue_simulator.simulation.life import live
 from multikueue_simulator.simulation.plan import Adversity, Event, JobPlan, Plan
 from multikueue_simulator.world import MANAGER
@@ -40,8 +40,8 @@ ACTS: list[Adversity] = [
 @pytest.mark.parametrize("act", ACTS, ids=lambda act: act.tell())
 def test_an_act_is_done_and_breaks_no_law(act: Adversity) -> None:
     outcome = live(Plan(seed=5, jobs=JOBS, adversaries=(act,)), tell=True)
-    assert outcome.breach is None
-    assert any(act.tell() in text for _, text in outcome.tale.lines)
+    assert outcome.violation is None
+    assert any(act.tell() in text for _, text in outcome.trace.lines)
     assert live(Plan(seed=5, jobs=JOBS, adversaries=())).digest != outcome.digest
 
 
@@ -66,7 +66,7 @@ def test_what_two_people_touched_at_a_time_is_whole_in_the_end(
     events: tuple[Event, ...], adversaries: tuple[Adversity, ...]
 ) -> None:
     jobs = (*JOBS, JobPlan(name="late", at=50.0))
-    assert live(Plan(seed=5, jobs=jobs, events=events, adversaries=adversaries)).breach is None
+    assert live(Plan(seed=5, jobs=jobs, events=events, adversaries=adversaries)).violation is None
 
 
 def test_a_manager_that_ends_by_itself_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,9 +74,9 @@ def test_a_manager_that_ends_by_itself_is_noticed(monkeypatch: pytest.MonkeyPatc
         raise ValueError("odd")
 
     monkeypatch.setattr("multikueue.manager.look_at_all", fail)
-    breach = live(Plan(seed=1, jobs=JOBS)).breach
-    assert breach is not None
-    assert (breach.law, "ValueError: odd" in breach.text) == ("ends", True)
+    violation = live(Plan(seed=1, jobs=JOBS)).violation
+    assert violation is not None
+    assert (violation.invariant, "ValueError: odd" in violation.text) == ("ends", True)
 
 
 def test_a_manager_that_ends_for_a_reason_that_it_knows_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +88,7 @@ def test_a_manager_that_ends_for_a_reason_that_it_knows_is_started_again(monkeyp
         look_at_all(*args)
 
     monkeypatch.setattr("multikueue.manager.look_at_all", fail)
-    assert live(Plan(seed=1, jobs=JOBS)).breach is None
+    assert live(Plan(seed=1, jobs=JOBS)).violation is None
     assert not left
 
 
@@ -115,9 +115,11 @@ PLAN = Plan(seed=1, jobs=(JobPlan(name="a", at=10.0), JobPlan(name="b")))
     ],
 )
 def test_a_job_that_adversaries_hold_up_is_noticed(ends: dict[str, float], without: dict[str, float], job: str) -> None:
-    breach = held_up(PLAN, *({name: Course(ended) for name, ended in courses.items()} for courses in (ends, without)))
-    assert (breach is not None) == bool(job)
-    assert breach is None or breach.text.startswith(f"{job} took")
+    violation = held_up(
+        PLAN, *({name: Course(ended) for name, ended in courses.items()} for courses in (ends, without))
+    )
+    assert (violation is not None) == bool(job)
+    assert violation is None or violation.text.startswith(f"{job} took")
 
 
 SAME, LATER = "2030-01-01T00:00:08Z", "2030-01-01T00:00:09Z"
@@ -138,5 +140,5 @@ def test_whom_others_overtook_by_luck_has_their_time_too(a: Course, b: Course, q
     """Without adversaries the other one came later, for another second saw it made."""
     plan = replace(PLAN, jobs=(PLAN.jobs[0], replace(PLAN.jobs[1], queue=queue)))
     without = {"a": Course(15.0, 11.0, SAME), "b": Course(62.0, 12.0, LATER)}
-    breach = held_up(plan, {"a": a, "b": b}, without)
-    assert (breach.text.split()[0] if breach else "") == ("a" if is_noticed else "")
+    violation = held_up(plan, {"a": a, "b": b}, without)
+    assert (violation.text.split()[0] if violation else "") == ("a" if is_noticed else "")

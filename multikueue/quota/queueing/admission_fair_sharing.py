@@ -1,4 +1,4 @@
-"""The queue of a ClusterQueue whose LocalQueues take turns: who used least of late goes first (quota-engine 2.1, 5.1)."""
+"""Admission fair sharing: the LocalQueue that used least of late goes first (quota-engine 2.1, 5.1)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from heapq import merge
 from itertools import groupby
 
 from multikueue.api.meta import ObjectKey
-from multikueue.quota.queueing.pending import PendingQueue
-from multikueue.quota.queueing.waiting import Reason, Waiting
+from multikueue.quota.queueing.pending_queue import PendingQueue
+from multikueue.quota.queueing.pending_workload import PendingWorkload, Reason
 from multikueue.quota.workload.outcome import Verdict
 
 Usage = Callable[[ObjectKey], float]
 """What a LocalQueue used of late, as it counts just now."""
 
 
-class Turns:
+class AdmissionFairSharingQueue:
     """As a PendingQueue, made of one per LocalQueue. Usage changes under it as it likes: nothing is sorted by it, and
     who is next is found among as many as there are LocalQueues.
     """
@@ -43,13 +43,13 @@ class Turns:
         return sum(line.size for line in self._lines.values())
 
     @property
-    def asleep(self) -> int:
-        return sum(line.asleep for line in self._lines.values())
+    def inadmissible(self) -> int:
+        return sum(line.inadmissible for line in self._lines.values())
 
-    def push_or_update(self, waiting: Waiting, now: datetime) -> bool:
+    def push_or_update(self, waiting: PendingWorkload, now: datetime) -> bool:
         return self._line_for(waiting).push_or_update(waiting, now)
 
-    def give_back(self, waiting: Waiting, reason: Reason, now: datetime) -> None:
+    def give_back(self, waiting: PendingWorkload, reason: Reason, now: datetime) -> None:
         if reason is Reason.PENDING_PREEMPTION and not self._strict:
             self._favoured = waiting.key
         self._line_for(waiting).give_back(waiting, reason, now)
@@ -71,48 +71,48 @@ class Turns:
         if self._favoured == key:
             self._favoured = None
 
-    def top(self) -> Waiting | None:
+    def top(self) -> PendingWorkload | None:
         """The head, left in place."""
         heads = (head for head in (line.top() for line in self._lines.values()) if head is not None)
         return min(heads, key=self._place, default=None)
 
-    def pop(self) -> Waiting | None:
+    def pop(self) -> PendingWorkload | None:
         head = self.top()
         return self._lines[head.local_queue].pop() if head is not None else None
 
-    def __iter__(self) -> Iterator[Waiting]:
+    def __iter__(self) -> Iterator[PendingWorkload]:
         for line in self._lines.values():
             yield from line
 
-    def in_order(self) -> Iterator[Waiting]:
+    def in_order(self) -> Iterator[PendingWorkload]:
         by_usage = sorted(self._lines, key=self._usage)
         for _, equals in groupby(by_usage, key=self._usage):
             yield from merge(*(self._lines[each].in_order() for each in equals), key=self._place)
 
-    def _place(self, waiting: Waiting) -> tuple[float, bool, tuple[int, datetime, str]]:
+    def _place(self, waiting: PendingWorkload) -> tuple[float, bool, tuple[int, datetime, str]]:
         return self._usage(waiting.local_queue), waiting.key != self._favoured, waiting.rank
 
-    def sleeping(self) -> Iterator[Waiting]:
+    def inadmissible_workloads(self) -> Iterator[PendingWorkload]:
         for line in self._lines.values():
-            yield from line.sleeping()
+            yield from line.inadmissible_workloads()
 
-    def is_awake(self, key: ObjectKey) -> bool:
+    def is_active(self, key: ObjectKey) -> bool:
         line = self._line_with(key)
-        return line is not None and line.is_awake(key)
+        return line is not None and line.is_active(key)
 
-    def hush(self, waiting: Waiting, verdict: Verdict) -> list[ObjectKey]:
+    def mark_inadmissible(self, waiting: PendingWorkload, verdict: Verdict) -> list[ObjectKey]:
         """As in a queue, as long as it is nobody else's turn before."""
         local_queue = waiting.local_queue
         others = (each for each, line in self._lines.items() if each != local_queue and line.top() is not None)
         if any(self._usage(each) <= self._usage(local_queue) for each in others):
             return []
-        return self._lines[local_queue].hush(waiting, verdict)
+        return self._lines[local_queue].mark_inadmissible(waiting, verdict)
 
-    def verdict(self, waiting: Waiting) -> Verdict | None:
+    def verdict(self, waiting: PendingWorkload) -> Verdict | None:
         line = self._lines.get(waiting.local_queue)
         return waiting.verdict if line is None else line.verdict(waiting)
 
-    def _line_for(self, waiting: Waiting) -> PendingQueue:
+    def _line_for(self, waiting: PendingWorkload) -> PendingQueue:
         local_queue = waiting.local_queue
         self._line_of[waiting.key] = local_queue
         line = self._lines.get(local_queue)

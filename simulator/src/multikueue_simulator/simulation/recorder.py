@@ -1,4 +1,4 @@
-"""Sees all that is sent by managers and all that is written anywhere: for the laws, the trace, and the story."""
+"""Sees all that is sent by managers and all that is written anywhere: for the invariants, the trace, and the story."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from fakekube.wire import Request, Response, Watch
 from multikueue.api.meta import ObjectKey
 from multikueue.dispatch.decide import Decision
 from multikueue.dispatch.group import Group
-from multikueue_simulator.simulation.laws import Laws, Write
+from multikueue_simulator.simulation.invariants import Invariants, Write
 from multikueue_simulator.simulation.stage import Stage
 from multikueue_simulator.world import MANAGER, World
 
-__all__ = ["Changes", "Phases", "Tale", "Witness", "logs_heard"]
+__all__ = ["Changes", "Phases", "RunRecorder", "Trace", "logs_heard"]
 
 NO_CRASH = frozenset({"object.unreadable"})
 """What is logged as an error and is none of the manager's."""
@@ -48,7 +48,7 @@ class Phases:
 
 
 @dataclass(slots=True)
-class Tale:
+class Trace:
     """What happened, in words, with its time in seconds; nothing is kept unless it `is_told`."""
 
     is_told: bool = False
@@ -60,7 +60,7 @@ class Tale:
 
 
 @dataclass(slots=True)
-class Witness:
+class RunRecorder:
     """An observer of the lines of managers and of the storages of all clusters.
 
     `writes` counts the writes that managers sent and servers carried out, but for those to leases; `last` is when the
@@ -69,8 +69,8 @@ class Witness:
 
     world: World
     stage: Stage
-    laws: Laws
-    tale: Tale
+    invariants: Invariants
+    trace: Trace
     writes: int = 0
     last: float = 0.0
     digest: Any = field(default_factory=lambda: blake2b(digest_size=16))
@@ -99,26 +99,26 @@ class Witness:
     def _note(self, line: Line, host: str, request: Request, answer: Response | Watch) -> None:
         self.writes += 1
         self.last = asyncio.get_running_loop().time()
-        self.laws.sent(line.source, host, request, self.last)
+        self.invariants.sent(line.source, host, request, self.last)
         status = answer.status if isinstance(answer, Response) else 200
         if isinstance(answer, Response) and status == 422 and host == MANAGER:
-            self.laws.invalid(line.source, request, answer, self.last)
-        if self.tale.is_told:
-            self.tale(f"{line.source} to {host}: {request.method} {request.path} -> {status}")
+            self.invariants.invalid(line.source, request, answer, self.last)
+        if self.trace.is_told:
+            self.trace(f"{line.source} to {host}: {request.method} {request.path} -> {status}")
 
     def _listener(self, host: str) -> Callable[[Change], None]:
         def listen(change: Change) -> None:
             at = asyncio.get_running_loop().time()
             version = change.version
             self.digest.update(f"{at:.6f} {host} {change.type} {change.storage} {version.key} {version.rv}\n".encode())
-            self.laws.judge(Write(host, at, change, self._by))
+            self.invariants.judge(Write(host, at, change, self._by))
 
         return listen
 
 
 @contextmanager
-def logs_heard(tale: Tale, on_crash: Callable[[str], None]) -> Iterator[None]:
-    """What managers log goes into the tale; what they log as an error is one."""
+def logs_heard(trace: Trace, on_crash: Callable[[str], None]) -> Iterator[None]:
+    """What managers log goes into the trace; what they log as an error is one."""
 
     def take(_logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
         facts = ", ".join(f"{key}={value}" for key, value in event.items() if key not in ("event", "exc_info"))
@@ -126,13 +126,13 @@ def logs_heard(tale: Tale, on_crash: Callable[[str], None]) -> Iterator[None]:
         if method in ("error", "critical", "exception") and event["event"] not in NO_CRASH:
             error = event.get("exc_info")
             on_crash(f"{text}: {error!r}")
-        tale(f"log: {text}")
+        trace(f"log: {text}")
         raise structlog.DropEvent
 
     configured = structlog.get_config()
     structlog.configure(
         processors=[structlog.contextvars.merge_contextvars, take],
-        wrapper_class=structlog.make_filtering_bound_logger("debug" if tale.is_told else "error"),
+        wrapper_class=structlog.make_filtering_bound_logger("debug" if trace.is_told else "error"),
         logger_factory=structlog.ReturnLoggerFactory(),
         cache_logger_on_first_use=False,
     )

@@ -1,4 +1,4 @@
-"""A workload that waits for quota: what it asks for, its place, and what it was told last (quota-engine 2)."""
+"""A pending workload: what it asks for, its place, and its last verdict (quota-engine 2)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Progress:
 
 
 @dataclass(slots=True, eq=False)
-class Waiting:
+class PendingWorkload:
     """A workload without quota, as last seen. Only `progress` and `verdict` change, by the cycle, and what is
     remembered of it. `replaces` is the slice of an elastic job whose place it is to take."""
 
@@ -107,7 +107,7 @@ class Waiting:
             self.key if self.progress is not None or self.replaces is not None else None,
         )
 
-    def same_for_queue(self, other: Waiting) -> bool:
+    def same_for_queue(self, other: PendingWorkload) -> bool:
         """Whether an update changes nothing that could make a parked workload worth another look."""
         mine, its = self.workload, other.workload
         return (

@@ -1,17 +1,17 @@
-"""What was wrong between whom and when: by this the laws tell what a manager could know and do."""
+"""What was wrong between whom and when: by this the invariants tell what a manager could know and do."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-__all__ = ["EVERYBODY", "Trouble", "Troubles"]
+__all__ = ["EVERYBODY", "Fault", "FaultLog"]
 
 EVERYBODY = "*"
 
 
 @dataclass(slots=True)
-class Trouble:
+class Fault:
     """Between a replica (or everybody) and a host; `end` is None as long as it lasts. In seconds of the world.
 
     `deaf` ones may keep a manager from the host wholly; others only make calls fail now and then, or late.
@@ -28,20 +28,20 @@ class Trouble:
 
 
 @dataclass(slots=True)
-class Troubles:
+class FaultLog:
     """All troubles so far, in the order of their beginnings; and the times in which no manager was awake to notice any."""
 
-    all: list[Trouble] = field(default_factory=list)
+    all: list[Fault] = field(default_factory=list)
     sleeps: list[tuple[float, float]] = field(default_factory=list)
 
-    def begin(self, source: str, host: str, now: float, *, deaf: bool = True) -> Trouble:
-        made = Trouble(source, host, now, deaf=deaf)
+    def begin(self, source: str, host: str, now: float, *, deaf: bool = True) -> Fault:
+        made = Fault(source, host, now, deaf=deaf)
         self.all.append(made)
         return made
 
     def between(self, host: str, begin: float, end: float) -> bool:
         """Whether anybody had any trouble with a host in that time."""
-        return any(trouble.touches(begin, end) for trouble in self._of(host))
+        return any(fault.touches(begin, end) for fault in self._of(host))
 
     def away_since(self, host: str, now: float, *, gap: float, news: str = "") -> float | None:
         """Since when, up to now, some manager may have been without the host, short returns of up to `gap` not counted, nor
@@ -51,21 +51,21 @@ class Troubles:
         """
         since: float | None = None
         until = -gap
-        for trouble in self._of(host):
-            if trouble.begin - self._asleep(until, trouble.begin) > until + gap:
-                since = trouble.begin
-            until = max(until, self._end(trouble, now, gap, news))
+        for fault in self._of(host):
+            if fault.begin - self._asleep(until, fault.begin) > until + gap:
+                since = fault.begin
+            until = max(until, self._end(fault, now, gap, news))
         return since if since is not None and until + gap >= now else None
 
     def _asleep(self, begin: float, end: float) -> float:
         """For how long of that time nobody was awake."""
         return sum(max(0.0, min(end, woken) - max(begin, slept)) for slept, woken in self.sleeps)
 
-    def _end(self, trouble: Trouble, now: float, gap: float, news: str) -> float:
+    def _end(self, fault: Fault, now: float, gap: float, news: str) -> float:
         """When a trouble was over, as far as a manager could hear of it."""
-        end = now if trouble.end is None else trouble.end
+        end = now if fault.end is None else fault.end
         for other in self._of(news):
-            if other.touches(trouble.begin, end + gap):
+            if other.touches(fault.begin, end + gap):
                 end = max(end, now if other.end is None else other.end)
         return end
 
@@ -76,5 +76,5 @@ class Troubles:
         ]
         return min(lasting, default=None)
 
-    def _of(self, host: str) -> Iterator[Trouble]:
-        return (trouble for trouble in self.all if trouble.host == host)
+    def _of(self, host: str) -> Iterator[Fault]:
+        return (fault for fault in self.all if fault.host == host)

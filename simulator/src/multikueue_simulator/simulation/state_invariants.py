@@ -1,4 +1,4 @@
-"""The laws about states: some are looked at from time to time, some when all is over."""
+"""The invariants about states: some are looked at from time to time, some when all is over."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED
 from multikueue_simulator.objects import CHECK
 from multikueue_simulator.simulation import plan as plans
 from multikueue_simulator.simulation import seen
-from multikueue_simulator.simulation.deeds import Deeds
-from multikueue_simulator.simulation.misdeeds import ROGUE, Misdeeds
+from multikueue_simulator.simulation.adversary_injector import ROGUE, AdversaryInjector
+from multikueue_simulator.simulation.fault_injector import FaultInjector
 from multikueue_simulator.simulation.plan import Plan
 from multikueue_simulator.time import EPOCH, the_loop
 from multikueue_simulator.world import MANAGER, NAMESPACE, ManagerProcess, World
 
-__all__ = ["States"]
+__all__ = ["StateInvariants"]
 
 SOON, PROMPT = 10.0, 25.0
 """Seconds in which what nothing stands in the way of has been done; and seconds in which it has been even if it had to be
@@ -35,13 +35,13 @@ Broken = Callable[[str, float, str], None]
 
 
 @dataclass(slots=True)
-class States:
-    """Owner of since when something is so. `broken` is told of a law, the time in seconds of the world, and the facts."""
+class StateInvariants:
+    """Owner of since when something is so. `broken` gets an invariant, the time in seconds of the world, and the facts."""
 
     world: World
     plan: Plan
-    deeds: Deeds
-    misdeeds: Misdeeds
+    injector: FaultInjector
+    adversary_injector: AdversaryInjector
     broken: Broken
     _acting_since: float | None = None
     _ready_since: dict[str, float] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class States:
         """Whether a manager acts for a while already, and nothing was between any manager and that host meanwhile."""
         acts = self._acting_since is not None and now - self._acting_since > SOON
         noticed = SOON + 2 * self.plan.timing.heartbeat
-        return acts and not self.deeds.troubles.between(host, now - noticed, now)
+        return acts and not self.injector.faults.between(host, now - noticed, now)
 
     def _no_losers(self, workload: Object, now: float) -> None:
         since = self._ready_since.get(_attempt(workload))
@@ -111,7 +111,7 @@ class States:
         winner = (workload.get("status") or {}).get("clusterName")
         if _attempt(workload) not in self._ready_since or not winner:
             return
-        away = self.deeds.troubles.deaf_since(winner, now)
+        away = self.injector.faults.deaf_since(winner, now)
         if away is None or any(away <= begun <= away + PROMPT for begun in self._begun()):
             return
         if self.world.manager.stored(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", winner)) is None:
@@ -143,7 +143,7 @@ class States:
     def _rounds(self, workload: Object, now: float) -> None:
         """Incremental brings so many workers in each round and no more, whoever dies meanwhile. One that has too little quota
         for it ever takes nobody's place."""
-        if self.plan.strategy != "incremental" or self.deeds.troubles.all or self._meddled_with_choice():
+        if self.plan.strategy != "incremental" or self.injector.faults.all or self._meddled_with_choice():
             return
         reserved = seen.condition(workload, QUOTA_RESERVED)
         nominated = (workload.get("status") or {}).get("nominatedClusterNames") or ()
@@ -193,10 +193,10 @@ class States:
     def at_the_end(self, now: float) -> None:
         """Once all has settled."""
         present = {job["metadata"]["name"] for job in self.world.manager.all(kinds.JOBS, NAMESPACE)}
-        lost = {job.name for job in self.plan.jobs} - present - self.deeds.deleted
+        lost = {job.name for job in self.plan.jobs} - present - self.injector.deleted
         if lost:
             self.broken("lost", now, f"nothing is there of {', '.join(sorted(lost))}")
-        for (worker, plural, name), body in self.deeds.foreign.items():
+        for (worker, plural, name), body in self.injector.foreign.items():
             kind: Kind[Any] = kinds.JOBS if plural == kinds.JOBS.plural else kinds.WORKLOADS
             found = self.world.site(worker).find(kind, ObjectKey(NAMESPACE, name))
             if found is None or found["metadata"]["uid"] != body["metadata"]["uid"]:
@@ -206,7 +206,7 @@ class States:
     def _all_told(self, now: float) -> None:
         """What can never be dispatched is told so: by an event about it or its workload, or by a condition of that."""
         about = {event["involvedObject"]["uid"] for event in self.world.manager.all(kinds.EVENTS, ROGUE)}
-        for kind, key in self.misdeeds.told:
+        for kind, key in self.adversary_injector.told:
             body = self.world.manager.stored(kind, key)
             if body is None:
                 continue

@@ -12,7 +12,7 @@ from multikueue.dispatch.group import Group
 from multikueue.testing import NOW, workload
 from multikueue_simulator.simulation.life import live
 from multikueue_simulator.simulation.plan import Compact, JobPlan, Plan
-from multikueue_simulator.simulation.witness import Changes, Phases, Tale, logs_heard
+from multikueue_simulator.simulation.recorder import Changes, Phases, Trace, logs_heard
 from multikueue_simulator.time import run
 
 PLAN = Plan(seed=5, jobs=(JobPlan(name="a", seconds=2.0),))
@@ -43,10 +43,10 @@ def test_the_sum_is_over_everything_that_is_written_and_when() -> None:
 
 
 def test_what_managers_do_and_log_is_told_if_somebody_listens() -> None:
-    told = [text for _, text in live(PLAN, tell=True).tale.lines]
+    told = [text for _, text in live(PLAN, tell=True).trace.lines]
     assert any(text.startswith("manager-0 to worker") and text.endswith("jobs -> 201") for text in told)
     assert any(text.startswith("log: workload.finished (workload=default/job-a-") for text in told)
-    assert live(PLAN).tale.lines == []
+    assert live(PLAN).trace.lines == []
 
 
 @pytest.mark.parametrize("level", ["warning", "error"])
@@ -54,10 +54,10 @@ def test_what_is_logged_as_an_error_is_a_crash(level: str) -> None:
     crashes: list[str] = []
 
     async def main() -> None:
-        tale = Tale(is_told=True)
-        with logs_heard(tale, crashes.append):
+        trace = Trace(is_told=True)
+        with logs_heard(trace, crashes.append):
             getattr(structlog.get_logger(), level)("reconcile.crashed", key="x", exc_info=ValueError("no"))
-        assert [text for _, text in tale.lines] == ["log: reconcile.crashed (key=x)"]
+        assert [text for _, text in trace.lines] == ["log: reconcile.crashed (key=x)"]
 
     run(main)
     assert crashes == (["reconcile.crashed (key=x): ValueError('no')"] if level == "error" else [])

@@ -1,4 +1,4 @@
-"""What the LocalQueues of a ClusterQueue used of late, by which they take turns (quota-engine 5.1).
+"""Resources that LocalQueues consumed of late, for admission fair sharing (quota-engine 5.1).
 
 Amounts are thousandths of each resource: Kueue cuts off at those, and so two histories stay equal.
 """
@@ -23,7 +23,7 @@ Thousandths = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fading:
+class UsageDecay:
     """After its `half_life` half of what was used is forgotten; 0: all of it at each sampling, every `interval`.
 
     `weights` say how much a resource counts; 1 where they do not.
@@ -39,7 +39,7 @@ class Fading:
             return 0.0
         return 1.0 - math.pow(0.5, elapsed.total_seconds() / self.half_life.total_seconds())
 
-    def faded(self, past: Thousandths, present: Thousandths, elapsed: timedelta) -> Thousandths:
+    def decayed(self, past: Thousandths, present: Thousandths, elapsed: timedelta) -> Thousandths:
         """What was used lately, if so much was before and so much is used now."""
         part = self.forgotten(elapsed)
         return _sum(_times(past, 1 - part), _times(present, part))
@@ -54,7 +54,7 @@ class _Record:
     at: datetime
 
 
-class History:
+class ConsumedResources:
     """Owned by the cache.
 
     Who gets quota pays at once, by a penalty that lasts until it is admitted: what it then uses takes long to show, and
@@ -62,8 +62,8 @@ class History:
     pass checks first, which all do here; so for it the queue that was served most would come last for ever.
     """
 
-    def __init__(self, fading: Fading) -> None:
-        self._fading = fading
+    def __init__(self, decay: UsageDecay) -> None:
+        self._decay = decay
         self._weights: dict[ObjectKey, float] = {}
         self._records: dict[ObjectKey, _Record] = {}
         self._penalties: dict[ObjectKey, dict[ObjectKey, Thousandths]] = {}
@@ -84,7 +84,7 @@ class History:
         total: Thousandths = record.consumed if record else {}
         for penalty in self._penalties.get(queue, {}).values():
             total = _sum(total, penalty)
-        return self._fading.weighed(total) / weight
+        return self._decay.weighed(total) / weight
 
     # --- queues ---
 
@@ -108,7 +108,7 @@ class History:
     def charge(self, queue: ObjectKey, workload: ObjectKey, demand: Demand) -> None:
         """A workload got quota."""
         asked = _total(demand)
-        penalty = _times(asked, self._fading.forgotten(self._fading.interval))
+        penalty = _times(asked, self._decay.forgotten(self._decay.interval))
         self._penalties.setdefault(queue, {})[workload] = penalty
         self._usage.pop(queue, None)
 
@@ -127,9 +127,9 @@ class History:
         `used` is what all workloads of its LocalQueue use that are admitted, this one included.
         """
         if self.discharge(queue, workload):
-            penalty = _times(_by_resource(takes), self._fading.forgotten(self._fading.interval))
+            penalty = _times(_by_resource(takes), self._decay.forgotten(self._decay.interval))
             record = self._records.get(queue, _Record({}, now))
-            self._note(queue, _sum(self._faded(record, used, now), penalty), now)
+            self._note(queue, _sum(self._decayed(record, used, now), penalty), now)
 
     # --- sampling ---
 
@@ -138,14 +138,14 @@ class History:
         status = queue.status.fair_sharing
         is_told = status is not None and status.admission_fair_sharing_status is not None
         record = self._records.get(queue.key)
-        if record is not None and is_told and now - record.at < self._fading.interval:
-            return self._fading.interval - (now - record.at)
-        if self._fading.half_life:
+        if record is not None and is_told and now - record.at < self._decay.interval:
+            return self._decay.interval - (now - record.at)
+        if self._decay.half_life:
             before = record or _Record(_by_resource(used), now)  # one that begins has what is used now for its past
-            self._note(queue.key, self._faded(before, used, now), now)
+            self._note(queue.key, self._decayed(before, used, now), now)
         else:
             self._note(queue.key, {}, now)
-        return self._fading.interval
+        return self._decay.interval
 
     def status(self, queue: ObjectKey) -> AdmissionFairSharingStatus | None:
         """What the LocalQueue's status should tell; None while it was never sampled."""
@@ -154,8 +154,8 @@ class History:
             return None
         return AdmissionFairSharingStatus(_rendered(record.consumed), record.at.replace(microsecond=0))
 
-    def _faded(self, record: _Record, used: Amounts, now: datetime) -> Thousandths:
-        return self._fading.faded(record.consumed, _by_resource(used), now - record.at)
+    def _decayed(self, record: _Record, used: Amounts, now: datetime) -> Thousandths:
+        return self._decay.decayed(record.consumed, _by_resource(used), now - record.at)
 
     def _note(self, queue: ObjectKey, consumed: Thousandths, now: datetime) -> None:
         self._records[queue] = _Record(consumed, now)

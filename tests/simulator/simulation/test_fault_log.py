@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from multikueue_simulator.simulation.troubles import EVERYBODY, Troubles
+from multikueue_simulator.simulation.fault_log import EVERYBODY, FaultLog
 
 HOST = "worker1"
 
 
-def troubles(*spans: tuple[float, float | None], source: str = EVERYBODY, deaf: bool = True) -> Troubles:
-    made = Troubles()
+def faults(*spans: tuple[float, float | None], source: str = EVERYBODY, deaf: bool = True) -> FaultLog:
+    made = FaultLog()
     for begin, end in spans:
         made.begin(source, HOST, begin, deaf=deaf).end = end
     return made
@@ -22,8 +22,8 @@ def troubles(*spans: tuple[float, float | None], source: str = EVERYBODY, deaf: 
     ids=["before", "at its beginning", "within", "after"],
 )
 def test_whether_there_was_any_in_a_time(begin: float, end: float, expected: bool) -> None:
-    assert troubles((2.0, 5.0)).between(HOST, begin, end) is expected
-    assert not troubles((2.0, 5.0)).between("worker2", begin, end)
+    assert faults((2.0, 5.0)).between(HOST, begin, end) is expected
+    assert not faults((2.0, 5.0)).between("worker2", begin, end)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_whether_there_was_any_in_a_time(begin: float, end: float, expected: boo
 def test_since_when_a_host_may_have_been_away(
     spans: list[tuple[float, float | None]], now: float, expected: float | None
 ) -> None:
-    assert troubles(*spans).away_since(HOST, now, gap=1.0) == expected
+    assert faults(*spans).away_since(HOST, now, gap=1.0) == expected
 
 
 @pytest.mark.parametrize(
@@ -49,12 +49,12 @@ def test_since_when_a_host_may_have_been_away(
     ids=["nobody was awake for long enough to see it back", "somebody was", "that was before"],
 )
 def test_who_slept_through_a_return_cannot_tell_it_from_none(sleep: tuple[float, float], expected: float) -> None:
-    seen = troubles((2.0, 4.0), (7.0, None))
+    seen = faults((2.0, 4.0), (7.0, None))
     seen.sleeps.append(sleep)
     assert seen.away_since(HOST, 9.0, gap=1.0) == expected
 
 
 def test_nobody_can_reach_a_host_while_what_keeps_everybody_away_lasts() -> None:
-    assert troubles((2.0, None), (1.0, 4.0)).deaf_since(HOST, 9.0) == 2.0
-    assert troubles((2.0, None), source="manager-0").deaf_since(HOST, 9.0) is None
-    assert troubles((2.0, None), deaf=False).deaf_since(HOST, 9.0) is None
+    assert faults((2.0, None), (1.0, 4.0)).deaf_since(HOST, 9.0) == 2.0
+    assert faults((2.0, None), source="manager-0").deaf_since(HOST, 9.0) is None
+    assert faults((2.0, None), deaf=False).deaf_since(HOST, 9.0) is None

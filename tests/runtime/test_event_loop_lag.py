@@ -8,7 +8,7 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from multikueue.runtime.turns import INTERVAL, LONG, measure_turns
+from multikueue.runtime.event_loop_lag import INTERVAL, LONG, measure_event_loop_lag
 from multikueue_simulator.time import VirtualLoop
 
 pytestmark = pytest.mark.anyio
@@ -20,7 +20,7 @@ async def measured(*busy: float) -> list[float]:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(lambda: measure_turns(told.append, clock=loop.time))
+        tasks.start_soon(lambda: measure_event_loop_lag(told.append, clock=loop.time))
         await anyio.sleep(10 * INTERVAL)
         for seconds in busy:
             loop.jump(seconds)
@@ -51,7 +51,7 @@ async def test_a_long_turn_is_worth_a_line(seconds: float, lines: int) -> None:
 async def test_once_it_is_cancelled_no_timer_is_left() -> None:
     told: list[float] = []
     with anyio.move_on_after(5 * INTERVAL):
-        await measure_turns(told.append, clock=asyncio.get_running_loop().time)
+        await measure_event_loop_lag(told.append, clock=asyncio.get_running_loop().time)
     count = len(told)
     await anyio.sleep(10 * INTERVAL)
     assert len(told) == count

@@ -17,9 +17,9 @@ from multikueue.api import kinds
 from multikueue.api.kinds import Kind
 from multikueue.settings import InForce, Settings
 from multikueue_simulator import objects
-from multikueue_simulator.simulation.deeds import Deeds
-from multikueue_simulator.simulation.laws import Laws, Write
-from multikueue_simulator.simulation.misdeeds import ROGUE
+from multikueue_simulator.simulation.adversary_injector import ROGUE
+from multikueue_simulator.simulation.fault_injector import FaultInjector
+from multikueue_simulator.simulation.invariants import Invariants, Write
 from multikueue_simulator.simulation.plan import JobPlan, Plan, Timing
 from multikueue_simulator.time import VirtualClock, run
 from multikueue_simulator.world import MANAGER, NAMESPACE, World
@@ -70,12 +70,12 @@ class Court:
 
     def __init__(self, world: World, plan: Plan = PLAN) -> None:
         self.world = world
-        self.deeds = Deeds(world, plan, None)  # type: ignore[arg-type]  # nothing is begun here
-        self.laws = Laws(world, plan, self.deeds, on_breach=lambda: None)
+        self.injector = FaultInjector(world, plan, None)  # type: ignore[arg-type]  # nothing is begun here
+        self.invariants = Invariants(world, plan, self.injector, on_violation=lambda: None)
 
     @property
     def broken(self) -> list[str]:
-        return [breach.law for breach in self.laws.breaches]
+        return [violation.invariant for violation in self.invariants.violations]
 
     def write(
         self,
@@ -93,7 +93,7 @@ class Court:
         old = store.get(storage, key) if had else None
         version = store.remove(storage, key) if type_ == "DELETED" else store.put(storage, key, new)
         told: Any = type_ or ("ADDED" if old is None else "MODIFIED")
-        self.laws.judge(Write(host, at, Change(told, storage, version, old), by))
+        self.invariants.judge(Write(host, at, Change(told, storage, version, old), by))
 
     def local(self, new: Object, *, at: float = 5.0) -> None:
         self.write(MANAGER, kinds.WORKLOADS, new, at=at)
@@ -162,7 +162,7 @@ def test_i1_a_second_worker_gets_no_job() -> None:
 def test_i1_unless_the_first_is_lost(away: float, expected: list[str]) -> None:
     with court() as judge:
         dispatched(judge)
-        judge.deeds.troubles.begin("*", "worker1", 6.0)
+        judge.injector.faults.begin("*", "worker1", 6.0)
         judge.job("worker2", at=6.0 + away)
     assert judge.broken == expected
 
@@ -197,7 +197,7 @@ def test_i2_how_nobody_wins(before: Object, after: Object) -> None:
     with court() as judge:
         dispatched(judge)
         judge.local(before)
-        judge.laws.breaches.clear()
+        judge.invariants.violations.clear()
         judge.local(after)
     assert "I2" in judge.broken
 
@@ -228,7 +228,7 @@ def test_i4_the_job_comes_before_the_win() -> None:
 
 def test_i4_is_not_asked_of_a_cluster_that_was_restored() -> None:
     with court() as judge:
-        judge.deeds.restored["worker1"] = 0.0
+        judge.injector.restored["worker1"] = 0.0
         judge.local(reserved(nominatedClusterNames=["worker1"]))
         judge.copy("worker1", condition("Admitted"))
         judge.local(won())
@@ -260,16 +260,16 @@ def test_i7_nothing_is_made_for_a_reservation_that_never_was() -> None:
 
 
 @pytest.mark.parametrize(
-    ("after", "trouble", "expected"),
+    ("after", "fault", "expected"),
     [(3.0, False, []), (30.0, False, ["I7"]), (30.0, True, [])],
     ids=["it is on its way", "it is over for long", "nobody could know"],
 )
-def test_i7_nor_for_one_that_is_over(after: float, trouble: bool, expected: list[str]) -> None:
+def test_i7_nor_for_one_that_is_over(after: float, fault: bool, expected: list[str]) -> None:
     with court() as judge:
         judge.local(reserved())
         judge.local(workload(), at=10.0)
-        if trouble:
-            judge.deeds.troubles.begin("manager-0", MANAGER, 9.0)
+        if fault:
+            judge.injector.faults.begin("manager-0", MANAGER, 9.0)
         judge.copy("worker1", by="manager-0", at=10.0 + after)
     assert judge.broken == expected
 
@@ -296,7 +296,7 @@ def test_i8_the_job_is_final_first() -> None:
 def test_i8_is_not_asked_of_what_somebody_meddled_with() -> None:
     with court() as judge:
         dispatched(judge)
-        judge.deeds.disturbed.add("job")
+        judge.injector.disturbed.add("job")
         judge.write(MANAGER, kinds.JOBS, local_job(active=1))
         judge.local(won())
         judge.local(FINISHED)
@@ -341,9 +341,9 @@ def test_what_an_attempt_came_to_that_was_given_up_with_its_worker_is_not_believ
         dispatched(judge)
         judge.local(won())
         judge.job("worker1", remote(**done()), by="", at=10.0)
-        trouble = judge.deeds.troubles.begin("*", "worker1", 10.0)
+        fault = judge.injector.faults.begin("*", "worker1", 10.0)
         judge.local(reserved(admissionChecks=lost, clusterName="worker1"), at=100.0)
-        trouble.end = 110.0
+        fault.end = 110.0
         judge.job("worker2", at=200.0)
     assert "twice" not in judge.broken
 
@@ -363,7 +363,7 @@ def test_a_lost_worker_may_begin_again_what_runs_elsewhere(away: float, expected
         dispatched(judge)
         judge.job("worker1", remote(), by="")
         judge.job("worker2", remote(active=1), by="")
-        judge.deeds.troubles.begin("*", "worker1", 10.0)
+        judge.injector.faults.begin("*", "worker1", 10.0)
         judge.job("worker1", remote(active=1), by="", at=10.0 + away)
     assert judge.broken == expected
 
@@ -404,7 +404,7 @@ def test_a_deactivated_workload_counts_no_more() -> None:
 )
 def test_quota_comes_back_when_nothing_runs(active: int, since: float, woken: float, expected: list[str]) -> None:
     with court() as judge:
-        judge.deeds.woken = woken
+        judge.injector.woken = woken
         dispatched(judge)
         judge.job("worker1", remote(active=active), by="", at=since)
         judge.local(workload(condition("QuotaReserved", "False")), at=9.0)
@@ -455,7 +455,7 @@ def test_i9_who_counts_as_lost_is_away_for_long(away: float | None, expected: li
         dispatched(judge)
         judge.local(won())
         if away is not None:
-            judge.deeds.troubles.begin("*", "worker1", 100.0 - away)
+            judge.injector.faults.begin("*", "worker1", 100.0 - away)
         lost = check("Retry", 'Admitting remote lost: worker cluster "worker1" is out of reach for too long')
         judge.local(reserved(admissionChecks=lost, clusterName="worker1"), at=100.0)
     assert judge.broken == expected
@@ -471,13 +471,13 @@ def test_only_who_holds_the_lease_writes() -> None:
         )
 
     with court() as judge:
-        judge.laws.sent("manager-0", "worker1", write, 100.0)
-        judge.laws.judge(lease("manager-0_0", 1))
-        judge.laws.sent("manager-0", "worker1", write, 100.0)
-        judge.laws.judge(lease("other", 2))
-        judge.laws.sent("manager-0", "worker1", write, 10.5)
+        judge.invariants.sent("manager-0", "worker1", write, 100.0)
+        judge.invariants.judge(lease("manager-0_0", 1))
+        judge.invariants.sent("manager-0", "worker1", write, 100.0)
+        judge.invariants.judge(lease("other", 2))
+        judge.invariants.sent("manager-0", "worker1", write, 10.5)
         assert judge.broken == []
-        judge.laws.sent("manager-0", "worker1", write, 20.0)
+        judge.invariants.sent("manager-0", "worker1", write, 20.0)
     assert judge.broken == ["leads"]
 
 
@@ -493,7 +493,7 @@ def test_only_who_holds_the_lease_writes() -> None:
 def test_no_manager_writes_what_is_not_valid(namespace: str, why: str, broken: list[str]) -> None:
     write = Request(method="PATCH", path=f"/apis/batch/v1/namespaces/{namespace}/jobs/job/status")
     with court() as judge:
-        judge.laws.invalid("manager-0", write, Response(status=422, body=why.encode()), 5.0)
+        judge.invariants.invalid("manager-0", write, Response(status=422, body=why.encode()), 5.0)
         assert judge.broken == broken
 
 
@@ -501,7 +501,7 @@ def test_clocks_that_differ_are_allowed_for() -> None:
     plan = replace(PLAN, replicas=(replace(PLAN.replicas[0], skew=4.0),))
     with court(plan) as judge:
         dispatched(judge)
-        judge.deeds.troubles.begin("*", "worker1", 6.0)
+        judge.injector.faults.begin("*", "worker1", 6.0)
         judge.job("worker2", at=17.0)
     assert judge.broken == []
 
@@ -535,9 +535,9 @@ def test_what_runs_is_not_removed(local: Object, by: str, broken: list[str]) -> 
     with court() as to:
         dispatched(to)
         to.job("worker1", running())
-        to.laws.breaches.clear()
+        to.invariants.violations.clear()
         to.write(MANAGER, kinds.WORKLOADS, local, at=6.0)
-        to.laws.breaches.clear()
+        to.invariants.violations.clear()
         to.write("worker1", kinds.JOBS, running(), at=7.0, by=by, type_="DELETED")
         assert to.broken == broken
 

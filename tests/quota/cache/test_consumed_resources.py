@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from multikueue.api.queues import AdmissionFairSharingStatus, FairSharingStatus, LocalQueue, QueueStatus
 from multikueue.api.workload import workload_spec
-from multikueue.quota.cache.history import Fading, History
+from multikueue.quota.cache.consumed_resources import ConsumedResources, UsageDecay
 from multikueue.quota.requests.amounts import demand
 from multikueue.testing import Builder, local_queue, workload
 from tests.quota.builders import after, key_of
@@ -42,7 +42,7 @@ def used(amounts: dict[str, int]) -> dict[tuple[str, str], int]:
     return {("default", name): amount for name, amount in amounts.items()}
 
 
-def told(history: History, name: str = "lq-a") -> dict[str, Any] | None:
+def told(history: ConsumedResources, name: str = "lq-a") -> dict[str, Any] | None:
     found = history.status(key_of(name))
     return dict(found.consumed_resources) if found else None
 
@@ -64,20 +64,20 @@ def _with_history(plain: LocalQueue, consumed: dict[str, str], seconds: float = 
 def test_what_was_used_fades(
     half_life: int, minutes: int, past: dict[str, int], present: dict[str, int], expected: dict[str, str]
 ) -> None:
-    history = History(Fading(half_life=half_life * MINUTE))
+    history = ConsumedResources(UsageDecay(half_life=half_life * MINUTE))
     history.sample(queue(), used(past), after(0))
     history.sample(queue(), used(present), after(60 * minutes))
     assert told(history) == expected
 
 
 def test_qe_343_without_half_life_nothing_is_remembered() -> None:
-    history = History(Fading(half_life=timedelta()))
+    history = ConsumedResources(UsageDecay(half_life=timedelta()))
     history.sample(queue(), used({"cpu": 8000}), after(0))
     assert told(history) == {}
 
 
 def test_qe_343_at_first_sight_it_is_what_is_used_now() -> None:
-    history = History(Fading(half_life=5 * MINUTE))
+    history = ConsumedResources(UsageDecay(half_life=5 * MINUTE))
     assert history.status(A) is None
     assert history.sample(queue("lq-a"), {}, after(0)) == 5 * MINUTE
     assert history.sample(queue("lq-b"), used({"cpu": 3000}), after(0)) == 5 * MINUTE
@@ -85,27 +85,27 @@ def test_qe_343_at_first_sight_it_is_what_is_used_now() -> None:
 
 
 def test_qe_343_between_two_samplings_it_stays() -> None:
-    history = History(Fading(half_life=5 * MINUTE))
+    history = ConsumedResources(UsageDecay(half_life=5 * MINUTE))
     history.set_queue(queue(cpu="8"))
     assert history.sample(queue(cpu="8"), {}, after(240)) == MINUTE
     assert told(history) == {"cpu": "8"}
 
 
 def test_a_status_that_tells_nothing_is_filled_at_once() -> None:
-    history = History(Fading(half_life=5 * MINUTE))
+    history = ConsumedResources(UsageDecay(half_life=5 * MINUTE))
     history.sample(queue(), used({"cpu": 8000}), after(0))
     assert history.sample(queue(), {}, after(60)) == 5 * MINUTE
 
 
 def test_history_outlives_a_process() -> None:
-    history = History(Fading(half_life=5 * MINUTE))
+    history = ConsumedResources(UsageDecay(half_life=5 * MINUTE))
     history.set_queue(queue(cpu="8"))
     history.sample(queue(cpu="8"), {}, after(300))
     assert told(history) == {"cpu": "4"}
 
 
 def test_a_standby_follows_and_an_old_status_changes_nothing() -> None:
-    history = History(Fading(half_life=5 * MINUTE))
+    history = ConsumedResources(UsageDecay(half_life=5 * MINUTE))
     history.set_queue(_with_history(queue(), {"cpu": "8"}))
     history.set_queue(_with_history(queue(), {"cpu": "5"}, 60))
     history.set_queue(_with_history(queue(), {"cpu": "8"}))
@@ -113,7 +113,7 @@ def test_a_standby_follows_and_an_old_status_changes_nothing() -> None:
 
 
 def test_times_are_whole_seconds_so_that_what_is_read_back_is_what_was_written() -> None:
-    history = History(Fading(half_life=5 * MINUTE))
+    history = ConsumedResources(UsageDecay(half_life=5 * MINUTE))
     history.sample(queue(), {}, after(0.7))
     found = history.status(A)
     assert found
@@ -130,32 +130,32 @@ USAGES = {
 
 @pytest.mark.parametrize(("weights", "weight", "expected"), USAGES.values(), ids=USAGES)
 def test_usage_is_compared(weights: dict[str, float], weight: str, expected: float) -> None:
-    history = History(Fading(half_life=5 * MINUTE, weights=weights))
+    history = ConsumedResources(UsageDecay(half_life=5 * MINUTE, weights=weights))
     builder = local_queue("lq-a", "cq").fair_weight(weight)
     history.set_queue(_with_history(builder.build(), {"cpu": "8", "gpu": "2"}))
     assert history.usage(A) == expected
 
 
 def test_qe_341_a_queue_without_history_used_nothing() -> None:
-    assert History(Fading(half_life=5 * MINUTE)).usage(A) == 0
+    assert ConsumedResources(UsageDecay(half_life=5 * MINUTE)).usage(A) == 0
 
 
 def asks(**resources: Any) -> Builder[Any]:
     return workload("wl").request(**resources)
 
 
-def charged(history: History, **resources: Any) -> None:
+def charged(history: ConsumedResources, **resources: Any) -> None:
     history.charge(A, key_of("wl"), demand(workload_spec(asks(**resources).build())))
 
 
 def test_quota_costs_at_once_what_an_interval_of_it_would() -> None:
-    history = History(Fading(half_life=5 * MINUTE))
+    history = ConsumedResources(UsageDecay(half_life=5 * MINUTE))
     charged(history, cpu=4)
     assert (history.usage(A), history.usage(B)) == (2, 0)
 
 
 def test_and_admission_makes_history_of_it() -> None:
-    history = History(Fading(half_life=5 * MINUTE))
+    history = ConsumedResources(UsageDecay(half_life=5 * MINUTE))
     history.sample(queue(), {}, after(0))
     charged(history, cpu=4)
     history.admitted(A, key_of("wl"), takes=used({"cpu": 4000}), used=used({"cpu": 4000}), now=after(300))
@@ -166,7 +166,7 @@ def test_and_admission_makes_history_of_it() -> None:
 
 
 def test_quota_that_is_given_back_costs_nothing() -> None:
-    history = History(Fading(half_life=5 * MINUTE))
+    history = ConsumedResources(UsageDecay(half_life=5 * MINUTE))
     charged(history, cpu=4)
     assert history.discharge(A, key_of("wl"))
     assert not history.discharge(A, key_of("wl"))
@@ -174,13 +174,13 @@ def test_quota_that_is_given_back_costs_nothing() -> None:
 
 
 def test_what_was_admitted_before_we_began_costs_nothing_more() -> None:
-    history = History(Fading(half_life=5 * MINUTE))
+    history = ConsumedResources(UsageDecay(half_life=5 * MINUTE))
     history.admitted(A, key_of("old"), takes=used({"cpu": 4000}), used=used({"cpu": 4000}), now=after(0))
     assert history.status(A) is None
 
 
 def test_nothing_is_remembered_of_a_queue_that_is_gone() -> None:
-    history = History(Fading(half_life=5 * MINUTE))
+    history = ConsumedResources(UsageDecay(half_life=5 * MINUTE))
     history.set_queue(queue(cpu="8"))
     charged(history, cpu=4)
     history.remove_queue(A)
@@ -194,6 +194,6 @@ def test_nothing_is_remembered_of_a_queue_that_is_gone() -> None:
     half=st.integers(1, 10**6),
 )
 def test_history_stays_between_what_was_and_what_is(past: int, present: int, elapsed: int, half: int) -> None:
-    fading = Fading(half_life=timedelta(seconds=half))
-    found = fading.faded({"gpu": past}, {"gpu": present}, timedelta(seconds=elapsed))["gpu"]
+    decay = UsageDecay(half_life=timedelta(seconds=half))
+    found = decay.decayed({"gpu": past}, {"gpu": present}, timedelta(seconds=elapsed))["gpu"]
     assert min(past, present) - 2 <= found <= max(past, present)

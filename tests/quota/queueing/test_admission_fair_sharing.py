@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 
 from multikueue.api.queues import AdmissionFairSharingStatus, FairSharingStatus, LocalQueue, QueueStatus
-from multikueue.quota.cache.history import Fading
+from multikueue.quota.cache.consumed_resources import UsageDecay
 from multikueue.quota.engine import Engine
-from multikueue.quota.queueing.turns import Turns
-from multikueue.quota.queueing.waiting import Reason, Waiting
+from multikueue.quota.queueing.admission_fair_sharing import AdmissionFairSharingQueue
+from multikueue.quota.queueing.pending_workload import PendingWorkload, Reason
 from multikueue.testing import NOW, ClusterQueueBuilder, cluster_queue, local_queue
 from tests.quota.builders import Play, after, key_of, names, waiting, wants
 
@@ -25,7 +25,7 @@ def used(name: str, cpu: str, *, weight: str = "1") -> LocalQueue:
 
 
 def play(queue: ClusterQueueBuilder, *queues: LocalQueue, half_life: timedelta = HOUR) -> Play:
-    engine = Engine(admission_sharing=Fading(half_life=half_life))
+    engine = Engine(admission_sharing=UsageDecay(half_life=half_life))
     return Play(queue.build(), *queues, engine=engine)
 
 
@@ -195,7 +195,7 @@ def test_only_the_weaker_are_taken_though_stronger_ones_come_before_them() -> No
 
 def test_a_line_counts_and_shows_those_of_all_local_queues() -> None:
     usage = {key_of("a"): 2.0, key_of("b"): 1.0}
-    line = Turns(usage.__getitem__)
+    line = AdmissionFairSharingQueue(usage.__getitem__)
     first, second, third = (waiting(wants(name, queue=name[0], cpu=1)) for name in ("a1", "b1", "b2"))
     for each in (first, second, third):
         assert line.push_or_update(each, NOW)
@@ -203,19 +203,19 @@ def test_a_line_counts_and_shows_those_of_all_local_queues() -> None:
     assert {each.key.name for each in line} == {"a1", "b1", "b2"}
 
     line.give_back(_popped(line), Reason.GENERIC, NOW)
-    assert (line.size, line.asleep, [each.key.name for each in line.sleeping()]) == (3, 1, ["b1"])
+    assert (line.size, line.inadmissible, [each.key.name for each in line.inadmissible_workloads()]) == (3, 1, ["b1"])
     usage[key_of("b")] = 3.0
     head = line.top()
     assert head is first
     line.flush(NOW, lambda _: True)
-    assert line.asleep == 0
+    assert line.inadmissible == 0
     for name in ("a1", "b1", "b2", "b2"):
         line.remove(key_of(name))
     assert (line.size, line.top(), line.pop()) == (0, None, None)
 
 
 def test_a_head_on_its_way_may_be_removed_with_all_others_of_its_queue() -> None:
-    line = Turns(lambda _: 0.0)
+    line = AdmissionFairSharingQueue(lambda _: 0.0)
     one, other = waiting(wants("one", queue="a", cpu=1, age=9)), waiting(wants("other", queue="a", cpu=1))
     line.push_or_update(one, NOW)
     line.push_or_update(other, NOW)
@@ -228,7 +228,7 @@ def test_a_head_on_its_way_may_be_removed_with_all_others_of_its_queue() -> None
 
 def test_for_whom_others_go_is_first_among_equals() -> None:
     usage = {key_of("a"): 1.0, key_of("b"): 1.0}
-    line = Turns(usage.__getitem__)
+    line = AdmissionFairSharingQueue(usage.__getitem__)
     line.push_or_update(waiting(wants("a", queue="a", cpu=1)), NOW)
     line.push_or_update(waiting(wants("b", queue="b", cpu=1, age=9)), NOW)
     taken = _popped(line)
@@ -242,7 +242,7 @@ def test_for_whom_others_go_is_first_among_equals() -> None:
 
 
 def test_back_off_and_strictness_are_those_of_any_line() -> None:
-    line = Turns(lambda _: 0.0)
+    line = AdmissionFairSharingQueue(lambda _: 0.0)
     late = waiting(wants("late", queue="a", cpu=1).requeue_state(1, at=after(60)))
     assert not line.push_or_update(late, NOW)
     line.unpark(late.key)
@@ -256,7 +256,7 @@ def test_back_off_and_strictness_are_those_of_any_line() -> None:
     line.unpark(key_of("unknown"))
 
 
-def _popped(line: Turns) -> Waiting:
+def _popped(line: AdmissionFairSharingQueue) -> PendingWorkload:
     head = line.pop()
     assert head
     return head

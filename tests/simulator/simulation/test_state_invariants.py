@@ -15,11 +15,11 @@ from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.settings import InForce
 from multikueue_simulator import objects
-from multikueue_simulator.simulation.deeds import Deeds
+from multikueue_simulator.simulation.adversary_injector import AdversaryInjector
+from multikueue_simulator.simulation.fault_injector import FaultInjector
 from multikueue_simulator.simulation.life import settings_of
-from multikueue_simulator.simulation.misdeeds import Misdeeds
 from multikueue_simulator.simulation.plan import JobPlan, Plan, Timing
-from multikueue_simulator.simulation.states import States
+from multikueue_simulator.simulation.state_invariants import StateInvariants
 from multikueue_simulator.time import VirtualClock, run
 from multikueue_simulator.world import MANAGER, NAMESPACE, Layout, Share, World
 
@@ -37,9 +37,17 @@ class Watch:
     def __init__(self, tasks: TaskGroup, plan: Plan) -> None:
         self.broken: list[str] = []
         self.world = World(plan.layout, clock=VirtualClock(), seed=1)
-        self.deeds = Deeds(self.world, plan, tasks)
-        misdeeds = Misdeeds(self.world, self.deeds, lambda law, _text: self.broken.append(law))
-        self.states = States(self.world, plan, self.deeds, misdeeds, lambda law, _at, _text: self.broken.append(law))
+        self.injector = FaultInjector(self.world, plan, tasks)
+        adversary_injector = AdversaryInjector(
+            self.world, self.injector, lambda invariant, _text: self.broken.append(invariant)
+        )
+        self.states = StateInvariants(
+            self.world,
+            plan,
+            self.injector,
+            adversary_injector,
+            lambda invariant, _at, _text: self.broken.append(invariant),
+        )
         self.tasks = tasks
         self.manager = self.world.add_manager("manager-0", InForce(settings_of(plan, plan.replicas[0])))
 
@@ -75,7 +83,7 @@ def watching(test: Callable[[Watch], Coroutine[Any, Any, None]], plan: Plan = PL
             watch.world.furnish()
             await watch.world.start(tasks)
             for job in plan.jobs:
-                watch.deeds.submit(job)
+                watch.injector.submit(job)
             watch.manager.begin(tasks)
             await watch.look(30)
             await test(watch)
@@ -138,7 +146,7 @@ def test_a_worker_that_is_away_for_too_long_and_not_given_up_is_noticed() -> Non
 
     async def body(watch: Watch) -> None:
         watch.blind()
-        watch.deeds.troubles.begin("*", watch.winner, anyio.current_time())
+        watch.injector.faults.begin("*", watch.winner, anyio.current_time())
         await watch.look(30)
         assert watch.broken == []
         await watch.look(10)
@@ -149,7 +157,7 @@ def test_a_worker_that_is_away_for_too_long_and_not_given_up_is_noticed() -> Non
 
 def test_nothing_is_asked_while_there_is_trouble_or_nobody_acts() -> None:
     async def body(watch: Watch) -> None:
-        watch.deeds.troubles.begin("*", MANAGER, anyio.current_time())
+        watch.injector.faults.begin("*", MANAGER, anyio.current_time())
         watch.blind()
         site, key = watch.world.site(watch.winner), ObjectKey(NAMESPACE, watch.workload()["metadata"]["name"])
         site.patch(kinds.WORKLOADS, key, {"spec": {"active": False}})
@@ -169,7 +177,7 @@ def test_rounds_bring_so_many_and_no_more(nominated: int, expected: list[str]) -
         for name in watch.world.workers:  # it is to wait
             stopped = {"spec": {"stopPolicy": "Hold"}}
             watch.world.site(name).patch(kinds.CLUSTER_QUEUES, ObjectKey("", name), stopped)
-        watch.deeds.submit(JobPlan(name="job0"))
+        watch.injector.submit(JobPlan(name="job0"))
         await watch.look(10)
         watch.blind()
         key = ObjectKey(NAMESPACE, watch.workload()["metadata"]["name"])
@@ -219,7 +227,7 @@ def test_a_job_that_is_gone_without_anybody_deleting_it_is_lost() -> None:
         watch.world.manager.delete(kinds.JOBS, ObjectKey(NAMESPACE, "job0"))
         watch.states.at_the_end(anyio.current_time())
         assert watch.broken == ["lost"]
-        watch.deeds.deleted.add("job0")
+        watch.injector.deleted.add("job0")
         watch.states.at_the_end(anyio.current_time())
         assert watch.broken == ["lost"]
 
@@ -230,7 +238,7 @@ def test_what_users_of_workers_have_of_their_own_is_there_in_the_end() -> None:
     async def body(watch: Watch) -> None:
         site = watch.world.site("w1")
         own = site.create(kinds.JOBS, objects.job("own", NAMESPACE, queue=None, managed=False))
-        watch.deeds.foreign["w1", "jobs", "own"] = own
+        watch.injector.foreign["w1", "jobs", "own"] = own
         watch.states.at_the_end(anyio.current_time())
         assert watch.broken == []
         site.delete(kinds.JOBS, ObjectKey(NAMESPACE, "own"))

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multikueue.api.meta import ObjectKey
-from multikueue.quota.queueing.pending import PendingQueue
-from multikueue.quota.queueing.waiting import Progress, Reason, Waiting
+from multikueue.quota.queueing.pending_queue import PendingQueue
+from multikueue.quota.queueing.pending_workload import PendingWorkload, Progress, Reason
 from multikueue.quota.workload.outcome import Verdict
 from multikueue.testing import NOW, WorkloadBuilder
 from tests.quota.builders import after, waiting, wants
@@ -256,11 +256,11 @@ class Obvious:
     """The queue as a list: who waits, whether awake, and what they heard."""
 
     def __init__(self) -> None:
-        self.people: dict[ObjectKey, tuple[Waiting, bool, Verdict | None]] = {}
+        self.people: dict[ObjectKey, tuple[PendingWorkload, bool, Verdict | None]] = {}
 
-    def head(self) -> Waiting | None:
-        awake = [each for each, is_awake, _ in self.people.values() if is_awake]
-        return min(awake, key=lambda each: each.rank, default=None)
+    def head(self) -> PendingWorkload | None:
+        active = [each for each, is_active, _ in self.people.values() if is_active]
+        return min(active, key=lambda each: each.rank, default=None)
 
     def refuse(self, verdict: Verdict, *, again: bool) -> list[ObjectKey]:
         head = follower = self.head()
@@ -300,7 +300,7 @@ def test_it_is_as_fast_as_it_likes_but_does_the_obvious(steps: list[tuple[Any, .
                 news = [head.key] if head.verdict != verdict else []
                 head.verdict = verdict
                 queue.give_back(head, Reason.FAILED_AFTER_NOMINATION if again else Reason.GENERIC, NOW)
-                news += queue.hush(head, verdict)
+                news += queue.mark_inadmissible(head, verdict)
                 assert sorted(news) == sorted(obvious.refuse(verdict, again=again))
             case ("flush",):
                 queue.flush(NOW, EVERYBODY)
@@ -309,4 +309,4 @@ def test_it_is_as_fast_as_it_likes_but_does_the_obvious(steps: list[tuple[Any, .
         assert {each.key: queue.verdict(each) for each in queue} == {
             key: heard for key, (_, _, heard) in obvious.people.items()
         }
-        assert queue.asleep == sum(not is_awake for _, is_awake, _ in obvious.people.values())
+        assert queue.inadmissible == sum(not is_active for _, is_active, _ in obvious.people.values())

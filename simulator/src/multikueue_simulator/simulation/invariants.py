@@ -1,7 +1,7 @@
-"""The laws that hold at every write (contract 10, I1 to I12).
+"""The invariants that hold at every write (contract 10, I1 to I12).
 
-They read what is in the clusters and never what a manager thinks. Where a law has an exception (a worker away for too long,
-news that could not come), the exception is found in the troubles of the world, not in the manager's excuses.
+They read what is in the clusters and never what a manager thinks. Where an invariant has an exception (a worker away for too
+long, news that could not come), it is found in the faults of the world, not in the manager's excuses.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from multikueue.api.workload import (
 )
 from multikueue_simulator.objects import CHECK
 from multikueue_simulator.simulation import seen
-from multikueue_simulator.simulation.deeds import Deeds
-from multikueue_simulator.simulation.misdeeds import ROGUE
+from multikueue_simulator.simulation.adversary_injector import ROGUE
+from multikueue_simulator.simulation.fault_injector import FaultInjector
 from multikueue_simulator.simulation.plan import JobPlan, Plan
 from multikueue_simulator.world import MANAGER, NAMESPACE, World
 
-__all__ = ["Breach", "Course", "Laws", "Write", "held_up"]
+__all__ = ["Course", "Invariants", "Violation", "Write", "held_up"]
 
 RELEARNING = 30.0
 """Seconds that a manager may take to see what a restored worker has."""
@@ -63,15 +63,15 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class Breach:
-    """A law that was broken."""
+class Violation:
+    """An invariant that was broken."""
 
-    law: str
+    invariant: str
     at: float
     text: str
 
     def __str__(self) -> str:
-        return f"{self.law} at {self.at:.3f} s: {self.text}"
+        return f"{self.invariant} at {self.at:.3f} s: {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +108,14 @@ class _End:
 
 
 @dataclass(slots=True)
-class Laws:
-    """Owner of what must be remembered to judge. `breaches` has what was broken; the first one counts."""
+class Invariants:
+    """Owner of what must be remembered to judge. `violations` has what was broken; the first one counts."""
 
     world: World
     plan: Plan
-    deeds: Deeds
-    on_breach: Callable[[], None]
-    breaches: list[Breach] = field(default_factory=list)
+    injector: FaultInjector
+    on_violation: Callable[[], None]
+    violations: list[Violation] = field(default_factory=list)
     _attempts: defaultdict[str, _Attempt] = field(default_factory=lambda: defaultdict(_Attempt))
     _leader: tuple[str, float] = "", 0.0
     _job_of: dict[str, str] = field(default_factory=dict)
@@ -125,9 +125,9 @@ class Laws:
     _ends: defaultdict[str, list[_End]] = field(default_factory=lambda: defaultdict(list))
     _turns: dict[str, tuple[float, str]] = field(default_factory=dict)
 
-    def broken(self, law: str, at: float, text: str) -> None:
-        self.breaches.append(Breach(law, at, text))
-        self.on_breach()
+    def broken(self, invariant: str, at: float, text: str) -> None:
+        self.violations.append(Violation(invariant, at, text))
+        self.on_violation()
 
     def judge(self, write: Write) -> None:
         """Every change comes by here, in its order."""
@@ -173,7 +173,7 @@ class Laws:
         return {
             name: Course(at, *self._turns.get(name, ()))
             for name, at in self._over.items()
-            if name not in self.deeds.disturbed and not self._winners[name] & liars
+            if name not in self.injector.disturbed and not self._winners[name] & liars
         }
 
     def _lease(self, write: Write) -> None:
@@ -228,7 +228,7 @@ class Laws:
             if job is None or seen.attempt(job) != attempt or not seen.is_running(job):
                 continue
             began = self._running[worker.name, job["metadata"]["name"]]
-            if write.at - max(began, self.deeds.woken) < self._news or self._is_untold(job, write.at):
+            if write.at - max(began, self.injector.woken) < self._news or self._is_untold(job, write.at):
                 continue
             if not self._excused(worker.name, write.at) and self._away_since(worker.name, write.at) is None:
                 self.broken("release", write.at, f"{_name(write)} gives its quota back and runs on {worker.name}")
@@ -287,7 +287,9 @@ class Laws:
             self.broken("I3", write.at, f"{_name(write)} is Ready and nobody has won it")
         elif winner not in known.admitted:
             self.broken("I3", write.at, f"{_name(write)} is Ready on {winner}, which never admitted this attempt")
-        elif winner not in known.jobs and winner not in self.deeds.restored:  # its Kueue may know of jobs from before
+        elif (
+            winner not in known.jobs and winner not in self.injector.restored
+        ):  # its Kueue may know of jobs from before
             self.broken("I4", write.at, f"{_name(write)} is Ready on {winner}, which never had the job of this attempt")
 
     def _loss(self, write: Write, attempt: str, message: str) -> None:
@@ -309,7 +311,7 @@ class Laws:
         name = job["metadata"]["name"]
         self._over[name] = write.at
         if not seen.result(job):
-            if name not in self.deeds.disturbed:
+            if name not in self.injector.disturbed:
                 self.broken("I8", write.at, f"{_name(write)} is Finished before the status of job {name} is final")
             return
         ends = [end for end in self._ends[seen.owner_uid(write.new)] if end.attempt == attempt]
@@ -329,7 +331,7 @@ class Laws:
             self._ended(write)
 
     def _is_of_ours(self, write: Write) -> bool:
-        """Whether a manager wrote what is a manager's: otherwise that is a breach."""
+        """Whether a manager wrote what is a manager's: otherwise that is a violation."""
         if write.change.storage not in (JOBS, WORKLOADS):
             self.broken("I6", write.at, f"{write.by} wrote {write.change.storage} on {write.host}")
         elif not seen.is_ours(write.old or write.new) or not seen.is_ours(write.new):
@@ -369,7 +371,7 @@ class Laws:
     def _unaware(self, since: float, now: float) -> bool:
         """Whether a manager need not have heard by now of what was so on the manager cluster since then."""
         slack = self.plan.timing.call + self._news
-        return since > now - slack or self.deeds.troubles.between(MANAGER, since - slack, now)
+        return since > now - slack or self.injector.faults.between(MANAGER, since - slack, now)
 
     # --- remote jobs ------------------------------------------------------------------------------------------------
 
@@ -424,7 +426,7 @@ class Laws:
         """A job that came to its end is not made again: its result could be read. Of a reservation that another one had
         followed by then nothing is believed any more, nor of one that was given up with its worker."""
         name = write.new["metadata"]["name"]
-        if name in self.deeds.disturbed:
+        if name in self.injector.disturbed:
             return
         for end in self._ends[self._local_job(write.new)]:
             known = self._attempts[end.attempt]
@@ -440,13 +442,13 @@ class Laws:
 
     def _excused(self, worker: str, now: float) -> bool:
         """Whether what is on a worker need not be known: it is away for too long, or came back as it was long ago."""
-        restored = self.deeds.restored.get(worker)
+        restored = self.injector.restored.get(worker)
         return self._is_lost(worker, now) or (restored is not None and now - restored < RELEARNING)
 
     def _away_since(self, worker: str, now: float) -> float | None:
         timing = self.plan.timing
         gap = 2 * timing.heartbeat + timing.call
-        return self.deeds.troubles.away_since(worker, now, gap=gap, news=MANAGER)
+        return self.injector.faults.away_since(worker, now, gap=gap, news=MANAGER)
 
     def _is_lost(self, worker: str, now: float) -> bool:
         """Whether a worker may count as lost. It is so for a while after its return, until the manager has seen it."""
@@ -455,7 +457,7 @@ class Laws:
         return since is not None and now - since >= self.plan.timing.lost - 2.0 - 2 * skew
 
 
-def held_up(plan: Plan, courses: Mapping[str, Course], without: Mapping[str, Course]) -> Breach | None:
+def held_up(plan: Plan, courses: Mapping[str, Course], without: Mapping[str, Course]) -> Violation | None:
     """The job that adversaries made wait for much longer than it would have without them, if there is one.
 
     Workloads of one second have their places in the queue by luck, and who comes first may hold the quota for as long as
@@ -466,7 +468,7 @@ def held_up(plan: Plan, courses: Mapping[str, Course], without: Mapping[str, Cou
             here, there = courses[job.name], without[job.name]
             took, would = here.ended - max(job.at, _kept_waiting(plan, job, courses, without)), there.ended - job.at
             if took > 2 * would + SLACK:
-                return Breach(
+                return Violation(
                     "beside", here.ended, f"{job.name} took {took:.1f} s, and {would:.1f} s without adversaries"
                 )
     return None

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from multikueue.quota.cache.tree import Amounts, Node, UndoLog
-from multikueue.quota.scheduler.tournament import tournament
+from multikueue.quota.scheduler.fair_sharing_iterator import tournament
 from multikueue.quota.workload.ordering import Rank
 from multikueue.testing import NOW, ClusterQueueBuilder, CohortBuilder, cluster_queue, cohort
 from tests.quota.scenes import Held, Scene, held, needs

@@ -1,4 +1,4 @@
-"""How long the event loop keeps everybody waiting: the lease, the probes and all tasks share it.
+"""The lag of the event loop, for which everybody waits: the lease, the probes and all tasks share it.
 
 A timer is set again and again, and how late it fires is how long the loop was busy with something else, but for the
 part that came before it was due: the figure is right to one `INTERVAL`. What kept the loop busy is not known here.
@@ -15,7 +15,7 @@ import anyio
 
 from multikueue.telemetry import get_logger
 
-__all__ = ["INTERVAL", "LONG", "measure_turns"]
+__all__ = ["INTERVAL", "LONG", "measure_event_loop_lag"]
 
 INTERVAL = 0.02
 LONG = 0.25
@@ -24,7 +24,9 @@ LONG = 0.25
 log = get_logger()
 
 
-async def measure_turns(told: Callable[[float], None], *, clock: Callable[[], float] = time.monotonic) -> NoReturn:
+async def measure_event_loop_lag(
+    told: Callable[[float], None], *, clock: Callable[[], float] = time.monotonic
+) -> NoReturn:
     """Tells, until cancelled, how many seconds late each timer was. A callback of the loop itself, since a task would be
     woken one turn later."""
     loop = asyncio.get_running_loop()

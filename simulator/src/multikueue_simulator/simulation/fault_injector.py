@@ -22,13 +22,13 @@ from multikueue.api.workload import QUEUE_LABEL
 from multikueue_simulator import objects
 from multikueue_simulator.simulation import plan as plans
 from multikueue_simulator.simulation import seen
+from multikueue_simulator.simulation.fault_log import EVERYBODY, Fault, FaultLog
 from multikueue_simulator.simulation.plan import Event, JobPlan, Plan
-from multikueue_simulator.simulation.troubles import EVERYBODY, Trouble, Troubles
 from multikueue_simulator.time import the_loop
 from multikueue_simulator.workers.behaviour import PROMPT, Behaviour, always
 from multikueue_simulator.world import MANAGER, NAMESPACE, World, token
 
-__all__ = ["Deeds", "Undo", "attempted"]
+__all__ = ["FaultInjector", "Undo", "attempted"]
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ def attempted(what: Callable[[], T]) -> T | None:
 
 
 @dataclass(slots=True)
-class Deeds:
+class FaultInjector:
     """Owner of what is not as it should be.
 
     `disturbed` are the jobs that somebody meddled with, `deleted` those that a user deleted, `restored` when a
@@ -55,7 +55,7 @@ class Deeds:
     world: World
     plan: Plan
     tasks: TaskGroup
-    troubles: Troubles = field(default_factory=Troubles)
+    faults: FaultLog = field(default_factory=FaultLog)
     disturbed: set[str] = field(default_factory=set)
     deleted: set[str] = field(default_factory=set)
     restored: dict[str, float] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Deeds:
     _dark: list[str] = field(default_factory=list)
     _outside: list[str] = field(default_factory=list)
     _tokens: dict[str, str] = field(default_factory=dict)
-    _refusing: defaultdict[str, list[Trouble]] = field(default_factory=lambda: defaultdict(list))
+    _refusing: defaultdict[str, list[Fault]] = field(default_factory=lambda: defaultdict(list))
     _backups: dict[int, tuple[float, Backup]] = field(default_factory=dict)
     _mended: defaultdict[str, list[tuple[float, Undo]]] = field(default_factory=lambda: defaultdict(list))
 
@@ -109,22 +109,22 @@ class Deeds:
         """What a worker takes from managers now, or will again."""
         return self._tokens.get(worker, token(worker))
 
-    def trouble(self, host: str) -> Undo:
+    def fault(self, host: str) -> Undo:
         """From now on nobody is asked to know what is in a cluster, until that is undone."""
-        return partial(self._past, self._trouble(EVERYBODY, host, deaf=False))
+        return partial(self._past, self._fault(EVERYBODY, host, deaf=False))
 
     # Links.
 
     @do.register
     def _break(self, event: plans.Break) -> Undo:
-        trouble = self._trouble(event.replica, event.host)
+        fault = self._fault(event.replica, event.host)
         self._links[event.replica, event.host] = event.state
         self._weigh(event.replica, event.host)
 
         def undo() -> None:
             self._links[event.replica, event.host] = State.UP
             self._weigh(event.replica, event.host)
-            self._past(trouble)
+            self._past(fault)
 
         return undo
 
@@ -134,13 +134,13 @@ class Deeds:
 
     @do.register
     def _storm(self, event: plans.Storm) -> Undo:
-        trouble = self._trouble(event.replica, event.host, deaf=False)
+        fault = self._fault(event.replica, event.host, deaf=False)
         link = self.world.network.link(event.replica, event.host)
         link.weather = event.weather
 
         def undo() -> None:
             link.weather = self.plan.weather
-            self._past(trouble)
+            self._past(fault)
 
         return undo
 
@@ -150,14 +150,14 @@ class Deeds:
 
     def _darken(self, host: str) -> Undo:
         """Nobody has a connection any more, and nobody gets one."""
-        trouble = self._trouble(EVERYBODY, host)
+        fault = self._fault(EVERYBODY, host)
         self._dark.append(host)
         self._weigh_all(host)
 
         def undo() -> None:
             self._dark.remove(host)
             self._weigh_all(host)
-            self._past(trouble)
+            self._past(fault)
 
         return undo
 
@@ -169,11 +169,11 @@ class Deeds:
         state = State.REFUSE if host in self._dark else self._links.get((source, host), State.UP)
         self.world.network.link(source, host).become(state)
 
-    def _trouble(self, source: str, host: str, *, deaf: bool = True) -> Trouble:
-        return self.troubles.begin(source, host, the_loop().time(), deaf=deaf)
+    def _fault(self, source: str, host: str, *, deaf: bool = True) -> Fault:
+        return self.faults.begin(source, host, the_loop().time(), deaf=deaf)
 
-    def _past(self, trouble: Trouble) -> None:
-        trouble.end = the_loop().time()
+    def _past(self, fault: Fault) -> None:
+        fault.end = the_loop().time()
 
     # Clusters.
 
@@ -248,7 +248,7 @@ class Deeds:
 
     @do.register
     def _revoke(self, event: plans.Revoke) -> Undo:
-        self._refusing[event.worker].append(self._trouble(EVERYBODY, event.worker))
+        self._refusing[event.worker].append(self._fault(EVERYBODY, event.worker))
         self.world.accept(event.worker)
 
         def undo() -> None:
@@ -258,8 +258,8 @@ class Deeds:
             self.world.accept(event.worker, new)
             if event.rotated:
                 self.world.trust(event.worker, new)
-            for trouble in self._refusing.pop(event.worker, ()):  # a token that is taken ends all refusals
-                self._past(trouble)
+            for fault in self._refusing.pop(event.worker, ()):  # a token that is taken ends all refusals
+                self._past(fault)
 
         return undo
 
@@ -319,10 +319,10 @@ class Deeds:
     @do.register
     def _forget_cluster(self, event: plans.ForgetCluster) -> Undo:
         self.world.manager.delete(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", event.worker))
-        trouble = self._trouble(EVERYBODY, event.worker)
+        fault = self._fault(EVERYBODY, event.worker)
 
         def undo() -> None:
-            self._past(trouble)
+            self._past(fault)
             self.world.manager.create(kinds.MULTIKUEUE_CLUSTERS, objects.multikueue_cluster(event.worker))
 
         return undo
@@ -331,10 +331,10 @@ class Deeds:
     def _lose_secret(self, event: plans.LoseSecret) -> Undo:
         key = ObjectKey(self.plan.layout.secrets, objects.secret_name(event.worker))
         self.world.manager.delete(kinds.SECRETS, key)
-        trouble = self._trouble(EVERYBODY, event.worker)
+        fault = self._fault(EVERYBODY, event.worker)
 
         def undo() -> None:
-            self._past(trouble)
+            self._past(fault)
             self.world.trust(event.worker, self.token(event.worker))
 
         return undo

@@ -1,4 +1,4 @@
-"""Who holds quota: reservations by workload, their sums by ClusterQueue and by LocalQueue (quota-engine 1.7)."""
+"""Reservations of quota by workload, and their sums by ClusterQueue and by LocalQueue (quota-engine 1.7)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from multikueue.quota.requests.amounts import scaled
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-Rank = tuple[bool, int, float, str, ObjectKey]
+EvictionRank = tuple[bool, int, float, str, ObjectKey]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holding:
+class Reservation:
     """One workload's reservation. It counts from the moment a cycle assumes it until quota is released.
 
     `since` is its place by time in its queue, `reserved_at` when it got the quota; once `evicted` it is about to go.
@@ -42,12 +42,12 @@ class Holding:
     protected: bool = False
     ends_by: datetime | None = None
     job: str = ""
-    departure: Rank = field(init=False, compare=False, repr=False)
-    """Who of one queue goes first: who goes anyhow, then the low priority, then the late, then by UID, then by name."""
+    eviction_rank: EvictionRank = field(init=False, compare=False, repr=False)
+    """The order of eviction in one queue: evicted ones, then the low priority, then the late, then by UID, then by name."""
 
     def __post_init__(self) -> None:
         late = -self.reserved_at.timestamp()
-        object.__setattr__(self, "departure", (not self.evicted, self.priority, late, self.uid, self.key))
+        object.__setattr__(self, "eviction_rank", (not self.evicted, self.priority, late, self.uid, self.key))
 
     @property
     def traits(self) -> tuple[object, ...]:
@@ -55,75 +55,75 @@ class Holding:
         return self.amounts, self.priority, self.cluster_queue, self.protected
 
 
-class Reordered(tuple[Holding, ...]):
-    """Holdings of a queue from which others go first than those of the lowest priority."""
+class Reordered(tuple[Reservation, ...]):
+    """Reservations of a queue in another order of eviction than the lowest priority first."""
 
 
 @dataclass(slots=True)
-class Tally:
-    """Sums over the holdings of one queue."""
+class QueueUsage:
+    """Sums over the reservations of one queue."""
 
     reserving: int = 0
     admitted: int = 0
     reservation: dict[FlavorResource, int] = field(default_factory=dict)
     usage: dict[FlavorResource, int] = field(default_factory=dict)
 
-    def count(self, holding: Holding, sign: int) -> None:
+    def count(self, reservation: Reservation, sign: int) -> None:
         self.reserving += sign
-        _count(self.reservation, holding.amounts, sign)
-        if holding.admitted:
+        _count(self.reservation, reservation.amounts, sign)
+        if reservation.admitted:
             self.admitted += sign
-            _count(self.usage, holding.amounts, sign)
+            _count(self.usage, reservation.amounts, sign)
 
 
-_EMPTY = Tally()
-_departure = attrgetter("departure")
+_EMPTY = QueueUsage()
+_eviction_rank = attrgetter("eviction_rank")
 
 
-class Holdings:
+class Reservations:
     """All reservations. Owned by the cache."""
 
     def __init__(self) -> None:
-        self._by_key: dict[ObjectKey, Holding] = {}
-        self._by_departure: dict[str, list[Holding]] = {}
-        self._queues: dict[str, Tally] = {}
-        self._local_queues: dict[ObjectKey, Tally] = {}
+        self._by_key: dict[ObjectKey, Reservation] = {}
+        self._by_eviction_rank: dict[str, list[Reservation]] = {}
+        self._queues: dict[str, QueueUsage] = {}
+        self._local_queues: dict[ObjectKey, QueueUsage] = {}
 
-    def get(self, key: ObjectKey) -> Holding | None:
+    def get(self, key: ObjectKey) -> Reservation | None:
         return self._by_key.get(key)
 
-    def add(self, holding: Holding) -> None:
-        self._by_key[holding.key] = holding
-        insort(self._by_departure.setdefault(holding.cluster_queue, []), holding, key=_departure)
-        self._count(holding, 1)
+    def add(self, reservation: Reservation) -> None:
+        self._by_key[reservation.key] = reservation
+        insort(self._by_eviction_rank.setdefault(reservation.cluster_queue, []), reservation, key=_eviction_rank)
+        self._count(reservation, 1)
 
-    def remove(self, key: ObjectKey) -> Holding | None:
-        holding = self._by_key.pop(key, None)
-        if holding is not None:
-            line = self._by_departure[holding.cluster_queue]
-            del line[bisect_left(line, holding.departure, key=_departure)]
-            self._count(holding, -1)
-        return holding
+    def remove(self, key: ObjectKey) -> Reservation | None:
+        reservation = self._by_key.pop(key, None)
+        if reservation is not None:
+            line = self._by_eviction_rank[reservation.cluster_queue]
+            del line[bisect_left(line, reservation.eviction_rank, key=_eviction_rank)]
+            self._count(reservation, -1)
+        return reservation
 
-    def in_queue(self, name: str) -> Sequence[Holding]:
-        """The holdings of a ClusterQueue, first the one that would go first. To be read, and not kept."""
-        return self._by_departure.get(name, ())
+    def in_queue(self, name: str) -> Sequence[Reservation]:
+        """The reservations of a ClusterQueue, first the one that would go first. To be read, and not kept."""
+        return self._by_eviction_rank.get(name, ())
 
-    def queue(self, name: str) -> Tally:
+    def queue(self, name: str) -> QueueUsage:
         return self._queues.get(name, _EMPTY)
 
-    def local_queue(self, key: ObjectKey) -> Tally:
+    def local_queue(self, key: ObjectKey) -> QueueUsage:
         return self._local_queues.get(key, _EMPTY)
 
     def by_queue(self) -> Mapping[str, Amounts]:
-        return {name: tally.reservation for name, tally in self._queues.items()}
+        return {name: queue_usage.reservation for name, queue_usage in self._queues.items()}
 
-    def __iter__(self) -> Iterator[Holding]:
+    def __iter__(self) -> Iterator[Reservation]:
         return iter(self._by_key.values())
 
-    def _count(self, holding: Holding, sign: int) -> None:
-        self._queues.setdefault(holding.cluster_queue, Tally()).count(holding, sign)
-        self._local_queues.setdefault(holding.local_queue, Tally()).count(holding, sign)
+    def _count(self, reservation: Reservation, sign: int) -> None:
+        self._queues.setdefault(reservation.cluster_queue, QueueUsage()).count(reservation, sign)
+        self._local_queues.setdefault(reservation.local_queue, QueueUsage()).count(reservation, sign)
 
 
 def _count(total: dict[FlavorResource, int], amounts: Amounts, sign: int) -> None:

@@ -16,7 +16,7 @@ from multikueue.settings import InForce
 from multikueue_simulator import objects
 from multikueue_simulator.simulation import plan as plans
 from multikueue_simulator.simulation import seen
-from multikueue_simulator.simulation.deeds import Deeds
+from multikueue_simulator.simulation.fault_injector import FaultInjector
 from multikueue_simulator.simulation.life import settings_of
 from multikueue_simulator.simulation.plan import Event, JobPlan, Plan
 from multikueue_simulator.time import VirtualClock, run
@@ -70,11 +70,11 @@ def name_of(event: Event) -> str:
 class Scene:
     """A world in which a job runs on a worker."""
 
-    def __init__(self, world: World, deeds: Deeds) -> None:
-        self.world, self.deeds = world, deeds
+    def __init__(self, world: World, injector: FaultInjector) -> None:
+        self.world, self.injector = world, injector
 
     def happen(self, event: Event) -> Callable[[], None] | None:
-        return self.deeds.do(self.deeds.placed(event))
+        return self.injector.do(self.injector.placed(event))
 
     def picture(self) -> dict[str, Any]:
         """All that somebody could see who knows everything, but for versions and marks of identity."""
@@ -113,12 +113,12 @@ def staged(test: Callable[[Scene], Coroutine[Any, Any, None]], plan: Plan = PLAN
         world.furnish()
         async with anyio.create_task_group() as tasks:
             await world.start(tasks)
-            deeds = Deeds(world, plan, tasks)
+            injector = FaultInjector(world, plan, tasks)
             for job in plan.jobs:
-                deeds.submit(job)
+                injector.submit(job)
             world.add_manager("manager-0", InForce(settings_of(plan, plan.replicas[0]))).begin(tasks)
             await anyio.sleep(5)
-            await test(Scene(world, deeds))
+            await test(Scene(world, injector))
             tasks.cancel_scope.cancel()
 
     run(main)
@@ -175,7 +175,7 @@ def test_every_kind_of_event_is_tried_here_or_has_a_test_of_its_own() -> None:
 def test_a_restored_cluster_is_as_it_was_and_forgot_what_came_after() -> None:
     async def body(scene: Scene) -> None:
         site, restore = scene.world.site("w1"), plans.Restore(host="w1", age=1.0)
-        scene.deeds.back_up(restore)
+        scene.injector.back_up(restore)
         then = site.all(kinds.CLUSTER_QUEUES)
         scene.happen(plans.Quota(host="w1", cpu=1))
         version = site.cluster.storage.rv
@@ -184,7 +184,7 @@ def test_a_restored_cluster_is_as_it_was_and_forgot_what_came_after() -> None:
         undo()
         assert site.all(kinds.CLUSTER_QUEUES) == then
         assert site.cluster.storage.rv < version
-        assert "job0" in scene.deeds.disturbed
+        assert "job0" in scene.injector.disturbed
 
     staged(body)
 
@@ -210,7 +210,7 @@ def test_what_a_backup_has_wrong_is_set_right_again(event: Event) -> None:
         before = specs()
         wrong = scene.happen(event)
         assert specs() != before
-        scene.deeds.back_up(restore)
+        scene.injector.back_up(restore)
         down = scene.happen(restore)
         assert wrong is not None
         assert down is not None
@@ -248,14 +248,14 @@ def test_a_slow_worker_takes_its_time_to_admit() -> None:
 
     async def body(scene: Scene) -> None:
         undo = scene.happen(plans.SlowAdmission(worker="w1", seconds=8.0))
-        scene.deeds.submit(JobPlan(name="late", seconds=100.0))
+        scene.injector.submit(JobPlan(name="late", seconds=100.0))
         await anyio.sleep(6)
         assert scene.world.site("w1").all(kinds.JOBS) == []
         await anyio.sleep(6)
         assert len(scene.world.site("w1").all(kinds.JOBS)) == 1
         assert undo is not None
         undo()
-        scene.deeds.submit(JobPlan(name="soon", seconds=100.0))
+        scene.injector.submit(JobPlan(name="soon", seconds=100.0))
         await anyio.sleep(2)
         assert len(scene.world.site("w1").all(kinds.JOBS)) == 2
 
@@ -296,7 +296,7 @@ def test_what_is_lost_twice_is_no_trouble_once_it_is_back(lost: Event) -> None:
             scene.happen(lost)
         assert undo is not None
         undo()
-        assert all(trouble.end is not None for trouble in scene.deeds.troubles.all)
+        assert all(fault.end is not None for fault in scene.injector.faults.all)
 
     staged(body)
 
@@ -337,13 +337,13 @@ def test_a_job_that_is_recreated_is_another_one() -> None:
         (old,) = site.all(kinds.JOBS)
         undo = scene.happen(plans.Recreate(job="job0"))
         assert site.all(kinds.JOBS) == []
-        assert "job0" in scene.deeds.deleted
+        assert "job0" in scene.injector.deleted
         assert undo is not None
         undo()
         (new,) = site.all(kinds.JOBS)
         assert (new["metadata"]["name"], new["metadata"]["namespace"]) == ("job0", NAMESPACE)
         assert new["metadata"]["uid"] != old["metadata"]["uid"]
-        assert scene.deeds.deleted == set()
+        assert scene.injector.deleted == set()
 
     staged(body)
 
@@ -355,7 +355,7 @@ def test_a_token_that_is_taken_again_ends_all_refusals() -> None:
         assert first is not None
         assert second is not None
         first()
-        assert all(trouble.end is not None for trouble in scene.deeds.troubles.all)
+        assert all(fault.end is not None for fault in scene.injector.faults.all)
         second()
 
     staged(test)

@@ -10,7 +10,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from multikueue.runtime import Aside, Crowded, Overdue
+from multikueue.runtime import DeadlineExceeded, DeadlinePool, PoolSaturated
 
 pytestmark = pytest.mark.anyio
 
@@ -46,32 +46,32 @@ class Outcomes:
 
 
 async def test_a_result_and_what_was_raised_are_told_in_the_loop() -> None:
-    aside: Aside[int] = Aside(LONG)
+    pool: DeadlinePool[int] = DeadlinePool(LONG)
     told = Outcomes()
-    aside.run(lambda: 7, told)
+    pool.run(lambda: 7, told)
     assert await told.reach(1) == [7]
-    aside.run(lambda: 1 // 0, told)
+    pool.run(lambda: 1 // 0, told)
     assert isinstance((await told.reach(2))[1], ZeroDivisionError)
     assert set(told.threads) == {threading.main_thread()}
 
 
 async def test_the_call_runs_in_a_thread_that_does_not_hold_up_the_end_of_the_process() -> None:
-    aside: Aside[tuple[bool, bool]] = Aside(LONG)
+    pool: DeadlinePool[tuple[bool, bool]] = DeadlinePool(LONG)
     told = Outcomes()
     main = threading.main_thread()
-    aside.run(lambda: (threading.current_thread() is main, threading.current_thread().daemon), told)
+    pool.run(lambda: (threading.current_thread() is main, threading.current_thread().daemon), told)
     assert await told.reach(1) == [(False, True)]
 
 
 async def test_what_blocks_is_overdue_and_is_not_told_again_when_it_comes_back() -> None:
-    aside: Aside[str] = Aside(SOON)
+    pool: DeadlinePool[str] = DeadlinePool(SOON)
     told, gate = Outcomes(), threading.Event()
-    aside.run(lambda: _after(gate), told)
+    pool.run(lambda: _after(gate), told)
     (overdue,) = await told.reach(1)
-    assert isinstance(overdue, Overdue)
+    assert isinstance(overdue, DeadlineExceeded)
     assert str(overdue) == "no answer within 0.05s"
     gate.set()
-    aside.run(lambda: "next", told)
+    pool.run(lambda: "next", told)
     assert (await told.reach(2))[1] == "next"
 
 
@@ -81,18 +81,18 @@ def _after(gate: threading.Event) -> str:
 
 
 async def test_others_are_served_beside_one_that_blocks() -> None:
-    aside: Aside[str] = Aside(LONG, seats=2)
+    pool: DeadlinePool[str] = DeadlinePool(LONG, size=2)
     told, gate = Outcomes(), threading.Event()
-    aside.run(lambda: _after(gate), told)
+    pool.run(lambda: _after(gate), told)
     for number in range(3):
-        aside.run(lambda number=number: f"quick {number}", told)  # type: ignore[misc]
+        pool.run(lambda number=number: f"quick {number}", told)  # type: ignore[misc]
     assert await told.reach(3) == ["quick 0", "quick 1", "quick 2"]
     gate.set()
     await told.reach(4)
 
 
 async def test_no_more_than_its_seats_run_at_once() -> None:
-    aside: Aside[str] = Aside(LONG, seats=2)
+    pool: DeadlinePool[str] = DeadlinePool(LONG, size=2)
     told, gate, running = Outcomes(), threading.Event(), []
 
     def call() -> str:
@@ -100,24 +100,24 @@ async def test_no_more_than_its_seats_run_at_once() -> None:
         return _after(gate)
 
     for _ in range(5):
-        aside.run(call, told)
+        pool.run(call, told)
     assert len(running) <= 2
     gate.set()
     assert await told.reach(5) == ["late"] * 5
 
 
 async def test_once_all_seats_are_lost_everybody_is_told_at_once() -> None:
-    aside: Aside[str] = Aside(SOON, seats=2)
+    pool: DeadlinePool[str] = DeadlinePool(SOON, size=2)
     told, gate = Outcomes(), threading.Event()
     for _ in range(4):
-        aside.run(lambda: _after(gate), told)
+        pool.run(lambda: _after(gate), told)
     kinds = [type(each) for each in await told.reach(4)]
-    assert kinds == [Overdue, Overdue, Crowded, Crowded]
-    aside.run(lambda: "hopeless", told)
+    assert kinds == [DeadlineExceeded, DeadlineExceeded, PoolSaturated, PoolSaturated]
+    pool.run(lambda: "hopeless", told)
     assert str(told.told[-1]) == "2 calls have not come back; once one does, it is asked again"
     gate.set()
-    await _until(lambda: not aside._seated)
-    aside.run(lambda: "seats again", told)
+    await _until(lambda: not pool._running)
+    pool.run(lambda: "seats again", told)
     assert (await told.reach(6))[-1] == "seats again"
 
 
@@ -129,7 +129,7 @@ async def _until(holds: Callable[[], bool]) -> None:
 
 async def test_an_overdue_thread_is_left_alone() -> None:
     """Whatever was raised in it would come anywhere, in the middle of another library that holds a lock, say."""
-    aside: Aside[str] = Aside(SOON, seats=1)
+    pool: DeadlinePool[str] = DeadlinePool(SOON, size=1)
     told, gate, ended = Outcomes(), threading.Event(), []
 
     def call() -> str:
@@ -138,24 +138,24 @@ async def test_an_overdue_thread_is_left_alone() -> None:
         ended.append("by itself")
         return "late"
 
-    aside.run(call, told)
-    assert isinstance((await told.reach(1))[0], Overdue)
-    aside.run(lambda: "hopeless", told)
-    assert isinstance((await told.reach(2))[1], Crowded)
+    pool.run(call, told)
+    assert isinstance((await told.reach(1))[0], DeadlineExceeded)
+    pool.run(lambda: "hopeless", told)
+    assert isinstance((await told.reach(2))[1], PoolSaturated)
     gate.set()
-    await _until(lambda: not aside._seated)
+    await _until(lambda: not pool._running)
     assert ended == ["by itself"]
 
 
 async def test_a_call_that_ends_its_thread_is_no_silence() -> None:
-    aside: Aside[str] = Aside(LONG)
+    pool: DeadlinePool[str] = DeadlinePool(LONG)
     told = Outcomes()
 
     def leave() -> str:
         raise SystemExit(1)
 
-    aside.run(leave, told)
-    assert isinstance((await told.reach(1))[0], Overdue)
+    pool.run(leave, told)
+    assert isinstance((await told.reach(1))[0], DeadlineExceeded)
 
 
 def test_a_call_that_outlives_its_loop_disturbs_nobody() -> None:
@@ -167,7 +167,7 @@ def test_a_call_that_outlives_its_loop_disturbs_nobody() -> None:
         return "late"
 
     async def ask() -> None:
-        Aside[str](LONG).run(call, lambda _: None)
+        DeadlinePool[str](LONG).run(call, lambda _: None)
         await anyio.lowlevel.checkpoint()
 
     anyio.run(ask)

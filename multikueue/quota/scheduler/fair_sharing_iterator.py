@@ -1,4 +1,4 @@
-"""The order of heads under fair sharing: who would have the smallest share goes first (quota-engine 3.2)."""
+"""The order of heads under fair sharing: the smallest share goes first (quota-engine 3.2)."""
 
 from __future__ import annotations
 

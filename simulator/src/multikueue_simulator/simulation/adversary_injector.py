@@ -37,12 +37,12 @@ from multikueue.store.state import CLUSTER_UID_ANNOTATION
 from multikueue_simulator import objects
 from multikueue_simulator.simulation import adversaries as acts
 from multikueue_simulator.simulation import seen
-from multikueue_simulator.simulation.deeds import Deeds, Undo, attempted
+from multikueue_simulator.simulation.fault_injector import FaultInjector, Undo, attempted
 from multikueue_simulator.simulation.plan import Adversity
 from multikueue_simulator.time import the_loop
 from multikueue_simulator.world import NAMESPACE, Site, World
 
-__all__ = ["ROGUE", "Misdeeds"]
+__all__ = ["ROGUE", "AdversaryInjector"]
 
 ROGUE = "rogue"
 """The hostile tenant's namespace, and his queues: what he uses up is his own."""
@@ -66,13 +66,13 @@ Broken = Callable[[str, str], None]
 
 
 @dataclass(slots=True)
-class Misdeeds:
+class AdversaryInjector:
     """Owner of what adversaries made. `told` are the hostile objects that have to be told what is wrong with them, by kind and
-    key; `broken` hears of a law that is found broken here. `_whole` is what is in use as it was before anybody touched it: what
-    an admin makes good becomes that again, whatever else was the matter with it when he spoiled it."""
+    key; `broken` hears of an invariant that is violated here. `_whole` is what is in use as it was before anybody touched
+    it: what an admin makes good becomes that again, whatever else was the matter with it when he spoiled it."""
 
     world: World
-    deeds: Deeds
+    injector: FaultInjector
     broken: Broken
     told: list[tuple[Kind[Any], ObjectKey]] = field(default_factory=list)
     _whole: dict[str, Object] = field(default_factory=dict)
@@ -148,7 +148,7 @@ class Misdeeds:
         if not worker.kueue.is_running:
             return None
         worker.kueue.kill()
-        believed = self.deeds.trouble(event.worker)
+        believed = self.injector.fault(event.worker)
         site, slandered = worker.site, set[ObjectKey]()
 
         def slander(body: Object) -> None:
@@ -169,7 +169,7 @@ class Misdeeds:
             for key in slandered:
                 _drop(site, kinds.WORKLOADS, key)
             if not worker.kueue.is_running:
-                worker.kueue.begin(self.deeds.tasks)
+                worker.kueue.begin(self.injector.tasks)
             believed()
 
         return undo
@@ -177,7 +177,7 @@ class Misdeeds:
     @do.register
     def _odd_answers(self, event: acts.OddAnswers) -> Undo:
         host = self.world.network.hosts[event.worker]
-        away = self.deeds.trouble(event.worker)
+        away = self.injector.fault(event.worker)
         odd = host.api = _Odd(host.api, event.what, self.broken)
         for source in self.world.network.sources(event.worker):
             self.world.network.link(source, event.worker).cut()
@@ -213,18 +213,18 @@ class Misdeeds:
     @do.register
     def _second_name(self, event: acts.SecondName) -> Undo:
         manager, namespace = self.world.manager, self.world.layout.secrets
-        server, theirs = f"https://{event.worker}", self.deeds.token(event.worker)
+        server, theirs = f"https://{event.worker}", self.injector.token(event.worker)
         secret = objects.kubeconfig_secret(ALIAS, namespace, server=server, token=theirs)
         manager.create(kinds.SECRETS, secret)
         manager.create(kinds.MULTIKUEUE_CLUSTERS, objects.multikueue_cluster(ALIAS))
         if event.configured:
-            self.deeds.second_names.append(ALIAS)
-            self.deeds.configure()
+            self.injector.second_names.append(ALIAS)
+            self.injector.configure()
 
         def undo() -> None:
             if event.configured:
-                self.deeds.second_names.remove(ALIAS)
-                self.deeds.configure()
+                self.injector.second_names.remove(ALIAS)
+                self.injector.configure()
             manager.delete(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", ALIAS))
             manager.delete(kinds.SECRETS, seen.key(secret))
 
@@ -250,11 +250,11 @@ class Misdeeds:
         """
         if not (self._is_recorded(event.worker) and self._is_recorded(event.other)):
             return None
-        away = self.deeds.trouble(event.worker)
+        away = self.injector.fault(event.worker)
 
         def lead(cluster: str, worker: str) -> None:
             secret = objects.kubeconfig_secret(
-                cluster, self.world.layout.secrets, server=f"https://{worker}", token=self.deeds.token(worker)
+                cluster, self.world.layout.secrets, server=f"https://{worker}", token=self.injector.token(worker)
             )
             self.world.manager.patch(kinds.SECRETS, seen.key(secret), {"data": secret["data"]})
 
@@ -287,7 +287,7 @@ class Misdeeds:
             now = manager.stored(kind, key)
             if now is None:
                 manager.create(kind, body)
-                self.deeds.configure()
+                self.injector.configure()
             elif seen.is_leaving(now):
                 self._later(1.0, undo)
 
@@ -315,7 +315,7 @@ class Misdeeds:
             now = site.stored(kind, key)
             if now is not None:
                 _store(site, kind, _made_good(now, self._whole[name], *path))
-                self.deeds.configure()
+                self.injector.configure()
 
         return undo
 

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multikueue.api.workload import Admission, PodSetAssignment, ReclaimablePod
-from multikueue.quota.cache.usage import Holding, Holdings, Tally, admission_amounts
+from multikueue.quota.cache.reservations import QueueUsage, Reservation, Reservations, admission_amounts
 from tests.quota.builders import key_of
 
 
-def held(name: str, amount: int = 1, *, queue: str = "cq", admitted: bool = False) -> Holding:
-    return Holding(
+def held(name: str, amount: int = 1, *, queue: str = "cq", admitted: bool = False) -> Reservation:
+    return Reservation(
         key=key_of(name),
         cluster_queue=queue,
         local_queue=key_of("lq"),
@@ -22,32 +22,32 @@ def held(name: str, amount: int = 1, *, queue: str = "cq", admitted: bool = Fals
 
 
 def test_holdings_are_summed_by_both_kinds_of_queue() -> None:
-    holdings = Holdings()
-    holdings.add(held("a", 3))
-    holdings.add(held("b", 4, admitted=True))
+    reservations = Reservations()
+    reservations.add(held("a", 3))
+    reservations.add(held("b", 4, admitted=True))
 
     cpu = ("default", "cpu")
-    expected = Tally(reserving=2, admitted=1, reservation={cpu: 7}, usage={cpu: 4})
-    assert holdings.queue("cq") == expected
-    assert holdings.local_queue(key_of("lq")) == expected
-    assert holdings.by_queue() == {"cq": {cpu: 7}}
+    expected = QueueUsage(reserving=2, admitted=1, reservation={cpu: 7}, usage={cpu: 4})
+    assert reservations.queue("cq") == expected
+    assert reservations.local_queue(key_of("lq")) == expected
+    assert reservations.by_queue() == {"cq": {cpu: 7}}
 
 
 def test_an_unknown_queue_holds_nothing() -> None:
-    assert Holdings().queue("cq") == Tally()
+    assert Reservations().queue("cq") == QueueUsage()
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 5), st.booleans()), max_size=20))
 def test_what_is_removed_leaves_no_trace(moves: list[tuple[str, int, bool]]) -> None:
-    holdings = Holdings()
+    reservations = Reservations()
     for name, amount, admitted in moves:
-        holdings.remove(key_of(name))
-        holdings.add(held(name, amount, admitted=admitted))
-    for holding in list(holdings):
-        holdings.remove(holding.key)
+        reservations.remove(key_of(name))
+        reservations.add(held(name, amount, admitted=admitted))
+    for reservation in list(reservations):
+        reservations.remove(reservation.key)
 
-    assert holdings.queue("cq") == Tally()
-    assert list(holdings) == []
+    assert reservations.queue("cq") == QueueUsage()
+    assert list(reservations) == []
 
 
 def assignment(count: int | None, cpu: str) -> Admission:

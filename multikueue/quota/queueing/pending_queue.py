@@ -1,0 +1,253 @@
+"""The queue of one ClusterQueue: those to be looked at, and those parked until something changes (2.2, 2.3).
+
+A cycle is one synchronous step, so nothing can happen between taking a head and giving it back: Kueue's in-flight slot
+and its race rule have no counterpart here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from datetime import datetime
+from heapq import heapify, heappop, heappush, merge
+from operator import attrgetter
+
+from multikueue.api.meta import ObjectKey
+from multikueue.quota.queueing.equivalence_class import EquivalenceClass
+from multikueue.quota.queueing.pending_workload import PendingWorkload, Reason
+from multikueue.quota.workload.ordering import Rank
+from multikueue.quota.workload.outcome import Verdict
+
+_TRIED_AGAIN = (Reason.FAILED_AFTER_NOMINATION, Reason.PENDING_PREEMPTION)
+_SLACK = 16
+_rank = attrgetter("rank")
+
+
+class PendingQueue:
+    """Everything that waits in one ClusterQueue. Owned by the queue manager.
+
+    Workloads that ask for the same form an `EquivalenceClass`. The active ones are to be looked at, the inadmissible ones
+    are parked until something changes. Workloads in back-off are parked one by one.
+
+    The workload for which others are being evicted stays the head until it leaves, whatever comes: else those would
+    have gone for nothing. With StrictFIFO that needs no rule.
+    """
+
+    def __init__(self, *, strict: bool = False) -> None:
+        self.strict = strict
+        self._held: dict[ObjectKey, PendingWorkload] = {}
+        self._classes: dict[Hashable, EquivalenceClass] = {}
+        self._class_of: dict[ObjectKey, EquivalenceClass] = {}
+        self._heads: list[tuple[Rank, ObjectKey, int, EquivalenceClass]] = []
+        self._offers = 0
+        self._favoured: ObjectKey | None = None
+
+    @property
+    def size(self) -> int:
+        return len(self._class_of) + len(self._held)
+
+    @property
+    def inadmissible(self) -> int:
+        """How many are parked until something changes."""
+        return len(self._held) + sum(
+            len(equivalence_class.inadmissible.members) for equivalence_class in self._classes.values()
+        )
+
+    def push_or_update(self, waiting: PendingWorkload, now: datetime) -> bool:
+        """A pending workload was seen. Answers whether there is something new to look at."""
+        known = self._get(waiting.key)
+        if known is None:
+            return self._place(waiting, active=waiting.may_queue(now))
+        is_active = self.is_active(waiting.key)
+        waiting.verdict = self.verdict(known)
+        if known.same_for_queue(waiting) and not (is_active and known.rank != waiting.rank):
+            self._replace(known, waiting, active=is_active)
+            return False
+        self._take(waiting.key)
+        return self._place(waiting, active=is_active or waiting.may_queue(now))
+
+    def give_back(self, waiting: PendingWorkload, reason: Reason, now: datetime) -> None:
+        """A head returns from a cycle: to be looked at again, or parked."""
+        if reason is Reason.PENDING_PREEMPTION and not self.strict:
+            self._favoured = waiting.key
+        if self.is_active(waiting.key):
+            return
+        self._take(waiting.key)
+        if not waiting.may_queue(now):
+            self._held[waiting.key] = waiting
+        else:
+            self._join(waiting, active=self._at_once(waiting, reason))
+
+    def _at_once(self, waiting: PendingWorkload, reason: Reason) -> bool:
+        if self.strict:
+            return reason is not Reason.NAMESPACE_MISMATCH
+        return waiting.progress is not None or reason in _TRIED_AGAIN
+
+    def mark_inadmissible(self, waiting: PendingWorkload, verdict: Verdict) -> list[ObjectKey]:
+        """Those right behind a head that was just parked hear the same, if they ask for the same: they are parked too.
+
+        Answers to whom that is new.
+        """
+        equivalence_class = self._class_of.get(waiting.key)
+        follower = self.top()
+        if equivalence_class is None or self.is_active(waiting.key) or follower is None:
+            return []
+        if self._class_of[follower.key] is not equivalence_class:
+            return []
+        until = self._next_to(equivalence_class)
+        if until is None or until[0] > waiting.rank[0]:
+            return equivalence_class.mark_inadmissible(verdict)
+        news = []
+        while (each := equivalence_class.active.top()) and each.rank < until:
+            if equivalence_class.mark_one_inadmissible(each, verdict):
+                news.append(each.key)
+        self._offer(equivalence_class)
+        return news
+
+    def _next_to(self, equivalence_class: EquivalenceClass) -> Rank | None:
+        """The rank of the first head of another class. This one's offer is taken back meanwhile."""
+        equivalence_class.offered = None
+        while self._heads:
+            rank, key, _, other = self._heads[0]
+            if other is not equivalence_class and self._is_head(other, rank, key):
+                return rank
+            self._drop_offer()
+        return None
+
+    def unpark(self, key: ObjectKey) -> None:
+        """Look at one parked workload again: its back-off is over."""
+        if not self.is_active(key) and (waiting := self._take(key)):
+            self._join(waiting, active=True)
+
+    def flush(self, now: datetime, selected: Callable[[str], bool]) -> None:
+        """Look again at all parked workloads, but those in back-off or of namespaces that are not selected."""
+        for waiting in [each for each in self._held.values() if each.may_queue(now) and selected(each.key.namespace)]:
+            del self._held[waiting.key]
+            self._join(waiting, active=True)
+        for equivalence_class in self._classes.values():
+            if equivalence_class.inadmissible.members and selected(equivalence_class.namespace):
+                equivalence_class.requeue_inadmissible()
+                self._offer(equivalence_class)
+
+    def remove(self, key: ObjectKey) -> None:
+        self._take(key)
+        if self._favoured == key:
+            self._favoured = None
+
+    def top(self) -> PendingWorkload | None:
+        """The head, left in place."""
+        if self._favoured is not None and self.is_active(self._favoured):
+            return self._get(self._favoured)
+        while self._heads:
+            rank, key, _, equivalence_class = self._heads[0]
+            if self._is_head(equivalence_class, rank, key):
+                return equivalence_class.active.top()
+            self._drop_offer()  # left behind by a removal, a favour or a change of rank
+        return None
+
+    def pop(self) -> PendingWorkload | None:
+        head = self.top()
+        return self._take(head.key) if head is not None else None
+
+    def verdict(self, waiting: PendingWorkload) -> Verdict | None:
+        """What it was told last."""
+        equivalence_class = self._class_of.get(waiting.key)
+        return equivalence_class.verdict(waiting) if equivalence_class is not None else waiting.verdict
+
+    def __iter__(self) -> Iterator[PendingWorkload]:
+        for equivalence_class in self._classes.values():
+            yield from equivalence_class
+        yield from self._held.values()
+
+    def in_order(self) -> Iterator[PendingWorkload]:
+        """As long as nothing changes; what is not asked for is not sorted."""
+        favoured = self._get(self._favoured) if self._favoured is not None else None
+        if favoured is not None:
+            yield favoured
+        heaps = (
+            heap.in_order()
+            for equivalence_class in self._classes.values()
+            for heap in (equivalence_class.active, equivalence_class.inadmissible)
+        )
+        for waiting in merge(*heaps, sorted(self._held.values(), key=_rank), key=_rank):
+            if waiting is not favoured:
+                yield waiting
+
+    def inadmissible_workloads(self) -> Iterator[PendingWorkload]:
+        """Those parked until something changes, in no order."""
+        for equivalence_class in self._classes.values():
+            yield from equivalence_class.inadmissible.members.values()
+        yield from self._held.values()
+
+    # --- places ---
+
+    def _get(self, key: ObjectKey) -> PendingWorkload | None:
+        equivalence_class = self._class_of.get(key)
+        return equivalence_class.get(key) if equivalence_class is not None else self._held.get(key)
+
+    def is_active(self, key: ObjectKey) -> bool:
+        """Whether it is to be looked at."""
+        equivalence_class = self._class_of.get(key)
+        return equivalence_class is not None and key in equivalence_class.active.members
+
+    def _place(self, waiting: PendingWorkload, *, active: bool) -> bool:
+        if active:
+            self._join(waiting, active=True)
+        else:
+            self._held[waiting.key] = waiting
+        return active
+
+    def _replace(self, known: PendingWorkload, waiting: PendingWorkload, *, active: bool) -> None:
+        """An update of no consequence."""
+        waiting.progress = known.progress
+        equivalence_class = self._class_of.get(waiting.key)
+        if equivalence_class is None:
+            self._held[waiting.key] = waiting
+        elif known.rank == waiting.rank and equivalence_class is self._classes.get(waiting.ask()):
+            equivalence_class.replace(waiting)
+        else:
+            self._take(waiting.key)
+            self._join(waiting, active=active)
+
+    def _join(self, waiting: PendingWorkload, *, active: bool) -> None:
+        ask = waiting.ask()
+        equivalence_class = self._classes.get(ask)
+        if equivalence_class is None:
+            equivalence_class = self._classes[ask] = EquivalenceClass(ask, waiting.key.namespace)
+        self._class_of[waiting.key] = equivalence_class
+        equivalence_class.join(waiting, active=active)
+        if active:
+            self._offer(equivalence_class)
+
+    def _take(self, key: ObjectKey) -> PendingWorkload | None:
+        equivalence_class = self._class_of.pop(key, None)
+        if equivalence_class is None:
+            return self._held.pop(key, None)
+        waiting = equivalence_class.leave(key)
+        if equivalence_class.is_empty:
+            del self._classes[equivalence_class.ask]
+        else:
+            self._offer(equivalence_class)
+        return waiting
+
+    # --- the heads of all classes ---
+
+    def _offer(self, equivalence_class: EquivalenceClass) -> None:
+        """See to it that its head is among the heads."""
+        head = equivalence_class.active.top()
+        if head is None or equivalence_class.offered == (head.rank, head.key):
+            return
+        equivalence_class.offered = head.rank, head.key
+        self._offers += 1
+        heappush(self._heads, (head.rank, head.key, self._offers, equivalence_class))
+        if len(self._heads) > 2 * len(self._classes) + _SLACK:
+            self._heads = [(*each.offered, n, each) for n, each in enumerate(self._classes.values()) if each.offered]
+            heapify(self._heads)
+
+    def _is_head(self, equivalence_class: EquivalenceClass, rank: Rank, key: ObjectKey) -> bool:
+        head = equivalence_class.active.top()
+        return equivalence_class.offered == (rank, key) and head is not None and head.key == key and head.rank == rank
+
+    def _drop_offer(self) -> None:
+        rank, key, _, equivalence_class = heappop(self._heads)
+        if equivalence_class.offered == (rank, key):
+            equivalence_class.offered = None
