@@ -8,6 +8,7 @@ import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -501,7 +502,7 @@ async def test_names_labels_and_places_are_kueues(bed: Testbed, crew: Team, scra
             return True
 
         await eventually(alike, timeout=30, interval=0.3)
-        await _same_order(client, crew.manager)
+        await _same_order(client, kueue, crew.manager)
 
 
 async def _scene(client: Client, namespace: str) -> None:
@@ -585,10 +586,11 @@ def documented() -> dict[str, str]:
     return {name: what.strip() for name, what in rows}
 
 
-async def _same_order(theirs: Client, ours: Client) -> None:
+async def _same_order(theirs: Client, kueue: Kueue, ours: Client) -> None:
     """The same waiting jobs: the places we show are the order in which Kueue lets them in, when quota grows bit by bit.
 
-    Kueue's own visibility API cannot be asked here: it starts in a pod only.
+    Kueue's own visibility API cannot be asked here: it starts in a pod only. Each time it has to have looked at all of them:
+    who was not looked at yet comes before those that did not fit when they were.
     """
     namespace = unique("places")
     for client in (theirs, ours):
@@ -599,20 +601,30 @@ async def _same_order(theirs: Client, ours: Client) -> None:
         tasks.start_soon(submit_in_turn, theirs, namespace)
         tasks.start_soon(submit_in_turn, ours, namespace)
     shown = order(await all_pending(ours, pending_in(namespace)))
-    assert shown == [name async for name in _let_in(theirs, namespace)] == IN_ORDER
+    assert shown == [name async for name in _let_in(theirs, kueue, namespace)] == IN_ORDER
     for name in PRIORITIES:
         await ours.delete(JOB, name, namespace)
 
 
-async def _let_in(client: Client, namespace: str) -> AsyncIterator[str]:
+async def _let_in(client: Client, kueue: Kueue, namespace: str) -> AsyncIterator[str]:
     """The jobs of a namespace in the order in which they are admitted, one after the other."""
     seen: set[str] = set()
     for number in range(1, len(PRIORITIES) + 1):
+        await eventually(partial(_fits_none, kueue, namespace, len(PRIORITIES) + 1 - number))
         body = objects.cluster_queue(namespace, quota={"cpu": f"{number}00m", "memory": "10Gi"})
         await client.apply(body)
         [name] = await eventually(lambda: _newly_admitted(client, namespace, seen), timeout=20)
         seen.add(name)
         yield name
+
+
+async def _fits_none(kueue: Kueue, queue: str, count: int) -> bool:
+    """Whether Kueue has looked at so many that wait, and none fits."""
+    found: Counter[str] = Counter()
+    for (name, labels), value in samples(await kueue.metrics()).items():
+        if name == "kueue_pending_workloads" and ("cluster_queue", queue) in labels:
+            found[dict(labels)["status"]] += int(value)
+    return found["active"] == 0 and found["inadmissible"] == count
 
 
 async def _newly_admitted(client: Client, namespace: str, seen: set[str]) -> set[str]:
