@@ -213,7 +213,7 @@ async def come_and_go(stage: Stage) -> Account:
         nonlocal count
         while True:
             count += 1
-            name = f"{NAME}-{count}"
+            name = f"{NAME}-brief-{count}"  # none is left for the next turn to come across, made as this one ends
             await stage.manager.create(job(name))
             await stage.manager.delete(JOB, name, HOSTILE)
 
