@@ -31,7 +31,7 @@ COUNTED: Mapping[str, Sequence[str]] = {
     "workload reconciles": ("multikueue.controllers.workloads.workloads:Workloads.reconcile",),
     "job reconciles": ("multikueue.controllers.workloads.jobs:Jobs.reconcile",),
     "outbox turns": ("multikueue.controllers.workers.outbox:Outbox.reconcile",),
-    "touches": ("multikueue.controllers.leader_election.standby:Touch.add",),
+    "touches": ("multikueue.controllers.leader_election.standby:Enqueuer.add",),
 }
 """What is counted: each call of one of these functions, here and nowhere else."""
 
