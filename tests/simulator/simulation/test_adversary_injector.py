@@ -12,6 +12,7 @@ from multikueue.errors import ClusterUnreachable
 from multikueue_simulator.simulation import adversaries as acts
 from multikueue_simulator.simulation import plan as plans
 from multikueue_simulator.simulation.adversaries import OddJob, Slander, Squat
+from multikueue_simulator.simulation.draw import drawn
 from multikueue_simulator.simulation.invariants import Course, held_up
 from multikueue_simulator.simulation.life import live
 from multikueue_simulator.simulation.plan import Adversity, Event, JobPlan, Plan
@@ -48,6 +49,10 @@ def test_an_act_is_done_and_breaks_no_law(act: Adversity) -> None:
 def test_every_kind_of_act_is_tried_here() -> None:
     kinds = {kind for name in acts.__all__ if isinstance(kind := getattr(acts, name), type)}
     assert {kind for kind in kinds if issubclass(kind, Adversity)} == {type(act) for act in ACTS}
+
+
+def test_what_a_worker_says_of_all_copies_it_does_not_say_of_one_too_deep_to_be_written() -> None:
+    assert live(drawn(11996)).violation is None
 
 
 STOPPED = plans.StopQueue(at=8.0, lasts=2.0, host=MANAGER, policy="HoldAndDrain")

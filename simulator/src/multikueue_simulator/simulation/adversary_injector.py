@@ -7,6 +7,7 @@ storage, as etcd of a real cluster would have it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial, singledispatchmethod
 from typing import Any
@@ -154,7 +155,8 @@ class AdversaryInjector:
         def slander(body: Object) -> None:
             if seen.is_ours(body) and not seen.is_true(body, QUOTA_RESERVED):
                 slandered.add(seen.key(body))
-                _store(site, kinds.WORKLOADS, _SLANDERS[event.what](body))
+                with suppress(RecursionError):  # of what is too deep to be copied there is nothing to say
+                    _store(site, kinds.WORKLOADS, _SLANDERS[event.what](body))
 
         def listen(change: Change) -> None:
             if change.type == ADDED:
