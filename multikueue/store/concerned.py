@@ -94,7 +94,7 @@ def its_job_key(change: Change[AnyJob], state: State) -> Iterator[Key]:
     """A group of Pods is looked at when a member changes."""
     job = change.seen
     if not isinstance(job, PodGroup) and not change.is_own:
-        yield JobKey(state.adapters.of(job).kind.name, job.metadata.namespace, job.metadata.name)
+        yield state.adapters.key_of(job)
 
 
 def its_group(change: Change[AnyJob], _state: State) -> Iterable[JobKey]:
@@ -177,7 +177,7 @@ def workloads_waiting_for_pods(change: Change[AnyJob], state: State) -> Iterator
 def _unfinished(change: Change[AnyJob], state: State) -> Iterator[JobKey]:
     job = change.seen
     if not isinstance(job, PodGroup):
-        key = JobKey(state.adapters.of(job).kind.name, job.metadata.namespace, job.metadata.name)
+        key = state.adapters.key_of(job)
         local = state.jobs.get(key)
         if local is None or not _says_nothing_to(local, change, state):
             yield key

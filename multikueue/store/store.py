@@ -124,8 +124,7 @@ class Store(State):
         self._look_again(triggers.WORKLOAD, Change(old, new, is_own=self._is_held_back(key, new)))
 
     def _job_changed(self, old: AnyJob | None, new: AnyJob | None) -> None:
-        seen = _newest(old, new)
-        key = JobKey(self.adapters.of(seen).kind.name, *seen.key)
+        key = self.adapters.key_of(_newest(old, new))
         self._look_again(triggers.JOB, Change(old, new, is_own=self._is_held_back(key, new)))
 
     def _is_held_back(self, key: ObjectKey | JobKey, new: Workload | AnyJob | None) -> bool:

@@ -11,7 +11,6 @@ from datetime import timedelta
 from itertools import chain
 from typing import Any
 
-from multikueue.api.job import JobKey
 from multikueue.controllers.quota.admission import Admission
 from multikueue.controllers.reconcile.context import Queues
 from multikueue.store.queues import Queue
@@ -54,7 +53,7 @@ def look_at_all(store: Store) -> None:
     for key in chain.from_iterable(worker.held() for worker in store.workers.values()):
         store.look_at("workloads", key)
     for job in store.jobs:
-        store.look_at("jobs", JobKey(store.adapters.of(job).kind.name, *job.key))
+        store.look_at("jobs", store.adapters.key_of(job))
     for check in store.checks:
         store.look_at("checks", check.metadata.name)
     for flavor in store.flavors:

@@ -126,12 +126,9 @@ class Observer:
     def _job_changed(self, old: AnyJob | None, new: AnyJob | None) -> None:
         if new is None:
             assert old is not None
-            self._submitted.pop(self._key(old), None)
+            self._submitted.pop(self.store.adapters.key_of(old), None)
         elif old is None and self.acting and self.store.adapters.of(new).queue_name(new):
-            self._submitted[self._key(new)] = self.seconds()
-
-    def _key(self, job: AnyJob) -> JobKey:
-        return JobKey(self.store.adapters.of(job).kind.name, *job.key)
+            self._submitted[self.store.adapters.key_of(new)] = self.seconds()
 
     def _reach(self, story: _Story, milestone: Milestone) -> None:
         """Take the time since the milestone before, unless this one was reached already in this attempt."""

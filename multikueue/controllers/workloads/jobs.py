@@ -179,8 +179,7 @@ class Jobs:
 
     async def _write_status(self, part: AnyJob, patch: dict[str, Any], *, is_all: bool) -> None:
         store, kind = self.world.store, self.world.store.adapters.of(part).kind
-        key = JobKey(kind.name, *part.key)
-        with store.writing(key) if is_all else nullcontext(store.jobs.upsert) as take_in:
+        with store.writing(store.adapters.key_of(part)) if is_all else nullcontext(store.jobs.upsert) as take_in:
             take_in(await self.world.manager.merge_patch(kind, part.key, patch, subresource="status"))
 
     @_perform.register

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
-from multikueue.api.job import AnyJob
+from multikueue.api.job import AnyJob, JobKey
 from multikueue.jobs.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.declared.adapter import DeclaredJob
 from multikueue.jobs.deployment import DEPLOYMENT
@@ -57,6 +57,10 @@ class Adapters:
     def of(self, job: AnyJob) -> Adapter:
         """The adapter of a job we hold as a value; KeyError if values of its type are no jobs."""
         return self._by_type[type(job)]
+
+    def key_of(self, job: AnyJob) -> JobKey:
+        """The key of a job we hold as a value; KeyError as `of`."""
+        return JobKey(self.of(job).kind.name, *job.key)
 
     def named(self, name: str) -> Adapter:
         """The adapter of the kind of that name (`Kind.name`); KeyError if it is not in use."""
