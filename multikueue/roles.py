@@ -31,6 +31,7 @@ from multikueue.controllers.workers.ocm_placements import PlacementWatch
 from multikueue.controllers.workloads.jobs import Jobs
 from multikueue.controllers.workloads.retention import Retention
 from multikueue.controllers.workloads.workloads import Dispatches, Nominations, Workloads
+from multikueue.dispatch.decide import sooner
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.declared.adapter import DeclaredJob
 from multikueue.jobs.integrations.external import external
@@ -198,8 +199,8 @@ def _both(one: Reconcile[Key], other: Reconcile[Key]) -> Reconcile[Key]:
     """Two concerns of one object, one after the other, so that their writes do not meet."""
 
     async def reconcile(key: Key) -> Result:
-        results = await one(key), await other(key)
-        return Result(min((r.again_after for r in results if r.again_after is not None), default=None))
+        first, then = await one(key), await other(key)
+        return Result(sooner(first.again_after, then.again_after))
 
     return reconcile
 

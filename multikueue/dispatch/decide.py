@@ -170,8 +170,7 @@ def _with_questions(outcome: Outcome, group: Group, now: datetime) -> Outcome:
     questions = tuple(
         Found(cluster=r.cluster, why="it was asked for, and no answer came") for r in doubtful if r.cluster not in later
     )
-    waits = (outcome.again_after, *later.values())
-    after = min((wait for wait in waits if wait is not None), default=None)
+    after = sooner(outcome.again_after, *later.values())
     return replace(outcome, desired=(*outcome.desired, *questions), again_after=after)
 
 
@@ -316,7 +315,7 @@ def _unanswered(v: View, answer: Answer) -> Outcome:
     """Copies that are out already may still win."""
     reason = "StrategyRefused" if answer.by is None else "StrategyFailed"
     event = Event("Warning", reason, answer.problem)
-    status, after = _with_check(v, "Pending", answer.problem), _sooner(_until(v, answer), _until_given_up(v))
+    status, after = _with_check(v, "Pending", answer.problem), sooner(_until(v, answer), _until_given_up(v))
     return replace(_same(v, after=after), status=status, events=(event,))
 
 
@@ -332,7 +331,7 @@ def _nominated(v: View, answer: Answer, nomination: Nomination) -> Outcome:
     stuck, stuck_after = _stuck(v, there)
     status = _with_check(v, "Pending", stuck if there else _why_nobody(v, nomination), status)
     desired = (*_removals(there, v.group.remotes), *_copies(v, there))
-    after = _sooner(_until(v, answer), stuck_after, _until_unfit_is_over(v), _until_given_up(v))
+    after = sooner(_until(v, answer), stuck_after, _until_unfit_is_over(v), _until_given_up(v))
     return replace(_same(v, desired=desired, after=after), status=status)
 
 
@@ -355,7 +354,8 @@ def _fits_nowhere(v: View) -> Outcome:
     return replace(outcome, status=status, events=events)
 
 
-def _sooner(*waits: timedelta | None) -> timedelta | None:
+def sooner(*waits: timedelta | None) -> timedelta | None:
+    """The shortest of them; None: no time is set by any."""
     return min((wait for wait in waits if wait is not None), default=None)
 
 

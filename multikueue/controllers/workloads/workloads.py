@@ -31,7 +31,7 @@ from multikueue.controllers.reconcile.context import World
 from multikueue.controllers.workloads import status_writes
 from multikueue.controllers.workloads.jobs import release
 from multikueue.dispatch import fit
-from multikueue.dispatch.decide import Decision, Event, decide, is_holding, nominate, plan
+from multikueue.dispatch.decide import Decision, Event, decide, is_holding, nominate, plan, sooner
 from multikueue.dispatch.effects import effects
 from multikueue.dispatch.group import Group
 from multikueue.dispatch.phases import Phase, choose, phase_of, view
@@ -77,7 +77,7 @@ class Workloads:
             step = self._step(written, group)
             if written.status != status or self._moves_on(group, step, decision):
                 return AGAIN
-        return Result(again_after=_sooner(step.again_after, decision.again_after))
+        return Result(again_after=sooner(step.again_after, decision.again_after))
 
     def _moves_on(self, group: Group, step: lifecycle.Step, decision: Decision) -> bool:
         """Whether what was written asks for another step, or for another decision."""
@@ -359,7 +359,3 @@ def _keep(world: World, group: Group, decision: Decision) -> None:
         outbox = world.queues.outboxes.get(remote.cluster)
         if outbox is not None and effects(made, remote, made.at):
             outbox.add(group.key)
-
-
-def _sooner(*delays: timedelta | None) -> timedelta | None:
-    return min((d for d in delays if d is not None), default=None)
