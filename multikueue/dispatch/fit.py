@@ -36,9 +36,8 @@ _UNKNOWN = re.compile(r"resource (\S+) unavailable in ClusterQueue")
 
 def is_suspected(copy: Workload | None) -> bool:
     """Whether a worker's Kueue says of a copy that some of what it could have could never hold it."""
-    return bool(_verdict(copy)) and any(
-        pattern.search(_verdict(copy)) for pattern in (_TOO_MUCH, _UNSUITABLE, _UNKNOWN)
-    )
+    text = _verdict(copy)
+    return bool(text) and any(pattern.search(text) for pattern in (_TOO_MUCH, _UNSUITABLE, _UNKNOWN))
 
 
 def lack(copy: Workload | None, flavors: Flavors | None) -> str:

@@ -316,7 +316,7 @@ class Group:
     def shown(self) -> Fleet:
         """The fleet as it is for this workload."""
         taken = {r.cluster: excerpt(r.unfit.text) for r in self.remotes if r.unfit is not None}
-        taken |= {r.cluster: f"can never hold it: {r.never}" for r in self.remotes if r.never and self.rules_out(r)}
+        taken |= {r.cluster: f"can never hold it: {r.never}" for r in self.remotes if self.rules_out(r)}
         return self.fleet.but_for(taken)
 
     def rules_out(self, remote: Remote) -> bool:

@@ -106,10 +106,8 @@ class QueueManager:
         else:
             self._routes[local_queue] = queue
         self._begin(local_queue, old or "", now)
-        if is_hasty:
-            self._finish(
-                local_queue, now
-            )  # else who changes it without pause would keep its lines from ever having a head
+        if is_hasty:  # who changes it without pause would keep its lines from ever having a head
+            self._finish(local_queue, now)
         self._cache.settled.clear()
 
     def _begin(self, local_queue: ObjectKey, before: str, now: datetime) -> None:
