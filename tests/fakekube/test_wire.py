@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
-from fakekube.wire import Refused, Watch
+from fakekube.wire import Refused, Response, Watch, object_of
 
 
 def test_a_refusal_is_a_status_with_its_causes_and_when_to_come_back() -> None:
@@ -42,3 +43,15 @@ def test_the_server_is_told_once_that_the_reader_is_gone() -> None:
     watch.close()
     watch.close()
     assert told == ["gone"]
+
+
+def test_an_answer_is_its_object() -> None:
+    assert object_of(Response(body=b'{"kind":"Toy"}')) == {"kind": "Toy"}
+
+
+def test_a_refusal_comes_out_of_an_answer_as_it_went_in() -> None:
+    with pytest.raises(Refused) as caught:
+        object_of(Refused(409, "Conflict", "somebody wrote first", details={"name": "toy"}).response())
+    found = caught.value
+    assert (found.code, found.reason, found.message) == (409, "Conflict", "somebody wrote first")
+    assert found.details["name"] == "toy"

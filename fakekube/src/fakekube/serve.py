@@ -22,7 +22,7 @@ from fakekube.face.authority import Authority
 from fakekube.face.gate import Gate
 from fakekube.face.http import Face
 from fakekube.face.rbac import MASTERS
-from fakekube.wire import Object, Refused, Request, Response
+from fakekube.wire import Object, Request, object_of
 
 __all__ = ["ADMIN", "Server", "serve"]
 
@@ -57,14 +57,8 @@ class Server:
         root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
         place = f"/namespaces/{namespace}" if resource.namespaced else ""
         content = msgspec.json.encode({"apiVersion": api_version, "kind": kind, **body})
-        answer = await self.cluster.api.handle(
-            Request(method="POST", path=f"{root}{place}/{resource.plural}", body=content)
-        )
-        assert isinstance(answer, Response)
-        made: Object = msgspec.json.decode(answer.body)
-        if answer.status >= 400:
-            raise Refused(answer.status, made.get("reason", ""), made["message"], details=made.get("details"))
-        return made
+        request = Request(method="POST", path=f"{root}{place}/{resource.plural}", body=content)
+        return object_of(await self.cluster.api.handle(request))
 
     def find(self, api_version: str, kind: str, name: str, namespace: str = "") -> Object | None:
         """An object as it is stored."""

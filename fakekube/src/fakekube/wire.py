@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["JSON", "Json", "Object", "Refused", "Request", "Response", "User", "Watch", "status_body"]
+__all__ = ["JSON", "Json", "Object", "Refused", "Request", "Response", "User", "Watch", "object_of", "status_body"]
 
 Json = Any
 """What JSON decodes to."""
@@ -108,6 +108,16 @@ class Refused(Exception):
     def response(self) -> Response:
         headers = {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
         return Response(status=self.code, body=msgspec.json.encode(status_body(self)), headers=headers)
+
+
+def object_of(answer: Response | Watch) -> Object:
+    """What a complete answer has; raises the refusal that came instead."""
+    assert isinstance(answer, Response)
+    decoded: Object = msgspec.json.decode(answer.body)
+    if answer.status >= 400:
+        reason, message = decoded.get("reason", ""), decoded.get("message", "")
+        raise Refused(answer.status, reason, message, details=decoded.get("details"))
+    return decoded
 
 
 def status_body(error: Refused) -> Object:

@@ -26,7 +26,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from fakekube.cluster import Cluster
 from fakekube.model.storage import key_of
 from fakekube.network.transport import Network, Observer, on_the_spot
-from fakekube.wire import Object, Refused, Request, Response, User, Watch
+from fakekube.wire import Object, Refused, Request, User, object_of
 from multikueue.api import kinds
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey
@@ -111,11 +111,11 @@ class Site:
         query: Mapping[str, str] | None = None,
     ) -> Object:
         """The answer. Raises Refused."""
-        return _told(on_the_spot(self.cluster.api.handle(_request(method, path, body, content_type, query))))
+        return object_of(on_the_spot(self.cluster.api.handle(_request(method, path, body, content_type, query))))
 
     async def ask(self, method: str, path: str, body: Object | None = None) -> Object:
         """Like `call`, where somebody else has a say who takes his time: an admission webhook. Raises Refused."""
-        return _told(await self.cluster.api.handle(_request(method, path, body, "application/json", None)))
+        return object_of(await self.cluster.api.handle(_request(method, path, body, "application/json", None)))
 
     def create(self, kind: Kind[Any], body: Object) -> Object:
         return self.call("POST", kind.collection(body["metadata"].get("namespace", "")), body)
@@ -159,14 +159,6 @@ def _request(
         user=User("somebody"),
         user_agent="somebody",
     )
-
-
-def _told(answer: Response | Watch) -> Object:
-    assert isinstance(answer, Response)
-    decoded: Object = msgspec.json.decode(answer.body)
-    if answer.status >= 400:
-        raise Refused(answer.status, decoded.get("reason", ""), decoded.get("message", ""))
-    return decoded
 
 
 class Program:
