@@ -98,10 +98,11 @@ class Strategies:
     _loaders: dict[str, DeadlinePool[Chosen | str]] = field(default_factory=dict)
     _loading: dict[tuple[str, str], _Loading] = field(default_factory=dict)
 
-    def consulted(self, group: Group) -> Group:
-        """The group with its strategy's answer, if it is in need of one."""
+    def consulted(self, group: Group, now: datetime) -> Group:
+        """The group with its strategy's answer, if it is in need of one. What is decided on it has to be decided as of `now`:
+        a moment later the time to ask again may have come, and nobody would ask."""
         group = self._before(group)
-        asked = question(group, self.now())
+        asked = question(group, now)
         if asked is None:
             self.forget(group.key)
             return replace(group, answer=None) if group.answer is not None else group

@@ -287,8 +287,9 @@ class Nominations:
             _forget(self.world, key)
             return DONE
         group = replace(self.world.group(key, local), problem="")  # whether the job can be dispatched is Kueue's to say
-        group = self.world.strategies.consulted(group)
-        decision = _with_hint(self.world, group, nominate(group, self.world.now()))
+        now = self.world.now()
+        group = self.world.strategies.consulted(group, now)
+        decision = _with_hint(self.world, group, nominate(group, now))
         await status_writes.apply(self.world, local, decision.status or local.status)
         _tell(self.world, local, decision.events)
         return Result(again_after=decision.again_after)
@@ -297,7 +298,7 @@ class Nominations:
 def _gone(world: World, key: ObjectKey) -> Result:
     """The workload is no more: neither shall anything of it be on a worker."""
     group = world.group(key, None)
-    decision = _decide(world, group)
+    decision = _decide(world, group, world.now())
     if decision.phase is Phase.GONE:
         _forget(world, key)
     _keep(world, group, decision)
@@ -317,14 +318,15 @@ def _winners_job(local: Workload, group: Group) -> AnyJob | None:
 
 def _decide_and_record(world: World, group: Group) -> tuple[Group, Decision]:
     """The decision, with the strategy asked and the winner chosen: here and nowhere else."""
-    group = world.strategies.consulted(choose(group))
+    now = world.now()
+    group = world.strategies.consulted(choose(group), now)
     if group.answer is not None and group.answer.nomination is not None:
         group = world.views.widened(group, group.answer.nomination.clusters)
-    return group, _with_hint(world, group, _decide(world, group))
+    return group, _with_hint(world, group, _decide(world, group, now))
 
 
-def _decide(world: World, group: Group) -> Decision:
-    decision = decide(group, world.now())
+def _decide(world: World, group: Group, now: datetime) -> Decision:
+    decision = decide(group, now)
     if world.on_decision is not None:
         world.on_decision(group, decision)
     if decision.phase is Phase.NOMINATING:

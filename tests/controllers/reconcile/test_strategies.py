@@ -6,7 +6,7 @@ import json
 import sys
 import threading
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.reconcile.strategies import Strategies, _known, verify
+from multikueue.controllers.workloads.workloads import Workloads
 from multikueue.errors import ConfigurationError
 from multikueue.quota.engine import Engine
 from multikueue.settings import Dispatch, InForce, Loaded, Settings, StrategyChoice
@@ -294,6 +295,30 @@ async def test_the_next_attempt_begins_with_workers_where_none_failed() -> None:
     await settle(world)
     assert world.copies() == ["w2"]
     assert (world.condition("multikueue.dev/FailedOn") or {})["message"] == "w1 at 2026-01-01T12:00:02Z"
+
+
+class Ticking(Table):
+    """Its clock goes on by a `tick` whenever somebody looks at it."""
+
+    tick = timedelta()
+
+    def now(self) -> datetime:
+        self.time += self.tick
+        return self.time
+
+
+@pytest.mark.parametrize("early", range(8))
+async def test_a_round_that_ends_while_its_workload_is_looked_at_is_not_forgotten(early: int) -> None:
+    world = Ticking(strategy=ONE_BY_ONE)
+    world.errors = []
+    world.submit()
+    await settle(world)
+    left = (await Workloads(world.world).reconcile(world.key())).again_after
+    assert left is not None
+    world.tick = timedelta(milliseconds=1)
+    world.time += left - early * world.tick
+    result = await Workloads(world.world).reconcile(world.key())
+    assert result.again_after is not None
 
 
 async def test_patience_gives_the_quota_back_and_another_workload_gets_it() -> None:
