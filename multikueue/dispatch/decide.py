@@ -205,12 +205,25 @@ def _remove_all(v: View) -> Outcome:
 
 
 def _finished(v: View) -> Outcome:
-    """Nothing stays on the workers. A job may be over before its win is recorded, if we died in between: where it ran is
-    told all the same, as long as it is still nominated (Kueue's webhook lets nobody else win)."""
+    """Nothing stays on the workers but what is retained. A job may be over before its win is recorded, if we died in
+    between: where it ran is told all the same, as long as it is still nominated (Kueue's webhook lets nobody else win)."""
+    left = _retained_for(v)
+    kept = (v.won.cluster,) if left else ()
+    outcome = _same(v, desired=_removals((*v.group.slice.heir, *kept), v.group.remotes), after=left)
     is_untold = not v.ready and v.winner is not None and v.group.is_current(v.won.job)
     if is_untold and v.won.cluster in v.local.status.nominated_cluster_names:
-        return _recorded(v, _remove_all(v).desired)
-    return _remove_all(v)
+        return _recorded(v, outcome.desired)
+    return outcome
+
+
+def _retained_for(v: View) -> timedelta | None:
+    """How much longer the job stays where it came to its end, with its pods and their logs; None if it goes."""
+    finished = v.local.condition(FINISHED)
+    is_over = v.ready and v.winner is not None and v.won.has(FINISHED) and v.group.is_current(v.won.workload)
+    if not is_over or finished is None or finished.last_transition_time is None:
+        return None
+    left = finished.last_transition_time + v.group.copy_retention - v.now
+    return left if left > timedelta() else None
 
 
 def _unreserved(v: View) -> Outcome:

@@ -274,7 +274,8 @@ class Group:
     `job_finished` tells that the local job's status is final. `choice` is the worker chosen among those that admitted
     in this attempt: news of an earlier admission may come late, and must not turn the choice around. `answer` is the
     strategy's last one in this attempt, None while there is none. `slice` tells how it is joined to others of its job.
-    `patience` is how long it may keep quota without a worker; None: for ever.
+    `patience` is how long it may keep quota without a worker; None: for ever. `copy_retention` is how long the copy of a
+    finished workload stays where it ran.
     """
 
     key: ObjectKey
@@ -292,6 +293,7 @@ class Group:
     origin: str = "multikueue"
     lost_after: timedelta = timedelta(minutes=15)
     patience: timedelta | None = None
+    copy_retention: timedelta = timedelta()
     check_state: AdmissionCheckState | None = field(init=False, default=None)
     """Our entry in the local status.admissionChecks."""
     attempt: str = field(init=False, default="")

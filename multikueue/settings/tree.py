@@ -429,6 +429,14 @@ class Retention(_Group):
     """How long after the manager itself deactivated its Workload (it ran too long, or queued too often) a job is deleted.
     Without it: never; what a user deactivated is always kept."""
 
+    copies: Live[Span] = timedelta(0)
+    """How long after its end a job stays on its worker, with its pods and their logs, in which it holds no quota. What the
+    worker itself deletes sooner is gone. The annotation `multikueue.dev/copy-retention` of a job or its Workload has its own
+    time: `12h`, `0s`."""
+
+    copies_at_most: Live[Span] = timedelta(days=1)
+    """The longest that such an annotation may ask for. `0s`: none is heeded."""
+
     @property
     def is_on(self) -> bool:
         return self.after_finished is not None or self.after_deactivated is not None

@@ -56,7 +56,15 @@ class Views:
 
     store: Store
 
-    def group(self, key: ObjectKey, local: Workload | None, *, origin: str, lost_after: timedelta) -> Group:
+    def group(
+        self,
+        key: ObjectKey,
+        local: Workload | None,
+        *,
+        origin: str,
+        lost_after: timedelta,
+        copy_retention: timedelta = timedelta(),
+    ) -> Group:
         """Everything the decision on one workload looks at. `local` may be ahead of the cache by what is to be written."""
         check = self.store.multikueue_check(local) if local else None
         job = self.store.local_job(local) if local else None
@@ -80,6 +88,7 @@ class Views:
             else NO_SLICE,
             origin=origin,
             lost_after=lost_after,
+            copy_retention=copy_retention,
         )
 
     def widened(self, group: Group, clusters: Iterable[str]) -> Group:

@@ -594,6 +594,32 @@ def test_a_job_that_finished_before_it_was_recorded_is_recorded_then_finished() 
     assert (finished.type, finished.reason, finished.message) == ("Finished", "Succeeded", "done")
 
 
+DAY = timedelta(days=1)
+OVER = worker("w1", admitted_copy().finished(), remote_job().complete())
+RETAINED = {
+    "it stays where it ended": (OVER, timedelta(hours=23), []),
+    "until its time is over": (OVER, DAY, ["DeleteJob w1", "DeleteWorkload w1"]),
+    "not where its worker does not say that it is over": (
+        worker("w1", admitted_copy(), remote_job()),
+        timedelta(0),
+        ["DeleteJob w1", "DeleteWorkload w1"],
+    ),
+    "not one left from an earlier attempt": (
+        worker("w1", admitted_copy("earlier").finished(), remote_job("earlier").complete()),
+        timedelta(0),
+        ["DeleteJob w1", "DeleteWorkload w1"],
+    ),
+    "nor anywhere else": (worker("w2", copy()), timedelta(0), ["DeleteWorkload w2"]),
+}
+
+
+@pytest.mark.parametrize(("remote", "later", "actions"), RETAINED.values(), ids=RETAINED)
+def test_the_copy_of_a_finished_workload_is_retained(remote: Remote, later: timedelta, actions: list[str]) -> None:
+    decision = decided(won("w1").finished(), remote, now=NOW + later, copy_retention=DAY)
+    assert told(decision) == actions
+    assert decision.again_after == (None if actions else DAY - later)
+
+
 def test_where_a_finished_job_ran_is_told_even_if_its_win_was_never_recorded() -> None:
     lost, done = worker("w2", copy()), worker("w1", admitted_copy().finished(), remote_job().complete())
     decision = decided(reserved().nominated("w1", "w2").finished(), lost, done)

@@ -385,6 +385,23 @@ async def test_a_workload_that_its_user_deletes_is_made_anew_and_runs(crew: Team
         await crew.finished()
 
 
+async def test_a_finished_job_stays_on_its_worker_for_as_long_as_it_asks(crew: Team) -> None:
+    await crew.submit()
+    await _retained_for(crew, "12h")
+    worker = await crew.runs_on()
+    await crew.complete(worker)
+    await eventually(lambda: crew.is_true("Finished"))
+    await anyio.sleep(2)
+    assert set(await crew.remote_jobs()) == set(await crew.copies()) == {worker}
+    await _retained_for(crew, "0s")
+    await crew.clean()
+
+
+async def _retained_for(crew: Team, time: str) -> None:
+    annotation = {"multikueue.dev/copy-retention": time}
+    await crew.manager.patch(JOB, "job", {"metadata": {"annotations": annotation}}, crew.namespace)
+
+
 @pytest.mark.parametrize("seed", range(3))
 async def test_jobs_deleted_at_any_moment_leave_nothing(crew: Team, seed: int) -> None:
     dice = random.Random(seed)

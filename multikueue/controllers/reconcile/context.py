@@ -11,6 +11,7 @@ import anyio
 from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import Workload
+from multikueue.controllers.reconcile.copy_retention import copy_retention
 from multikueue.controllers.reconcile.events import Recorder
 from multikueue.controllers.reconcile.strategies import Strategies
 from multikueue.dispatch.decide import Decision
@@ -110,4 +111,8 @@ class World:
         return self.settings.dispatch.worker_lost_timeout
 
     def group(self, key: ObjectKey, local: Workload | None) -> Group:
-        return self.views.group(key, local, origin=self.origin, lost_after=self.lost_after)
+        """Everything the decision on that workload looks at."""
+        retention = (
+            copy_retention(local, self.store.local_job(local), self.settings.retention) if local else timedelta()
+        )
+        return self.views.group(key, local, origin=self.origin, lost_after=self.lost_after, copy_retention=retention)

@@ -28,6 +28,7 @@ from multikueue.api.workload import (
     workload_spec,
 )
 from multikueue.controllers.reconcile.context import World
+from multikueue.controllers.reconcile.copy_retention import copy_retention_problem
 from multikueue.controllers.workloads import status_writes
 from multikueue.controllers.workloads.jobs import release
 from multikueue.dispatch import fit
@@ -181,6 +182,9 @@ class Workloads:
         """What its annotations ask for and cannot have."""
         problem = non_preemptible_problem(local) if self.world.settings.quota.non_preemptible else ""
         if problem:
+            yield lifecycle.Event("Warning", INVALID_ANNOTATION, problem)
+        job = self.world.store.local_job(local)
+        if problem := copy_retention_problem(local, job, self.world.settings.retention):
             yield lifecycle.Event("Warning", INVALID_ANNOTATION, problem)
 
     def _backoff(self, local: Workload) -> timedelta:

@@ -130,3 +130,24 @@ async def test_what_is_being_deleted_already_is_left_alone() -> None:
     calls = len(world.manager.calls)
     await Retention(world.world).reconcile(key)
     assert len(world.manager.calls) == calls
+
+
+async def test_the_copy_of_a_finished_workload_stays_on_its_worker_for_its_time() -> None:
+    world = await finished(Kept(copies=HOUR))
+    await look(world, after=HOUR - timedelta(seconds=1))
+    assert copies(world) == {"w1": (1, 1)}
+    await look(world, after=timedelta(seconds=1))
+    assert copies(world) == {}
+
+
+async def test_it_goes_with_the_workload() -> None:
+    world = await finished(Kept(copies=HOUR, after_finished=timedelta(minutes=1)))
+    await look(world, after=timedelta(minutes=1))
+    await world.settle()
+    assert copies(world) == {}
+
+
+def copies(world: Table) -> dict[str, tuple[int, int]]:
+    """How many jobs and Workloads each worker has, if it has any."""
+    found = {name: (len(w.all(kinds.JOBS)), len(w.all(kinds.WORKLOADS))) for name, w in world.workers.items()}
+    return {name: counts for name, counts in found.items() if any(counts)}

@@ -122,7 +122,8 @@ def no_pods(workload: Workload, kin: Kin | None = None) -> str:
     from multikueue.cli.workload import description
 
     if workload.has(FINISHED):
-        return f"{description.now(workload)} Its copy is removed from the cluster then, and its pods with it."
+        text = description.now(workload)
+        return f"{text.rstrip('.')}. Its copy is gone from the cluster since, and its pods with it."
     hidden = f" (you may not read {', '.join(sorted(kin.hidden))} there)" if kin and kin.hidden else ""
     return f"No pods of workload {workload.key} found on {workload.status.cluster_name}{hidden}."
 

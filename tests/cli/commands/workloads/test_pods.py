@@ -128,7 +128,7 @@ async def test_a_finished_job_has_no_pods_any_more(field: Field) -> None:
 
     assert (shown.code, shown.out) == (0, "")
     assert shown.err == (
-        "Done on worker1: all went well Its copy is removed from the cluster then, and its pods with it.\n"
+        "Done on worker1: all went well. Its copy is gone from the cluster since, and its pods with it.\n"
     )
 
 

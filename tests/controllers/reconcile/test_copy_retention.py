@@ -1,0 +1,41 @@
+"""How long the copy of a finished workload stays."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from multikueue.controllers.reconcile.copy_retention import COPY_RETENTION, copy_retention, copy_retention_problem
+from multikueue.settings import Retention
+from multikueue.testing import job
+from tests.dispatch.builders import won
+
+HOURS = Retention(copies=timedelta(hours=2), copies_at_most=timedelta(hours=12))
+ASKED = {
+    "nothing is asked: as the settings say": (None, None, 2, ""),
+    "the job asks for more": (None, "8h", 8, ""),
+    "the job asks for less": (None, "30m", 0.5, ""),
+    "the job wants none": (None, "0s", 0, ""),
+    "the Workload goes first": ("1h", "8h", 1, ""),
+    "more than may be had": (None, "100h", 12, "100h is more than 12:00:00"),
+    "no duration": (None, "for ever", 2, "expected a duration as 12h or 30m, got 'for ever'"),
+    "a negative one": (None, "-1h", 2, "expected a duration"),
+    "more than a duration can be": (None, "9" * 30 + "h", 2, "expected a duration"),
+}
+
+
+@pytest.mark.parametrize(("workload", "own", "hours", "problem"), ASKED.values(), ids=ASKED)
+def test_retention(workload: str | None, own: str | None, hours: float, problem: str) -> None:
+    local = won().finished()
+    if workload is not None:
+        local = local.annotations({COPY_RETENTION: workload})
+    owner = job("job") if own is None else job("job").annotations({COPY_RETENTION: own})
+    assert copy_retention(local.build(), owner.build(), HOURS) == timedelta(hours=hours)
+    said = copy_retention_problem(local.build(), owner.build(), HOURS)
+    assert problem in said if problem else not said
+
+
+def test_nothing_is_retained_of_what_is_not_over() -> None:
+    assert copy_retention(won().build(), None, HOURS) == timedelta()
+    assert copy_retention(won().finished().build(), None, HOURS) == timedelta(hours=2), "its job may be gone already"
