@@ -320,6 +320,7 @@ class Manager:
             client=self.client,
             server=server,
             store=world.store,
+            group=world.group,
             now=self.clock.now,
             ready=self._unready,
             namespace=namespace,

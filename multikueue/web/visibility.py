@@ -1,23 +1,38 @@
-"""The visibility API: who waits in a queue, and at which place (quota-engine 5.5). Paths in, documents out; pure.
+"""The visibility API: who waits in a queue, at which place (quota-engine 5.5), and why. Paths in, documents out; pure.
 
-It is served behind the API server's aggregation layer, as Kueue serves it: group `visibility.kueue.x-k8s.io`, versions
-v1beta2 and v1beta1, with the documents of discovery that the aggregation layer asks for.
+It is served behind the API server's aggregation layer, with the documents of discovery that the aggregation layer asks for:
+the lines as Kueue serves them (group `visibility.kueue.x-k8s.io`, versions v1beta2 and v1beta1), and as a group of our own
+`visibility.multikueue.dev/v1alpha1`, where `namespaces/N/workloads/W/explanation` says why a workload waits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+import msgspec
+from msgspec.structs import replace
+
 from multikueue.api.meta import ObjectKey, OwnerReference, render_time
+from multikueue.dispatch.prospects import Prospect
+from multikueue.quota.explain import Explanation
 from multikueue.quota.queueing.pending_workload import PendingWorkload
 
 GROUP = "visibility.kueue.x-k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")
 SUBRESOURCE = "pendingworkloads"
 SUMMARY = "PendingWorkloadsSummary"
+
+EXPLANATIONS = "visibility.multikueue.dev"
+EXPLANATIONS_VERSION = "v1alpha1"
+EXPLANATION = "explanation"
+
+SERVED = (*((GROUP, version) for version in VERSIONS), (EXPLANATIONS, EXPLANATIONS_VERSION))
+"""Each group and version, which is what an APIService registers."""
+
+ELSEWHERE = "a workload of another namespace"
 
 LIMIT = 1000
 """Workloads in one answer, unless the question says otherwise."""
@@ -60,12 +75,32 @@ class Pending:
     offset: int = 0
     limit: int = LIMIT
 
+    group = GROUP
+    subresource = SUBRESOURCE
+
     @property
     def resource(self) -> str:
         return "localqueues" if self.namespace else "clusterqueues"
 
 
-Question = Discovery | Pending
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explain:
+    """Asks why a workload waits."""
+
+    namespace: str
+    name: str
+
+    group = EXPLANATIONS
+    version = EXPLANATIONS_VERSION
+    resource = "workloads"
+    subresource = EXPLANATION
+
+    @property
+    def key(self) -> ObjectKey:
+        return ObjectKey(self.namespace, self.name)
+
+
+Question = Discovery | Pending | Explain
 
 
 def question(path: str, query: Mapping[str, str]) -> Question:
@@ -80,6 +115,10 @@ def question(path: str, query: Mapping[str, str]) -> Question:
                     return _pending(version, name, "", query)
                 case ["namespaces", namespace, "localqueues", name, sub] if namespace and name and sub == SUBRESOURCE:
                     return _pending(version, name, namespace, query)
+        case ["", "apis", group, version, "namespaces", namespace, "workloads", name, sub] if (
+            (group, version, sub) == (EXPLANATIONS, EXPLANATIONS_VERSION, EXPLANATION) and namespace and name
+        ):
+            return Explain(namespace=namespace, name=name)
     raise Refused(404, "NotFound", "the server could not find the requested resource")
 
 
@@ -114,6 +153,31 @@ def answer(asked: Pending, *, lines: Lines, routes: Routes) -> dict[str, Any]:
         "metadata": {},
         "items": [_item(*place) for place in shown],
     }
+
+
+def explanation(asked: Explain, found: Explanation | None, workers: Sequence[Prospect]) -> dict[str, Any]:
+    """The WorkloadExplanation: what is lacking of quota (nothing, if it waits for none), and what each worker is to it.
+
+    Workloads of other namespaces keep their names to themselves, as in the lines of LocalQueues.
+    """
+    document = {
+        "kind": "WorkloadExplanation",
+        "apiVersion": f"{EXPLANATIONS}/{EXPLANATIONS_VERSION}",
+        "metadata": {"name": asked.name, "namespace": asked.namespace},
+    }
+    if found is not None:
+        document["quota"] = msgspec.to_builtins(_own_names(found, asked.namespace))
+    if workers:
+        document["workers"] = msgspec.to_builtins(workers)
+    return document
+
+
+def _own_names(found: Explanation, namespace: str) -> Explanation:
+    def shown(name: str) -> str:
+        return name if not name or name.startswith(f"{namespace}/") else ELSEWHERE
+
+    endings = tuple(replace(each, workload=shown(each.workload)) for each in found.endings)
+    return replace(found, behind=shown(found.behind), endings=endings)
 
 
 def _places(line: Iterable[PendingWorkload]) -> Iterator[tuple[PendingWorkload, int, int]]:
@@ -164,37 +228,38 @@ def status(refused: Refused) -> dict[str, Any]:
 # Documents of discovery.
 
 
-def _version(version: str) -> dict[str, str]:
-    return {"groupVersion": f"{GROUP}/{version}", "version": version}
+def _resources(group: str, version: str, *resources: dict[str, Any]) -> dict[str, Any]:
+    served = {"groupVersion": f"{group}/{version}", "resources": list(resources)}
+    return {"kind": "APIResourceList", "apiVersion": "v1", **served}
 
 
-def _resources(version: str) -> dict[str, Any]:
-    def resource(name: str, singular: str, *, namespaced: bool, verbs: list[str]) -> dict[str, Any]:
-        what = {"name": name, "singularName": singular, "kind": SUMMARY}
-        return {**what, "namespaced": namespaced, "verbs": verbs}
-
-    # The queues themselves are here because a subresource needs a resource; they can't be asked for.
-    return {
-        "kind": "APIResourceList",
-        "apiVersion": "v1",
-        "groupVersion": f"{GROUP}/{version}",
-        "resources": [
-            resource("clusterqueues", "clusterqueue", namespaced=False, verbs=[]),
-            resource(f"clusterqueues/{SUBRESOURCE}", "", namespaced=False, verbs=["get"]),
-            resource("localqueues", "localqueue", namespaced=True, verbs=[]),
-            resource(f"localqueues/{SUBRESOURCE}", "", namespaced=True, verbs=["get"]),
-        ],
-    }
+def _resource(name: str, singular: str, kind: str, *, namespaced: bool, verbs: list[str]) -> dict[str, Any]:
+    return {"name": name, "singularName": singular, "kind": kind, "namespaced": namespaced, "verbs": verbs}
 
 
-_GROUP_DOCUMENT: Mapping[str, Any] = {
-    "name": GROUP,
-    "versions": [_version(version) for version in VERSIONS],
-    "preferredVersion": _version(VERSIONS[0]),
-}
+# What has subresources is here because these need a resource; it can't be asked for.
+_LINES = (
+    _resource("clusterqueues", "clusterqueue", SUMMARY, namespaced=False, verbs=[]),
+    _resource(f"clusterqueues/{SUBRESOURCE}", "", SUMMARY, namespaced=False, verbs=["get"]),
+    _resource("localqueues", "localqueue", SUMMARY, namespaced=True, verbs=[]),
+    _resource(f"localqueues/{SUBRESOURCE}", "", SUMMARY, namespaced=True, verbs=["get"]),
+)
+_REASONS = (
+    _resource("workloads", "workload", "WorkloadExplanation", namespaced=True, verbs=[]),
+    _resource(f"workloads/{EXPLANATION}", "", "WorkloadExplanation", namespaced=True, verbs=["get"]),
+)
+
+
+def _group(name: str, *versions: str) -> dict[str, Any]:
+    listed = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
+    return {"name": name, "versions": listed, "preferredVersion": listed[0]}
+
+
+_GROUPS = (_group(GROUP, *VERSIONS), _group(EXPLANATIONS, EXPLANATIONS_VERSION))
 
 _DOCUMENTS: Mapping[str, Mapping[str, Any]] = {
-    "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_GROUP_DOCUMENT]},
-    f"/apis/{GROUP}": {"kind": "APIGroup", "apiVersion": "v1", **_GROUP_DOCUMENT},
-    **{f"/apis/{GROUP}/{version}": _resources(version) for version in VERSIONS},
+    "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": list(_GROUPS)},
+    **{f"/apis/{group['name']}": {"kind": "APIGroup", "apiVersion": "v1", **group} for group in _GROUPS},
+    **{f"/apis/{GROUP}/{version}": _resources(GROUP, version, *_LINES) for version in VERSIONS},
+    f"/apis/{EXPLANATIONS}/{EXPLANATIONS_VERSION}": _resources(EXPLANATIONS, EXPLANATIONS_VERSION, *_REASONS),
 }

@@ -39,6 +39,7 @@ pytestmark = [
 
 DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "metrics.md"
 GROUP = "visibility.kueue.x-k8s.io"
+EXPLANATIONS = "visibility.multikueue.dev"
 API_SERVICE = Kind("apiregistration.k8s.io/v1", "APIService")
 SERVICE = "multikueue-visibility"
 LONG_AGO = "2026-01-01T00:00:00Z"
@@ -434,6 +435,33 @@ async def test_who_may_not_see_a_queue_is_refused_and_who_may_is_not(bed: Testbe
         with pytest.raises(ApiError) as other:
             await summary(nobody, pending_in(stuck.namespace, local=True))
         assert other.value.status == 403
+
+
+@through_an_api_server
+async def test_whose_right_is_for_one_namespace_is_told_there_why_a_workload_waits(bed: Testbed, stuck: Team) -> None:
+    await all_pending(stuck.manager, pending_in(stuck.namespace))
+    name = (await stuck.workload(IN_ORDER[-1]))["metadata"]["name"]
+    path = f"/apis/{EXPLANATIONS}/v1alpha1/namespaces/{{}}/workloads/{name}/explanation"
+    right = {"apiGroups": [EXPLANATIONS], "resources": ["workloads/explanation"], "verbs": ["get"]}
+    await bed.manager.grant("manager", [right])
+    async with bed.manager.client("manager") as reader:
+
+        async def told() -> Object | None:
+            try:
+                return await summary(reader, path.format(stuck.namespace))
+            except ApiError as error:
+                if error.status in (403, 503):  # the right, or the registration, is not known everywhere yet
+                    return None
+                raise
+
+        found = await eventually(told, timeout=40)
+        assert found["kind"] == "WorkloadExplanation"
+        assert found["metadata"] == {"name": name, "namespace": stuck.namespace}
+        assert found["quota"]["place"] == len(PRIORITIES)
+        assert found["quota"]["lacks"]
+        with pytest.raises(ApiError) as refused:
+            await summary(reader, path.format("nowhere"))
+        assert refused.value.status == 404
 
 
 @through_an_api_server

@@ -90,10 +90,12 @@ async def _may(manager: Client, who: str, ask: Ask) -> bool:
                 Ask("list", "workloads"),
                 Ask("get", "localqueues"),
                 Ask("get", "localqueues/pendingworkloads", VISIBILITY),
+                Ask("get", "workloads/explanation", "visibility.multikueue.dev"),
             ],
             [
                 Ask("create", "jobs", "batch", OTHERS),
                 Ask("list", "workloads", namespace=OTHERS),
+                Ask("get", "workloads/explanation", "visibility.multikueue.dev", OTHERS),
                 Ask("patch", "workloads/status"),
                 Ask("patch", "workloads"),
                 Ask("create", "localqueues"),

@@ -9,9 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multikueue.api.meta import ObjectKey
+from multikueue.quota.explain import Ending, Explanation
 from multikueue.quota.queueing.pending_workload import PendingWorkload
 from multikueue.testing import NOW, workload
-from multikueue.web.visibility import GROUP, MOST, Discovery, Pending, Refused, answer, question, status
+from multikueue.web.visibility import (
+    ELSEWHERE,
+    EXPLANATIONS,
+    GROUP,
+    MOST,
+    Discovery,
+    Explain,
+    Pending,
+    Refused,
+    answer,
+    explanation,
+    question,
+    status,
+)
 from tests.quota.builders import waiting_of
 
 BASE = f"/apis/{GROUP}/v1beta2"
@@ -133,7 +147,7 @@ def test_a_bad_number_is_told(name: str, number: str) -> None:
 def test_discovery_leads_from_the_group_to_the_resources() -> None:
     groups = question("/apis", {})
     assert isinstance(groups, Discovery)
-    [group] = groups.document["groups"]
+    group, _ = groups.document["groups"]
     assert group["name"] == GROUP
     assert [version["version"] for version in group["versions"]] == ["v1beta2", "v1beta1"]
     for version in group["versions"]:
@@ -143,8 +157,29 @@ def test_discovery_leads_from_the_group_to_the_resources() -> None:
         assert askable == {"clusterqueues/pendingworkloads": False, "localqueues/pendingworkloads": True}
 
 
+def test_an_explanation_is_found_by_discovery_too() -> None:
+    resources = question(f"/apis/{EXPLANATIONS}/v1alpha1", {})
+    assert isinstance(resources, Discovery)
+    askable = {r["name"]: r["namespaced"] for r in resources.document["resources"] if r["verbs"]}
+    assert askable == {"workloads/explanation": True}
+
+
+def test_workloads_of_other_namespaces_keep_their_names() -> None:
+    endings = (Ending(workload="team/mine", cluster_queue="cq"), Ending(workload="others/x", cluster_queue="cq"))
+    found = Explanation(workload="team/a", cluster_queue="cq", behind="others/first", endings=endings)
+    body = explanation(Explain(namespace="team", name="a"), found, ())
+    assert body["metadata"] == {"name": "a", "namespace": "team"}
+    assert body["quota"]["behind"] == ELSEWHERE
+    assert [each["workload"] for each in body["quota"]["endings"]] == ["team/mine", ELSEWHERE]
+
+
+OF_LINES = (GROUP, "v1beta2", "clusterqueues", "cq")
+OF_REASONS = (EXPLANATIONS, "v1alpha1", "workloads", "explanation")
+PARTS = ["", "apis", "namespaces", *OF_LINES, *OF_REASONS, "\x00", "..", "é"]
+
+
 @given(
-    st.lists(st.sampled_from(["", "apis", GROUP, "v1beta2", "clusterqueues", "namespaces", "cq", "\x00", "..", "é"])),
+    st.lists(st.sampled_from(PARTS)),
     st.dictionaries(st.sampled_from(["offset", "limit"]), st.text()),
 )
 def test_whatever_is_asked_is_answered_or_refused(parts: list[str], query: dict[str, str]) -> None:

@@ -18,10 +18,14 @@ import msgspec
 from multikueue.api.core import APIService
 from multikueue.api.kinds import API_SERVICES, CONFIG_MAPS
 from multikueue.api.meta import ObjectKey, encode
+from multikueue.api.workload import ADMITTED, FINISHED, QUOTA_RESERVED, Workload
 from multikueue.controllers.serving.certificate import MANAGED_BY, keep_certificate
 from multikueue.controllers.serving.webhooks import Service, names_of
+from multikueue.dispatch.group import Group
+from multikueue.dispatch.prospects import prospects
 from multikueue.errors import AlreadyExists, Conflict, MultiKueueError, NotFound, NotLeading
 from multikueue.kube.client import Client
+from multikueue.quota.explain import explain
 from multikueue.quota.queueing.pending_workload import PendingWorkload
 from multikueue.runtime import Clock
 from multikueue.store.store import Store
@@ -29,7 +33,18 @@ from multikueue.telemetry import get_logger
 from multikueue.web.front_proxy import Trust, Unknown, User, trust_in, user_of
 from multikueue.web.server import Asked, Server
 from multikueue.web.serving import Serving
-from multikueue.web.visibility import GROUP, VERSIONS, Discovery, Pending, Question, Refused, answer, question, status
+from multikueue.web.visibility import (
+    SERVED,
+    Discovery,
+    Explain,
+    Pending,
+    Question,
+    Refused,
+    answer,
+    explanation,
+    question,
+    status,
+)
 
 log = get_logger()
 
@@ -101,10 +116,10 @@ def _attributes(asked: Question) -> dict[str, Any]:
     if isinstance(asked, Discovery):
         return {"nonResourceAttributes": {"path": asked.path, "verb": "get"}}
     resource = {
-        "group": GROUP,
+        "group": asked.group,
         "version": asked.version,
         "resource": asked.resource,
-        "subresource": "pendingworkloads",
+        "subresource": asked.subresource,
         "namespace": asked.namespace,
         "name": asked.name,
         "verb": "get",
@@ -113,7 +128,7 @@ def _attributes(asked: Question) -> dict[str, Any]:
 
 
 def _forbidden(user: User, asked: Question, reason: str) -> str:
-    what = asked.path if isinstance(asked, Discovery) else f'{asked.resource}.{GROUP} "{asked.name}"'
+    what = asked.path if isinstance(asked, Discovery) else f'{asked.resource}.{asked.group} "{asked.name}"'
     return f'{what} is forbidden: User "{user.name}" cannot get {what}{f": {reason}" if reason else ""}'
 
 
@@ -122,12 +137,13 @@ class Visibility:
     """Reconciles the visibility API of one manager cluster, and answers it.
 
     `service` is the Service in front of us; `namespace` holds the Secret with the certificate. `ready` says why the
-    queues are not known yet, None when they are.
+    queues are not known yet, None when they are. `group` is what is seen of a workload on the workers.
     """
 
     client: Client
     server: Server
     store: Store
+    group: Callable[[ObjectKey, Workload], Group]
     now: Callable[[], datetime]
     ready: Callable[[], str | None]
     namespace: str
@@ -145,8 +161,8 @@ class Visibility:
         port = await self.server.serve_visibility(
             self.host, self.port, certificate, client_ca=trust.bundle, answer=self._answerer(trust)
         )
-        for version in VERSIONS:
-            await self._register(version, certificate)
+        for group, version in SERVED:
+            await self._register(group, version, certificate)
         return port
 
     def _answerer(self, trust: Trust) -> Callable[[Asked], Awaitable[tuple[int, bytes]]]:
@@ -169,11 +185,21 @@ class Visibility:
         except MultiKueueError as error:
             log.warning("visibility.not_authorized", error=str(error))
             raise Refused(503, "ServiceUnavailable", "nobody could tell whether this is allowed") from None
-        return what.document if isinstance(what, Discovery) else self._pending(what)
-
-    def _pending(self, asked: Pending) -> Mapping[str, Any]:
+        if isinstance(what, Discovery):
+            return what.document
         if self.ready() is not None:
             raise Refused(503, "ServiceUnavailable", _NOT_READY)
+        return self._pending(what) if isinstance(what, Pending) else self._explanation(what)
+
+    def _explanation(self, asked: Explain) -> Mapping[str, Any]:
+        workload = self.store.workloads.get(asked.key)
+        if workload is None:
+            raise Refused(404, "NotFound", f'{asked.resource}.{asked.group} "{asked.name}" not found')
+        found = explain(self.store.engine.view, asked.key, self.now())
+        waits = workload.has(QUOTA_RESERVED) and not workload.has(ADMITTED) and not workload.has(FINISHED)
+        return explanation(asked, found, prospects(self.group(asked.key, workload)) if waits else ())
+
+    def _pending(self, asked: Pending) -> Mapping[str, Any]:
         return answer(asked, lines=self._line, routes=self._route)
 
     def _line(self, cluster_queue: str) -> Iterator[PendingWorkload] | None:
@@ -184,13 +210,13 @@ class Visibility:
         found = self.store.engine.view.local_queue(local_queue)
         return found.spec.cluster_queue if found else None
 
-    async def _register(self, version: str, certificate: Serving) -> None:
+    async def _register(self, group: str, version: str, certificate: Serving) -> None:
         """The APIService, made if there is none; with our CA, if it leads to us. One that leads elsewhere stays as it is."""
-        key, bundle = ObjectKey("", f"{version}.{GROUP}"), b64encode(certificate.bundle).decode()
+        key, bundle = ObjectKey("", f"{version}.{group}"), b64encode(certificate.bundle).decode()
         try:
             found = await self.client.get(API_SERVICES, key)
         except NotFound:
-            await self._create(key, version, bundle)
+            await self._create(key, group, version, bundle)
             return
         if not self._leads_here(found):
             log.warning("visibility.taken", api_service=key.name, service=_shown(found))
@@ -201,9 +227,9 @@ class Visibility:
             await self.client.merge_patch(API_SERVICES, key, patch)
             log.info("visibility.registration_mended", api_service=key.name)
 
-    async def _create(self, key: ObjectKey, version: str, bundle: str) -> None:
+    async def _create(self, key: ObjectKey, group: str, version: str, bundle: str) -> None:
         spec = {
-            "group": GROUP,
+            "group": group,
             "version": version,
             "groupPriorityMinimum": 100,
             "versionPriority": 100,

@@ -26,14 +26,16 @@ from multikueue.controllers.serving.visibility import (
     keep_visibility,
 )
 from multikueue.controllers.serving.webhooks import Service
+from multikueue.dispatch.group import Fleet, Group
 from multikueue.errors import ClusterUnreachable
 from multikueue.kube.client import Client
 from multikueue.runtime import Clock
 from multikueue.store.store import Store
+from multikueue.strategy import Worker
 from multikueue.web.front_proxy import User
 from multikueue.web.server import Answerer, Asked, Server
 from multikueue.web.serving import Serving
-from multikueue.web.visibility import GROUP, VERSIONS, Pending, Refused
+from multikueue.web.visibility import GROUP, SERVED, Pending, Refused
 from tests.controllers.serving.api import Api, Tree
 from tests.quota.builders import Play, wants
 
@@ -44,6 +46,7 @@ CA = trustme.CA().cert_pem.bytes().decode()
 PROXY = "front-proxy-client"
 API_SERVICE = ObjectKey("", f"v1beta2.{GROUP}")
 CLUSTER_QUEUE = f"/apis/{GROUP}/v1beta2/clusterqueues/cq/pendingworkloads"
+EXPLANATION = "/apis/visibility.multikueue.dev/v1alpha1/namespaces/default/workloads/{}/explanation"
 LOCAL_QUEUE = f"/apis/{GROUP}/v1beta2/namespaces/default/localqueues/lq/pendingworkloads"
 
 
@@ -73,12 +76,16 @@ class Scene:
         self.play.submit(wants("a", cpu=1), wants("b", cpu=1).priority(7))
         self.play.run()
         self.publish()
+        self.workloads = {
+            each.key: each for each in (wants("a", cpu=1).build(), wants("won", cpu=1).reserved("cq").build())
+        }
         client = cast("Client", self.api)
         self.gate = AccessReviewer(client, lambda: self.time)
         self.visibility = Visibility(
             client=client,
             server=cast("Server", self.sockets),
-            store=cast("Store", SimpleNamespace(engine=self.play.engine)),
+            store=cast("Store", SimpleNamespace(engine=self.play.engine, workloads=self.workloads)),
+            group=lambda key, local: Group(key=key, local=local, check="mk", fleet=Fleet((Worker(name="w1"),))),
             now=lambda: NOW,
             ready=lambda: self.problem,
             namespace="ours",
@@ -125,6 +132,18 @@ async def test_who_may_is_told_who_waits() -> None:
         ),
         pytest.param(
             LOCAL_QUEUE, {"resource": "localqueues", "name": "lq", "namespace": "default"}, id="about a LocalQueue"
+        ),
+        pytest.param(
+            EXPLANATION.format("a"),
+            {
+                "group": "visibility.multikueue.dev",
+                "version": "v1alpha1",
+                "resource": "workloads",
+                "subresource": "explanation",
+                "name": "a",
+                "namespace": "default",
+            },
+            id="about a workload",
         ),
     ],
 )
@@ -254,6 +273,25 @@ async def test_memory_is_bounded() -> None:
     assert len(scene.gate._known) == REMEMBERED
 
 
+async def test_a_workload_that_waits_for_quota_is_explained() -> None:
+    code, body = await Scene().ask(EXPLANATION.format("a"))
+    assert code == 200
+    assert (body["quota"]["clusterQueue"], body["quota"]["place"]) == ("cq", 2)
+    assert [lack["missing"] for lack in body["quota"]["lacks"]] == ["1"]
+    assert "workers" not in body
+
+
+async def test_one_that_waits_for_a_worker_is_told_what_each_of_them_is_to_it() -> None:
+    code, body = await Scene().ask(EXPLANATION.format("won"))
+    assert (code, body["workers"]) == (200, [{"cluster": "w1", "state": "was not asked yet"}])
+    assert "quota" not in body
+
+
+async def test_a_workload_that_is_not_there_is_not_explained() -> None:
+    code, body = await Scene().ask(EXPLANATION.format("nobody"))
+    assert (code, body["message"]) == (404, 'workloads.visibility.multikueue.dev "nobody" not found')
+
+
 async def test_the_gate_names_who_may_not_do_what() -> None:
     scene = Scene()
     scene.api.allowed = lambda _: {}
@@ -267,14 +305,14 @@ async def test_the_gate_names_who_may_not_do_what() -> None:
 async def test_it_is_registered_with_the_authority_of_its_certificate() -> None:
     scene = Scene()
     await scene.visibility.reconcile()
-    assert scene.api.writes == ["create secrets", "create apiservices", "create apiservices"]
+    assert scene.api.writes == ["create secrets", *["create apiservices"] * 3]
     assert scene.sockets.client_ca == CA
     assert scene.sockets.served is not None
-    for version in VERSIONS:
-        spec = scene.api.objects["apiservices", ObjectKey("", f"{version}.{GROUP}")]["spec"]
+    for group, version in SERVED:
+        spec = scene.api.objects["apiservices", ObjectKey("", f"{version}.{group}")]["spec"]
         assert b64decode(spec["caBundle"]) == scene.sockets.served.bundle
         assert spec["service"] == {"namespace": "ours", "name": "visibility", "port": 443}
-        assert (spec["group"], spec["version"]) == (GROUP, version)
+        assert (spec["group"], spec["version"]) == (group, version)
     assert ("secrets", ObjectKey("ours", CERTIFICATE_SECRET)) in scene.api.objects
 
 

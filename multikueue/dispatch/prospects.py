@@ -1,0 +1,67 @@
+"""What each worker of the fleet is to a workload that has none yet, as far as the manager sees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+
+from multikueue.api.foreign import excerpt
+from multikueue.api.meta import Value
+from multikueue.api.workload import QUOTA_RESERVED
+from multikueue.dispatch.group import Group, Remote
+from multikueue.strategy import Worker
+
+__all__ = ["Prospect", "State", "prospects"]
+
+
+class State(Enum):
+    """In the order of hope: the best first."""
+
+    WAITS = "waits there"
+    NOT_ASKED = "was not asked yet"
+    UNREACHABLE = "cannot be reached"
+    CORDONED = "is cordoned"
+    LACKS_KIND = "lacks the kind"
+    CLOSED = "does not offer the namespace"
+    NEVER = "can never hold it"
+    UNFIT = "cannot take it"
+    HIDDEN = "does not let you look"
+
+
+class Prospect(Value, frozen=True):
+    """One worker. `place` is that of the copy among those that wait in its queue there; 0: not known."""
+
+    cluster: str
+    state: str
+    place: int = 0
+    message: str = ""
+
+
+def prospects(group: Group) -> tuple[Prospect, ...]:
+    """One for each worker of the MultiKueueConfig, in its order."""
+    return tuple(_prospects(group))
+
+
+def _prospects(group: Group) -> Iterator[Prospect]:
+    for worker in group.fleet.workers:
+        state, message = _state(group, worker, group.remote(worker.name))
+        yield Prospect(cluster=worker.name, state=state.value, message=excerpt(message))
+
+
+def _state(group: Group, worker: Worker, remote: Remote | None) -> tuple[State, str]:
+    if remote is not None and not remote.reachable:
+        return State.UNREACHABLE, worker.why
+    if remote is not None and group.rules_out(remote):
+        return State.NEVER, remote.never
+    if remote is not None and group.is_current(remote.workload):
+        told = remote.condition(QUOTA_RESERVED)
+        return State.WAITS, told.message if told is not None else ""
+    if worker.name in group.fleet.missing:
+        return State.LACKS_KIND, group.fleet.missing[worker.name]
+    if worker.why == "cordoned":
+        return State.CORDONED, ""
+    if not worker.usable:
+        return State.UNREACHABLE, worker.why
+    if remote is not None and remote.unfit is not None:
+        return State.UNFIT, remote.unfit.text
+    return State.NOT_ASKED, ""
