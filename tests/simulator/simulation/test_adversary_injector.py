@@ -51,6 +51,15 @@ def test_every_kind_of_act_is_tried_here() -> None:
     assert {kind for kind in kinds if issubclass(kind, Adversity)} == {type(act) for act in ACTS}
 
 
+@pytest.mark.parametrize("lasts", [60.0, 20.0], ids=["for long", "for less than what was won by it takes"])
+def test_a_second_name_that_managers_find_first_is_the_name(lasts: float) -> None:
+    """Laws about the winner are about the worker that this name leads to."""
+    second = acts.SecondName(at=0.0, lasts=lasts, worker="worker1", configured=True)
+    outcome = live(Plan(seed=0, jobs=JOBS, adversaries=(second,)), tell=True)
+    assert outcome.violation is None
+    assert any("workload.admitted" in text and "cluster=second-name" in text for _, text in outcome.trace.lines)
+
+
 def test_what_a_worker_says_of_all_copies_it_does_not_say_of_one_too_deep_to_be_written() -> None:
     assert live(drawn(11996)).violation is None
 
@@ -147,3 +156,12 @@ def test_whom_others_overtook_by_luck_has_their_time_too(a: Course, b: Course, q
     without = {"a": Course(15.0, 11.0, SAME), "b": Course(62.0, 12.0, LATER)}
     violation = held_up(plan, {"a": a, "b": b}, without)
     assert (violation.text.split()[0] if violation else "") == ("a" if is_noticed else "")
+
+
+@pytest.mark.parametrize(("made", "is_noticed"), [(SAME, False), (LATER, True)], ids=["an elder", "a younger one"])
+def test_who_was_before_an_elder_without_adversaries_has_no_right_to_that(made: str, is_noticed: bool) -> None:
+    """A younger one may come into the second between the end of what is in an elder's way and the next look at that."""
+    made_of_a = SAME if made == LATER else LATER
+    without = {"a": Course(15.0, 11.0, made_of_a), "b": Course(62.0, 12.0, made)}
+    here = {"a": Course(71.0, 65.0, made_of_a), "b": Course(60.0, 11.0, made)}
+    assert (held_up(PLAN, here, without) is not None) == is_noticed

@@ -512,6 +512,18 @@ def running() -> Object:
     return body
 
 
+def test_a_winner_may_have_another_name_than_its_worker() -> None:
+    with court() as judge:
+        judge.injector.aliases["second-name"] = "worker1"
+        judge.local(reserved(nominatedClusterNames=["second-name", "worker2"]))
+        judge.copy("worker1", condition("Admitted"))
+        judge.job("worker1")
+        judge.local(won("second-name"))
+        judge.job("worker1", running(), by="")
+        judge.write("worker1", kinds.JOBS, running(), by="manager-0", type_="DELETED")
+    assert judge.broken == ["stays"]
+
+
 @pytest.mark.parametrize(
     ("local", "by", "broken"),
     [

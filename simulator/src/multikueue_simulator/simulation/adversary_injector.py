@@ -219,6 +219,7 @@ class AdversaryInjector:
         secret = objects.kubeconfig_secret(ALIAS, namespace, server=server, token=theirs)
         manager.create(kinds.SECRETS, secret)
         manager.create(kinds.MULTIKUEUE_CLUSTERS, objects.multikueue_cluster(ALIAS))
+        self.injector.aliases[ALIAS] = event.worker
         if event.configured:
             self.injector.second_names.append(ALIAS)
             self.injector.configure()
@@ -229,6 +230,7 @@ class AdversaryInjector:
                 self.injector.configure()
             manager.delete(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", ALIAS))
             manager.delete(kinds.SECRETS, seen.key(secret))
+            self.injector.fault(ALIAS)
 
         return undo
 

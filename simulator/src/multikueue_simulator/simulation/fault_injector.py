@@ -63,6 +63,8 @@ class FaultInjector:
     foreign: dict[tuple[str, str, str], Object] = field(default_factory=dict)
     second_names: list[str] = field(default_factory=list)
     """MultiKueueClusters that the MultiKueueConfig names beside those of the plan."""
+    aliases: dict[str, str] = field(default_factory=dict)
+    """The worker that each second name of one leads to, or led to last."""
     _links: dict[tuple[str, str], State] = field(default_factory=dict)
     _dark: list[str] = field(default_factory=list)
     _outside: list[str] = field(default_factory=list)
@@ -93,10 +95,14 @@ class FaultInjector:
                 return replace(event, **found)
         return event
 
+    def host_of(self, cluster: str) -> str:
+        """The worker that a MultiKueueCluster stands for: whichever of two names managers found first is its name."""
+        return self.aliases.get(cluster, cluster)
+
     def _worker_of(self, job: str) -> str:
         local = self._workload(job)
         if local is not None and (winner := (local.get("status") or {}).get("clusterName")):
-            return str(winner)
+            return self.host_of(winner)
         names = (name for name in self.plan.workers if self._copy(name, job) is not None)
         return next(names, self.plan.workers[0])
 

@@ -281,8 +281,8 @@ class Invariants:
             self._loss(write, attempt, check.get("message") or "")
         if check.get("state") != "Ready" or before.get("state") == "Ready":
             return
-        winner, known = write.new["status"].get("clusterName"), self._attempts[attempt]
-        self._winners[seen.owner(write.new)].add(winner or "")
+        winner, known = self._winner(write.new), self._attempts[attempt]
+        self._winners[seen.owner(write.new)].add(winner)
         if not winner:
             self.broken("I3", write.at, f"{_name(write)} is Ready and nobody has won it")
         elif winner not in known.admitted:
@@ -292,12 +292,16 @@ class Invariants:
         ):  # its Kueue may know of jobs from before
             self.broken("I4", write.at, f"{_name(write)} is Ready on {winner}, which never had the job of this attempt")
 
+    def _winner(self, workload: Object | None) -> str:
+        """The worker by whose name a workload is won, empty if there is none."""
+        return self.injector.host_of(_cluster(workload))
+
     def _loss(self, write: Write, attempt: str, message: str) -> None:
         if not message.startswith("Admitting remote lost"):
             return
-        worker = ((write.old or {}).get("status") or {}).get("clusterName") or ""
-        if not self._is_lost(worker, write.at):
-            since = self._away_since(worker, write.at)
+        cluster, worker = _cluster(write.old), self._winner(write.old)
+        if not self._is_lost(worker, write.at) and not self._is_lost(cluster, write.at):
+            since = self._away_since(cluster, write.at)
             self.broken("I9", write.at, f"{_name(write)}: {worker} counts as lost, and is away since {since}")
         self._attempts[attempt].lost = True
 
@@ -349,7 +353,7 @@ class Invariants:
         if local is None or seen.is_leaving(local) or not seen.is_active(local) or _mark(local) != seen.attempt(old):
             return
         is_over = seen.is_true(local, EVICTED) or seen.is_true(local, FINISHED)
-        if not is_over and (local.get("status") or {}).get("clusterName") == write.host:
+        if not is_over and self._winner(local) == write.host:
             self.broken(
                 "stays", write.at, f"{_name(write)} is deleted by {write.by} on {write.host}, where it runs and was won"
             )
@@ -460,8 +464,10 @@ class Invariants:
 def held_up(plan: Plan, courses: Mapping[str, Course], without: Mapping[str, Course]) -> Violation | None:
     """The job that adversaries made wait for much longer than it would have without them, if there is one.
 
-    Workloads of one second have their places in the queue by luck, and who comes first may hold the quota for as long as
-    it likes: for one that was overtaken so, only the time counts since the last of those had ended that were let in before.
+    Workloads of one second have their places in the queue by luck, and so has a younger one that comes between the end of
+    an elder's hindrance and the moment in which that is looked at again, a second later as by Kueue. Who comes first may
+    hold the quota for as long as it likes: for one that was overtaken so, only the time counts since the last of those had
+    ended that were let in before.
     """
     for job in plan.jobs:
         if job.name in courses and job.name in without:
@@ -475,7 +481,8 @@ def held_up(plan: Plan, courses: Mapping[str, Course], without: Mapping[str, Cou
 
 
 def _kept_waiting(plan: Plan, job: JobPlan, courses: Mapping[str, Course], without: Mapping[str, Course]) -> float:
-    """Until when others of its queue kept a job waiting, of which one overtook it by luck; 0 if none did."""
+    """Until when others of its queue kept a job waiting, of which one overtook it by luck, or was the elder, and was
+    overtaken in the other life; 0 if none did."""
     mine, there = courses[job.name], without[job.name]
     others = {each.name for each in plan.jobs if each.queue == job.queue and each.name != job.name}
     before = {name: courses[name] for name in others & courses.keys() if courses[name].reserved < mine.reserved}
@@ -483,7 +490,7 @@ def _kept_waiting(plan: Plan, job: JobPlan, courses: Mapping[str, Course], witho
         name
         for name in before.keys() & without.keys()
         if without[name].reserved > there.reserved
-        and (courses[name].created == mine.created or without[name].created == there.created)
+        and (courses[name].created <= mine.created or without[name].created == there.created)
     ]
     over = [each.ended for each in before.values() if each.ended <= mine.reserved]
     return max(over, default=0.0) if lucky else 0.0
@@ -504,6 +511,12 @@ def _mark(workload: Object | None) -> str:
 def _check(workload: Object | None) -> Object:
     checks = ((workload or {}).get("status") or {}).get("admissionChecks") or ()
     return next((check for check in checks if check["name"] == CHECK), {})
+
+
+def _cluster(workload: Object | None) -> str:
+    """The name of the MultiKueueCluster that has won it, empty if none has."""
+    name: str = ((workload or {}).get("status") or {}).get("clusterName") or ""
+    return name
 
 
 def _milli(text: str) -> int:

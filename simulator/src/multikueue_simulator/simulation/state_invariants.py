@@ -79,7 +79,7 @@ class StateInvariants:
         since = self._ready_since.get(_attempt(workload))
         if since is None or now - since < SOON:
             return
-        winner = workload["status"].get("clusterName")
+        winner = self._winner(workload)
         for worker in self.world.workers.values():
             if worker.name != winner and self._is_calm(worker.name, now) and self._holds(worker.name, workload):
                 name = workload["metadata"]["name"]
@@ -87,8 +87,8 @@ class StateInvariants:
 
     def _still_admitted(self, workload: Object, now: float) -> None:
         """What is Ready is admitted where it was won, or was not for a moment only."""
-        winner = (workload.get("status") or {}).get("clusterName") or ""
-        if _attempt(workload) not in self._ready_since or winner not in self.world.workers:
+        winner = self._winner(workload)
+        if _attempt(workload) not in self._ready_since or not winner:
             return
         copy = self.world.workers[winner].site.stored(kinds.WORKLOADS, seen.key(workload))
         admitted = copy is not None and seen.is_ours(copy) and seen.is_true(copy, ADMITTED)
@@ -99,6 +99,10 @@ class StateInvariants:
             name = workload["metadata"]["name"]
             self.broken("I3", now, f"{name} is Ready on {winner}, and is not admitted there for {SOON:g} s")
 
+    def _winner(self, workload: Object) -> str:
+        """The worker by whose name it is won, empty if there is none."""
+        return self.injector.host_of((workload.get("status") or {}).get("clusterName") or "")
+
     def _holds(self, worker: str, workload: Object) -> bool:
         site = self.world.workers[worker].site
         copy = site.stored(kinds.WORKLOADS, seen.key(workload))
@@ -108,7 +112,7 @@ class StateInvariants:
 
     def _not_overdue(self, workload: Object, now: float) -> None:
         """A worker that is away for too long is given up, and a restart of the manager does not make it longer."""
-        winner = (workload.get("status") or {}).get("clusterName")
+        winner = self._winner(workload)
         if _attempt(workload) not in self._ready_since or not winner:
             return
         away = self.injector.faults.deaf_since(winner, now)
