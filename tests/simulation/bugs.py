@@ -190,6 +190,12 @@ def a_lost_worker_is_waited_for_for_ever() -> Iterator[None]:
         yield
 
 
+@bug(caught_by=6, within=7)
+def what_fits_no_worker_keeps_its_quota() -> Iterator[None]:
+    with replaced(phases, "fits_nowhere", lambda _real: lambda _group: False):
+        yield
+
+
 @bug(caught_by=0, within=5)
 def copies_of_finished_workloads_stay() -> Iterator[None]:
     with patch.dict(decide.HANDLERS, {phases.Phase.FINISHED: decide._same}):

@@ -42,11 +42,20 @@ def test_all_roles_come_up() -> None:
             assert not any(isinstance(event, plans.StrategyChange) for event in plan.events)
 
 
+def test_some_jobs_fit_the_queue_and_no_worker_until_one_grows_after_all_trouble() -> None:
+    found = [(plan, job) for plan in map(drawn, range(300)) for job in plan.jobs if job.room]
+    assert found
+    for plan, job in found:
+        assert max(share.cpu for share in plan.layout.workers) < job.total <= plan.layout.queues[0].cpu
+        assert job.room in plan.workers
+        assert plan.ends == job.room_at > max(event.at + event.lasts for event in (*plan.events, plans.Event()))
+
+
 @pytest.mark.parametrize("seed", range(0, 1500, 50))
 def test_a_plan_is_in_order_and_every_job_fits_somewhere(seed: int) -> None:
     plan = drawn(seed)
     assert [event.at for event in plan.events] == sorted(event.at for event in plan.events)
     smallest = min(share.cpu for share in (*plan.layout.workers, *plan.layout.queues))
-    assert all(job.cpu * job.pods <= smallest for job in plan.jobs)
+    assert all(job.total <= smallest for job in plan.jobs if not job.room)
     assert {job.queue for job in plan.jobs} <= {queue.name for queue in plan.layout.queues}
     assert plan.ends >= max(job.at for job in plan.jobs)

@@ -127,6 +127,29 @@ def test_a_winner_that_does_not_admit_any_more_is_noticed() -> None:
     watching(body)
 
 
+HUGE = JobPlan(name="huge", cpu=6, room="w1", room_at=90.0)
+
+
+@pytest.mark.parametrize("is_held", [False, True], ids=["gives way", "holds on"])
+def test_what_fits_no_worker_gives_way_and_says_so(monkeypatch: pytest.MonkeyPatch, is_held: bool) -> None:
+    if is_held:
+        monkeypatch.setattr("multikueue.dispatch.phases.fits_nowhere", lambda _group: False)
+
+    async def body(watch: Watch) -> None:
+        await watch.look(70)
+        assert set(watch.broken) == ({"fits"} if is_held else set())
+
+    watching(body, replace(PLAN, jobs=(HUGE,)))
+
+
+def test_what_fits_and_has_not_ended_beside_what_fits_nowhere_is_noticed() -> None:
+    async def body(watch: Watch) -> None:
+        await watch.look(70)
+        assert watch.broken == ["fits"]
+
+    watching(body, replace(PLAN, jobs=(HUGE, *PLAN.jobs)))
+
+
 def test_what_is_evicted_and_runs_on_is_noticed() -> None:
     async def body(watch: Watch) -> None:
         watch.blind()

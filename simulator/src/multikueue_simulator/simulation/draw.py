@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fakekube.network.link import State, Weather
@@ -29,13 +29,50 @@ BESIDE_KUEUE = 0.12
 WITH_DISPATCHER = 0.3
 """The share of those in which another one of ours nominates for it."""
 
+FITS_NOWHERE = 0.3
+"""The share of lives with a job that fits no worker, of those that can have one."""
+
+LONGEST, RECOVERY = 60.0, 75.0
+"""Seconds that all jobs of such a life run, together, at most; and seconds after which no trouble of before is left."""
+
 JOBS_WITHIN = 30.0
 """Seconds in which all jobs are submitted."""
 
 
 def drawn(seed: int) -> Plan:
     """The plan of a seed: always the same."""
-    return beset(_Draft(seed).plan())
+    return _with_what_fits_nowhere(beset(_Draft(seed).plan()))
+
+
+def _with_what_fits_nowhere(plan: Plan) -> Plan:
+    """Some lives have a job too, `huge`, that the manager's queue could hold and no worker, until one of them grows: after
+    all trouble is over, and there was time for all others to end.
+
+    It is drawn from luck of its own, so that other lives stay as they are. Not where somebody else dispatches or chooses,
+    where patience may end before workers were asked, nor where a worker may fall silent at any time.
+    """
+    luck = random.Random(f"fit {plan.seed}")  # noqa: S311  # not a secret
+    most, quota = max(share.cpu for share in plan.layout.workers), plan.layout.queues[0].cpu
+    running = sum(job.seconds for job in plan.jobs)
+    if luck.random() >= FITS_NOWHERE or quota <= most or running > LONGEST or plan.adversaries or plan.layout.core:
+        return plan
+    if plan.strategy == "external" or "give_back_after" in plan.options or any(map(_silences, plan.events)):
+        return plan
+    huge = JobPlan(
+        name="huge",
+        at=round(luck.uniform(0.0, JOBS_WITHIN), 3),
+        queue=plan.layout.queues[0].name,
+        cpu=luck.randint(most + 1, quota),
+        seconds=round(luck.uniform(0.2, 5.0), 3),
+        room=luck.choice(plan.layout.workers).name,
+        room_at=round(max(plan.ends, JOBS_WITHIN) + running + RECOVERY, 3),
+    )
+    return replace(plan, jobs=(*plan.jobs, huge))
+
+
+def _silences(event: Event) -> bool:
+    """Whether it may keep a worker's Kueue from its word although all trouble is over, or has workers chosen elsewhere."""
+    return isinstance(event, plans.StrategyChange) or (bool(event.write) and bool(event.lasts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,12 @@ class FaultInjector:
         attempted(lambda: self.world.manager.create(kinds.JOBS, body))
         self.deleted.discard(job.name)
 
+    def make_room(self, job: JobPlan) -> None:
+        """A worker has from now on what a job needs. That is after all events: nobody touches its quota any more."""
+        groups = objects.cluster_queue(job.room, cpu=job.total)["spec"]["resourceGroups"]
+        body = {"spec": {"resourceGroups": groups}}
+        self.world.site(job.room).patch(kinds.CLUSTER_QUEUES, ObjectKey("", job.room), body)
+
     def placed(self, event: Event) -> Event:
         """The event with the worker that it means: `@job` is the one that has the job, or may get it."""
         for name in ("host", "worker"):

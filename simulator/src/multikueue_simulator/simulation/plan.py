@@ -58,7 +58,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPlan:
-    """A job that a user submits: `pods` of them at a time, each asking for `cpu` CPUs and running for `seconds`."""
+    """A job that a user submits: `pods` of them at a time, each asking for `cpu` CPUs and running for `seconds`.
+
+    One with `room` fits no worker, until the worker of that name grows at `room_at`.
+    """
 
     name: str
     at: float = 0.0
@@ -67,10 +70,21 @@ class JobPlan:
     pods: int = 1
     seconds: float = 1.0
     fails: bool = False
+    room: str = ""
+    room_at: float = 0.0
+
+    @property
+    def total(self) -> int:
+        """CPUs of all pods at a time."""
+        return self.pods * self.cpu
 
     def tell(self) -> str:
         size = f"{self.pods} pods of {self.cpu} CPU for {self.seconds:g} s"
         return f"a user submits job {self.name} to queue {self.queue}: {size}{', which fail' if self.fails else ''}"
+
+    def tell_room(self) -> str:
+        """In words, what it is that it waits for."""
+        return f"an admin gives {self.room} the {self.total} CPU that job {self.name} needs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -441,7 +455,7 @@ class Plan:
     def ends(self) -> float:
         """When the last event is over and the last job submitted."""
         over = [event.at + event.lasts for event in (*self.events, *self.adversaries)]
-        return max([*over, *(job.at for job in self.jobs)], default=0.0)
+        return max([*over, *(max(job.at, job.room_at) for job in self.jobs)], default=0.0)
 
     @property
     def has_dispatcher(self) -> bool:

@@ -55,6 +55,8 @@ class Stage:
             self._revive(replica.name)
         for job in self.plan.jobs:
             self._at(job.at, partial(self._submit, job))
+            if job.room:
+                self._at(job.room_at, partial(self._make_room, job))
         for event in (*self.plan.events, *self.plan.adversaries):
             self._schedule(event)
 
@@ -76,6 +78,10 @@ class Stage:
     def _submit(self, job: JobPlan) -> None:
         self.tell(job.tell())
         self.injector.submit(job)
+
+    def _make_room(self, job: JobPlan) -> None:
+        self.tell(job.tell_room())
+        self.injector.make_room(job)
 
     def arriving(self, request: Request) -> None:
         """A request of a manager is about to be carried out."""

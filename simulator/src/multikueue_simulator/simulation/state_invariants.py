@@ -12,13 +12,13 @@ from multikueue.api import kinds
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue import ACTIVE
-from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED
+from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, FITS_NO_WORKER, QUOTA_RESERVED
 from multikueue_simulator.objects import CHECK
 from multikueue_simulator.simulation import plan as plans
 from multikueue_simulator.simulation import seen
 from multikueue_simulator.simulation.adversary_injector import ROGUE, AdversaryInjector
 from multikueue_simulator.simulation.fault_injector import FaultInjector
-from multikueue_simulator.simulation.plan import Plan
+from multikueue_simulator.simulation.plan import JobPlan, Plan
 from multikueue_simulator.time import EPOCH, the_loop
 from multikueue_simulator.world import MANAGER, NAMESPACE, ManagerProcess, World
 
@@ -30,6 +30,9 @@ tried again."""
 
 SETTLED = 10.0
 """Seconds that a manager must have led before nothing more is expected of it."""
+
+LOOKS_EVERY = 2.0
+"""Seconds between two looks."""
 
 Broken = Callable[[str, float, str], None]
 
@@ -63,6 +66,8 @@ class StateInvariants:
                 self._not_overdue(workload, now)
                 self._stopped(workload, now)
                 self._rounds(workload, now)
+                self._gives_way(workload, now)
+            self._fits_nowhere(now)
 
     def _remember_ready(self, workloads: list[Object], now: float) -> None:
         in_force = (w for w in workloads if not seen.is_true(w, FINISHED) and not seen.is_leaving(w))
@@ -149,6 +154,8 @@ class StateInvariants:
         for it ever takes nobody's place."""
         if self.plan.strategy != "incremental" or self.injector.faults.all or self._meddled_with_choice():
             return
+        if seen.owner(workload) in self._huge():
+            return
         reserved = seen.condition(workload, QUOTA_RESERVED)
         nominated = (workload.get("status") or {}).get("nominatedClusterNames") or ()
         if reserved is None or reserved["status"] != "True":
@@ -160,6 +167,39 @@ class StateInvariants:
         if len(nominated) > step * rounds:
             text = f"{len(nominated)} workers are nominated in round {rounds}, {step} at a time"
             self.broken("rounds", now, f"{workload['metadata']['name']}: {text}")
+
+    def _huge(self) -> dict[str, JobPlan]:
+        """The jobs that fit no worker yet, by name."""
+        return {job.name: job for job in self.plan.jobs if job.room}
+
+    def _gives_way(self, workload: Object, now: float) -> None:
+        """What fits no worker holds quota for no longer than it takes to ask all of them."""
+        huge, known = self._huge().get(seen.owner(workload)), (workload["metadata"]["uid"], "quota")
+        calm = all(self._is_calm(name, now) and worker.kueue.is_running for name, worker in self.world.workers.items())
+        if huge is None or now >= huge.room_at or not calm or not seen.is_true(workload, QUOTA_RESERVED):
+            self._since.pop(known, None)
+        elif now - self._since.setdefault(known, now) > PROMPT + self._asking and now > huge.room_at - PROMPT:
+            self.broken("fits", now, f"{huge.name} fits no worker, and keeps its quota")
+
+    @property
+    def _asking(self) -> float:
+        """Seconds until a strategy has asked every worker."""
+        if self.plan.strategy != "incremental":
+            return 0.0
+        length, step = float(str(self.plan.options["round_length"]).rstrip("s")), int(str(self.plan.options["step"]))
+        return length * len(self.plan.workers) / step
+
+    def _fits_nowhere(self, now: float) -> None:
+        """Just before a worker grows: what fits nowhere says so on itself, and all that fits has ended."""
+        for huge in self._huge().values():
+            if not huge.room_at - LOOKS_EVERY <= now < huge.room_at:
+                continue
+            told = [w for w in self.world.manager.all(kinds.WORKLOADS, NAMESPACE) if seen.owner(w) == huge.name]
+            if not any((seen.condition(w, FITS_NO_WORKER) or {}).get("message") for w in told):
+                self.broken("fits", now, f"{huge.name} fits no worker, and does not say so")
+            for job in self.world.manager.all(kinds.JOBS, NAMESPACE):
+                if job["metadata"]["name"] != huge.name and not seen.result(job):
+                    self.broken("fits", now, f"{job['metadata']['name']} has not ended beside {huge.name}")
 
     def _meddled_with_choice(self) -> bool:
         meddling = (plans.StrategyChange, plans.Foreign, plans.TakeOver, plans.LeaveConfig, plans.Quota)
