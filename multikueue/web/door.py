@@ -1,9 +1,9 @@
 """Who may keep a port waiting, and for how long.
 
-Who has not asked anything HEAD_SECONDS after the connection stands, and who asks nothing for IDLE_SECONDS after an answer
-(or does not read it), is hung up on. With MOST_CALLERS connections on a port, a new one takes the place of the one that
-has kept us waiting longest, for a request or else for the body of one: nobody can shut a port for others by holding
-connections to it.
+Who has not asked anything HEAD_SECONDS after the connection stands, who asks nothing for IDLE_SECONDS after an answer (or
+does not read it), and whose question has a head of more than LARGEST_HEAD bytes, is hung up on. With MOST_CALLERS
+connections on a port, a new one takes the place of the one that has kept us waiting longest, for a request or else for the
+body of one: nobody can shut a port for others by holding connections to it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import cast
 
 from aiohttp import web
 
-__all__ = ["HANDSHAKE_SECONDS", "HEAD_SECONDS", "IDLE_SECONDS", "MOST_CALLERS", "Door"]
+__all__ = ["HANDSHAKE_SECONDS", "HEAD_SECONDS", "IDLE_SECONDS", "LARGEST_HEAD", "MOST_CALLERS", "Door"]
 
 HANDSHAKE_SECONDS = 5.0
 HEAD_SECONDS = 10.0
@@ -22,9 +22,13 @@ IDLE_SECONDS = 120.0
 """More than the 90 s for which an API server keeps a connection: it must be the first to close, or a review now and then
 meets a closing connection."""
 
+LARGEST_HEAD = 2**16
+"""Bytes. aiohttp bounds each line; what it read of too long a one lives on in its error until the collector comes by."""
+
 MOST_CALLERS = 1000
 """More than the requests that three API servers have under way at once."""
 
+_END_OF_HEAD = b"\r\n\r\n"
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -72,6 +76,7 @@ class Door:
                 self._wait(caller, IDLE_SECONDS)
 
     def _wait(self, caller: _Caller, seconds: float) -> None:
+        caller.expect_head()
         self._waiting[caller.answering] = caller
         caller.expect_within(seconds)
 
@@ -84,6 +89,13 @@ class _Caller(asyncio.Protocol):
         self._door = door
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._head: int | None = 0
+        self._end = b""
+
+    def expect_head(self) -> None:
+        """A question begins. `_head` is how many bytes of its head are here, of which `_end` are the last; None when it is
+        whole."""
+        self._head, self._end = 0, b""
 
     def expect_within(self, seconds: float | None) -> None:
         """Hang up in so many seconds; None for not any more."""
@@ -102,7 +114,17 @@ class _Caller(asyncio.Protocol):
         self._door.enter(self)
 
     def data_received(self, data: bytes) -> None:
+        if self._head is not None and not self._is_head(self._head, data):
+            self.hang_up()
+            return
         self.answering.data_received(data)
+
+    def _is_head(self, before: int, data: bytes) -> bool:
+        """Whether a head may go on like that."""
+        beginning = self._end + data[:LARGEST_HEAD]
+        self._end = beginning[1 - len(_END_OF_HEAD) :]
+        self._head = None if _END_OF_HEAD in beginning else before + len(data)
+        return self._head is None or self._head < LARGEST_HEAD
 
     def eof_received(self) -> None:
         self.answering.eof_received()

@@ -17,7 +17,7 @@ import uvloop
 
 from multikueue.web.admission import Known
 from multikueue.web.certificates import renewed
-from multikueue.web.door import HEAD_SECONDS, IDLE_SECONDS
+from multikueue.web.door import HEAD_SECONDS, IDLE_SECONDS, LARGEST_HEAD
 from multikueue.web.server import LARGEST_REVIEW, WEBHOOK_PATH, Server
 from multikueue.web.serving import Serving, serving
 from tests.web.builders import review_of
@@ -88,6 +88,28 @@ async def test_who_says_nothing_at_all_where_tls_is_spoken_is_hung_up_on(monkeyp
     monkeypatch.setattr("multikueue.web.server.HANDSHAKE_SECONDS", 0.02)
     async with server() as listening, called(await listening.serve_webhook(HOST, 0, SERVED)) as wire:
         await hung_up(wire)
+
+
+@pytest.mark.parametrize("sent", [b"x" * 2**20, b"x\r\nX-Odd: " * 2**17], ids=["in one line", "in many"])
+async def test_a_head_without_an_end_is_hung_up_on_and_leaves_nothing(sent: bytes) -> None:
+    async with server() as listening, called(await listening.serve_plain(HOST, 0, probes=True)) as wire:
+        assert await answer(wire, GET[:-2] + b"X-Odd: " + sent) == b""
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000], ids=lambda size: f"{size} bytes at a time")
+async def test_a_head_may_come_in_pieces_and_a_body_be_larger_than_a_head(size: int) -> None:
+    body = review_of() + b" " * (2 * LARGEST_HEAD)
+    asked = post(len(body), b"")
+    async with server() as listening:
+        port = await listening.serve_webhook(HOST, 0, SERVED)
+        async with called(port, trusting()) as wire:
+            for _ in range(2):
+                for start in range(0, len(asked), size):
+                    wire[1].write(asked[start : start + size])
+                    await wire[1].drain()
+                    await anyio.lowlevel.checkpoint()
+                assert b"200 OK" in await answer(wire, body)
+                await wire[0].readuntil(b"}}")
 
 
 @pytest.mark.parametrize("more", [b"", GET[:-2]], ids=["nothing more", "half of another question"])
