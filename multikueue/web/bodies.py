@@ -1,54 +1,124 @@
-"""The bodies that are coming in: each no larger than it may be, and all of them together no more than MOST_HELD bytes.
+"""The bodies that are coming in: each no larger than it may be, and all of them together little more than ENOUGH bytes.
 
-What comes slowly takes little. Where it is too much all the same, the body that we have waited for longest gives way: an API
-server's is here within moments, so nobody can keep it out by holding back his own.
+Beyond that the body that began first goes on, and the others wait in their sockets: an API server whose review is refused
+refuses its user's request, one that has to wait for a moment does not. Small bodies never wait. Whom we have waited for
+longer than PATIENCE seconds gives way to those who wait for us, and so does, beyond MOST_HELD, whom we have waited for
+longest: an API server's body is here within moments, so nobody can keep it out by holding back his own.
 """
 
 from __future__ import annotations
 
+import asyncio
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import anyio
 from aiohttp import web
 
-__all__ = ["MOST_HELD", "Bodies"]
+__all__ = ["ENOUGH", "MOST_HELD", "PATIENCE", "SMALL", "Bodies"]
 
-MOST_HELD = 64 * 2**20
+ENOUGH = 8 * 2**20
+MOST_HELD = 3 * ENOUGH
+SMALL = 2**16
+"""Bytes of a body that never waits, as hardly a review does, and of what is read at once of others."""
+
+PATIENCE = 3.0
 
 
 class Bodies:
-    """How many bytes of each body are here, those that began first being first."""
+    """What is here of each body, those that began first being first."""
 
     def __init__(self, largest: int) -> None:
         self._largest = largest
-        self._held: dict[anyio.CancelScope, int] = {}
+        self._coming: dict[_Body, None] = {}
+        self._changed = anyio.Event()
 
     async def read(self, request: web.Request) -> bytes:
         """The whole body. Raises HTTPRequestEntityTooLarge, and TimeoutError if it had to give way."""
-        body, scope = bytearray(), anyio.CancelScope()
-        self._held[scope] = 0
+        self._bound(request.content_length or 0)
+        body = _Body()
+        self._coming[body] = None
         try:
-            with scope:
-                self._bound(request.content_length or 0)
-                async for piece in request.content.iter_any():
-                    body += piece
-                    self._bound(len(body))
-                    if not self._has_room(scope, len(body)):
-                        break
-                else:
-                    return bytes(body)
+            with body.scope:
+                return await self._whole(body, request)
         finally:
-            self._held.pop(scope, None)
+            self._coming.pop(body, None)
+            self._tell()
         raise TimeoutError
+
+    async def _whole(self, body: _Body, request: web.Request) -> bytes:
+        is_small = request.content_length is not None and request.content_length <= SMALL
+        while True:
+            if not is_small and not request.content.is_eof():
+                await self._room_for(body)
+            with body.awaited():
+                piece = await request.content.read(SMALL)
+            if not piece:
+                return body.content.getvalue()
+            body.content.write(piece)
+            self._bound(body.size)
+            while self._held() > MOST_HELD:
+                self._give_way(self._most_awaited())
 
     def _bound(self, size: int) -> None:
         if size > self._largest:
             raise web.HTTPRequestEntityTooLarge(max_size=self._largest, actual_size=size)
 
-    def _has_room(self, scope: anyio.CancelScope, size: int) -> bool:
-        """Whether that body may go on, of which so much is here: unless it had to give way, be it now."""
-        if scope in self._held:
-            self._held[scope] = size
-        while sum(self._held.values()) > MOST_HELD:
-            longest = next(iter(self._held))
-            del self._held[longest]
-            longest.cancel()
-        return scope in self._held
+    async def _room_for(self, body: _Body) -> None:
+        """Wait until the body may go on. Who does not read is not sent more."""
+        while self._held() >= ENOUGH and body is not next(iter(self._coming), body):
+            late = self._most_awaited()
+            left = PATIENCE - late.waited
+            if left <= 0:
+                self._give_way(late)
+                continue
+            with anyio.move_on_after(left):
+                await self._changed.wait()
+
+    def _held(self) -> int:
+        return sum(body.size for body in self._coming)
+
+    def _most_awaited(self) -> _Body:
+        return max(self._coming, key=lambda body: body.waited)
+
+    def _give_way(self, body: _Body) -> None:
+        del self._coming[body]
+        body.scope.cancel()
+        self._tell()
+
+    def _tell(self) -> None:
+        """Whoever waits for room looks again."""
+        self._changed.set()
+        self._changed = anyio.Event()
+
+
+class _Body:
+    """One that is coming in. `content` hands out what was written without a copy."""
+
+    def __init__(self) -> None:
+        self.scope = anyio.CancelScope()
+        self.content = io.BytesIO()
+        self._waited = 0.0
+        self._since: float | None = None
+
+    @property
+    def size(self) -> int:
+        return self.content.tell()
+
+    @property
+    def waited(self) -> float:
+        """Seconds for which its sender has kept us waiting, in all."""
+        return self._waited + (_now() - self._since if self._since is not None else 0.0)
+
+    @contextmanager
+    def awaited(self) -> Iterator[None]:
+        self._since = _now()
+        try:
+            yield
+        finally:
+            self._waited, self._since = self.waited, None
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -27,7 +27,7 @@ from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.telemetry import get_logger
 from multikueue.telemetry.metrics import CONTENT_TYPE
 from multikueue.web.admission import Known, NotAReview, review
-from multikueue.web.bodies import Bodies
+from multikueue.web.bodies import SMALL, Bodies
 from multikueue.web.door import HANDSHAKE_SECONDS, Door
 from multikueue.web.serving import Serving, load_chain
 
@@ -193,6 +193,7 @@ class Server:
             handle_signals=False,
             shutdown_timeout=GRACE_SECONDS,
             lingering_time=_LINGERING_SECONDS,
+            read_bufsize=SMALL,
             auto_decompress=False,  # nobody who calls here packs, and what is packed small may be large
         )
         listener = _Listener(runner, port, tls=tls)

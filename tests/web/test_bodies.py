@@ -6,11 +6,14 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from multikueue.web.bodies import PATIENCE, Bodies
 from multikueue.web.server import LARGEST_REVIEW
 from tests.web.builders import review_of
 from tests.web.test_door import HOST, SERVED, answer, called, post, server, trusting
 
 pytestmark = pytest.mark.anyio
+
+MIB = 2**20
 
 
 @pytest.mark.parametrize("padding", [0, 2**20], ids=["small ones", "large ones"])
@@ -32,19 +35,83 @@ async def test_large_bodies_that_never_come_take_no_turn_from_others(padding: in
             tasks.cancel_scope.cancel()
 
 
-async def test_where_bodies_take_too_much_the_one_that_began_first_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("multikueue.web.bodies.MOST_HELD", 3000)
+@pytest.fixture(name="held")
+def _held(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many bytes were held at each look, with bounds that a test fills."""
+    found: list[int] = []
+    held = Bodies._held
+
+    def noting(bodies: Bodies) -> int:
+        found.append(held(bodies))
+        return found[-1]
+
+    monkeypatch.setattr(Bodies, "_held", noting)
+    monkeypatch.setattr("multikueue.web.bodies.ENOUGH", 2 * MIB)
+    monkeypatch.setattr("multikueue.web.bodies.MOST_HELD", 6 * MIB)
+    return found
+
+
+async def test_large_bodies_that_come_at_once_are_all_answered_and_never_held_at_once(held: list[int]) -> None:
+    body = review_of() + b" " * (2 * MIB)
+    answers = []
+    async with server() as listening:
+        port = await listening.serve_webhook(HOST, 0, SERVED)
+
+        async def ask() -> None:
+            async with called(port, trusting()) as wire:
+                answers.append(await answer(wire, post(len(body), body)))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(10):
+                tasks.start_soon(ask)
+    assert [b"200 OK" in each for each in answers] == [True] * 10
+    assert 2 * MIB <= max(held) <= 6 * MIB
+
+
+@pytest.mark.usefixtures("held")
+async def test_a_small_body_waits_for_no_large_one() -> None:
+    async with server() as listening:
+        port = await listening.serve_webhook(HOST, 0, SERVED)
+        async with called(port, trusting()) as large, called(port, trusting()) as small:
+            large[1].write(post(3 * MIB, b" " * (2 * MIB + 1000)))
+            await anyio.sleep(0.2)
+            with anyio.fail_after(PATIENCE / 2):
+                assert b"200 OK" in await answer(small, post(len(review_of()), review_of()))
+
+
+@pytest.mark.usefixtures("held")
+async def test_who_keeps_us_waiting_gives_way_to_who_waits_for_us(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multikueue.web.bodies.PATIENCE", 0.3)
+    body = review_of() + b" " * MIB
     async with server() as listening:
         port = await listening.serve_webhook(HOST, 0, SERVED)
         async with called(port, trusting()) as first, called(port, trusting()) as second:
             for wire in (first, second):
-                wire[1].write(post(2500, b" " * 1000))
-                await anyio.sleep(0.05)
+                wire[1].write(post(2 * MIB, b" " * (MIB + 1000)))
+                await anyio.sleep(0.1)
             async with called(port, trusting()) as third:
-                body = review_of() + b" " * (2000 - len(review_of()))
-                assert b"200 OK" in await answer(third, post(2000, body))
+                assert b"200 OK" in await answer(third, post(len(body), body))
             assert (await answer(first, b"")).startswith(b"HTTP/1.1 408")
-            assert (await answer(second, b" " * 1500)).startswith(b"HTTP/1.1 400")
+            assert (await answer(second, b" " * (MIB - 1000))).startswith(b"HTTP/1.1 400")
+
+
+@pytest.mark.usefixtures("held")
+async def test_where_bodies_take_too_much_the_one_that_was_awaited_longest_gives_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("multikueue.web.bodies.SMALL", 4 * MIB)
+    monkeypatch.setattr("multikueue.web.bodies.PATIENCE", 60.0)
+    async with server() as listening:
+        port = await listening.serve_webhook(HOST, 0, SERVED)
+        async with called(port, trusting()) as first, called(port, trusting()) as second:
+            for wire in (first, second):
+                wire[1].write(post(3 * MIB, b" " * (5 * MIB // 2)))
+                await anyio.sleep(0.2)
+            async with called(port, trusting()) as third:
+                body = review_of() + b" " * (2 * MIB)
+                assert b"200 OK" in await answer(third, post(len(body), body))
+            assert (await answer(first, b"")).startswith(b"HTTP/1.1 408")
+            assert (await answer(second, b" " * (MIB // 2))).startswith(b"HTTP/1.1 400")
 
 
 async def test_a_body_that_grows_beyond_what_it_may_be_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
