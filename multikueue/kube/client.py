@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode
 
 import aiohttp
 import anyio
+import anyio.lowlevel
 import msgspec
 from yarl import URL
 
@@ -45,6 +46,7 @@ from multikueue.kube.session import (
     USER_AGENT,
     Answer,
     Asked,
+    Lines,
     Session,
     Transport,
     always,
@@ -52,7 +54,6 @@ from multikueue.kube.session import (
     cut,
     explain,
     open_session,
-    received,
 )
 
 __all__ = ["FIELD_MANAGER", "Body", "Call", "Client", "OnGarbage", "Page", "Stream"]
@@ -73,8 +74,8 @@ APPLY_PATCH = "application/apply-patch+yaml"
 _OURS = f"?fieldManager={FIELD_MANAGER}"
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
-LARGEST_PAGE = 32 * 2**20
-"""Bytes of any other answer. A page of a list that is larger is asked for again with fewer objects."""
+LARGEST_PAGE = LARGEST_OBJECT
+"""Bytes of a page of a list. A larger one is asked for again with fewer objects, down to the largest object alone."""
 
 LARGEST_COLLECTION = 2**29
 MOST_OBJECTS = 200_000
@@ -141,9 +142,11 @@ class Stream:
         self.opening = anyio.CancelScope()
         self._cluster, self._ended = cluster, False
         self._response: Answer | None = None
+        self._lines: Lines | None = None
 
-    def attach(self, response: Answer) -> None:
-        self._response = response
+    def attach(self, response: Answer, alone: anyio.Lock) -> None:
+        """`alone` is the lock of `Lines`."""
+        self._response, self._lines = response, Lines(response, alone)
         if self._ended:
             cut(response)
 
@@ -163,10 +166,10 @@ class Stream:
         Raises ClusterUnreachable on a broken connection, on silence longer than the watch allows, and on a line that is
         longer than that of any object can be.
         """
-        if self._ended or self._response is None:
+        if self._ended or self._lines is None:
             return b""
         try:
-            return await received(self._response.content.readline())
+            return await self._lines.next()
         except TRANSPORT_ERRORS as error:
             return self._broken(error)
 
@@ -224,6 +227,7 @@ class Client:
         self._route, self._calls, self._streams = route, calls, streams
         self._timeout, self._on_call, self._on_garbage = call_timeout, on_call, on_garbage
         self._open_streams: set[Stream] = set()
+        self._large_answer, self._long_line = anyio.Lock(), anyio.Lock()
 
     @property
     def route(self) -> object:
@@ -371,7 +375,6 @@ class Client:
             subresource=subresource,
             body=b"" if body is None else _bytes(body),
             content_type=content_type,
-            most=LARGEST_PAGE,
         )
         return await self._send(request)
 
@@ -398,7 +401,7 @@ class Client:
         self._open_streams.add(stream)
         try:
             with stream.opening:
-                stream.attach(await self._open(request, idle))
+                stream.attach(await self._open(request, idle), self._long_line)
             yield stream
         finally:
             self._open_streams.discard(stream)
@@ -449,7 +452,9 @@ class Client:
                     raise
                 limit = max(1, limit // 4)
                 continue
-            limit, length = min(size, 2 * limit), length + taken
+            length += taken
+            if taken <= LARGEST_PAGE // 2:
+                limit = min(size, 2 * limit)
             objects += len(listing.items) + len(listing.garbage)
             self._check_collection(kind, objects, length)
             items += listing.items
@@ -477,7 +482,10 @@ class Client:
             listing = self._decoded(list_of(kind), answer, request)
         except _TooDeep:
             listing = self._decoded(cut_list_of(kind), await without_depths(answer), request)
-        return listing, len(answer)
+        length = len(answer)
+        del answer  # before others have their turn, as they must: this took a while, and so does what comes next
+        await anyio.lowlevel.checkpoint()
+        return listing, length
 
     def _check_collection(self, kind: Kind[Any], objects: int, length: int) -> None:
         if self.is_too_much(objects, length):
@@ -570,11 +578,12 @@ class Client:
     async def _body(self, response: Answer, request: _Request) -> bytes:
         """The answer that was asked for; raises the error that came instead."""
         if not 200 <= response.status < 300:
-            said = await beginning(response, _LARGEST_ERROR)
+            said = await beginning(response, _LARGEST_ERROR, self._large_answer)
             raise error_from_answer(response.status, response.headers, said[:_LARGEST_ERROR], call=str(request))
         most = sys.maxsize if request.most is None else request.most
-        answer = await beginning(response, most)
+        answer = await beginning(response, most, self._large_answer)
         if len(answer) > most:
+            del answer  # the error would hold it
             raise TooLarge(self.cluster, f"{request}: the answer has more than {_mebibytes(most)}")
         return answer
 

@@ -6,11 +6,12 @@ server. The proxy comes from the kubeconfig.
 
 from __future__ import annotations
 
+import io
 import socket
 import struct
 import zlib
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import aiohttp
@@ -34,6 +35,7 @@ __all__ = [
     "USER_AGENT",
     "Answer",
     "Asked",
+    "Lines",
     "Session",
     "Transport",
     "always",
@@ -63,8 +65,8 @@ LARGEST_OBJECT = 10 * 2**20
 """Bytes of an answer about one object, or of a line of a watch. etcd takes 1.5 MiB, and JSON may write a byte of it as six
 (`<` is `\\u003c`): one more, and a tenant's large Job could end the watch of everybody's."""
 
-_READ_BUFFER = LARGEST_OBJECT // 2
-"""aiohttp reads lines of twice as much."""
+_LARGE = 2**20
+"""Bytes of a body, or of a line, from which on it is read alone."""
 
 _PIECE, _PACKED_PIECE = 2**20, 2**16
 """Bytes that are unpacked between two turns of the loop, and at once of those that are packed."""
@@ -90,8 +92,6 @@ _QUESTIONS = ("/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/")
 
 class Content(Protocol):
     """The body as it came over the wire."""
-
-    async def readline(self) -> bytes: ...
 
     async def readany(self) -> bytes:
         """What is there by now, at least a byte; empty at the end."""
@@ -150,7 +150,6 @@ def open_session(*, user_agent: str, limit: int, may_write: Callable[[], bool] =
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,
         auto_decompress=False,
-        read_bufsize=_READ_BUFFER,
         headers={"User-Agent": user_agent, "Accept": "application/json"},
         request_class=_asking(may_write),
     )
@@ -225,22 +224,67 @@ async def received(more: Awaitable[bytes]) -> bytes:
         raise aiohttp.ClientConnectionError(str(error)) from error
 
 
-async def beginning(answer: Answer, most: int) -> bytes:
-    """The body to its end, or somewhat more than `most` bytes of it: what a server packs small may be large."""
+async def beginning(answer: Answer, most: int, alone: anyio.Lock) -> bytes:
+    """The body to its end, or somewhat more than `most` bytes of it: what a server packs small may be large.
+
+    Of the large ones, those with the same lock come one after the other: each waits in its socket, and together they take
+    no more memory than one.
+    """
     packing = answer.headers.get(hdrs.CONTENT_ENCODING, "identity").lower()
     if packing not in ("gzip", "identity"):
         raise aiohttp.ClientPayloadError(f"the answer is packed as {excerpt(packing)}, which nobody asked for")
     packed = _Packed() if packing == "gzip" else None
-    body = bytearray()
-    while len(body) <= most and (block := await received(answer.content.readany())):
-        for piece in packed.pieces(block) if packed else (block,):
-            body += piece
-            if len(body) > most:
-                break
-            await anyio.lowlevel.checkpoint()
-    if packed and body and len(body) <= most:
-        packed.check_end()
-    return bytes(body)
+    body = io.BytesIO()  # hands out what was written without a copy
+    async with AsyncExitStack() as large:
+        while body.tell() <= most and (block := await received(answer.content.readany())):
+            for piece in packed.pieces(block) if packed else (block,):
+                if body.tell() < _LARGE <= body.tell() + len(piece):
+                    await large.enter_async_context(alone)
+                body.write(piece)
+                if body.tell() > most:
+                    break
+                await anyio.lowlevel.checkpoint()
+        if packed and 0 < body.tell() <= most:
+            packed.check_end()
+        return body.getvalue()
+
+
+class Lines:
+    """The lines of an answer without an end. aiohttp has them too, and copies what is here of a long one for each piece of
+    it. Of the long ones, those with the same lock are read one after the other."""
+
+    def __init__(self, answer: Answer, alone: anyio.Lock) -> None:
+        self._content, self._alone = answer.content, alone
+        self._block, self._start = b"", 0
+
+    async def next(self) -> bytes:
+        """The next line with its line end; what is left at the end of the answer, be it nothing. Raises ClientPayloadError
+        on one of more than LARGEST_OBJECT bytes."""
+        end = self._block.find(b"\n", self._start) + 1
+        if not end:
+            return await self._longer()
+        line = self._block[self._start : end]
+        self._start = end
+        return line
+
+    async def _longer(self) -> bytes:
+        """A line that goes on behind what is here."""
+        line = io.BytesIO()
+        line.write(self._block[self._start :])
+        self._block, self._start = b"", 0
+        async with AsyncExitStack() as large:
+            while block := await received(self._content.readany()):
+                end = block.find(b"\n") + 1
+                if end:
+                    line.write(block[:end])
+                    self._block, self._start = block, end
+                    break
+                if line.tell() < _LARGE <= line.tell() + len(block):
+                    await large.enter_async_context(self._alone)
+                line.write(block)
+                if line.tell() > LARGEST_OBJECT:
+                    raise aiohttp.ClientPayloadError(f"a line of more than {LARGEST_OBJECT // 2**20} MiB")
+        return line.getvalue()
 
 
 class _Packed:

@@ -381,6 +381,8 @@ class _Lines:
                 raise aiohttp.SocketTimeoutError
             await self._news(deadline)
 
+    readany = readline
+
     async def _news(self, deadline: float | None) -> None:
         """Wait until something may have changed."""
         self._reader = self._loop.create_future()
