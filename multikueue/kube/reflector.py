@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Generic, NoReturn, Protocol, TypeVar
 
 import anyio
@@ -87,8 +87,9 @@ class Sink(Protocol[T]):
     def expect_list(self, namespace: str, /) -> None:
         """A list is asked for: what others tell the sink from now on may be newer than what the list says."""
 
-    def replace(self, items: Sequence[T], version: int, namespace: str, /) -> None:
-        """The whole collection as of the resource version: what is missing is gone. The sink finds the differences."""
+    def replacing(self, items: Sequence[T], version: int, namespace: str, /) -> Iterator[None]:
+        """The whole collection as of the resource version: what is missing is gone. The sink finds the differences, step by
+        step, so that others have turns in between; the last of an object counts."""
 
     def upsert(self, item: T, /) -> None:
         """Added or changed."""
@@ -185,15 +186,17 @@ class Reflector(Generic[T]):
         page = await self._client.list(
             self._kind, namespace=self._namespace, label_selector=self._label_selector, page=self._page
         )
-        found = {item.key: item for item in page.items}
         # What exists but cannot be read stays as it was last read: it is not gone.
-        found |= {key: kept for key in page.undecodable if (kept := self._sink.get(key)) is not None}
+        kept = tuple(old for key in page.undecodable if (old := self._sink.get(key)) is not None)
         version = page.resource_version
         for key in self._unreadable():
             del self._sink.unreadable[key]
         self._sink.unreadable.update(page.undecodable)
-        self._sink.replace(tuple(found.values()), version_of(version), self._namespace)
-        for key, why in self._unreadable().items() - page.undecodable.items():
+        for _ in self._sink.replacing((*page.items, *kept), version_of(version), self._namespace):
+            await anyio.lowlevel.checkpoint()
+        new = dict(self._unreadable().items() - page.undecodable.items())
+        found = {item.key: item for item in page.items if item.key in new} if new else {}
+        for key, why in new.items():
             self._client.report_garbage(self._kind, found.get(key) or Stub(StubMeta(key.name, key.namespace)), why)
         self._version, self._taken = version, 0
         self.synced.set()

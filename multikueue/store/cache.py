@@ -18,6 +18,9 @@ Indexer = Callable[[T], Iterable[Hashable]]
 Listener = Callable[[T | None, T | None], None]
 
 
+STEP = 500
+"""Objects of a list between two turns of others."""
+
 REMEMBERED = 4096
 """How many objects that are gone are remembered: many more than may be told of late."""
 
@@ -124,24 +127,43 @@ class Cache(Generic[T]):
 
     def replace(self, items: Sequence[T], version: int = 0, namespace: str = "", /) -> None:
         """A list as of `version`: missing objects are gone, unless they came after it."""
+        for _ in self.replacing(items, version, namespace):
+            pass
+
+    def replacing(self, items: Sequence[T], version: int = 0, namespace: str = "", /) -> Iterator[None]:
+        """The same in steps: whoever goes through them may give others a turn at each. Meanwhile it is as if a watch had
+        told of some and not yet of the others, those that are gone first; and what others tell counts as ever."""
         told = self._collection(namespace)
-        news, told.news = told.news or {}, None
+        news = told.news = told.news or {}
         told.newest = max((version, *(came.version for came in news.values() if came is not None)))
-        listed = {item.key: item for item in items}
-        for old in self:
-            came = news.get(old.key)
-            if old.key in listed or namespace not in ("", old.metadata.namespace):
-                continue
-            if came is not None and came.version > version:
-                self._take(came)
-            else:
-                self._drop(old)
-        for key, item in listed.items():
-            came = news.get(key, item)
-            if came is None:
-                self.upsert(item)
-            else:
-                self._take(came if came.version > item.version else item)
+        try:
+            listed: dict[ObjectKey, T] = {}
+            for item in items:
+                listed[item.key] = item
+                if len(listed) % STEP == 0:
+                    yield
+            for number, key in enumerate(tuple(self._objects), 1):
+                if key not in listed and namespace in ("", key.namespace):
+                    self._miss(key, news.get(key), version)
+                if number % STEP == 0:
+                    yield
+            for number, (key, item) in enumerate(listed.items(), 1):
+                came = news.get(key, item)
+                if came is None:
+                    self.upsert(item)
+                else:
+                    self._take(came if came.version > item.version else item)
+                if number % STEP == 0:
+                    yield
+        finally:
+            told.news = None
+
+    def _miss(self, key: ObjectKey, came: T | None, version: int) -> None:
+        """A list of that version does not have it."""
+        if came is not None and came.version > version:
+            self._take(came)
+        elif (old := self._objects.get(key)) is not None:
+            self._drop(old)
 
     def _collection(self, namespace: str) -> _Told[T]:
         return self._lists.setdefault(namespace, _Told())

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -62,7 +62,8 @@ class Seen:
     def expect_list(self, _namespace: str, /) -> None:
         self.expected += 1
 
-    def replace(self, items: Sequence[Job], version: int, _namespace: str, /) -> None:
+    def replacing(self, items: Sequence[Job], version: int, _namespace: str, /) -> Iterator[None]:
+        yield
         self.versions = {item.key.name: item.version for item in items}
         self.kept = {item.key: item for item in items}
         self.unreadable |= {item.key: "refused" for item in items if item.key.name == self.refusing}

@@ -119,6 +119,32 @@ def test_what_came_while_a_list_was_asked_for_is_not_mixed_up_with_what_was_know
     assert [(each.metadata.name, each.version) for each in told.cache] == [("a", 58), ("b", 59)]
 
 
+def test_others_have_turns_while_a_long_list_is_taken_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multikueue.store.cache.STEP", 2)
+    told = Told()
+    told.cache.replace([seen(f"old-{n}", uid=f"o{n}") for n in range(4)])
+    told.changes.clear()
+    steps = told.cache.replacing([seen(f"new-{n}", uid=f"n{n}") for n in range(4)], 2)
+    assert [len(told.changes) for _ in steps] == [0, 0, 2, 4, 6, 8]
+
+
+def test_what_is_told_while_a_long_list_is_taken_in_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In whichever step: what the list has is as it was before."""
+    for when in range(12):
+        monkeypatch.setattr("multikueue.store.cache.STEP", 1)
+        told = Told()
+        told.cache.replace([seen(name, uid=name) for name in ("dropped", "changed", "deleted")], 5)
+        told.cache.expect_list()
+        listed = [seen("changed", 7, uid="changed"), seen("deleted", 7, uid="deleted"), seen("more", 7, uid="more")]
+        for step, _ in enumerate(told.cache.replacing(listed, 8)):
+            if step == when:
+                told.cache.upsert(seen("made", 9, uid="made"))
+                told.cache.upsert(seen("changed", 9, uid="changed"))
+                told.cache.remove(seen("deleted", 9, uid="deleted"))
+        expected = {"changed": 9, "made": 9, "more": 7} if when < 9 else {"changed": 7, "deleted": 7, "more": 7}
+        assert {item.metadata.name: item.version for item in told.cache} == expected, when
+
+
 def test_the_newest_version_since_the_last_list_is_known() -> None:
     told = Told()
     told.cache.replace([seen(version=3)], 4)

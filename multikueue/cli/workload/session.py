@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -140,12 +140,13 @@ class _Changes(Generic[T]):
     def expect_list(self, _namespace: str, /) -> None:
         """Nothing else tells us anything."""
 
-    def replace(self, items: Sequence[T], _version: int, _namespace: str, /) -> None:
+    def replacing(self, items: Sequence[T], _version: int, _namespace: str, /) -> Iterator[None]:
         there = {item.key for item in items}
         for item in [item for key, item in self._known.items() if key not in there]:
             self.remove(item)
         for item in items:
             self.upsert(item)
+        return iter(())
 
     def upsert(self, item: T, /) -> None:
         old = self._known.get(item.key)
