@@ -51,6 +51,7 @@ from multikueue.roles import Deployment, Watch, adapters_of, compose
 from multikueue.runtime import Backoff, Clock, Mandate, SystemClock, WorkQueue, first
 from multikueue.runtime.clock import boot_time
 from multikueue.runtime.event_loop_lag import measure_event_loop_lag
+from multikueue.runtime.memory import give_large_blocks_back
 from multikueue.settings import (
     BESIDE_KUEUE,
     EXTERNAL_DISPATCHER,
@@ -591,6 +592,7 @@ def _settle_memory() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
+    give_large_blocks_back()
 
 
 async def _stop_on_signal(stop: anyio.Event) -> None:
