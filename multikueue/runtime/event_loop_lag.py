@@ -1,53 +1,82 @@
 """The lag of the event loop, for which everybody waits: the lease, the probes and all tasks share it.
 
 A timer is set again and again, and how late it fires is how long the loop was busy with something else, but for the
-part that came before it was due: the figure is right to one `INTERVAL`. What kept the loop busy is not known here.
+part that came before it was due: the figure is right to one `INTERVAL`. What kept the loop busy is not known here; but
+Linux tells for how long its thread was ready to run and got no processor, and that was nobody's work of ours.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import NoReturn
 
 import anyio
 
 from multikueue.telemetry import get_logger
 
-__all__ = ["INTERVAL", "LONG", "measure_event_loop_lag"]
+__all__ = ["INTERVAL", "LONG", "Told", "measure_event_loop_lag", "processor_awaited"]
 
 INTERVAL = 0.02
 LONG = 0.25
 """Seconds from which on a turn is worth a line of the log."""
 
+_SCHEDSTAT = "/proc/thread-self/schedstat"
+
+Told = Callable[[float, float], None]
+"""Takes how many seconds late a timer was, and how many of them were ours: the thread ran, or waited for anything but a
+processor."""
+
 log = get_logger()
 
 
+@contextmanager
+def processor_awaited() -> Iterator[Callable[[], float]]:
+    """For how many seconds by now this thread was ready to run and another one had the processor; always 0 where the system
+    does not say (Linux does, with scheduler statistics). For the thread that entered the block."""
+    try:
+        statistics = os.open(_SCHEDSTAT, os.O_RDONLY)
+    except OSError:
+        yield lambda: 0.0
+        return
+    try:
+        yield lambda: int(os.pread(statistics, 100, 0).split()[1]) / 1e9
+    finally:
+        os.close(statistics)
+
+
 async def measure_event_loop_lag(
-    told: Callable[[float], None], *, clock: Callable[[], float] = time.monotonic
+    told: Told,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    awaited: Callable[[], AbstractContextManager[Callable[[], float]]] = processor_awaited,
 ) -> NoReturn:
-    """Tells, until cancelled, how many seconds late each timer was. A callback of the loop itself, since a task would be
-    woken one turn later."""
+    """Tells, until cancelled, how late each timer was. A callback of the loop itself, since a task would be woken one turn
+    later."""
     loop = asyncio.get_running_loop()
 
     timer: asyncio.TimerHandle | None = None
 
-    def begin() -> None:
+    def begin(before: float) -> None:
         nonlocal timer
-        timer = loop.call_later(INTERVAL, fired, clock() + INTERVAL)
+        timer = loop.call_later(INTERVAL, fired, clock() + INTERVAL, before)
 
-    def fired(due: float) -> None:
-        late = max(0.0, clock() - due)
-        told(late)
+    def fired(due: float, before: float) -> None:
+        late, until = max(0.0, clock() - due), waited()
+        ours = max(0.0, late - (until - before))
+        told(late, ours)
         if late >= LONG:
-            log.warning("event_loop.held", seconds=round(late, 3))
-        begin()
+            log.warning("event_loop.held", seconds=round(late, 3), ours=round(ours, 3))
+        begin(until)
 
-    begin()
-    try:
-        await anyio.sleep_forever()
-    finally:
-        if timer is not None:
-            timer.cancel()
+    with awaited() as waited:
+        begin(waited())
+        try:
+            await anyio.sleep_forever()
+        finally:
+            if timer is not None:
+                timer.cancel()
     raise AssertionError("for ever has no end")

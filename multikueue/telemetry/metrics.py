@@ -300,13 +300,18 @@ class Metrics:
             "Longest time since the start that the event loop was busy with one thing",
             registry=registry,
         )
+        self._longest_own_turn = Gauge(
+            "multikueue_event_loop_longest_turn_own_seconds",
+            "The same without the time for which its thread was ready to run and others had the processors",
+            registry=registry,
+        )
         self._turns = Histogram(
             "multikueue_event_loop_turn_seconds",
             "How late timers fired that are set 50 times a second: how long the event loop was busy with something else",
             buckets=TURNS,
             registry=registry,
         )
-        self._longest = 0.0
+        self._longest = self._longest_own = 0.0
         self.sweeps = Counter("multikueue_sweeps", "Sweeps over what is on the workers", registry=registry)
         self.events = Kept(
             Counter(
@@ -323,12 +328,15 @@ class Metrics:
         """One API call: the client's `on_call`."""
         self._calls.count(call)
 
-    def turned(self, seconds: float) -> None:
-        """The event loop was busy for so long."""
+    def turned(self, seconds: float, own: float) -> None:
+        """The event loop was busy for so long, `own` of it with what is ours and not for want of a processor."""
         self._turns.observe(seconds)
         if seconds > self._longest:
             self._longest = seconds
             self._longest_turn.set(seconds)
+        if own > self._longest_own:
+            self._longest_own = own
+            self._longest_own_turn.set(own)
 
     def forget_cluster(self, name: str) -> None:
         """A worker is no more: neither are its series."""

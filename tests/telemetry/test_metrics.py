@@ -142,9 +142,10 @@ def test_beside_kueue_its_metrics_are_its_own_to_tell(told: tuple[str, ...], nam
 
 def test_the_longest_turn_stays_and_each_falls_into_a_bucket() -> None:
     metrics = Metrics()
-    for seconds in (0.002, 0.3, 0.1):
-        metrics.turned(seconds)
+    for seconds, own in ((0.002, 0.002), (0.3, 0.05), (0.1, 0.1)):
+        metrics.turned(seconds, own)
     text = metrics.render().decode()
     assert "multikueue_event_loop_longest_turn_seconds 0.3" in text
+    assert "multikueue_event_loop_longest_turn_own_seconds 0.1" in text
     assert 'multikueue_event_loop_turn_seconds_bucket{le="0.25"} 2.0' in text
     assert "multikueue_event_loop_turn_seconds_count 3.0" in text
