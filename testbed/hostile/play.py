@@ -57,6 +57,7 @@ async def _play(stage: Stage, cases: Sequence[Case], say: Callable[[str], None])
 async def turn_of(stage: Stage, case: Case) -> Row:
     """An innocent job, the hostile thing, and an innocent job beside it; then all is as before."""
     control = await stage.innocent()
+    await stage.vitals.take()
     stage.vitals.mark()
     try:
         account = await case.play(stage)
@@ -68,13 +69,13 @@ async def turn_of(stage: Stage, case: Case) -> Row:
     became, harm = await _told(account)
     if not await stage.bystander_runs():
         harm.append("the bystander's job was ended")
-    most = await stage.vitals.take()
+    taken = await stage.vitals.take()
     await stage.clear()
     if ended := await stage.revive():
         harm.append(ended)
     if not await stage.bystander_runs():
         await stage.reseat_bystander()
-    return Row(case.who, case.what, " ".join(became.split()), control, innocent, harm, most)
+    return Row(case.who, case.what, " ".join(became.split()), control, innocent, harm, taken)
 
 
 async def _told(account: Account | str) -> tuple[str, list[str]]:

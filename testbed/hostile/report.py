@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+from testbed.hostile.vitals import NOTHING, Taken
+
 __all__ = ["LONGEST_TURN", "Row", "Totals", "as_json", "line"]
 
 TWICE = 2.0
@@ -19,8 +21,8 @@ MOST_MEMORY = 1.5
 @dataclass(frozen=True, slots=True)
 class Row:
     """One turn. `control` and `innocent` are seconds until a job ran, without and with the hostile thing beside it; None
-    where it did not come to its end. `harm` says what became of somebody else, or of the manager, and `most` what of the
-    process was never as large before."""
+    where it did not come to its end. `harm` says what became of somebody else, or of the manager; `taken` is of the process
+    until the innocent job had ended."""
 
     who: str
     what: str
@@ -28,7 +30,7 @@ class Row:
     control: float | None
     innocent: float | None
     harm: Sequence[str] = ()
-    most: Sequence[str] = ()
+    taken: Taken = NOTHING
 
     @property
     def faults(self) -> list[str]:
@@ -75,8 +77,9 @@ class Totals:
 
 def line(row: Row) -> str:
     """The row as text, with its faults below."""
-    head = f"{row.who:8}{row.what:58.58}{_seconds(row.control)} {_seconds(row.innocent)}  {row.became:.160}"
-    notes = [*row.most, *(f"FAILED  {fault}" for fault in row.faults)]
+    taken = f"{row.taken.mebibytes:4.0f} MiB < {_ms(row.taken.turn):7}"
+    head = f"{row.who:8}{row.what:58.58}{_seconds(row.control)} {_seconds(row.innocent)} {taken}  {row.became:.160}"
+    notes = [f"FAILED  {fault}" for fault in row.faults]
     return "\n".join([head, *(f"{'':8}{note}" for note in notes)])
 
 

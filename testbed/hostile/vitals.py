@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
 
 from testbed.process import Process
 
-__all__ = ["Vitals"]
+__all__ = ["NOTHING", "Taken", "Vitals", "in_buckets"]
 
-LONGEST_TURN = re.compile(r"^multikueue_event_loop_longest_turn_seconds(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
+LONGEST_TURN = re.compile(r"^multikueue_event_loop_longest_turn_own_seconds(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
+TURNS = re.compile(r'^multikueue_event_loop_turn_seconds_bucket\{.*?le="([^"]+)".*?\} (\S+)$', re.MULTILINE)
+RESET_PEAK = "5"
+"""For /proc/PID/clear_refs: from now on VmHWM is the peak since then."""
 
-MORE = 1.25
-"""What is told: by so much more than ever before."""
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Of a while: the peak of resident memory, and a bound of the longest turn in seconds, whoever had the processors; one
+    of those that the histogram has. 0 where nobody knows."""
+
+    mebibytes: float
+    turn: float
+
+
+NOTHING = Taken(0.0, 0.0)
 
 
 class Vitals:
@@ -26,7 +39,8 @@ class Vitals:
         self._offset = 0
         self.peak_mebibytes = 0.0
         self.longest_turn: float | None = None
-        """Seconds; None as long as the process does not say."""
+        """Seconds, without those in which others had the processors; None as long as the process does not say."""
+        self._turns: dict[float, float] = {}
 
     def mark(self) -> None:
         """A new turn begins: `log` answers what comes from here on."""
@@ -37,22 +51,20 @@ class Vitals:
             log.seek(self._offset)
             return log.read().splitlines()
 
-    async def take(self) -> list[str]:
-        """Look at memory and turns, and tell what is far more than ever before. A process that has ended leaves what was
-        seen before."""
-        memory, turn = self.peak_mebibytes, self.longest_turn or 0.0
-        if self._process.running:
-            self.peak_mebibytes = max(self.peak_mebibytes, self._peak())
-            await self.answers(timeout=5)
-        news = []
-        if self.peak_mebibytes > MORE * memory:
-            news.append(f"peak memory is now {self.peak_mebibytes:.0f} MiB")
-        if (self.longest_turn or 0.0) > MORE * turn:
-            news.append(f"the longest turn is now {(self.longest_turn or 0.0) * 1000:.0f} ms")
-        return news
+    async def take(self) -> Taken:
+        """Look at memory and turns since the last look. A process that has ended leaves what was seen before."""
+        if not self._process.running:
+            return NOTHING
+        memory = self._peak()
+        self.peak_mebibytes = max(self.peak_mebibytes, memory)
+        before = self._turns
+        await self.answers(timeout=5)
+        return Taken(
+            memory, max((bound for bound in self._turns if self._turns[bound] > before.get(bound, 0)), default=0.0)
+        )
 
     async def answers(self, *, timeout: float) -> bool:
-        """Whether /metrics answers in time; what it says of the longest turn is noted."""
+        """Whether /metrics answers in time; what it says of turns is noted."""
         try:
             patience = aiohttp.ClientTimeout(total=timeout)
             async with aiohttp.ClientSession(timeout=patience) as session, session.get(self._url) as answer:
@@ -61,9 +73,20 @@ class Vitals:
             return False
         if found := LONGEST_TURN.search(text):
             self.longest_turn = max(self.longest_turn or 0.0, float(found[1]))
+        self._turns = in_buckets(text)
         return True
 
     def _peak(self) -> float:
-        """The most memory that was ever resident (Linux only)."""
-        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        """The most memory that was resident since the last look (Linux only)."""
+        process = Path(f"/proc/{self._process.pid}")
+        status = (process / "status").read_text()
+        (process / "clear_refs").write_text(RESET_PEAK)
         return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+
+
+def in_buckets(metrics: str) -> dict[float, float]:
+    """How many turns took up to so many seconds, and more than the bound before."""
+    found, below = {}, 0.0
+    for bound, count in TURNS.findall(metrics):
+        found[float(bound)], below = float(count) - below, float(count)
+    return found

@@ -12,6 +12,7 @@ from testbed.client import ApiError, Client
 from testbed.hostile.liar import Liar
 from testbed.hostile.play import CASES
 from testbed.hostile.report import Row, Totals, as_json, line
+from testbed.hostile.vitals import in_buckets
 from testbed.hostile.workers import answered, changed, conditions, endless, items, listed
 from testbed.objects import NAMESPACE
 from testbed.sandbox import SandboxBed
@@ -69,6 +70,14 @@ def test_a_row_is_told_with_its_faults_below() -> None:
 
 def test_as_json_each_row_has_its_faults() -> None:
     assert '"faults": [\n        "the manager ended"\n      ]' in as_json([row(harm=["the manager ended"])], totals())
+
+
+def test_turns_are_told_by_the_bucket_that_they_fall_into() -> None:
+    text = "\n".join(
+        f'multikueue_event_loop_turn_seconds_bucket{{le="{bound}",role="r"}} {count}.0'
+        for bound, count in (("0.05", 7), ("0.1", 7), ("0.25", 9), ("+Inf", 9))
+    )
+    assert in_buckets(text) == {0.05: 7, 0.1: 0, 0.25: 2, float("inf"): 0}
 
 
 @pytest.fixture(name="liar", scope="module")
