@@ -30,6 +30,8 @@ ELSEWHERE: dict[str, str] = {
     "multikueue/cli/commands/workloads/cluster_view.py": "cli/commands/workloads/test_group.py",
     "multikueue/cli/workload/session.py": "cli/commands/workloads/test_pods.py",
     "multikueue/controllers/reconcile/conditions.py": "controllers/workers/test_admission_checks.py",
+    "multikueue/controllers/workers/credentials_on_trial.py": "controllers/workers/test_connection.py",
+    "multikueue/controllers/workers/watches.py": "controllers/workers/test_connection.py",
     "multikueue/controllers/workloads/jobs.py": "controllers/workloads/test_main_job.py",
     "multikueue/controllers/quota/queue_status.py": "controllers/workloads/test_main_job.py",
     "multikueue/controllers/workloads/status_writes.py": "controllers/workloads/test_beside_kueue.py",

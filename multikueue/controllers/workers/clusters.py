@@ -20,7 +20,8 @@ from multikueue.api.meta import Condition, ObjectKey, find_condition
 from multikueue.api.multikueue import ACTIVE, MultiKueueCluster
 from multikueue.controllers.reconcile.conditions import active, write_condition
 from multikueue.controllers.reconcile.context import World
-from multikueue.controllers.workers.connection import CONNECTION_FAILED, Connection, Problem
+from multikueue.controllers.workers.connection import Connection
+from multikueue.controllers.workers.credentials_on_trial import CONNECTION_FAILED, Problem
 from multikueue.controllers.workers.kubeconfigs import NOT_LOADED, Access, Kubeconfigs, RefusedError
 from multikueue.dispatch.group import Reach
 from multikueue.runtime import DONE, Result, watch_files

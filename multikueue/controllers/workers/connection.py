@@ -11,33 +11,37 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import product
-from typing import Any
 
 import anyio
 import anyio.abc
 
-from multikueue.api.kinds import WORKLOADS, Kind
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import ORIGIN_LABEL
 from multikueue.controllers.reconcile.context import World, tenant
 from multikueue.controllers.reconcile.events import tell_unreadable
+from multikueue.controllers.workers.credentials_on_trial import (
+    CONNECTION_FAILED,
+    Offer,
+    Problem,
+    leads_elsewhere,
+    problem_of,
+    prove,
+    reason_of,
+)
 from multikueue.controllers.workers.health import HEARTBEAT, Health
-from multikueue.controllers.workers.identities import Identity, OtherCluster, SameCluster
-from multikueue.controllers.workers.kubeconfigs import NOT_LOADED, Access
+from multikueue.controllers.workers.identities import Identity, OtherCluster
+from multikueue.controllers.workers.kubeconfigs import Access
 from multikueue.controllers.workers.outbox import Outbox
-from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, NotFound, Unauthorized
+from multikueue.controllers.workers.watches import Watches
+from multikueue.errors import MultiKueueError, Unauthorized
 from multikueue.kube.client import Client
-from multikueue.kube.reflector import Reflector
 from multikueue.runtime import Backoff, WorkQueue, run_controller, supervise
 from multikueue.settings import Dispatch
-from multikueue.store.cache import Cache
-from multikueue.store.sight import EVERYWHERE, is_needed
+from multikueue.store.sight import EVERYWHERE
 from multikueue.store.worker import WorkerView
 from multikueue.telemetry import get_logger
 from multikueue.telemetry.metrics import outbox_of
 
-__all__ = ["CONNECTION_FAILED", "Connection", "Problem"]
+__all__ = ["Connection"]
 
 log = get_logger()
 
@@ -54,29 +58,15 @@ SPARE_CALLS = 4
 """Calls at a time besides those of the outbox, for which a sign of life, the two lists and a look at the worker's queues
 must never wait."""
 
-CONNECTION_FAILED = "ClientConnectionFailed"
-
-REASONS: dict[type[MultiKueueError], str] = {SameCluster: "SameCluster", OtherCluster: "BadKubeConfig"}
-"""Of a cluster that answers, and is not the one that the name stands for."""
-
 TRIAL_CALLS = 2
 """Calls in flight while credentials are tried."""
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Why new credentials are not in use: the reason for a condition, the words, and what kind of trouble it is."""
-
-    reason: str
-    message: str
-    kind: type[MultiKueueError]
 
 
 @dataclass(slots=True)
 class Connection:
     """Owner of a worker's client, watches, heartbeat, health and outbox; changes the worker's view only.
 
-    `access` is what is in use, `namespaces` what is looked at there ("": all). `problem` is why what `offer` brought is not.
+    `access` is what is in use, `namespaces` what is looked at there ("": all), `offered` what `offer` brought.
     `before` is what the connection before this one used, if there was one: its view of the worker is still there, and must be
     of the same cluster. Until it was `tried` once, nothing can be said of it. `reason` is what kind of trouble it has, if it
     has any.
@@ -89,31 +79,33 @@ class Connection:
     contact: anyio.Event
     namespaces: tuple[str, ...] = EVERYWHERE
     before: Access | None = None
-    problem: Problem | None = None
     tried: bool = False
     reason: str = CONNECTION_FAILED
+    offered: Offer = field(default_factory=Offer)
     _identity: Identity = field(init=False)
     _health: Health = field(init=False)
-    _identified: bool = False
-    _candidate: Access | None = None
+    _watches: Watches = field(init=False)
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    _trial: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    _pause: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _alarm: anyio.Event = field(default_factory=anyio.Event)
-    _reflectors: list[Reflector[Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._identity = Identity(self.world, self.worker)
         self._health = Health(self.worker, self.settings, self.world.now, self._was_tried, self.contact)
+        self._watches = Watches(self.world, self.worker, self.namespaces, self._health, self._identity.vouch)
 
     @property
     def name(self) -> str:
         return self.worker.name
 
     @property
+    def problem(self) -> Problem | None:
+        """Why what was offered is not in use."""
+        return self.offered.problem
+
+    @property
     def newest(self) -> bytes:
         """The kubeconfig that is in use, or is to be."""
-        return (self._candidate or self.access).kubeconfig
+        return (self.offered.candidate or self.access).kubeconfig
 
     @property
     def serves(self) -> bool:
@@ -123,9 +115,9 @@ class Connection:
 
     def offer(self, access: Access) -> None:
         """Use that from now on, as soon as it has proven good; or stay with what is in use, if it is that."""
-        self._candidate = None if access.kubeconfig == self.access.kubeconfig else access
+        self.offered.candidate = None if access.kubeconfig == self.access.kubeconfig else access
         self._settle(None)
-        self._trial.cancel()
+        self.offered.trial.cancel()
 
     def stop(self) -> None:
         self._scope.cancel()
@@ -167,13 +159,13 @@ class Connection:
 
     async def _succeed(self, client: Client) -> None:
         """Follow the connection before this one, unless that was with another cluster."""
-        if self.before is None or not _leads_elsewhere(self.before, self.access):
+        if self.before is None or not leads_elsewhere(self.before, self.access):
             self.before = None
             return
         try:
             await self._prove(client, self.access, self.before)
         except MultiKueueError as error:
-            self._settle(_problem(error))
+            self._settle(problem_of(error))
             self._probe_failed(self.world.now())
             self._was_tried()
             raise
@@ -183,17 +175,15 @@ class Connection:
         self.before = None
 
     async def _serve(self, client: Client, outbox: WorkQueue[ObjectKey]) -> None:
-        self._alarm, self._identified = anyio.Event(), False
+        self._alarm = anyio.Event()
         performer = Outbox(self.world, self.worker, client, alarm=self._raise_alarm)
         self._look_at_namespaces()
         async with anyio.create_task_group() as tasks:
-            watched = tuple(product(_watched(self.worker), self.namespaces))
-            self._reflectors = [self._reflector(client, kind, cache, namespace) for (kind, cache), namespace in watched]
-            unlisted = {_part(kind, namespace): _unlisted(kind) for (kind, _), namespace in watched}
+            unlisted = self._watches.prepare(client)
             self._health.begin(tasks, {HEARTBEAT: "not connected yet", **unlisted})
             tasks.start_soon(self._heartbeat, tasks, client, performer)
             tasks.start_soon(self._change_over, client)
-            with self.worker.jobs.telling(partial(self._also_watch, tasks, client)):
+            with self.worker.jobs.telling(partial(self._watches.add, tasks, client)):
                 await run_controller(
                     outbox_of(self.name),
                     outbox,
@@ -207,49 +197,11 @@ class Connection:
         if self.worker.offers(self.namespaces, self.world.now()):
             self._health.end("the connection ended")
 
-    @property
-    def _selector(self) -> str:
-        return f"{ORIGIN_LABEL}={self.world.origin}"
-
-    def _reflector(self, client: Client, kind: Kind[Any], cache: Cache[Any], namespace: str) -> Reflector[Any]:
-        def on_state(ok: bool, why: str) -> None:
-            lacking = not ok and reflector.refused and _may_lack(kind, namespace)
-            if not ok and not lacking:
-                self.world.metrics.watch_failures(self.name, kind.plural).inc()
-            self.worker.lacks(kind, why if lacking else "", self.world.now(), namespace=namespace)
-            self._health.report("namespaces", self._blindness())
-            self._health.report(_part(kind, namespace), "" if ok or lacking else f"{kind.plural}: {why}")
-
-        reflector: Reflector[Any] = Reflector(
-            client,
-            kind,
-            cache,
-            label_selector=self._selector,
-            namespace=namespace,
-            on_state=on_state,
-            vouch=partial(self._identity.vouch, client),
-        )
-        return reflector
-
-    def _blindness(self) -> str:
-        """Why nothing is seen at all, in none of its namespaces."""
-        blind = tuple(self.worker.sight.blind())
-        return f"namespace {blind[0][0]}: {blind[0][1]}" if blind and len(blind) == len(self.namespaces) else ""
-
-    def _also_watch(self, tasks: anyio.abc.TaskGroup, client: Client, kind: Kind[Any], cache: Cache[Any]) -> None:
-        """The manager cluster has a further kind of jobs from now on: nothing of ours can be there, so all else goes on."""
-        for namespace in self.namespaces:
-            reflector = self._reflector(client, kind, cache, namespace)
-            self._reflectors.append(reflector)
-            self.worker.lacks(kind, _unlisted(kind), self.world.now(), namespace=namespace)
-            if self._identified:
-                tasks.start_soon(reflector.run)
-
     async def _identify(self, tasks: anyio.abc.TaskGroup, client: Client) -> None:
         """Look whether it is the cluster that the name stands for; nothing of another one is looked at. Raises if it is
         not, then or later: another name may turn out to be first."""
         identity, route = self._identity, client.route
-        if self._identified and not identity.is_due:
+        if self._watches.are_running and not identity.is_due:
             return identity.uphold(tasks) if identity.uid else None
         before, uid = identity.before, await identity.read(client)
         if uid:
@@ -257,12 +209,10 @@ class Connection:
         if client.route is not route:
             return None  # other credentials took over meanwhile: that is asked anew
         identity.uid = uid
-        if not self._identified:
+        if not self._watches.are_running:
             if uid and before not in ("", uid):
                 self.worker.forget()
-            self._identified = True
-            for reflector in self._reflectors:
-                tasks.start_soon(reflector.run)
+            self._watches.run(tasks)
         return None
 
     # Signs of life.
@@ -292,13 +242,11 @@ class Connection:
                 self._blame(None)
                 if self._health.is_silent:
                     back = asked
-                    for reflector in self._reflectors:
-                        reflector.hurry()
+                    self._watches.hurry()
                 elif not self._health.is_whole:
                     if (proven := min(answered, asked - TIME_TO_STAND)) > back:
                         self._probe_failed(proven)
-                    for reflector in self._reflectors:
-                        reflector.retry()
+                    self._watches.retry()
                 answered = asked
                 self._health.report(HEARTBEAT, "")
             await self._rest()
@@ -308,7 +256,7 @@ class Connection:
 
     def _blame(self, error: MultiKueueError | None) -> None:
         """What kind of trouble it has now."""
-        reason = CONNECTION_FAILED if error is None else REASONS.get(type(error), CONNECTION_FAILED)
+        reason = reason_of(error)
         if reason != self.reason:
             self.reason = reason
             self.world.queues.clusters.add(self.name)
@@ -322,7 +270,7 @@ class Connection:
     def _refused(self) -> None:
         """Our credentials are no good any more: look whether their source has others, or whether those on trial are."""
         self.world.queues.clusters.add(self.name)
-        self._pause.cancel()
+        self.offered.pause.cancel()
 
     async def _rest(self) -> None:
         """Until the next heartbeat.
@@ -348,9 +296,9 @@ class Connection:
     async def _change_over(self, client: Client) -> None:
         """Tries what is offered, for ever."""
         while True:
-            with anyio.CancelScope() as self._trial:
-                if self._candidate is not None:
-                    await self._try(client, self._candidate)
+            with anyio.CancelScope() as self.offered.trial:
+                if self.offered.candidate is not None:
+                    await self._try(client, self.offered.candidate)
                 await anyio.sleep_forever()
 
     async def _try(self, client: Client, candidate: Access) -> None:
@@ -364,35 +312,16 @@ class Connection:
                     return
             except MultiKueueError as error:
                 failures += 1
-                self._settle(_problem(error))
+                self._settle(problem_of(error))
             wait = retries.delay(failures)
             if not self.worker.link.is_connected:
                 wait = min(wait, self.settings.heartbeat_interval)
-            with anyio.CancelScope() as self._pause:
+            with anyio.CancelScope() as self.offered.pause:
                 await anyio.sleep(wait.total_seconds())
 
     async def _prove(self, trial: Client, new: Access, old: Access) -> str:
-        """Whether it answers, lets us see what we watch, and is the cluster it was.
-
-        Where its identity may not be read that is told by our own objects: where none of those is that we know of, is
-        another cluster. It gets the name once nothing of ours is left on the one before, or that one counts as lost.
-        """
-        await trial.probe(self.settings.heartbeat_timeout.total_seconds())
-        seen: set[str] = set()
-        for (kind, _), namespace in product(_watched(self.worker), self.namespaces):
-            try:
-                page = await trial.list(kind, namespace=namespace, label_selector=self._selector)
-            except (NotFound, Forbidden):
-                if is_needed(kind) and self.worker.sight.blindness(namespace) is None:
-                    raise
-                continue
-            seen.update(item.metadata.uid for item in page.items)
-        uid, before = await self._identity.read(trial), self._identity.before
-        if not (uid and before) and _leads_elsewhere(old, new) and not self._is_lost():
-            _check_same(self.worker, seen)
-        if uid:
-            await self._identity.claim(uid)
-        return uid
+        timeout = self.settings.heartbeat_timeout.total_seconds()
+        return await prove(trial, new, old, self.world, self._identity, namespaces=self.namespaces, timeout=timeout)
 
     def _is_lost(self) -> bool:
         return self.worker.is_lost(self.world.now(), self.world.lost_after)
@@ -400,15 +329,14 @@ class Connection:
     def _use(self, client: Client, trial: Client, candidate: Access, uid: str) -> None:
         """The change itself: no await in it."""
         before = self._identity.uid
-        is_other = uid != before if uid and before else _leads_elsewhere(self.access, candidate)
+        is_other = uid != before if uid and before else leads_elsewhere(self.access, candidate)
         if is_other and self._is_lost():
             self.worker.forget()
         self._identity.uid = uid
         client.take_over(trial)
-        self.access, self._candidate = candidate, None
+        self.access, self.offered.candidate = candidate, None
         log.info("cluster.credentials_changed", cluster=self.name, source=candidate.credentials.source)
-        for reflector in self._reflectors:
-            reflector.hurry()
+        self._watches.hurry()
         self._raise_alarm()
         self._settle(None)
 
@@ -416,49 +344,9 @@ class Connection:
         """Make known why what is offered is not in use. The same trouble in other words is no news."""
         if (problem and problem.kind) == (self.problem and self.problem.kind):
             return
-        self.problem = problem
+        self.offered.problem = problem
         leaving = problem.message if problem is not None and problem.kind is OtherCluster else ""
         if problem is not None:
             log.warning("cluster.credentials_refused", cluster=self.name, why=problem.message)
         self.worker.leaves(leaving)
         self.world.queues.clusters.add(self.name)
-
-
-def _watched(worker: WorkerView) -> tuple[tuple[Kind[Any], Cache[Any]], ...]:
-    return (WORKLOADS, worker.workloads), *((kind, worker.jobs.of(kind)) for kind in worker.jobs.kinds)
-
-
-def _unlisted(kind: Kind[Any]) -> str:
-    return f"{kind.plural}: not listed yet"
-
-
-def _part(kind: Kind[Any], namespace: str) -> str:
-    return f"{kind.name} {namespace}"
-
-
-def _may_lack(kind: Kind[Any], namespace: str) -> bool:
-    """Whether a worker is good for something without that: one that lacks some kind of jobs, or shows us nothing of one of
-    its namespaces, is merely not chosen for those."""
-    return bool(namespace) or not is_needed(kind)
-
-
-def _leads_elsewhere(old: Access, new: Access) -> bool:
-    """Whether the new credentials may be those of another cluster: with another address, or another authority."""
-    return (old.credentials.server, old.credentials.authority) != (new.credentials.server, new.credentials.authority)
-
-
-def _check_same(worker: WorkerView, seen: set[str]) -> None:
-    """Raises OtherCluster if we know of objects on a worker, and none of them is among those with the UIDs seen."""
-    held = {item.metadata.uid for _, cache in _watched(worker) for item in cache}
-    if (held or worker.expectations) and held.isdisjoint(seen):
-        raise OtherCluster(
-            f"it leads to another cluster, that has none of our {len(held)} objects; "
-            "it is used once they are gone from the cluster before, or that one is lost"
-        )
-
-
-def _problem(error: MultiKueueError) -> Problem:
-    why = error.why if isinstance(error, ClusterUnreachable) else str(error)
-    message = f"the new kubeconfig is not in use: {why}"
-    reason = REASONS.get(type(error), CONNECTION_FAILED)
-    return Problem(reason, message if reason == CONNECTION_FAILED else NOT_LOADED + message, type(error))

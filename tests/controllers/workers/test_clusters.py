@@ -12,7 +12,8 @@ import pytest
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.workers.clusters import Clusters
-from multikueue.controllers.workers.connection import Connection, Problem
+from multikueue.controllers.workers.connection import Connection
+from multikueue.controllers.workers.credentials_on_trial import Problem
 from multikueue.controllers.workers.identities import OtherCluster
 from multikueue.controllers.workers.kubeconfigs import Access
 from multikueue.dispatch.group import Reach
@@ -127,7 +128,7 @@ async def shown(world: Table, reach: Reach, problem: Problem | None, *, why: str
     """The condition after a look at a worker with that problem."""
     clusters = Clusters(world.world, QUICK, "kueue-system")
     running = connection(world)
-    running.problem, running.tried = problem, True
+    running.offered.problem, running.tried = problem, True
     if reach is not Reach.CONNECTED:
         running.worker.suspected(world.time, why)
         running.worker.isolated()

@@ -13,7 +13,8 @@ from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import FAILED_ON
 from multikueue.controllers.workers.clusters import Clusters
-from multikueue.controllers.workers.connection import CONNECTION_FAILED, Connection
+from multikueue.controllers.workers.connection import Connection
+from multikueue.controllers.workers.credentials_on_trial import CONNECTION_FAILED
 from multikueue.controllers.workers.identities import PATIENCE, OtherCluster, SameCluster
 from multikueue.dispatch.group import Reach
 from multikueue.errors import Forbidden, MultiKueueError, ServerError

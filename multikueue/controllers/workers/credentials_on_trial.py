@@ -1,0 +1,105 @@
+"""Credentials that are offered for a worker: whether they are good, and why they are not in use yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import product
+
+import anyio
+
+from multikueue.controllers.reconcile.context import World
+from multikueue.controllers.workers.identities import Identity, OtherCluster, SameCluster
+from multikueue.controllers.workers.kubeconfigs import NOT_LOADED, Access
+from multikueue.controllers.workers.watches import selector, watched
+from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, NotFound
+from multikueue.kube.client import Client
+from multikueue.store.sight import is_needed
+from multikueue.store.worker import WorkerView
+
+__all__ = ["CONNECTION_FAILED", "Offer", "Problem", "leads_elsewhere", "problem_of", "prove", "reason_of"]
+
+CONNECTION_FAILED = "ClientConnectionFailed"
+
+REASONS: dict[type[MultiKueueError], str] = {SameCluster: "SameCluster", OtherCluster: "BadKubeConfig"}
+"""Of a cluster that answers, and is not the one that the name stands for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why new credentials are not in use: the reason for a condition, the words, and what kind of trouble it is."""
+
+    reason: str
+    message: str
+    kind: type[MultiKueueError]
+
+
+@dataclass(slots=True)
+class Offer:
+    """The `candidate` to be used instead of what is in use, if there is one, and why it is not. `trial` is cancelled for
+    another candidate, `pause` to try this one again at once."""
+
+    candidate: Access | None = None
+    problem: Problem | None = None
+    trial: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    pause: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+
+
+async def prove(
+    trial: Client,
+    new: Access,
+    old: Access,
+    world: World,
+    identity: Identity,
+    *,
+    namespaces: tuple[str, ...],
+    timeout: float,
+) -> str:
+    """Whether it answers, lets us see what we watch, and is the cluster it was. The UID of that, if it may be read.
+
+    Where its identity may not be read that is told by our own objects: where none of those is that we know of, is
+    another cluster. It gets the name once nothing of ours is left on the one before, or that one counts as lost. A sign
+    of life may take `timeout` seconds. Raises MultiKueueError for whatever is wrong.
+    """
+    worker = identity.worker
+    await trial.probe(timeout)
+    seen: set[str] = set()
+    for (kind, _), namespace in product(watched(worker), namespaces):
+        try:
+            page = await trial.list(kind, namespace=namespace, label_selector=selector(world))
+        except (NotFound, Forbidden):
+            if is_needed(kind) and worker.sight.blindness(namespace) is None:
+                raise
+            continue
+        seen.update(item.metadata.uid for item in page.items)
+    uid, before = await identity.read(trial), identity.before
+    if not (uid and before) and leads_elsewhere(old, new) and not worker.is_lost(world.now(), world.lost_after):
+        _check_same(worker, seen)
+    if uid:
+        await identity.claim(uid)
+    return uid
+
+
+def leads_elsewhere(old: Access, new: Access) -> bool:
+    """Whether the new credentials may be those of another cluster: with another address, or another authority."""
+    return (old.credentials.server, old.credentials.authority) != (new.credentials.server, new.credentials.authority)
+
+
+def reason_of(error: MultiKueueError | None) -> str:
+    """What kind of trouble a worker has, as its condition says it; None: whatever it has is none of its credentials'."""
+    return CONNECTION_FAILED if error is None else REASONS.get(type(error), CONNECTION_FAILED)
+
+
+def problem_of(error: MultiKueueError) -> Problem:
+    why = error.why if isinstance(error, ClusterUnreachable) else str(error)
+    message, reason = f"the new kubeconfig is not in use: {why}", reason_of(error)
+    return Problem(reason, message if reason == CONNECTION_FAILED else NOT_LOADED + message, type(error))
+
+
+def _check_same(worker: WorkerView, seen: set[str]) -> None:
+    """Raises OtherCluster if we know of objects on a worker, and none of them is among those with the UIDs seen."""
+    held = {item.metadata.uid for _, cache in watched(worker) for item in cache}
+    if (held or worker.expectations) and held.isdisjoint(seen):
+        raise OtherCluster(
+            f"it leads to another cluster, that has none of our {len(held)} objects; "
+            "it is used once they are gone from the cluster before, or that one is lost"
+        )

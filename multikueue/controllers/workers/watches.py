@@ -1,0 +1,117 @@
+"""What is watched on one worker: the copies and the jobs of all kinds in use, in each of its namespaces."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import product
+from typing import Any
+
+import anyio.abc
+
+from multikueue.api.kinds import WORKLOADS, Kind
+from multikueue.api.workload import ORIGIN_LABEL
+from multikueue.controllers.reconcile.context import World
+from multikueue.controllers.workers.health import Health
+from multikueue.kube.client import Client
+from multikueue.kube.reflector import Reflector
+from multikueue.store.cache import Cache
+from multikueue.store.sight import is_needed
+from multikueue.store.worker import WorkerView
+
+__all__ = ["Watches", "selector", "watched"]
+
+
+@dataclass(slots=True)
+class Watches:
+    """Owner: the worker's connection, whose health and view of the worker they tell how they are. `vouch` is awaited before
+    one lists anew (`Reflector`)."""
+
+    world: World
+    worker: WorkerView
+    namespaces: tuple[str, ...]
+    health: Health
+    vouch: Callable[[Client], Awaitable[None]]
+    are_running: bool = False
+    _reflectors: list[Reflector[Any]] = field(default_factory=list)
+
+    def prepare(self, client: Client) -> dict[str, str]:
+        """Those of a new connection, not running yet; what is to be said of each until it has listed, part by part."""
+        all_watched = tuple(product(watched(self.worker), self.namespaces))
+        self.are_running = False
+        self._reflectors = [self._reflector(client, kind, cache, namespace) for (kind, cache), namespace in all_watched]
+        return {_part(kind, namespace): _unlisted(kind) for (kind, _), namespace in all_watched}
+
+    def run(self, tasks: anyio.abc.TaskGroup) -> None:
+        self.are_running = True
+        for reflector in self._reflectors:
+            tasks.start_soon(reflector.run)
+
+    def add(self, tasks: anyio.abc.TaskGroup, client: Client, kind: Kind[Any], cache: Cache[Any]) -> None:
+        """The manager cluster has a further kind of jobs from now on: nothing of ours can be there, so all else goes on."""
+        for namespace in self.namespaces:
+            reflector = self._reflector(client, kind, cache, namespace)
+            self._reflectors.append(reflector)
+            self.worker.lacks(kind, _unlisted(kind), self.world.now(), namespace=namespace)
+            if self.are_running:
+                tasks.start_soon(reflector.run)
+
+    def hurry(self) -> None:
+        """The worker answers again: those that do not stand list anew at once."""
+        for reflector in self._reflectors:
+            reflector.hurry()
+
+    def retry(self) -> None:
+        """The worker answers still: those that do not stand try again at once."""
+        for reflector in self._reflectors:
+            reflector.retry()
+
+    def _reflector(self, client: Client, kind: Kind[Any], cache: Cache[Any], namespace: str) -> Reflector[Any]:
+        def on_state(ok: bool, why: str) -> None:
+            lacking = not ok and reflector.refused and _may_lack(kind, namespace)
+            if not ok and not lacking:
+                self.world.metrics.watch_failures(self.worker.name, kind.plural).inc()
+            self.worker.lacks(kind, why if lacking else "", self.world.now(), namespace=namespace)
+            self.health.report("namespaces", self._blindness())
+            self.health.report(_part(kind, namespace), "" if ok or lacking else f"{kind.plural}: {why}")
+
+        reflector: Reflector[Any] = Reflector(
+            client,
+            kind,
+            cache,
+            label_selector=selector(self.world),
+            namespace=namespace,
+            on_state=on_state,
+            vouch=partial(self.vouch, client),
+        )
+        return reflector
+
+    def _blindness(self) -> str:
+        """Why nothing is seen at all, in none of its namespaces."""
+        blind = tuple(self.worker.sight.blind())
+        return f"namespace {blind[0][0]}: {blind[0][1]}" if blind and len(blind) == len(self.namespaces) else ""
+
+
+def watched(worker: WorkerView) -> tuple[tuple[Kind[Any], Cache[Any]], ...]:
+    """The kinds of objects that are watched on a worker, and where they are kept."""
+    return (WORKLOADS, worker.workloads), *((kind, worker.jobs.of(kind)) for kind in worker.jobs.kinds)
+
+
+def selector(world: World) -> str:
+    """What is ours on a worker, as a label selector."""
+    return f"{ORIGIN_LABEL}={world.origin}"
+
+
+def _unlisted(kind: Kind[Any]) -> str:
+    return f"{kind.plural}: not listed yet"
+
+
+def _part(kind: Kind[Any], namespace: str) -> str:
+    return f"{kind.name} {namespace}"
+
+
+def _may_lack(kind: Kind[Any], namespace: str) -> bool:
+    """Whether a worker is good for something without that: one that lacks some kind of jobs, or shows us nothing of one of
+    its namespaces, is merely not chosen for those."""
+    return bool(namespace) or not is_needed(kind)
