@@ -21,7 +21,7 @@ from multikueue.jobs.framework.adapter import MANAGED
 from multikueue.jobs.framework.default_adapter import DefaultAdapter
 from multikueue.jobs.framework.pod_set_info import Placing
 from multikueue.jobs.trees.canonical import merge_patch
-from multikueue.jobs.trees.templates import part, tree_of
+from multikueue.jobs.trees.templates import tree_of
 
 Tree = dict[str, Any]
 
@@ -29,6 +29,17 @@ STOPPING_ANNOTATION = "kueue.x-k8s.io/stopping"
 """On a Job that Kueue is stopping, until its template is restored: a crash between the steps does not lose that."""
 
 _UNMARKED: Tree = {"annotations": {STOPPING_ANNOTATION: None}}
+
+
+class _PodSpec(msgspec.Struct, frozen=True, rename="camel"):
+    priority_class_name: str = ""
+
+
+class _Template(msgspec.Struct, frozen=True):
+    spec: _PodSpec = _PodSpec()
+
+
+_template: Callable[[msgspec.Raw], _Template] = decoder(_Template)
 
 
 class _Shape(msgspec.Struct, frozen=True, rename="camel"):
@@ -65,7 +76,7 @@ class BatchJob(DefaultAdapter):
         return None if manager == MANAGED else f'Expecting spec.managedBy to be "{MANAGED}" not "{manager}"'
 
     def pod_priority_class(self, job: AnyJob) -> str:
-        return str(part(tree_of(job_spec(job).template), "spec").get("priorityClassName") or "")
+        return _template(job_spec(job).template).spec.priority_class_name
 
     def pod_sets(self, job: AnyJob) -> list[Tree]:
         return [pod_set(job)]

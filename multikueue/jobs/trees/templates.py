@@ -66,28 +66,40 @@ def _with_protocols(container: Tree) -> Tree:
     return container | {"ports": [{"protocol": "TCP"} | port for port in ports]} if ports else container
 
 
+class _Template(msgspec.Struct, frozen=True, gc=False):
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_template: Callable[[bytes], _Template] = decoder(_Template)
+
 _MOST_ANSWERS = 4096
 _answers: dict[tuple[bytes, bytes, bool], bool] = {}
-"""By the digests of both: the templates themselves may be of any size, and of jobs that are long gone."""
+"""By the digests of both: what is compared may be of any size, and of jobs that are long gone."""
 
 
 def is_same_template(job: bytes, workload: bytes, ignore_tolerations: bool) -> bool:
     """Whether two templates, as JSON, agree on what decides about running: containers, and tolerations unless ignored.
 
-    It is asked again and again about the same few.
+    It is asked again and again about the same few: many jobs have the same pods, though each has labels of its own.
     """
-    key = (sha256(job).digest(), sha256(workload).digest(), ignore_tolerations)
+    ours, theirs = _template(job).spec, _template(workload).spec
+    key = (sha256(ours).digest(), sha256(theirs).digest(), ignore_tolerations)
     answer = _answers.get(key)
     if answer is None:
         if len(_answers) >= _MOST_ANSWERS:
             _answers.clear()
-        answer = _answers[key] = _agree(job, workload, ignore_tolerations=ignore_tolerations)
+        answer = _answers[key] = _agree(ours, theirs, ignore_tolerations=ignore_tolerations)
     return answer
 
 
-def _agree(job: bytes, workload: bytes, *, ignore_tolerations: bool) -> bool:
-    ours = canonical(_with_defaults(with_single_variables(part(tree_of(job), "spec"))))
-    theirs = canonical(_with_defaults(part(tree_of(workload), "spec")))
+def _agree(job: msgspec.Raw, workload: msgspec.Raw, *, ignore_tolerations: bool) -> bool:
+    ours = canonical(_with_defaults(with_single_variables(_pod_spec(job))))
+    theirs = canonical(_with_defaults(_pod_spec(workload)))
     if not ignore_tolerations and ours.get("tolerations") != theirs.get("tolerations"):
         return False
     return all(is_pruned_copy(theirs.get(key, []), ours.get(key, [])) for key in ("containers", "initContainers"))
+
+
+def _pod_spec(spec: msgspec.Raw) -> Tree:
+    """Empty where it is no object."""
+    return part({"spec": msgspec.json.decode(spec)}, "spec")
