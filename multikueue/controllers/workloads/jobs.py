@@ -32,6 +32,7 @@ from multikueue.jobs.framework.actions import (
 from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.framework.workloads import is_owned, may_be_its, prebuilt_name
 from multikueue.jobs.pods.members import members_of, parts
+from multikueue.jobs.reconciler.case import is_over
 from multikueue.jobs.reconciler.decide import Decide, JobView, decide, resolve_priority
 from multikueue.runtime import Result
 from multikueue.store.cache import ByName
@@ -68,6 +69,8 @@ class Jobs:
     def _view(self, job: AnyJob, adapter: Adapter) -> JobView:
         store = self.world.store
         job = store.runtimes.completed(job)
+        if is_over(job, adapter):  # there is nothing left to do but to let it go
+            return JobView(job=job)
         workloads = {w.key: w for w in (*store.owned(job), *self._named(job))}
         remote = self._remote(tuple(workloads.values()))
         queue = adapter.queue_name(job)

@@ -34,6 +34,11 @@ def _never(_name: str) -> bool:
     return False
 
 
+def is_over(job: AnyJob, adapter: Adapter) -> bool:
+    """Whether a job has ended, or is being deleted: then all that counts is the job itself."""
+    return job.metadata.deletion_timestamp is not None or adapter.finished(job) is not None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
     """What is known of one job on the manager.
@@ -78,9 +83,7 @@ class Case:
         return bool(self.adapter.queue_name(self.view.job)) and not self.is_over()
 
     def is_over(self) -> bool:
-        """Whether it has ended, or is being deleted."""
-        job = self.view.job
-        return job.metadata.deletion_timestamp is not None or self.adapter.finished(job) is not None
+        return is_over(self.view.job, self.adapter)
 
     def released(self) -> JobDecision:
         """What is over, or being deleted, is let go."""
