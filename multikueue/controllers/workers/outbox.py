@@ -20,7 +20,7 @@ from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.kinds import PODS, WORKLOADS, Kind
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.pod import PodGroup
-from multikueue.api.workload import ATTEMPT_ANNOTATION, ORIGIN_LABEL, Workload, workload_spec
+from multikueue.api.workload import ATTEMPT_ANNOTATION, EVICTED, ORIGIN_LABEL, Workload, workload_spec
 from multikueue.controllers.reconcile.context import World
 from multikueue.dispatch.actions import (
     Action,
@@ -206,7 +206,9 @@ class Outbox:
                 name = self.world.store.adapters.of(part).kind.name
                 await self._not_made(key, JobKey(name, *part.key), error, before)
                 break
-        self._answered(key)
+        self.worker.expectations.answered(key)
+        if not self._is_told_by_its_job(key):
+            self.world.queues.workloads.add(key)
 
     async def _create_part(self, part: AnyJob, key: ObjectKey, local: Workload, attempt: str) -> None:
         """The job, or one of its objects where it is made of several."""
@@ -263,6 +265,13 @@ class Outbox:
         if self._is_ours(found):
             self.worker.jobs.upsert(found)
         return self._is_ours(found)
+
+    def _is_told_by_its_job(self, key: ObjectKey) -> bool:
+        """Whether the answer is no news beside the job that is seen by now, and had the workload looked at. To one that is
+        stopped it is: as long as a job is asked for, it holds quota."""
+        local = self.world.store.workloads.get(key)
+        is_stopped = local is None or local.metadata.deletion_timestamp is not None or local.has(EVICTED)
+        return not is_stopped and self.worker.job_of(key) is not None
 
     def _answered(self, key: ObjectKey) -> None:
         self.worker.expectations.answered(key)
