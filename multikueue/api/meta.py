@@ -93,7 +93,10 @@ def version_of(text: str) -> int:
 
 def controller_of(meta: ObjectMeta) -> OwnerReference | None:
     """The owner that controls the object, if any."""
-    return next((owner for owner in meta.owner_references if owner.controller), None)
+    for owner in meta.owner_references:
+        if owner.controller:
+            return owner
+    return None
 
 
 def find_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
@@ -104,8 +107,10 @@ def find_condition(conditions: Iterable[Condition], type_: str) -> Condition | N
 
 
 def is_true(conditions: Iterable[Condition], type_: str) -> bool:
-    condition = find_condition(conditions, type_)
-    return condition is not None and condition.status == "True"
+    for condition in conditions:
+        if condition.type == type_:
+            return condition.status == "True"
+    return False
 
 
 def with_condition(conditions: tuple[Condition, ...], new: Condition, now: datetime) -> tuple[Condition, ...]:

@@ -55,6 +55,7 @@ from multikueue.kube.session import (
     explain,
     open_session,
 )
+from multikueue.runtime.clock import loop_time
 
 __all__ = ["FIELD_MANAGER", "Body", "Call", "Client", "OnGarbage", "Page", "Stream"]
 
@@ -384,9 +385,7 @@ class Client:
         It asks for the list of API versions, which every authenticated user may read and nobody else.
         Raises Unauthorized, Forbidden (we are nobody to this server), ClusterUnreachable or another ApiError.
         """
-        await self._exchange(
-            _Request(verb="get", method="GET", target="/api", plural="api"), anyio.current_time() + timeout
-        )
+        await self._exchange(_Request(verb="get", method="GET", target="/api", plural="api"), loop_time() + timeout)
 
     @asynccontextmanager
     async def stream(self, path: str, params: Mapping[str, str], *, idle: float | None) -> AsyncIterator[Stream]:
@@ -510,7 +509,7 @@ class Client:
             raise ClusterUnreachable(self.cluster, f"{request}: the answer is no JSON: {data[:100]!r}") from error
 
     async def _send(self, request: _Request) -> bytes:
-        deadline = anyio.current_time() + self._timeout
+        deadline = loop_time() + self._timeout
         attempt = 0
         while True:
             try:
@@ -523,7 +522,7 @@ class Client:
                     attempt=attempt,
                     chance=random.random(),  # noqa: S311  # spreads retries, guards nothing
                 )
-                if wait is None or anyio.current_time() + wait >= deadline or self._calls.closed:
+                if wait is None or loop_time() + wait >= deadline or self._calls.closed:
                     raise
             await anyio.sleep(wait)
 
@@ -538,7 +537,7 @@ class Client:
             return await self._once(request, route, await _other_proof(route, proof, error), deadline)
 
     async def _proof_by(self, route: _Route, deadline: float) -> Proof:
-        with anyio.move_on_after(deadline - anyio.current_time()):
+        with anyio.move_on_after(deadline - loop_time()):
             return await route.identity.current()
         raise ClusterUnreachable(self.cluster, "no credentials in time")
 
@@ -552,7 +551,7 @@ class Client:
         return answer
 
     async def _open(self, request: _Request, idle: float | None) -> Answer:
-        deadline, route = anyio.current_time() + self._timeout, self._route
+        deadline, route = loop_time() + self._timeout, self._route
         proof = route.identity.ready() or await self._proof_by(route, deadline)
         try:
             return await self._open_once(request, route, proof, idle=idle, deadline=deadline)
@@ -668,7 +667,7 @@ _decode_head = msgspec.json.Decoder(_Head).decode
 
 
 def _left(deadline: float) -> float:
-    return max(0.001, deadline - anyio.current_time())
+    return max(0.001, deadline - loop_time())
 
 
 def _mebibytes(size: int) -> str:

@@ -13,6 +13,7 @@ from multikueue.errors import ClusterUnreachable, ConfigurationError
 from multikueue.kube.credentials import Credentials
 from multikueue.kube.tls import tls_context
 from multikueue.kube.tokens import Grant
+from multikueue.runtime.clock import loop_time
 
 __all__ = ["Identity", "Proof"]
 
@@ -39,7 +40,7 @@ class Identity:
         tls: ssl.SSLContext | bool,
         *,
         cluster: str,
-        clock: Callable[[], float] = anyio.current_time,
+        clock: Callable[[], float] = loop_time,
     ) -> None:
         self._credentials, self._own_tls, self._cluster, self._clock = credentials, tls, cluster, clock
         self._lock = anyio.Lock()

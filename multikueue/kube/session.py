@@ -71,6 +71,9 @@ _LARGE = 2**20
 _PIECE, _PACKED_PIECE = 2**20, 2**16
 """Bytes that are unpacked between two turns of the loop, and at once of those that are packed."""
 
+_SHORT = 2**16
+"""Bytes of a body that may be read in one turn of the loop: nearly all answers are that short."""
+
 _GZIP = 16 + zlib.MAX_WBITS
 """zlib's way to say: with gzip's head and end."""
 
@@ -243,7 +246,8 @@ async def beginning(answer: Answer, most: int, alone: anyio.Lock) -> bytes:
                 body.write(piece)
                 if body.tell() > most:
                     break
-                await anyio.lowlevel.checkpoint()
+                if body.tell() > _SHORT:
+                    await anyio.lowlevel.checkpoint()
         if packed and 0 < body.tell() <= most:
             packed.check_end()
         return body.getvalue()

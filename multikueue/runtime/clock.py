@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -21,6 +22,12 @@ class Clock(Protocol):
 
     async def sleep(self, seconds: float) -> None:
         """Waits; a checkpoint even if `seconds` is 0."""
+
+
+def loop_time() -> float:
+    """The time of the running event loop, as of `anyio.current_time`, which first finds out whose loop it is: for what is
+    asked several times per request."""
+    return asyncio.get_running_loop().time()
 
 
 def boot_time() -> float:
@@ -59,8 +66,9 @@ class SystemClock:
         looked = self._passed()
         most = SLEW * (looked - self._looked)
         gap = self._wall() - looked - self._offset
-        made_up = gap if abs(gap) > LEAP else max(-most, min(gap, most))
-        self._looked, self._offset = looked, self._offset + made_up
+        if not -most <= gap <= most:
+            gap = gap if abs(gap) > LEAP else most if gap > 0 else -most
+        self._looked, self._offset = looked, self._offset + gap
         return datetime.fromtimestamp(looked + self._offset, UTC)
 
     def monotonic(self) -> float:

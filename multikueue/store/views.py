@@ -187,7 +187,7 @@ class Views:
             job_state=self._job_state(held, job) if held is not None else NO_JOB,
             asked=expected.asked(key),
             read_at=expected.looked(key),
-            unfit=expected.unfit(key, self.store.now()),
+            unfit=expected.unfit(key, self.store.now()) if expected.is_passed_over(key) else None,
         )
 
     def _job_state(self, held: AnyJob, job: JobKey | None) -> JobState:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 __all__ = ["bind", "get_logger"]
@@ -11,9 +11,7 @@ __all__ = ["bind", "get_logger"]
 class _Logger:
     @cached_property
     def _structlogs(self) -> Any:
-        from multikueue.telemetry.spared import structlog
-
-        return structlog.get_logger()
+        return _structlog().get_logger()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._structlogs, name)
@@ -26,6 +24,11 @@ def get_logger() -> Any:
 
 def bind(**facts: object) -> None:
     """What every event of this task and of those that it starts has from now on."""
+    _structlog().contextvars.bind_contextvars(**facts)
+
+
+@cache
+def _structlog() -> Any:
     from multikueue.telemetry.spared import structlog
 
-    structlog.contextvars.bind_contextvars(**facts)
+    return structlog
