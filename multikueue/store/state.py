@@ -40,6 +40,7 @@ from multikueue.jobs.framework.adapter import Adapter, stays
 from multikueue.jobs.framework.pod_set_info import failed_start
 from multikueue.jobs.framework.workloads import is_of_group, is_owned
 from multikueue.jobs.integrations.frameworks import Adapters
+from multikueue.jobs.reconciler.case import is_over
 from multikueue.quota.cache.status import check_names, flavor_names
 from multikueue.store.cache import ByName, Cache, Indexer
 from multikueue.store.ceilings import Ceilings
@@ -189,6 +190,16 @@ class State:
         if isinstance(job, PodGroup):
             return job
         return job if job and owner and job.metadata.uid == owner.uid else None
+
+    def job_to_stop(self, workload: Workload) -> AnyJob | None:
+        """The job that must have stopped before a workload that is being deleted may go; None if there is none, or it is over,
+        or goes too.
+
+        It tells who removes the workload's finalizer: the reconcile of that job, once nothing of it runs, and where there is
+        none the reconcile of the workload. So it is never both.
+        """
+        job = self.local_job(workload)
+        return None if job is None or is_over(job, self.adapters.of(job)) else job
 
     def with_job(self, key: ObjectKey) -> Iterator[str]:
         """The workers that hold a job of ours for that workload."""

@@ -167,7 +167,10 @@ class Jobs:
 
     @_perform.register
     async def _release(self, action: RemoveFinalizer, _job: AnyJob) -> None:
-        await release(self.world, action.key)
+        """Unless the reconcile of the workload does."""
+        workload = self.world.store.workloads.get(action.key)
+        if workload is not None and self.world.store.job_to_stop(workload) is not None:
+            await release(self.world, action.key)
 
     @_perform.register
     async def _patch(self, action: PatchJob, job: AnyJob) -> None:

@@ -216,14 +216,11 @@ class Workloads:
         return local
 
     async def _release(self, local: Workload) -> None:
-        """Let a deleted workload go once nothing of it is left on any worker we can reach. While its job is there, and not
-        over, the job's own reconcile stops that first."""
-        if local.metadata.deletion_timestamp is None:
+        """Let a deleted workload go once nothing of it is left on any worker we can reach. One with a job that is to be stopped
+        first is let go by the reconcile of that."""
+        if local.metadata.deletion_timestamp is None or self.world.store.job_to_stop(local) is not None:
             return
-        job = self.world.store.local_job(local)
-        over = job is not None and self.world.store.adapters.of(job).finished(job) is not None
-        leaving = job is None or over or job.metadata.deletion_timestamp is not None
-        if leaving and not self._left_somewhere(local):
+        if not self._left_somewhere(local):
             await release(self.world, local.key)
 
     async def _follow_class(self, local: Workload) -> None:
