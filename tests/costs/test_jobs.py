@@ -38,11 +38,11 @@ class Goal:
 
 GOALS: Sequence[Goal] = (
     Goal("remotes", 1, 12, of_all=True),
-    Goal("remotes", 60, of_all=False),
+    Goal("remotes", 36, of_all=False),
     Goal("decisions", 8, 0.1, of_all=True),
-    Goal("decisions", 10, of_all=False),
-    Goal("workload reconciles", 11),
-    Goal("groups", 23),
+    Goal("decisions", 9, of_all=False),
+    Goal("workload reconciles", 10),
+    Goal("groups", 21),
     Goal("workers shown to strategies", 0, 1, of_all=True),
     Goal("workers shown to strategies", 0, of_all=False),
     Goal("consultations", 2),
