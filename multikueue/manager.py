@@ -40,6 +40,7 @@ from multikueue.controllers.serving.webhooks import Service, Webhooks, keep_webh
 from multikueue.errors import ClusterUnreachable
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.kube.client import Client
+from multikueue.kube.cluster_client import WatchingClient
 from multikueue.kube.credentials import Credentials, from_environment
 from multikueue.kube.reflector import Reflector
 from multikueue.kube.session import USER_AGENT, Transport, open_session
@@ -105,7 +106,7 @@ class ReflectorGroup:
     """The watches of one cluster. The first that stands again after trouble hurries the others, and who else waits: it
     answers again."""
 
-    def __init__(self, client: Client, hurry: Callable[[], None]) -> None:
+    def __init__(self, client: WatchingClient, hurry: Callable[[], None]) -> None:
         self._client, self._hurry = client, hurry
         self._troubled: dict[str, Reflector[Any]] = {}
 
@@ -128,12 +129,26 @@ class ReflectorGroup:
         return made
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What one life of a manager is made of, wired and at rest. `act` lets what it hears of wake its controllers."""
+
+    world: World
+    deployment: Deployment
+    enqueuer: Enqueuer
+    observer: Observer
+
+    def act(self) -> None:
+        self.observer.acting = True
+        self.enqueuer.acting = True
+
+
 @dataclass(slots=True)
 class Manager:
     """One life of a manager: from knowing nothing to the end of its leadership, or of the kinds of jobs it knows."""
 
     in_force: InForce
-    client: Client
+    client: WatchingClient
     leadership: Leadership = field(default_factory=NoElection)
     metrics: Metrics = field(default_factory=Metrics)
     stop: anyio.Event = field(default_factory=anyio.Event)
@@ -152,15 +167,10 @@ class Manager:
         """Serve, sync, connect, lead, act, in this order. Returns when stopped, or when it may not act any more, or shall
         take in other kinds of jobs."""
         await first(self.stop.wait, self.kinds.known)
-        admission = Admission()
-        queues = self._queues()
-        enqueuer = Enqueuer(queues, admission, acting=False)
-        world = self._world(queues, enqueuer)
-        deployment = compose(world, self.settings, admission)
+        parts = self.assemble()
+        world, deployment = parts.world, parts.deployment
         caches = (watch.kind.plural for watch in deployment.watches)
         self.readiness = Readiness(caches=caches, webhook=self.settings.webhook.enabled)
-        observer = Observer(store=world.store, metrics=self.metrics, now=self.clock.now)
-        observer.attach()
         defaults = DefaultQueues(world.store.local_queues) if self.settings.webhook.default_queue else None
         async with Server(
             ready=self._unready,
@@ -169,30 +179,34 @@ class Manager:
             adapters=world.store.adapters,
         ) as server:
             async with anyio.create_task_group() as tasks:
-                await first(self._end, lambda: self._get_hot(tasks, server, deployment, world, observer, defaults))
+                await first(self._end, lambda: self._get_hot(tasks, server, parts, defaults))
                 await first(self._end, self.leadership.gain)
                 if not (self.stop.is_set() or self.kinds.stale):
-                    observer.acting = True
-                    enqueuer.acting = True
+                    parts.act()
                     self._act(tasks, world, deployment)
                     await first(self.leadership.keep, lambda: self._retire(world.queues))
                 tasks.cancel_scope.cancel()
             await self.leadership.resign()
+
+    def assemble(self) -> Parts:
+        """A store that knows nothing, and all that looks at it. Nothing runs yet."""
+        admission, queues = Admission(), self._queues()
+        enqueuer = Enqueuer(queues, admission, acting=False)
+        world = self._world(queues, enqueuer)
+        deployment = compose(world, self.settings, admission)
+        observer = Observer(store=world.store, metrics=self.metrics, now=self.clock.now)
+        observer.attach()
+        return Parts(world=world, deployment=deployment, enqueuer=enqueuer, observer=observer)
 
     async def _end(self) -> None:
         """Returns once this life is to end, whoever leads."""
         await first(self.stop.wait, self.kinds.changed)
 
     async def _get_hot(
-        self,
-        tasks: anyio.abc.TaskGroup,
-        server: Server,
-        deployment: Deployment,
-        world: World,
-        observer: Observer,
-        defaults: DefaultQueues | None,
+        self, tasks: anyio.abc.TaskGroup, server: Server, parts: Parts, defaults: DefaultQueues | None
     ) -> None:
-        await self._serve_plain(server, world, observer)
+        world, deployment = parts.world, parts.deployment
+        await self._serve_plain(server, world, parts.observer)
         await self._sync(tasks, deployment, world.queues)
         await self._connect(tasks, deployment)
         tasks.start_soon(self._serve_webhook, server, world.store.adapters, defaults)

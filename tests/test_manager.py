@@ -20,7 +20,9 @@ from multikueue.roles import Deployment, Watch
 from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, InForce, Role, Settings
 from multikueue.settings.tree import Webhook
 from multikueue.store.cache import Cache
+from multikueue.testing import NOW
 from multikueue.web.server import Server
+from tests.cluster import Cluster
 
 pytestmark = pytest.mark.anyio
 
@@ -56,7 +58,7 @@ def test_the_first_watch_that_stands_again_hurries_the_others_and_what_failed(mo
             hurried.append(self.name)
 
     monkeypatch.setattr(composition, "Reflector", Watching)
-    reflector_group = ReflectorGroup(cast("Client", None), lambda: hurried.append("queues"))
+    reflector_group = ReflectorGroup(Cluster("manager", lambda: NOW), lambda: hurried.append("queues"))
     jobs, queues, workloads = (
         cast("Watching", reflector_group.reflector(Watch(kind, Cache(lambda *_: None))))
         for kind in (JOBS, CLUSTER_QUEUES, WORKLOADS)
@@ -88,14 +90,14 @@ async def test_who_waits_for_the_manager_cluster_says_where_it_looks_and_what_is
 
 async def test_a_webhook_does_not_start_without_the_authority_that_it_was_told_of(tmp_path: Path) -> None:
     settings = Settings(webhook=Webhook(enabled=True, client_ca_file=tmp_path / "none"))
-    manager = Manager(InForce(settings), cast("Client", None))
+    manager = Manager(InForce(settings), Cluster("manager", lambda: NOW))
     with pytest.raises(ConfigurationError, match="none: expected certificates in PEM"):
         await manager._serve_webhook(cast("Server", None))
 
 
 async def test_workers_that_were_not_reached_yet_and_a_webhook_that_does_not_stand_are_told_as_such() -> None:
     contact = anyio.Event()
-    manager = Manager(InForce(Settings(webhook=Webhook(enabled=True))), cast("Client", None))
+    manager = Manager(InForce(Settings(webhook=Webhook(enabled=True))), Cluster("manager", lambda: NOW))
     manager.readiness = Readiness(caches=[], webhook=True)
     deployment = Deployment(watches=(), cluster_loops=(), contact=contact.wait, loops=())
     async with anyio.create_task_group() as tasks:
@@ -116,5 +118,5 @@ async def test_a_webhook_that_kueue_has_already_is_warned_of(
     monkeypatch.setattr(composition, "keep_webhook", kept)
     settings = Settings(roles=roles, webhook=Webhook(enabled=True))
     with capture_logs() as logs:
-        await Manager(InForce(settings), cast("Client", None))._serve_webhook(cast("Server", None))
+        await Manager(InForce(settings), Cluster("manager", lambda: NOW))._serve_webhook(cast("Server", None))
     assert [entry["event"] for entry in logs if entry["log_level"] == "warning"] == ["webhook.not_needed"] * told

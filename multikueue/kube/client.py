@@ -8,9 +8,9 @@ import re
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import monotonic
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -33,6 +33,7 @@ from multikueue.errors import (
     TooLarge,
     Unauthorized,
 )
+from multikueue.kube.cluster_client import FIELD_MANAGER, Body, Page
 from multikueue.kube.credentials import Credentials
 from multikueue.kube.decode import Listing, Stub, cut_list_of, list_of, object_of, without_depths
 from multikueue.kube.errors import error_from_answer
@@ -57,15 +58,10 @@ from multikueue.kube.session import (
 )
 from multikueue.runtime.clock import loop_time
 
-__all__ = ["FIELD_MANAGER", "Body", "Call", "Client", "OnGarbage", "Page", "Stream"]
+__all__ = ["Call", "Client", "OnGarbage", "Stream"]
 
 T = TypeVar("T", bound=Object)
 _Answer = TypeVar("_Answer")
-
-Body = bytes | Mapping[str, Any]
-"""JSON as bytes, or a tree of dicts, lists, values and raw subtrees to be encoded."""
-
-FIELD_MANAGER = "multikueue"
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -109,15 +105,6 @@ class Call(msgspec.Struct, frozen=True, gc=False):
 OnCall = Callable[[Call], None]
 OnGarbage = Callable[[str, Kind[Any], Object | Stub, str], None]
 """Told of each object that cannot be read or taken in: cluster, kind, as much of it as could be read, what is wrong."""
-
-
-@dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
-    """A whole collection as of one moment. `undecodable` has the objects that exist but could not be read, and why."""
-
-    items: tuple[T, ...]
-    resource_version: str
-    undecodable: Mapping[ObjectKey, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +194,7 @@ class _Route:
 
 
 class Client:
-    """One cluster's API server. Made by `connect`; safe to use from many tasks of one event loop.
+    """One cluster's API server: a `WatchingClient`. Made by `connect`; safe to use from many tasks of one event loop.
 
     Every call raises ClusterUnreachable if no usable answer came in time, an ApiError if the server said no, and
     InvalidObject if it answered with an object that is not of the kind's shape. `retry` says what is tried again.

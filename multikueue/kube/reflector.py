@@ -29,7 +29,7 @@ from multikueue.errors import (
     NotFound,
     ServerError,
 )
-from multikueue.kube.client import Client, Stream
+from multikueue.kube.cluster_client import Lines, WatchingClient
 from multikueue.kube.decode import (
     UNREADABLE,
     Event,
@@ -115,7 +115,7 @@ class Reflector(Generic[T]):
 
     def __init__(
         self,
-        client: Client,
+        client: WatchingClient,
         kind: Kind[T],
         sink: Sink[T],
         *,
@@ -264,7 +264,7 @@ class Reflector(Generic[T]):
         if lived >= _SETTLED or self._fruitless >= _DOUBTS:
             self._version = ""
 
-    async def _follow(self, stream: Stream) -> None:
+    async def _follow(self, stream: Lines) -> None:
         # After a watch that ended before it brought anything, an open one alone is no good news yet.
         wait = _SETTLED if self._fruitless else 0.0
         settled = asyncio.get_running_loop().call_later(wait, self._stands)

@@ -14,9 +14,10 @@ import yaml
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.errors import ApiError, Forbidden
+from multikueue.kube.cluster_client import ClusterClient
 from multikueue.registration.choices import OUR_NAME
 from multikueue.registration.facts import certificate_expiry
-from multikueue.registration.ownership import Client, ask
+from multikueue.registration.ownership import ask
 from multikueue.registration.plan import LABELS, SERVICE_ACCOUNTS
 
 __all__ = [
@@ -53,7 +54,7 @@ class Credential:
     expires: datetime | None
 
 
-async def request_token(client: Client, account: ObjectKey, validity: timedelta) -> Credential:
+async def request_token(client: ClusterClient, account: ObjectKey, validity: timedelta) -> Credential:
     """A token of the ServiceAccount; the server may grant less than `validity` and says so in `expires`."""
     path = SERVICE_ACCOUNTS.path(account, subresource="token")
     body = {
@@ -73,7 +74,7 @@ def _moment(text: str) -> datetime | None:
     return moment if moment.tzinfo is not None else None
 
 
-async def request_certificate(client: Client, user: str, validity: timedelta) -> Credential:
+async def request_certificate(client: ClusterClient, user: str, validity: timedelta) -> Credential:
     """A client certificate for `user`, by a CertificateSigningRequest that we approve and remove again.
 
     Raises ApiError (504) when no signer answers within `SIGNING_PATIENCE`, Forbidden when it refuses.
@@ -118,7 +119,7 @@ def _signing_request(request: bytes, validity: timedelta) -> dict[str, Any]:
     }
 
 
-async def _approve(client: Client, request: dict[str, Any]) -> None:
+async def _approve(client: ClusterClient, request: dict[str, Any]) -> None:
     approval = {
         "type": "Approved",
         "status": "True",
@@ -129,7 +130,7 @@ async def _approve(client: Client, request: dict[str, Any]) -> None:
     await ask(client, "PUT", path, {**request, "status": {"conditions": [approval]}})
 
 
-async def _wait_for_signature(client: Client, name: ObjectKey) -> str:
+async def _wait_for_signature(client: ClusterClient, name: ObjectKey) -> str:
     """The signed certificate as the API shows it: base64 of PEM."""
     patience = SIGNING_PATIENCE.total_seconds()
     with anyio.move_on_after(patience):

@@ -23,6 +23,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue import KUBECONFIG_KEY
 from multikueue.api.workload import FINISHED, Workload
 from multikueue.errors import ConfigurationError, Forbidden, Invalid, NotFound, Unauthorized
+from multikueue.kube.cluster_client import ClusterClient
 from multikueue.kube.kubeconfig import check_worker_kubeconfig
 from multikueue.registration.choices import DEFAULT_VALIDITY, CredentialKind
 from multikueue.registration.credentials import (
@@ -33,7 +34,7 @@ from multikueue.registration.credentials import (
     request_token,
 )
 from multikueue.registration.facts import kubeconfig_facts
-from multikueue.registration.ownership import Client, Side
+from multikueue.registration.ownership import Side
 from multikueue.registration.plan import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -59,7 +60,7 @@ SHORTEST_VALIDITY = timedelta(minutes=10)
 SETTLE_ROUNDS = 10
 SETTLE_PAUSE_SECONDS = 0.5
 
-Connect = Callable[[bytes], AbstractAsyncContextManager[Client]]
+Connect = Callable[[bytes], AbstractAsyncContextManager[ClusterClient]]
 """A connection to the cluster of a kubeconfig."""
 
 
@@ -182,7 +183,7 @@ def _check_endpoint(request: Request) -> None:
     check_worker_kubeconfig(build_kubeconfig(request.registration.cluster, request.endpoint, example))
 
 
-async def _refuse_one_cluster(worker: Client, manager: Client) -> str:
+async def _refuse_one_cluster(worker: ClusterClient, manager: ClusterClient) -> str:
     """The UID of kube-system is what tells clusters apart; who may not read it is not checked. Answers the manager's."""
     ids = [await _cluster_id(client) for client in (worker, manager)]
     if ids[0] and ids[0] == ids[1]:
@@ -218,13 +219,13 @@ async def _refuse_missing_namespaces(registration: Registration, worker: Side) -
             raise ConfigurationError(f"{worker.where} has no namespace {name}: create it first, or leave it out")
 
 
-async def _refuse_second_name(request: Request, worker: Client, manager: Client) -> None:
+async def _refuse_second_name(request: Request, worker: ClusterClient, manager: ClusterClient) -> None:
     names = await _namesakes(request.registration, request.endpoint.server, worker, manager)
     if names:
         raise ConfigurationError(f"the worker is registered already, as {', '.join(names)}: remove that name first")
 
 
-async def _needing(registration: Registration, worker: Side, manager: Client) -> str:
+async def _needing(registration: Registration, worker: Side, manager: ClusterClient) -> str:
     """Why the account on the worker is needed when this name is gone; empty if it is not."""
     names = await _namesakes(registration, "", worker.client, manager)
     if names:
@@ -233,7 +234,9 @@ async def _needing(registration: Registration, worker: Side, manager: Client) ->
     return f"it is for another manager cluster, whose kube-system has the UID {other}" if other else ""
 
 
-async def _namesakes(registration: Registration, server: str, worker: Client, manager: Client) -> tuple[str, ...]:
+async def _namesakes(
+    registration: Registration, server: str, worker: ClusterClient, manager: ClusterClient
+) -> tuple[str, ...]:
     """The other names that lead to a worker: by its identity, or, where that is not known, by its address, which is that
     of the name itself unless another one is given."""
     uid = await _cluster_id(worker)
@@ -258,7 +261,7 @@ async def _namesakes(registration: Registration, server: str, worker: Client, ma
     return tuple(found)
 
 
-async def _server(manager: Client, secret: ObjectKey) -> str:
+async def _server(manager: ClusterClient, secret: ObjectKey) -> str:
     """Where the kubeconfig in a Secret leads; empty if it says nothing."""
     try:
         data = (await manager.get(SECRETS, secret)).data.get(KUBECONFIG_KEY, "")
@@ -292,7 +295,7 @@ async def _issue(request: Request, worker: Side, say: Callable[[str], None]) -> 
     return await request_certificate(worker.client, registration.user, request.validity)
 
 
-async def _settle(client: Client, namespaces: Sequence[str]) -> None:
+async def _settle(client: ClusterClient, namespaces: Sequence[str]) -> None:
     """Wait until the server knows of the new account and binding, which takes it a moment after it has stored them.
 
     Raises Unauthorized if it never takes the credential; rights that stay away are the preflight's to report.
@@ -310,7 +313,7 @@ async def _settle(client: Client, namespaces: Sequence[str]) -> None:
         raise refusal
 
 
-async def _cluster_id(client: Client) -> str:
+async def _cluster_id(client: ClusterClient) -> str:
     try:
         return (await client.get(NAMESPACES, KUBE_SYSTEM)).metadata.uid
     except (NotFound, Forbidden):

@@ -6,48 +6,23 @@ else's: creating over it is an error that names it, removing it leaves it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal
 
 import msgspec
 
 from multikueue.api.kinds import MULTIKUEUE_CONFIGS, Kind
-from multikueue.api.meta import Object, ObjectKey
+from multikueue.api.meta import ObjectKey
 from multikueue.errors import AlreadyExists, ConfigurationError, InvalidObject, NotFound
+from multikueue.kube.cluster_client import ClusterClient
 from multikueue.registration.choices import OUR_NAME
 from multikueue.registration.plan import MANAGED_BY_LABEL, Wanted, config_object
 
-__all__ = ["Client", "Side", "Step", "ask", "is_ours"]
-
-T = TypeVar("T", bound=Object)
-T_co = TypeVar("T_co", bound=Object, covariant=True)
+__all__ = ["Side", "Step", "ask", "is_ours"]
 
 MOST_CLUSTERS = 20
 """In one MultiKueueConfig (contract 1.3)."""
-
-
-class Page(Protocol[T_co]):
-    """What a list of one kind answers."""
-
-    @property
-    def items(self) -> Sequence[T_co]: ...
-
-
-class Client(Protocol):
-    """What we need of a connection to one cluster; `kube.Client` has it."""
-
-    async def get(self, kind: Kind[T], key: ObjectKey) -> T: ...
-
-    async def list(self, kind: Kind[T], *, namespace: str = "") -> Page[T]: ...
-
-    async def merge_patch(self, kind: Kind[T], key: ObjectKey, body: Mapping[str, Any]) -> T: ...
-
-    async def delete(self, kind: Kind[T], key: ObjectKey, *, uid: str = "") -> T | None: ...
-
-    async def request(
-        self, method: str, path: str, *, body: Mapping[str, Any] | None = None, params: Mapping[str, str] | None = None
-    ) -> bytes: ...
 
 
 StepAction = Literal["created", "updated", "unchanged", "removed", "absent", "kept"]
@@ -72,7 +47,7 @@ class Step:
 class Side:
     """One of the two clusters; `where` names it in reports. With `dry_run` it looks, reports and changes nothing."""
 
-    client: Client
+    client: ClusterClient
     where: str
     report: Callable[[Step], None]
     dry_run: bool = False
@@ -189,7 +164,7 @@ class Side:
         self.report(Step(action, what, self.where, planned=self.dry_run and changes, why=why))
 
 
-async def ask(client: Client, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+async def ask(client: ClusterClient, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """One request, JSON both ways."""
     answer: dict[str, Any] = msgspec.json.decode(await client.request(method, path, body=body))
     return answer

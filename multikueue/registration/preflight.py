@@ -24,7 +24,8 @@ from multikueue.api.meta import ObjectKey, find_condition
 from multikueue.api.multikueue import ACTIVE, CONTROLLER_NAME, AdmissionCheck, MultiKueueConfig
 from multikueue.api.queues import ClusterQueue, LocalQueue
 from multikueue.errors import ApiError, Forbidden, MultiKueueError, NotFound
-from multikueue.registration.ownership import Client, ask
+from multikueue.kube.cluster_client import ClusterClient
+from multikueue.registration.ownership import ask
 from multikueue.registration.plan import IDENTITY, JOB_KINDS, OPTIONAL_KINDS, RIGHTS, Right, copy_rights
 from multikueue.store.sight import EVERYWHERE
 from multikueue.store.state import clusters_of
@@ -64,7 +65,7 @@ class Place:
 
 
 async def preflight(
-    worker: Client,
+    worker: ClusterClient,
     queues: Sequence[ObjectKey] = (),
     declared: Sequence[Kind[Any]] = (),
     *,
@@ -92,7 +93,7 @@ async def preflight(
 
 
 async def missing_rights(
-    client: Client, rights: Iterable[Right] = RIGHTS, *, namespaces: Sequence[str] = EVERYWHERE
+    client: ClusterClient, rights: Iterable[Right] = RIGHTS, *, namespaces: Sequence[str] = EVERYWHERE
 ) -> dict[Place, tuple[str, ...]]:
     """The verbs we lack, by right and namespace. Rights that lack nothing are in it too, with no verbs."""
     granted: dict[tuple[Place, str], bool] = {}
@@ -150,7 +151,7 @@ class Routes:
         return next(named, ())
 
 
-async def routes(manager: Client) -> Routes:
+async def routes(manager: ClusterClient) -> Routes:
     """As the manager cluster has them now."""
     return Routes(
         local_queues=(await manager.list(LOCAL_QUEUES)).items,
@@ -173,7 +174,7 @@ _Served = Mapping[str, Collection[str]]
 """The plurals of what a worker serves, by API version."""
 
 
-async def _served(worker: Client, kinds: Iterable[Kind[Any]]) -> _Served:
+async def _served(worker: ClusterClient, kinds: Iterable[Kind[Any]]) -> _Served:
     groups = {kind.api_version: kind.path().rpartition("/")[0] for kind in kinds}
     return {version: await _resources(worker, path) for version, path in groups.items()}
 
@@ -188,14 +189,14 @@ def _kind(kind: Kind[Any], served: _Served, otherwise: Level, advice: str) -> Fi
     return Finding(otherwise, f"kind {kind.kind}", f"{kind.api_version} is not served: {advice}")
 
 
-async def _resources(worker: Client, path: str) -> set[str]:
+async def _resources(worker: ClusterClient, path: str) -> set[str]:
     try:
         return {resource["name"] for resource in (await ask(worker, "GET", path))["resources"]}
     except NotFound:
         return set()
 
 
-async def _rights(worker: Client, namespaces: Sequence[str]) -> list[Finding]:
+async def _rights(worker: ClusterClient, namespaces: Sequence[str]) -> list[Finding]:
     missing = await missing_rights(worker, namespaces=namespaces)
     return [
         Finding("failed", f"rights on {place}", f"lacks {', '.join(lacking)}: {_AGAIN}")
@@ -205,7 +206,7 @@ async def _rights(worker: Client, namespaces: Sequence[str]) -> list[Finding]:
     ]
 
 
-async def _identity(worker: Client) -> Finding:
+async def _identity(worker: ClusterClient) -> Finding:
     if any((await missing_rights(worker, [IDENTITY])).values()):
         why = f"cannot be read, so nobody sees if two names lead to this cluster, or one leads elsewhere: {_AGAIN}"
         return Finding("warning", "identity", f"namespace {IDENTITY.name} {why}")
@@ -223,7 +224,7 @@ def _offered(namespaces: Sequence[str], queues: Sequence[ObjectKey]) -> list[Fin
 
 
 async def _further(
-    worker: Client, kinds: Sequence[Kind[Any]], served: _Served, advice: str, namespaces: Sequence[str]
+    worker: ClusterClient, kinds: Sequence[Kind[Any]], served: _Served, advice: str, namespaces: Sequence[str]
 ) -> list[Finding]:
     """Whether jobs of each of these kinds may be made there: a worker need not run them."""
     rights = {kind: copy_rights([(kind.group, kind.plural)]) for kind in kinds if _is_served(kind, served)}
@@ -240,7 +241,7 @@ async def _further(
     return [finding(kind) for kind in kinds]
 
 
-async def _is_allowed(client: Client, place: Place, verb: str) -> bool:
+async def _is_allowed(client: ClusterClient, place: Place, verb: str) -> bool:
     right = place.right
     resource, _, subresource = right.resource.partition("/")
     attributes = {"group": right.group, "resource": resource, "subresource": subresource, "verb": verb}
@@ -255,7 +256,7 @@ async def _is_allowed(client: Client, place: Place, verb: str) -> bool:
     return bool(answer["status"].get("allowed", False))
 
 
-async def _queues(worker: Client, wanted: Sequence[ObjectKey], namespaces: Sequence[str]) -> list[Finding]:
+async def _queues(worker: ClusterClient, wanted: Sequence[ObjectKey], namespaces: Sequence[str]) -> list[Finding]:
     """Whether each queue is there and takes jobs: a copy carries its queue's name and namespace with it."""
     wanted = [key for key in wanted if key.namespace in namespaces or "" in namespaces]
     try:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
@@ -21,12 +21,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from fakekube.wire import Request, Response
 from multikueue.api.kinds import Kind
-from multikueue.api.meta import Object, ObjectKey
-from multikueue.kube.decode import list_of, object_of
-from multikueue.kube.errors import error_from_answer
+from multikueue.api.meta import Object
+from tests.cluster import InProcessClient
 
-T = TypeVar("T", bound=Object)
 Tree = dict[str, Any]
 Answer = tuple[int, Tree]
 
@@ -199,37 +198,17 @@ def _status(code: int, reason: str, message: str) -> Answer:
     return code, {"kind": "Status", "code": code, "reason": reason, "message": message}
 
 
-class Fake:
-    """`kube.Client` over a cluster in memory, without sockets."""
+class Fake(InProcessClient):
+    """A client of a cluster in memory, by its token."""
 
-    def __init__(self, cluster: Cluster, token: str = ADMIN_TOKEN) -> None:
-        self.cluster, self.token = cluster, token
+    def __init__(self, server: Cluster, token: str = ADMIN_TOKEN) -> None:
+        super().__init__(self)
+        self.server, self.token = server, token
 
-    async def get(self, kind: Kind[T], key: ObjectKey) -> T:
-        item: T = object_of(kind.type)(await self.request("GET", kind.path(key)))
-        return item
-
-    async def list(self, kind: Kind[T], *, namespace: str = "") -> Any:
-        path = kind.collection(namespace) if namespace else kind.path()
-        return list_of(kind)(await self.request("GET", path))
-
-    async def merge_patch(self, kind: Kind[T], key: ObjectKey, body: Mapping[str, Any]) -> T:
-        item: T = object_of(kind.type)(await self.request("PATCH", kind.path(key), body=body))
-        return item
-
-    async def delete(self, kind: Kind[T], key: ObjectKey, *, uid: str = "") -> T | None:
-        await self.request("DELETE", kind.path(key), body={"preconditions": {"uid": uid}} if uid else {})
-        return None
-
-    async def request(
-        self, method: str, path: str, *, body: Mapping[str, Any] | None = None, params: Mapping[str, str] | None = None
-    ) -> bytes:
-        tree = None if body is None else json.loads(msgspec.json.encode(body))
-        code, answer = self.cluster.answer(method, path, params or {}, tree, self.token)
-        raw = json.dumps(answer).encode()
-        if code >= 400:
-            raise error_from_answer(code, {}, raw, call=f"{method} {path}")
-        return raw
+    async def handle(self, request: Request) -> Response:
+        tree = json.loads(request.body) if request.body else None
+        code, answer = self.server.answer(request.method, request.path, request.query, tree, self.token)
+        return Response(status=code, body=json.dumps(answer).encode())
 
 
 @contextmanager

@@ -27,6 +27,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     faces = FACES[metafunc.config.getoption("--server")]
     if "wire" in metafunc.fixturenames:
         faces = [face for face in faces if face != "process"]
+    if "client" in metafunc.fixturenames and "process" in faces:
+        faces = [*faces, "direct"]
     metafunc.parametrize("server", faces, indirect=True, scope="package")
 
 
@@ -55,7 +57,7 @@ async def server(request: pytest.FixtureRequest, control_plane: Testbed | None) 
         async with real.connected(control_plane) as plane:
             yield plane
         return
-    faces = {"https": sandbox.over_https, "process": sandbox.within_process}
+    faces = {"https": sandbox.over_https, "process": sandbox.within_process, "direct": sandbox.direct}
     async with faces[request.param]() as face:
         yield face
 

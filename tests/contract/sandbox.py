@@ -20,14 +20,16 @@ from fakekube.face.http import Face
 from fakekube.network.transport import Network
 from fakekube.wire import Request, Response, User, Watch
 from multikueue.kube.client import Client
+from multikueue.kube.cluster_client import WatchingClient
 from multikueue.kube.credentials import Credentials
 from multikueue.kube.tokens import FixedToken
 from multikueue_simulator import definitions
 from multikueue_simulator.transport import over
+from tests.cluster import InProcessClient
 from tests.contract import builders
 from tests.contract.server import JSON, PATIENCE, Answer, OverHttp, Server, Stream, decoded, headers_of, payload
 
-__all__ = ["over_https", "within_process"]
+__all__ = ["direct", "over_https", "within_process"]
 
 USERS = {
     "admin": User("admin", ("system:masters", "system:authenticated")),
@@ -130,6 +132,14 @@ class WithinProcess(Server):
         self._cluster.storage.compact()
 
 
+class Direct(WithinProcess):
+    """With the client of the controllers' tests, which nothing carries."""
+
+    @asynccontextmanager
+    async def controllers_client(self) -> AsyncIterator[WatchingClient]:
+        yield InProcessClient(self._gate, user=USERS["admin"])
+
+
 class _Lines(Stream):
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
@@ -154,10 +164,18 @@ def _said(answer: Response) -> str:
     return f"{answer.status}: {json.dumps(decoded(answer.body))}"
 
 
+def within_process() -> AbstractAsyncContextManager[Server]:
+    return _opened(WithinProcess)
+
+
+def direct() -> AbstractAsyncContextManager[Server]:
+    return _opened(Direct)
+
+
 @asynccontextmanager
-async def within_process() -> AsyncIterator[Server]:
+async def _opened(made: type[WithinProcess]) -> AsyncIterator[Server]:
     cluster = _cluster()
-    server = WithinProcess(cluster)
+    server = made(cluster)
     await builders.install(server)
     yield server
     await _closed(cluster)

@@ -15,6 +15,7 @@ import anyio
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from multikueue.kube.client import Client
+from multikueue.kube.cluster_client import WatchingClient
 from multikueue.kube.credentials import Credentials
 from multikueue.kube.tokens import FixedToken
 
@@ -90,6 +91,10 @@ class Server(ABC):
     @abstractmethod
     def client(self, user: str = "admin") -> AbstractAsyncContextManager[Client]:
         """A client as the manager has it."""
+
+    def controllers_client(self) -> AbstractAsyncContextManager[WatchingClient]:
+        """What controllers get, which may be another one in tests: of somebody who may do everything."""
+        return self.client()
 
     @abstractmethod
     async def forget(self) -> None:

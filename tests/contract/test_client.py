@@ -1,4 +1,4 @@
-"""The manager's own client and reflector: what production code sends, as it sends it."""
+"""The manager's own client and reflector: what production code sends, as it sends it; and the client of its tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from multikueue.api.kinds import EVENTS, JOBS, LEASES
 from multikueue.api.lease import record_of
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, Unauthorized
-from multikueue.kube.client import Client
+from multikueue.kube.cluster_client import WatchingClient
 from multikueue.kube.reflector import Reflector
 from multikueue.store.cache import Cache
 from tests.contract.builders import job, lease
@@ -25,18 +25,18 @@ OTHER_UID = "11111111-2222-4333-8444-555555555555"
 
 
 @pytest.fixture
-async def client(server: Server) -> AsyncIterator[Client]:
-    async with server.client() as connected:
+async def client(server: Server) -> AsyncIterator[WatchingClient]:
+    async with server.controllers_client() as connected:
         yield connected
 
 
-async def test_what_is_created_is_read(client: Client, space: Space) -> None:
+async def test_what_is_created_is_read(client: WatchingClient, space: Space) -> None:
     made = await client.create(JOBS, space.namespace, job("a", parallelism=2))
     assert made.key == ObjectKey(space.namespace, "a")
     assert await client.get(JOBS, made.key) == made
 
 
-async def test_errors_are_what_they_are_called(client: Client, space: Space) -> None:
+async def test_errors_are_what_they_are_called(client: WatchingClient, space: Space) -> None:
     made = await client.create(JOBS, space.namespace, job("a"))
     with pytest.raises(AlreadyExists):
         await client.create(JOBS, space.namespace, job("a"))
@@ -46,13 +46,13 @@ async def test_errors_are_what_they_are_called(client: Client, space: Space) -> 
         await client.merge_patch(JOBS, made.key, {"spec": {"completions": 9}})
 
 
-async def test_a_dry_run_makes_nothing(client: Client, space: Space) -> None:
+async def test_a_dry_run_makes_nothing(client: WatchingClient, space: Space) -> None:
     made = await client.create(JOBS, space.namespace, job("a"), dry_run=True)
     with pytest.raises(NotFound):
         await client.get(JOBS, made.key)
 
 
-async def test_a_patch_upon_an_older_version_is_a_conflict(client: Client, space: Space) -> None:
+async def test_a_patch_upon_an_older_version_is_a_conflict(client: WatchingClient, space: Space) -> None:
     made = await client.create(JOBS, space.namespace, job("a"))
     body = {"metadata": {"resourceVersion": made.metadata.resource_version}, "spec": {"suspend": False}}
     patched = await client.merge_patch(JOBS, made.key, body)
@@ -63,7 +63,7 @@ async def test_a_patch_upon_an_older_version_is_a_conflict(client: Client, space
         await client.merge_patch(JOBS, made.key, body, subresource="status")
 
 
-async def test_a_status_is_written_apart(client: Client, space: Space) -> None:
+async def test_a_status_is_written_apart(client: WatchingClient, space: Space) -> None:
     made = await client.create(JOBS, space.namespace, job("a", suspend=False))
     body = {"metadata": {"resourceVersion": made.metadata.resource_version}, "status": {"active": 1}}
     patched = await client.merge_patch(JOBS, made.key, body, subresource="status")
@@ -71,7 +71,7 @@ async def test_a_status_is_written_apart(client: Client, space: Space) -> None:
     assert patched.version > made.version
 
 
-async def test_an_apply_creates_and_changes(client: Client, space: Space) -> None:
+async def test_an_apply_creates_and_changes(client: WatchingClient, space: Space) -> None:
     key = ObjectKey(space.namespace, "a")
     await client.apply(LEASES, key, lease("a", holderIdentity="one"), manager="one", force=False)
     with pytest.raises(Conflict):
@@ -80,7 +80,7 @@ async def test_an_apply_creates_and_changes(client: Client, space: Space) -> Non
     assert record_of(taken).holder_identity == "two"
 
 
-async def test_a_deletion_tells_whether_it_is_gone(client: Client, space: Space) -> None:
+async def test_a_deletion_tells_whether_it_is_gone(client: WatchingClient, space: Space) -> None:
     held = job("held")
     held["metadata"]["finalizers"] = ["example.com/hold"]
     for body in (held, job("free")):
@@ -93,7 +93,7 @@ async def test_a_deletion_tells_whether_it_is_gone(client: Client, space: Space)
         await client.delete(JOBS, ObjectKey(space.namespace, "free"))
 
 
-async def test_a_list_is_whole_whatever_its_pages(client: Client, space: Space) -> None:
+async def test_a_list_is_whole_whatever_its_pages(client: WatchingClient, space: Space) -> None:
     for number in range(5):
         body = job(f"job-{number}")
         body["metadata"]["labels"] = {"even": str(number % 2 == 0)}
@@ -105,7 +105,7 @@ async def test_a_list_is_whole_whatever_its_pages(client: Client, space: Space) 
     assert [item.metadata.name for item in even.items] == ["job-0", "job-2", "job-4"]
 
 
-async def test_an_event_is_sent(client: Client, space: Space) -> None:
+async def test_an_event_is_sent(client: WatchingClient, space: Space) -> None:
     about = {"apiVersion": "batch/v1", "kind": "Job", "namespace": space.namespace, "name": "j", "uid": "u"}
     body = {
         "apiVersion": "v1",
@@ -150,7 +150,7 @@ async def shows(cache: Cache[Job], **versions: int) -> bool:
     return {item.metadata.name: item.version for item in cache} == versions
 
 
-async def test_a_reflector_holds_what_is_there(client: Client, space: Space) -> None:
+async def test_a_reflector_holds_what_is_there(client: WatchingClient, space: Space) -> None:
     old = await client.create(JOBS, space.namespace, job("old"))
     cache, states = Cache[Job](), list[bool]()
 
@@ -173,7 +173,7 @@ async def test_a_reflector_holds_what_is_there(client: Client, space: Space) -> 
         tasks.cancel_scope.cancel()
 
 
-async def test_a_reflector_of_a_selection_loses_what_leaves_it(client: Client, space: Space) -> None:
+async def test_a_reflector_of_a_selection_loses_what_leaves_it(client: WatchingClient, space: Space) -> None:
     body = job("a")
     body["metadata"]["labels"] = {"app": "x"}
     made = await client.create(JOBS, space.namespace, body)

@@ -7,93 +7,32 @@ Kueue's does by itself, `settle` does.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from multikueue.api import kinds
-from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey, decoder, encode
 from multikueue.api.shared import KUEUE_ADMISSION, SHARED_CONDITIONS
-from multikueue.errors import Conflict
 from multikueue.jobs.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.framework.priority import Priority
-from tests.controllers.clusters_in_memory import Body, ClusterInMemory, plain
-from tests.controllers.table import CHECK, NAMESPACE, Table
+from multikueue_simulator.world import Site
+from tests.cluster import plain
+from tests.controllers.table import CHECK, NAMESPACE, Body, Table
 
-Path = tuple[str, ...]
-
+APPLY = "application/apply-patch+yaml"
 SHARED_FIELDS = frozenset(
     {"admission", "requeueState", "resourceRequests", "admissionChecks", "clusterName", "nominatedClusterNames"}
 )
-
-
-@dataclass
-class SharedCluster(ClusterInMemory):
-    """A cluster that keeps who owns which field of a status, as an API server does for what is applied there.
-
-    A field is a member of the status, or in it an entry of a list by its type or name. `applied` lists the calls.
-    """
-
-    owned: dict[ObjectKey, dict[str, set[Path]]] = field(default_factory=dict)
-    applied: list[tuple[str, Body]] = field(default_factory=list)
-
-    async def apply(
-        self, kind: Kind[Any], key: ObjectKey, body: Mapping[str, Any], *, manager: str, force: bool, subresource: str
-    ) -> Any:
-        self._asked("apply", kind, subresource)
-        assert force
-        assert subresource == "status"
-        self.applied.append((manager, plain(body)))
-        return self._value(kind, self.take(kind, key, plain(body), manager))
-
-    def take(self, kind: Kind[Any], key: ObjectKey, body: Body, manager: str) -> Body:
-        """The object after that manager applied that body."""
-        old = self._existing(kind, key)
-        if (
-            body["metadata"].get("resourceVersion", old["metadata"]["resourceVersion"])
-            != (old["metadata"]["resourceVersion"])
-        ):
-            raise Conflict(409, "Conflict", "the object has been modified")
-        fields, owned = _fields(body["status"]), self.owned.setdefault(key, {})
-        others = {path for other, paths in owned.items() if other != manager for path in paths}
-        now = _fields(old.get("status", {}))
-        kept = {path: value for path, value in now.items() if path not in owned.get(manager, set()) - others}
-        owned[manager] = set(fields)
-        new = copy.deepcopy(old) | {"status": _tree(kept | fields, order=now)}
-        return old if new == old else self._store(kind, key, new)
-
-    def owners(self, key: ObjectKey, *path: str) -> set[str]:
-        return {manager for manager, paths in self.owned.get(key, {}).items() if path in paths}
-
-
-def _fields(status: Body) -> dict[Path, Any]:
-    found: dict[Path, Any] = {}
-    for name, value in status.items():
-        if name in ("conditions", "admissionChecks"):
-            found |= {(name, entry.get("type") or entry["name"]): entry for entry in value}
-        else:
-            found[name,] = value
-    return found
-
-
-def _tree(fields: dict[Path, Any], *, order: Mapping[Path, Any]) -> Body:
-    status: Body = {}
-    for path in sorted(fields, key=lambda path: list(order).index(path) if path in order else len(order)):
-        if len(path) == 1:
-            status[path[0]] = fields[path]
-        else:
-            status.setdefault(path[0], []).append(fields[path])
-    return status
 
 
 class Core:
     """Kueue beside the manager of a table."""
 
     def __init__(self, table: Table) -> None:
-        self.table = table
-        assert isinstance(table.manager, SharedCluster)
-        self.cluster: SharedCluster = table.manager
+        self.table, self.cluster = table, table.manager
+        self.site = Site(table.manager.server, "manager")
 
     async def submit(self, name: str = "job", **spec: Any) -> None:
         """A user submits a job; Kueue makes its workload and reserves quota."""
@@ -137,7 +76,29 @@ class Core:
         conditions = body.get("status", {}).get("conditions", [])
         status["conditions"] = [c for c in conditions if c["type"] in SHARED_CONDITIONS]
         change(status)
-        self.cluster.take(kinds.WORKLOADS, key, {"metadata": {}, "status": status}, KUEUE_ADMISSION)
+        self.site.call(
+            "PATCH",
+            kinds.WORKLOADS.path(key, subresource="status"),
+            {"apiVersion": body["apiVersion"], "kind": body["kind"], "metadata": {}, "status": status},
+            content_type=APPLY,
+            query={"fieldManager": KUEUE_ADMISSION, "force": "true"},
+        )
+
+    @property
+    def applied(self) -> list[tuple[str, Body]]:
+        """What the manager applied so far: in whose name, and what."""
+        applies = [request for request in self.cluster.requests if request.content_type == APPLY]
+        return [(request.query["fieldManager"], msgspec.json.decode(request.body)) for request in applies]
+
+    def owners(self, part: str, entry: str = "") -> set[str]:
+        """Who owns a part of the workload's status, or of a condition there if one is named."""
+        field = [f"f:{part}", *([f'k:{{"type":"{entry}"}}'] if entry else [])]
+        found = set()
+        for entry_ in self.table.workload()["metadata"]["managedFields"]:
+            fields = entry_["fieldsV1"].get("f:status", {})
+            if all((fields := fields.get(step)) is not None for step in field):
+                found.add(entry_["manager"])
+        return found
 
     def job(self, name: str = "job") -> Body:
         found = self.cluster.find(kinds.JOBS, ObjectKey(NAMESPACE, name))

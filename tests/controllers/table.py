@@ -1,4 +1,4 @@
-"""A whole manager over clusters in memory: real store, engine, decisions and controllers; no sockets, no tasks.
+"""A whole manager as `manager` wires it, over clusters in this process: no sockets, no tasks, no time of its own.
 
 `settle` takes keys from the queues, one after another, until nothing is left to do: what is due later stays undone.
 """
@@ -7,42 +7,37 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import Any
+
+import anyio
 
 from multikueue.api import kinds
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue import CONTROLLER_NAME
 from multikueue.api.workload import ORIGIN_LABEL
-from multikueue.controllers.leader_election.standby import Enqueuer
-from multikueue.controllers.metrics.observer import Observer
-from multikueue.controllers.quota.admission import Admission
 from multikueue.controllers.quota.queue_status import Queues as QueueStatuses
-from multikueue.controllers.reconcile.context import Queues, World
 from multikueue.controllers.reconcile.events import Recorder
-from multikueue.controllers.reconcile.strategies import Strategies
 from multikueue.controllers.workers.outbox import Outbox
 from multikueue.dispatch.decide import SHORTEST_ATTEMPT
 from multikueue.errors import Conflict, MultiKueueError
-from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
-from multikueue.kube.client import Client
-from multikueue.quota.engine import Engine
-from multikueue.roles import compose
+from multikueue.manager import Manager
 from multikueue.runtime import Result, WorkQueue
 from multikueue.settings import (
     EXTERNAL_DISPATCHER,
     STANDALONE,
     Dispatch,
     InForce,
-    PodsReady,
+    Integrations,
     Quota,
     Retention,
     Role,
     Settings,
 )
-from multikueue.store.store import Store
 from multikueue.testing import NOW
-from tests.controllers.clusters_in_memory import Body, ClusterInMemory
+from tests.cluster import Cluster
+
+Body = dict[str, Any]
 
 NAMESPACE, CHECK, CONFIG, QUEUE = "team", "mk", "mk", "main"
 ORIGIN = "multikueue"
@@ -57,71 +52,60 @@ class Table:
         workers: int = 3,
         quota: int = 100,
         roles: frozenset[Role] = STANDALONE,
-        manager: type[ClusterInMemory] = ClusterInMemory,
-        pods_ready: PodsReady = PodsReady(),  # noqa: B008  # frozen
+        rules: Quota = Quota(),  # noqa: B008  # frozen
         retention: Retention = Retention(),  # noqa: B008  # frozen
-        adapters: Adapters = BATCH_ONLY,
-        engine: Callable[[], Engine] = Engine,
+        integrations: Integrations = Integrations(),  # noqa: B008  # frozen
         **dispatch: Any,
     ) -> None:
-        """`manager` is the kind of cluster that the manager's is; `engine` makes one for each process; `dispatch` are
-        settings of that group."""
-        self.time, self.adapters, self._new_engine = NOW, adapters, engine
-        dispatching, quotas = Dispatch(origin=ORIGIN, **dispatch), Quota(pods_ready=pods_ready)
-        self.settings = Settings(roles=roles, dispatch=dispatching, quota=quotas, retention=retention)
-        self.manager = manager("manager", self.now)
-        self.workers = {f"w{n}": ClusterInMemory(f"w{n}", self.now, cluster=f"w{n}") for n in range(1, workers + 1)}
+        """`quota` is the queue's CPUs, `rules` those by which it is given; `dispatch` are settings of that group."""
+        self.time = NOW
+        dispatching = Dispatch(origin=ORIGIN, **dispatch)
+        self.settings = Settings(
+            roles=roles, dispatch=dispatching, quota=rules, retention=retention, integrations=integrations
+        )
+        # Who owns which field only matters where another Kueue writes them too.
+        self.manager = Cluster("manager", self.now, managed_fields=roles != STANDALONE)
+        self.workers = {f"w{n}": Cluster(f"w{n}", self.now, cluster=f"w{n}") for n in range(1, workers + 1)}
+        for cluster in self.workers.values():
+            cluster.put(kinds.NAMESPACES, {"metadata": {"name": NAMESPACE}})
         self.start()
         for kind, body in _objects(tuple(self.workers), quota):
             self.manager.put(kind, body)
 
+    # The clock of the manager: time passes as the test says.
+
     def now(self) -> datetime:
         return self.time
 
+    def monotonic(self) -> float:
+        return self.time.timestamp()
+
+    async def sleep(self, _seconds: float) -> None:
+        await anyio.sleep_forever()
+
     def start(self) -> None:
         """A new manager process over the clusters as they are."""
-        self.queues, admission = Queues(), Admission()
-        self.engine = self._new_engine()
-        self.store = Store(
-            self.engine,
-            Enqueuer(self.queues, admission),
-            self.now,
-            adapters=self.adapters,
-            minds_pods=self.settings.quota.pods_ready.enabled,
-        )
-        self.recorder = Recorder(self.now)
-        settings = InForce(self.settings)
-        self.world = World(
-            store=self.store,
-            manager=cast("Client", self.manager),
-            queues=self.queues,
-            recorder=self.recorder,
-            strategies=Strategies(store=self.store, settings=settings, now=self.now, wake=self.queues.workloads.add),
-            now=self.now,
-            settings=settings,
-        )
-        self.deployment = compose(self.world, self.settings, admission)
-        self.observer = Observer(store=self.store, metrics=self.world.metrics, now=self.now)
-        self.observer.attach()
+        process = Manager(InForce(self.settings), self.manager, clock=self, recorder=Recorder(self.now))
+        self.parts = process.assemble()
+        self.world, self.deployment, self.recorder = self.parts.world, self.parts.deployment, process.recorder
+        self.observer, self.store, self.queues = self.parts.observer, self.world.store, self.world.queues
+        self.engine = self.store.engine
+        self.parts.enqueuer.acting = True
+        self.manager.unwatch()
         self.outboxes = {name: self._outbox(name, cluster) for name, cluster in self.workers.items()}
-        self._watch(self.manager, {w.kind: w.cache for w in self.deployment.watches}, lambda _: True)
+        for watch in self.deployment.watches:
+            self.manager.watch(watch.kind, watch.cache)
         for name in self.workers:
             self.connect(name)
         self.observer.acting = True
 
-    def _outbox(self, name: str, cluster: ClusterInMemory) -> Outbox:
+    def _outbox(self, name: str, cluster: Cluster) -> Outbox:
         self.queues.outboxes[name] = WorkQueue()
         worker = self.store.worker(name)
-        self._watch(cluster, {kinds.WORKLOADS: worker.workloads, kinds.JOBS: worker.jobs.of(kinds.JOBS)}, _is_ours)
-        return Outbox(self.world, worker, cast("Client", cluster))
-
-    def _watch(self, cluster: ClusterInMemory, caches: dict[Kind[Any], Any], selected: Callable[[Body], bool]) -> None:
-        cluster._sinks.clear()
-        for kind, cache in caches.items():
-            cluster.watch(kind, cache, selected)
-            for body in cluster.all(kind):
-                if selected(body):
-                    cache.upsert(cluster._value(kind, body))
+        cluster.unwatch()
+        cluster.watch(kinds.WORKLOADS, worker.workloads, _is_ours)
+        cluster.watch(kinds.JOBS, worker.jobs.of(kinds.JOBS), _is_ours)
+        return Outbox(self.world, worker, cluster)
 
     def connect(self, name: str) -> None:
         worker = self.store.worker(name)

@@ -12,6 +12,7 @@ from aiohttp import web
 from multikueue.api.job import Job
 from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey, decoder, encode
+from multikueue.kube.client import Client
 from multikueue.kube.reflector import Reflector
 from tests.kube.server import (
     Answer,
@@ -89,6 +90,7 @@ class Run:
         self.states: list[tuple[bool, str]] = []
         self.pauses: list[float] = []
         self.garbage: list[ObjectKey | None] = []
+        self.client: Client
         self.script: Script
         self.reflector: Reflector[Job]
 
@@ -125,13 +127,13 @@ async def running(
         client_of(
             *answers, call_timeout=call_timeout, on_garbage=lambda _c, _k, about, _e: run.garbage.append(about.key)
         ) as (
-            client,
+            run.client,
             run.script,
         ),
         anyio.create_task_group() as tasks,
     ):
         run.reflector = Reflector(
-            client, JOBS, run.sink, on_state=lambda ok, why: run.states.append((ok, why)), **given
+            run.client, JOBS, run.sink, on_state=lambda ok, why: run.states.append((ok, why)), **given
         )
         tasks.start_soon(run.reflector.run)
         yield run
@@ -589,7 +591,7 @@ async def test_after_a_change_of_the_server_everything_is_listed_there_and_nothi
     there = (lists(job("a", version=3), job("b", version=2), version="5"), OPEN)
     async with running(LISTED, OPEN) as run, client_of(*there) as (other, new):
         await run.until(run.has_a_state)
-        run.reflector._client.take_over(other)
+        run.client.take_over(other)
         await run.until(lambda: len(new.requests) == 2)
         await run.until(lambda: "b" in run.sink.versions)
         assert run.asked == ["list", "watch 10"]
@@ -608,7 +610,7 @@ async def test_a_list_of_the_server_before_is_not_watched_from_at_the_new_one() 
 
     async with running(late) as run, client_of(lists(version="5"), OPEN) as (other, new):
         await asked.wait()
-        run.reflector._client.take_over(other)
+        run.client.take_over(other)
         go.set()
         await run.until(lambda: len(new.requests) == 2)
         assert new.queries("resourceVersion") == [None, "5"]

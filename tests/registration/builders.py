@@ -9,9 +9,10 @@ from typing import Any
 
 import yaml
 
+from multikueue.kube.cluster_client import ClusterClient
 from multikueue.registration.credentials import Endpoint
 from multikueue.registration.join import Joined, Request, join
-from multikueue.registration.ownership import Client, Side, Step
+from multikueue.registration.ownership import Side, Step
 from multikueue.registration.plan import Registration
 from tests.cli.cluster import Cluster, Fake
 
@@ -49,7 +50,7 @@ class World:
         return joined or Joined(None, ())  # type: ignore[arg-type]  # a dry run has no credential
 
     @asynccontextmanager
-    async def connect(self, kubeconfig: bytes) -> AsyncIterator[Client]:
+    async def connect(self, kubeconfig: bytes) -> AsyncIterator[ClusterClient]:
         """The worker by a kubeconfig: a certificate is as good as a token here."""
         (user,) = yaml.safe_load(kubeconfig)["users"]
         yield Fake(self.worker, user["user"].get("token", "admin"))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from fakekube.wire import Request, Response
 from multikueue.api.kinds import MULTIKUEUE_CONFIGS, NAMESPACES, SECRETS
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import AlreadyExists, ConfigurationError, InvalidObject
@@ -76,11 +77,11 @@ async def test_a_shared_object_is_nobodys_in_particular(world: World) -> None:
 class _Race(Fake):
     """Somebody creates the object after we have looked and before we create it."""
 
-    async def request(self, method: str, path: str, **options: object) -> bytes:
-        if method == "POST":
-            self.cluster.add(SECRETS, STRANGERS)
-            self.cluster.add(NAMESPACES, {"metadata": {"name": "kueue-system"}})
-        return await super().request(method, path, **options)  # type: ignore[arg-type]
+    async def handle(self, request: Request) -> Response:
+        if request.method == "POST":
+            self.server.add(SECRETS, STRANGERS)
+            self.server.add(NAMESPACES, {"metadata": {"name": "kueue-system"}})
+        return await super().handle(request)
 
 
 async def test_a_race_for_a_name_is_lost_unless_the_object_is_shared(world: World) -> None:

@@ -30,7 +30,8 @@ from multikueue.errors import InvalidObject
 from multikueue.jobs.framework.actions import CreateWorkload, JobDecision
 from multikueue.jobs.reconciler import case, ensure_workload
 from multikueue.kube import errors, reflector
-from multikueue.kube.client import Client, Page
+from multikueue.kube.client import Client
+from multikueue.kube.cluster_client import Page
 from multikueue.quota import engine
 from multikueue.runtime import DONE
 from multikueue.store import worker

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from multikueue.api.kinds import Kind
     from multikueue.api.meta import Object
     from multikueue.kube import client as kube
+    from multikueue.kube.cluster_client import ClusterClient
     from multikueue.kube.credentials import Credentials
-    from multikueue.registration.ownership import Client
 
 __all__ = [
     "Context",
@@ -178,7 +178,7 @@ class _RawPage(msgspec.Struct):
 
 
 async def fetch(
-    client: Client, kind: Kind[Any], *, namespace: str = "", params: Mapping[str, str] | None = None
+    client: ClusterClient, kind: Kind[Any], *, namespace: str = "", params: Mapping[str, str] | None = None
 ) -> list[dict[str, Any]]:
     """All objects of a kind as the server has them, with their apiVersion and kind, in the server's order.
 
@@ -195,7 +195,7 @@ async def fetch(
         query["continue"] = page.metadata.cont
 
 
-async def fetch_pairs(client: Client, kind: Kind[V], *, namespace: str = "") -> list[tuple[dict[str, Any], V]]:
+async def fetch_pairs(client: ClusterClient, kind: Kind[V], *, namespace: str = "") -> list[tuple[dict[str, Any], V]]:
     """The same, each with its value."""
     from multikueue.api.meta import decoder, encode
 

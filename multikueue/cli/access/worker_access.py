@@ -19,7 +19,7 @@ from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.errors import Forbidden, NotFound, Unauthorized
 
 if TYPE_CHECKING:
-    from multikueue.kube.client import Client
+    from multikueue.kube.cluster_client import ClusterClient, WatchingClient
     from multikueue.kube.credentials import Credentials
 
 __all__ = ["Reach", "SecretsNamespace", "Worker", "WorkerContext", "WorkerKubeconfig"]
@@ -62,7 +62,7 @@ class Worker:
     """A worker one can ask, and whose rights one has there."""
 
     cluster: str
-    client: Client
+    client: WatchingClient
     source: str
     advice: str
 
@@ -81,7 +81,7 @@ class Reach:
     kubeconfig: Path | None = None
 
     @asynccontextmanager
-    async def connect(self, manager: Client, cluster: str) -> AsyncIterator[Worker]:
+    async def connect(self, manager: ClusterClient, cluster: str) -> AsyncIterator[Worker]:
         """The worker. Raises CommandFailed if there is no way to it, or where it refuses something in the block."""
         from multikueue.kube.client import Client
 
@@ -100,7 +100,7 @@ class Reach:
                     raise
                 raise worker.refusal(_first(refused)) from group
 
-    async def _way(self, manager: Client, cluster: str) -> tuple[Credentials, str, str]:
+    async def _way(self, manager: ClusterClient, cluster: str) -> tuple[Credentials, str, str]:
         """How to get there, where that is from, and what to do if the rights do not suffice."""
         from multikueue.kube.credentials import from_kubeconfig
 
@@ -123,7 +123,7 @@ class Reach:
         known = cluster in await contexts(kubeconfig)
         return await from_environment(kubeconfig, cluster) if known else None
 
-    async def _registered(self, manager: Client, cluster: str) -> tuple[bytes, str]:
+    async def _registered(self, manager: ClusterClient, cluster: str) -> tuple[bytes, str]:
         """What the manager has, refused by the same rules: who writes a Secret must not run programs of ours."""
         from multikueue.cli.access import worker_clusters
         from multikueue.kube.kubeconfig import check_worker_kubeconfig

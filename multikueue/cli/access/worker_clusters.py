@@ -21,7 +21,7 @@ from multikueue.registration.facts import KubeconfigFacts, kubeconfig_facts
 from multikueue.store.sight import EVERYWHERE, namespaces_of
 
 if TYPE_CHECKING:
-    from multikueue.registration.ownership import Client
+    from multikueue.kube.cluster_client import ClusterClient
 
 __all__ = [
     "RESOURCE",
@@ -81,14 +81,14 @@ class Member:
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-async def gather(client: Client, namespace: str, *, secrets: bool = True) -> list[Member]:
+async def gather(client: ClusterClient, namespace: str, *, secrets: bool = True) -> list[Member]:
     """All clusters in the order of their names; without `secrets` their kubeconfigs are not read."""
     pairs = await fetch_pairs(client, MULTIKUEUE_CLUSTERS)
     configs = (await client.list(MULTIKUEUE_CONFIGS)).items
     return [await _member(client, item, value, configs, namespace if secrets else "") for item, value in pairs]
 
 
-async def find(client: Client, name: str, namespace: str) -> Member:
+async def find(client: ClusterClient, name: str, namespace: str) -> Member:
     """One cluster with its kubeconfig, and without what it belongs to. Raises NotFound."""
     item = json.loads(await client.request("GET", MULTIKUEUE_CLUSTERS.path(ObjectKey("", name))))
     return await _member(client, item, decoder(MultiKueueCluster)(encode(item)), (), namespace)
@@ -104,7 +104,7 @@ def pick(members: Sequence[Member], name: str) -> Member:
 
 
 async def _member(
-    client: Client,
+    client: ClusterClient,
     item: dict[str, Any],
     cluster: MultiKueueCluster,
     configs: Sequence[MultiKueueConfig],
@@ -126,7 +126,7 @@ def _source(cluster: MultiKueueCluster, namespace: str) -> str:
     return f"Secret {namespace}/{from_file.location}" if namespace else f"Secret {from_file.location}"
 
 
-async def _with_kubeconfig(client: Client, member: Member, namespace: str) -> Member:
+async def _with_kubeconfig(client: ClusterClient, member: Member, namespace: str) -> Member:
     """With its kubeconfig, or why there is none to be had."""
     source = member.cluster.spec.cluster_source.kube_config
     if source is None:
@@ -148,7 +148,7 @@ async def _with_kubeconfig(client: Client, member: Member, namespace: str) -> Me
         return replace(member, problem=f"Secret {key}, key {KUBECONFIG_KEY!r} is not base64")
 
 
-async def _from_secret(client: Client, key: ObjectKey) -> bytes:
+async def _from_secret(client: ClusterClient, key: ObjectKey) -> bytes:
     return b64decode((await client.get(SECRETS, key)).data[KUBECONFIG_KEY], validate=True)
 
 

@@ -13,7 +13,7 @@ from multikueue.cli.terminal.output import Column, Format, Listing, Output, note
 if TYPE_CHECKING:
     from multikueue.api.kinds import Kind
     from multikueue.api.meta import ObjectKey
-    from multikueue.kube.client import Client
+    from multikueue.kube.cluster_client import ClusterClient
     from multikueue.store.cache import Cache
 
 __all__ = ["app"]
@@ -80,7 +80,7 @@ async def _list(target: Target, output: Format) -> None:
     )
 
 
-async def _take_in(client: Client, kind: Kind[Any], cache: Cache[Any]) -> None:
+async def _take_in(client: ClusterClient, kind: Kind[Any], cache: Cache[Any]) -> None:
     from multikueue.errors import Forbidden, NotFound
 
     try:

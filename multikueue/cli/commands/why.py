@@ -28,7 +28,7 @@ from multikueue.cli.workload.lookup import InNamespace, Named, pick
 if TYPE_CHECKING:
     from multikueue.api.workload import Workload
     from multikueue.cli.workload.prospects import Prospect
-    from multikueue.kube.client import Client
+    from multikueue.kube.cluster_client import ClusterClient
     from multikueue.quota.explain import Explanation, Lack
 
 __all__ = ["why"]
@@ -245,7 +245,7 @@ def _waits_for_a_worker(workload: Workload) -> bool:
     return workload.has(FITS_NO_WORKER) and workload.has(EVICTED)
 
 
-async def _fetch(client: Client, where: str) -> tuple[Objects, list[str]]:
+async def _fetch(client: ClusterClient, where: str) -> tuple[Objects, list[str]]:
     """All that quota depends on, and the kinds of it that one may not list; workloads of one's own namespace at least."""
     from multikueue.api import kinds
     from multikueue.errors import Forbidden

@@ -13,7 +13,7 @@ from multikueue.cli.terminal.exit import CommandFailed
 if TYPE_CHECKING:
     from multikueue.api.meta import OwnerReference
     from multikueue.api.workload import Workload
-    from multikueue.registration.ownership import Client
+    from multikueue.kube.cluster_client import ClusterClient
 
 __all__ = ["InNamespace", "Named", "Pair", "fetch_workloads", "pick"]
 
@@ -38,7 +38,7 @@ Pair = tuple[dict[str, Any], "Workload"]
 _WORKLOAD = ("wl", "workload", "workloads", "workload.kueue.x-k8s.io", "workloads.kueue.x-k8s.io")
 
 
-async def fetch_workloads(client: Client, namespace: str) -> list[Pair]:
+async def fetch_workloads(client: ClusterClient, namespace: str) -> list[Pair]:
     """All of the namespace; of all namespaces if it is empty."""
     from multikueue.api.kinds import WORKLOADS
 

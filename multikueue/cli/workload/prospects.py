@@ -33,7 +33,7 @@ from multikueue.store.state import CORDON_ANNOTATION, clusters_of, config_of
 
 if TYPE_CHECKING:
     from multikueue.cli.access.worker_access import Reach, Worker
-    from multikueue.kube.client import Client
+    from multikueue.kube.cluster_client import ClusterClient
 
 __all__ = ["Prospect", "State", "prospects", "sentence"]
 
@@ -115,7 +115,7 @@ def _again(local: Workload) -> str:
 # --- looking ---------------------------------------------------------------------------------------------------------
 
 
-async def prospects(manager: Client, reach: Reach, local: Workload) -> tuple[list[Prospect], list[str]]:
+async def prospects(manager: ClusterClient, reach: Reach, local: Workload) -> tuple[list[Prospect], list[str]]:
     """Each worker that the workload may go to, in the order of its MultiKueueConfig, and what could not be seen."""
     inquiry = _Inquiry(manager, reach, local)
     names = await inquiry.names()
@@ -134,7 +134,7 @@ async def prospects(manager: Client, reach: Reach, local: Workload) -> tuple[lis
 
 @dataclass(slots=True)
 class _Inquiry:
-    manager: Client
+    manager: ClusterClient
     reach: Reach
     local: Workload
     unseen: list[str] = field(default_factory=list)
@@ -243,7 +243,7 @@ class _Inquiry:
         return next((number for number, each in enumerate(ranked, 1) if each.key == copy.key), 0)
 
 
-async def _waiting(worker: Client, copy: Workload) -> list[Workload]:
+async def _waiting(worker: ClusterClient, copy: Workload) -> list[Workload]:
     """Those that wait for the same ClusterQueue of a worker."""
     queues = {queue.key: queue.spec.cluster_queue for queue in (await worker.list(LOCAL_QUEUES)).items}
     mine = queues.get(queue_of(copy))
@@ -255,7 +255,7 @@ def _is_waiting(copy: Workload) -> bool:
     return not copy.has(QUOTA_RESERVED) and not copy.has(FINISHED) and workload_spec(copy).active
 
 
-async def _found(manager: Client, name: str) -> AdmissionCheck | None:
+async def _found(manager: ClusterClient, name: str) -> AdmissionCheck | None:
     """The check, if it is ours."""
     check: AdmissionCheck = await manager.get(ADMISSION_CHECKS, ObjectKey("", name))
     return check if check.spec.controller_name == CONTROLLER_NAME else None

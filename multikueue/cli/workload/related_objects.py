@@ -19,7 +19,7 @@ from multikueue.cli.access.connection import fetch_pairs
 from multikueue.errors import Forbidden, NotFound
 
 if TYPE_CHECKING:
-    from multikueue.kube.client import Client
+    from multikueue.kube.cluster_client import ClusterClient
 
 __all__ = ["Kin"]
 
@@ -35,7 +35,7 @@ class Kin:
     `hidden` are the kinds of owners that we may not read, for which pods may be missing.
     """
 
-    def __init__(self, client: Client, workload: Workload) -> None:
+    def __init__(self, client: ClusterClient, workload: Workload) -> None:
         self.uids: set[str] = set()
         self.hidden: set[str] = set()
         self._client, self._key, self._job = client, workload.key, any_owner_of(workload)

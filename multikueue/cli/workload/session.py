@@ -22,7 +22,7 @@ from multikueue.errors import NotFound
 from multikueue.kube.reflector import Reflector
 
 if TYPE_CHECKING:
-    from multikueue.kube.client import Client
+    from multikueue.kube.cluster_client import WatchingClient
 
 __all__ = ["Act", "Scene", "follow", "nowhere", "open_scene"]
 
@@ -49,7 +49,7 @@ class Act(Protocol):
 class Scene:
     """The workload that was named; `item` is the object as the server sent it."""
 
-    manager: Client
+    manager: WatchingClient
     reach: Reach
     item: dict[str, Any]
     workload: Workload
@@ -159,7 +159,9 @@ class _Changes(Generic[T]):
             self._tell((item, True))
 
 
-async def follow(client: Client, kind: Kind[T], namespace: str, take: Callable[[T, bool], Awaitable[None]]) -> None:
+async def follow(
+    client: WatchingClient, kind: Kind[T], namespace: str, take: Callable[[T, bool], Awaitable[None]]
+) -> None:
     """Tell `take` each object there is and each change, until cancelled; the flag says that the object is gone.
 
     A broken connection is made again, with a remark. Raises Forbidden.

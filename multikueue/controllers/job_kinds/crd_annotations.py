@@ -16,7 +16,7 @@ from multikueue.controllers.reconcile.events import Recorder, tell_state
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.declared.adapter import DeclaredJob
 from multikueue.jobs.declared.declaration import Declaration
-from multikueue.kube.client import Client
+from multikueue.kube.cluster_client import WatchingClient
 from multikueue.kube.reflector import Reflector
 from multikueue.settings import read_kind
 from multikueue.store.cache import Cache
@@ -51,7 +51,7 @@ class AnnotatedKinds:
     def __post_init__(self) -> None:
         self._definitions = Cache(self._changed)
 
-    async def run(self, client: Client) -> None:
+    async def run(self, client: WatchingClient) -> None:
         if not self.enabled:
             return
         tell = tell_state(DEFINITIONS.plural)

@@ -36,7 +36,7 @@ from multikueue.controllers.leader_election.election import (
     step,
 )
 from multikueue.errors import AlreadyExists, Conflict, MultiKueueError, NotFound
-from multikueue.kube.client import Client
+from multikueue.kube.cluster_client import WatchingClient
 from multikueue.runtime import Clock, Mandate, SystemClock
 from multikueue.runtime.clock import boot_time
 from multikueue.settings import LeaderElection
@@ -104,7 +104,7 @@ class NoElection:
 class LeaderElector:
     """Acts while it holds the lease `key`. One task at a time calls it."""
 
-    client: Client
+    client: WatchingClient
     key: ObjectKey
     candidate: Candidate
     mandate: Mandate = field(default_factory=Mandate)

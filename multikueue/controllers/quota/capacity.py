@@ -17,7 +17,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.queues import FOLLOW_ANNOTATION, ClusterQueue, LocalQueue
 from multikueue.controllers.reconcile.context import World
 from multikueue.errors import ClusterUnreachable, Forbidden, InvalidObject, MultiKueueError, NotLeading, Unauthorized
-from multikueue.kube.client import FIELD_MANAGER, Client, Page
+from multikueue.kube.cluster_client import FIELD_MANAGER, ClusterClient, Page
 from multikueue.quota.capacity import Feeders, Offer, Record, WorkerQueues, offer
 from multikueue.quota.following import (
     Decision,
@@ -57,7 +57,7 @@ def rules_of(settings: CapacityFollow) -> Rules:
     )
 
 
-async def read_queues(worker: Client, namespaces: Collection[str]) -> WorkerQueues:
+async def read_queues(worker: ClusterClient, namespaces: Collection[str]) -> WorkerQueues:
     """What a worker has for the namespaces that it offers; one that it refuses to show costs what is in that. Raises as
     `Client` does, Forbidden if it shows none, and InvalidObject if some of it is not of its kind's shape."""
     pages, hidden = list[Page[LocalQueue]](), list[str]()

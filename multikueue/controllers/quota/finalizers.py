@@ -16,7 +16,7 @@ from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.workload import RESOURCE_IN_USE
 from multikueue.controllers.reconcile.context import World
 from multikueue.errors import NotFound
-from multikueue.kube.client import Client
+from multikueue.kube.cluster_client import ClusterClient
 from multikueue.quota.cache.status import check_names, flavor_names
 from multikueue.runtime import DONE, Result
 from multikueue.store.cache import Cache
@@ -60,7 +60,7 @@ class Finalizers:
         return DONE
 
 
-async def remove_finalizer(client: Client, kind: Kind[Any], cache: Cache[T], obj: T) -> None:
+async def remove_finalizer(client: ClusterClient, kind: Kind[Any], cache: Cache[T], obj: T) -> None:
     """Let an object go that is being deleted, as far as we are concerned, and remember the answer."""
     kept = [each for each in obj.metadata.finalizers if each != RESOURCE_IN_USE]
     if len(kept) == len(obj.metadata.finalizers):

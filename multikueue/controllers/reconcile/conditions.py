@@ -12,7 +12,7 @@ from multikueue.api.meta import Condition, Value, with_condition
 from multikueue.api.multikueue import ACTIVE, AdmissionCheck, MultiKueueCluster
 from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue
 from multikueue.api.render import difference, status_patch
-from multikueue.kube.client import Client
+from multikueue.kube.cluster_client import ClusterClient
 from multikueue.store.cache import Cache
 
 T = TypeVar("T", AdmissionCheck, MultiKueueCluster)
@@ -31,14 +31,14 @@ def active(*, status: bool, reason: str, message: str, generation: int) -> Condi
 
 
 async def write_condition(
-    client: Client, kind: Kind[Any], cache: Cache[T], obj: T, condition: Condition, now: datetime
+    client: ClusterClient, kind: Kind[Any], cache: Cache[T], obj: T, condition: Condition, now: datetime
 ) -> None:
     """Bring one condition of an object in place, with a precondition, and remember the answer."""
     conditions = with_condition(obj.status.conditions, condition, now)
     await write_status(client, kind, cache, obj, msgspec.structs.replace(obj.status, conditions=conditions))
 
 
-async def write_status(client: Client, kind: Kind[Any], cache: Cache[S], obj: S, status: Value) -> None:
+async def write_status(client: ClusterClient, kind: Kind[Any], cache: Cache[S], obj: S, status: Value) -> None:
     """Bring the status of an object in place, with a precondition, and remember the answer."""
     patch = difference(obj.status, status)
     if patch:

@@ -16,7 +16,7 @@ from multikueue.controllers.reconcile.events import Recorder
 from multikueue.controllers.reconcile.strategies import Strategies
 from multikueue.dispatch.decide import Decision
 from multikueue.dispatch.group import Group
-from multikueue.kube.client import Client
+from multikueue.kube.cluster_client import ClusterClient, WatchingClient
 from multikueue.kube.session import USER_AGENT, Transport, open_session
 from multikueue.runtime import Mandate, WorkQueue
 from multikueue.settings import InForce
@@ -70,13 +70,13 @@ class World:
     """`manager` is the client of the manager cluster; `settings` are read through at each use, as they may change."""
 
     store: Store
-    manager: Client
+    manager: WatchingClient
     queues: Queues
     recorder: Recorder
     strategies: Strategies
     now: Callable[[], datetime]
     settings: InForce
-    clients: dict[Name, Client] = field(default_factory=dict)
+    clients: dict[Name, ClusterClient] = field(default_factory=dict)
     """Those of the workers that have a connection, which owns its client: a look at what no watch of ours shows."""
 
     claims: anyio.Lock = field(default_factory=anyio.Lock)

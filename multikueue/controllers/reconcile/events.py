@@ -15,7 +15,7 @@ import anyio
 from multikueue.api.kinds import EVENTS, Kind
 from multikueue.api.meta import Object, render_time
 from multikueue.errors import MultiKueueError
-from multikueue.kube.client import Client
+from multikueue.kube.cluster_client import ClusterClient
 from multikueue.kube.decode import Stub
 from multikueue.telemetry import get_logger
 from multikueue.telemetry.metrics import Metrics
@@ -94,7 +94,7 @@ class Recorder:
     def _count(self, reason: str, outcome: str) -> None:
         self.metrics.events(reason, outcome).inc()
 
-    async def run(self, client: Client) -> None:
+    async def run(self, client: ClusterClient) -> None:
         """Sends what was said, in order, for ever."""
         while True:
             while self._waiting:
@@ -106,7 +106,7 @@ class Recorder:
             await self._news.wait()
             self._news = anyio.Event()
 
-    async def _send(self, client: Client, namespace: str, body: dict[str, Any]) -> None:
+    async def _send(self, client: ClusterClient, namespace: str, body: dict[str, Any]) -> None:
         try:
             await client.create(EVENTS, namespace, body)
         except MultiKueueError as error:

@@ -8,7 +8,7 @@ from datetime import datetime
 from multikueue.api.kinds import SECRETS
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import AlreadyExists, Conflict, NotFound
-from multikueue.kube.client import Client
+from multikueue.kube.cluster_client import ClusterClient
 from multikueue.telemetry import get_logger
 from multikueue.web.serving import Serving, serving
 
@@ -22,7 +22,7 @@ _ATTEMPTS = 5
 
 
 async def keep_certificate(
-    client: Client, key: ObjectKey, *, names: Sequence[str], now: Callable[[], datetime]
+    client: ClusterClient, key: ObjectKey, *, names: Sequence[str], now: Callable[[], datetime]
 ) -> Serving:
     """The certificate in that Secret, for a server of these names, after it was created, renewed, or found good.
 
@@ -36,7 +36,7 @@ async def keep_certificate(
     raise Conflict(409, "Conflict", f"Secret {key} keeps changing while we look at it")
 
 
-async def _settled(client: Client, key: ObjectKey, names: Sequence[str], now: datetime) -> dict[str, str]:
+async def _settled(client: ClusterClient, key: ObjectKey, names: Sequence[str], now: datetime) -> dict[str, str]:
     try:
         found = await client.get(SECRETS, key)
     except NotFound:
@@ -55,7 +55,7 @@ def _renewed(now: datetime, data: Mapping[str, str], names: Sequence[str]) -> di
     return renewed(now, data, names=names)
 
 
-async def _create(client: Client, key: ObjectKey, names: Sequence[str], now: datetime) -> dict[str, str]:
+async def _create(client: ClusterClient, key: ObjectKey, names: Sequence[str], now: datetime) -> dict[str, str]:
     data = _renewed(now, {}, names)
     body = {
         "apiVersion": SECRETS.api_version,

@@ -24,7 +24,7 @@ from multikueue.controllers.serving.webhooks import Service, names_of
 from multikueue.dispatch.group import Group
 from multikueue.dispatch.prospects import prospects
 from multikueue.errors import AlreadyExists, Conflict, MultiKueueError, NotFound, NotLeading
-from multikueue.kube.client import Client
+from multikueue.kube.cluster_client import ClusterClient
 from multikueue.quota.explain import explain
 from multikueue.quota.queueing.pending_workload import PendingWorkload
 from multikueue.runtime import Clock
@@ -68,7 +68,7 @@ _NOT_READY = "the queues are not known yet"
 class AccessReviewer:
     """Whether a user may ask a question: one SubjectAccessReview, remembered for a moment."""
 
-    client: Client
+    client: ClusterClient
     seconds: Callable[[], float] = monotonic
     _known: dict[bytes, tuple[float, bool, str]] = field(default_factory=dict)
 
@@ -140,7 +140,7 @@ class Visibility:
     queues are not known yet, None when they are. `group` is what is seen of a workload on the workers.
     """
 
-    client: Client
+    client: ClusterClient
     server: Server
     store: Store
     group: Callable[[ObjectKey, Workload], Group]

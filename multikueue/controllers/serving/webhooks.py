@@ -32,7 +32,7 @@ from multikueue.errors import (
 )
 from multikueue.jobs.framework.webhook import COMPLETIONS_ANNOTATION
 from multikueue.jobs.framework.workloads import MIN_PARALLELISM_ANNOTATION
-from multikueue.kube.client import Client
+from multikueue.kube.cluster_client import ClusterClient
 from multikueue.runtime import Clock, Result
 from multikueue.telemetry import get_logger
 from multikueue.web.server import WEBHOOK_PATH, Server
@@ -72,7 +72,7 @@ class Webhooks:
     `client_ca` (PEM), if not empty, signed the certificate by which the API server shows who it is.
     """
 
-    client: Client
+    client: ClusterClient
     server: Server
     now: Callable[[], datetime]
     namespace: str

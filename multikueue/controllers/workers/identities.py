@@ -17,7 +17,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue import MultiKueueCluster
 from multikueue.controllers.reconcile.context import World
 from multikueue.errors import Forbidden, MultiKueueError, NotFound
-from multikueue.kube.client import Client
+from multikueue.kube.cluster_client import WatchingClient
 from multikueue.store.state import CLUSTER_UID_ANNOTATION
 from multikueue.store.worker import WorkerView
 from multikueue.telemetry import get_logger
@@ -54,7 +54,7 @@ class Identity:
     _refused: dict[str, datetime] = field(default_factory=dict)
     _is_keeping: bool = False
 
-    async def read(self, client: Client) -> str:
+    async def read(self, client: WatchingClient) -> str:
         """The UID of the cluster that a client leads to; empty if it may not be read, which is told."""
         try:
             return (await client.get(NAMESPACES, KUBE_SYSTEM)).metadata.uid
@@ -67,7 +67,7 @@ class Identity:
         """Whether it is unknown, and may be known by now."""
         return not self.uid and self._is_over(UNKNOWN)
 
-    async def vouch(self, client: Client) -> None:
+    async def vouch(self, client: WatchingClient) -> None:
         """Raises OtherCluster if a client leads to another cluster than it did, behind the same address."""
         route = client.route
         uid = await self.read(client) if self.uid else ""

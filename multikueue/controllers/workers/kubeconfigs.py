@@ -25,7 +25,7 @@ from multikueue.api.kinds import CLUSTER_PROFILES
 from multikueue.api.meta import ObjectKey, encode
 from multikueue.api.multikueue import KUBECONFIG_KEY, ClusterProfile, KubeConfigSource, MultiKueueCluster
 from multikueue.errors import ConfigurationError, MultiKueueError
-from multikueue.kube.client import Client
+from multikueue.kube.cluster_client import WatchingClient
 from multikueue.kube.credentials import Credentials, from_kubeconfig
 from multikueue.kube.identity import Identity
 from multikueue.kube.kubeconfig import LARGEST, InsecureKubeconfig, check_access_provider, check_worker_kubeconfig
@@ -74,7 +74,7 @@ class Kubeconfigs:
     _profiles_seen: anyio.Event = field(default_factory=anyio.Event)
     _profiles_trouble: str = ""
 
-    async def watch(self, client: Client) -> None:
+    async def watch(self, client: WatchingClient) -> None:
         """Keep `store.profiles` true, for ever. The manager cluster may have no such kind, and may get it later."""
         if not self.settings.cluster_profile.access_providers:
             return

@@ -47,7 +47,7 @@ from multikueue.errors import (
     Unauthorized,
 )
 from multikueue.jobs.pods.members import members_of, missing
-from multikueue.kube.client import Client
+from multikueue.kube.cluster_client import ClusterClient
 from multikueue.runtime import AGAIN, DONE, Result
 from multikueue.store.cache import Cache
 from multikueue.store.expectations import AWAY_MEMORY, CONFLICT_MEMORY
@@ -81,7 +81,7 @@ class Outbox:
 
     world: World
     worker: WorkerView
-    client: Client
+    client: ClusterClient
     alarm: Callable[[], None] = _nobody
     _held: set[ObjectKey] = field(default_factory=set)
     _under_way: int = 0

@@ -15,7 +15,7 @@ from multikueue.api.shared import KUEUE_ADMISSION, applied, our_part, shared_par
 from multikueue.api.workload import Workload, WorkloadStatus
 from multikueue.controllers.reconcile.context import World
 from multikueue.errors import Invalid
-from multikueue.kube.client import FIELD_MANAGER
+from multikueue.kube.cluster_client import FIELD_MANAGER
 from multikueue.telemetry import get_logger
 
 log = get_logger()

@@ -58,7 +58,7 @@ async def test_in_a_queue_that_is_stopped_nobody_is_active() -> None:
     world = await with_jobs("a", quota=0)
     found = world.manager.find(kinds.CLUSTER_QUEUES, ObjectKey("", "cq"))
     assert found is not None
-    changed = {"spec": found["spec"] | {"stopPolicy": "Hold"}, "metadata": {"generation": 2}}
+    changed = {"spec": found["spec"] | {"stopPolicy": "Hold"}}
     world.manager.change(kinds.CLUSTER_QUEUES, ObjectKey("", "cq"), changed)
     assert one(world, "kueue_pending_workloads", cluster_queue="cq", status="inadmissible") == 1
     assert one(world, "kueue_cluster_queue_status", cluster_queue="cq", status="pending") == 1

@@ -133,7 +133,7 @@ async def test_waits_are_measured_from_creation() -> None:
     assert groups is not None
     spec = groups["spec"]
     spec["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = "9"
-    world.manager.change(kinds.CLUSTER_QUEUES, ObjectKey("", "cq"), {"spec": spec, "metadata": {"generation": 2}})
+    world.manager.change(kinds.CLUSTER_QUEUES, ObjectKey("", "cq"), {"spec": spec})
     world.time += timedelta(seconds=2)
     await world.settle()
     assert value(world, "kueue_quota_reserved_wait_time_seconds_sum", cluster_queue="cq") == 102
@@ -170,7 +170,7 @@ async def test_a_deactivated_workload_is_counted_by_reason_and_cause() -> None:
     world.admit("w1")
     await world.settle()
     spec = world.workload()["spec"] | {"active": False}
-    world.manager.change(kinds.WORKLOADS, world.key(), {"spec": spec, "metadata": {"generation": 2}})
+    world.manager.change(kinds.WORKLOADS, world.key(), {"spec": spec})
     await world.settle()
     assert value(world, "kueue_evicted_workloads_total", reason="Deactivated") == 1
 

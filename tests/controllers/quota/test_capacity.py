@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -12,15 +12,15 @@ from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.api.queues import FOLLOW_ANNOTATION
 from multikueue.controllers.quota.capacity import FOLLOWED, MANAGER, UNKNOWN, UNWRITTEN, Capacity, rules_of
-from multikueue.errors import ClusterUnreachable, Forbidden, InvalidObject, NotLeading, Unauthorized
+from multikueue.errors import ClusterUnreachable, Forbidden, InvalidObject, MultiKueueError, NotLeading, Unauthorized
 from multikueue.quota.workload.protection import INVALID_ANNOTATION
 from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, STANDALONE, CapacityFollow, Role, load
 from multikueue.store.state import CORDON_ANNOTATION
-from tests.controllers.clusters_in_memory import Body, ClusterInMemory
+from tests.cluster import Cluster
 from tests.controllers.table import NAMESPACE, QUEUE, Table, table
 
 if TYPE_CHECKING:
-    from multikueue.kube.client import Client
+    pass
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ QUEUE_KEY = ObjectKey("", "cq")
 HOLD = timedelta(minutes=5)
 
 
-def have(cluster: ClusterInMemory, cpu: int | str, *, flavor: str = "default") -> None:
+def have(cluster: Cluster, cpu: int | str, *, flavor: str = "default") -> None:
     """The worker's queues, which have so many cores."""
     quota = {"name": flavor, "resources": [{"name": "cpu", "nominalQuota": cpu}]}
     spec = {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quota]}]}
@@ -46,10 +46,10 @@ class Following:
         self.set(enabled=True, **settings)
         for (name, cluster), amount in zip(self.table.workers.items(), cpu, strict=True):
             have(cluster, amount)
-            self.table.world.clients[name] = cast("Client", cluster)
+            self.table.world.clients[name] = cluster
 
     @property
-    def manager(self) -> ClusterInMemory:
+    def manager(self) -> Cluster:
         return self.table.manager
 
     def set(self, **settings: Any) -> None:
@@ -64,7 +64,7 @@ class Following:
         """The nominal quota after a look, later."""
         self.table.time += after
         await self.capacity.look()
-        queue: Body = self.manager.find(kinds.CLUSTER_QUEUES, QUEUE_KEY) or {}
+        queue = self.manager.find(kinds.CLUSTER_QUEUES, QUEUE_KEY) or {}
         quota: str | int = queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"]
         return quota
 
@@ -135,8 +135,13 @@ async def test_a_worker_has_nothing_for_queues_of_namespaces_that_it_does_not_of
 async def test_a_namespace_that_a_worker_refuses_to_show_costs_what_is_in_that() -> None:
     following = Following(100, 60)
     following.table.store.worker("w2").sight.offer((NAMESPACE, "other"), following.table.now())
-    hidden = following.table.workers["w2"].hidden
-    hidden.add("other")
+    w2, hidden = following.table.workers["w2"], {"other"}
+
+    def refuse(_verb: str, _plural: str) -> Forbidden | None:
+        namespace = w2.requests[-1].path.partition("/namespaces/")[2].partition("/")[0]
+        return Forbidden(403, "Forbidden", namespace) if namespace in hidden else None
+
+    w2.fault = refuse
     assert await following.look() == "160"
     assert following.events(UNKNOWN) == []
 
@@ -174,9 +179,11 @@ async def test_what_is_new_to_this_process_shrinks_nothing_before_it_was_looked_
         ),
     ],
 )
-async def test_a_worker_that_may_not_be_read_keeps_everything_and_is_told_once(error: Exception, words: str) -> None:
+async def test_a_worker_that_may_not_be_read_keeps_everything_and_is_told_once(
+    error: MultiKueueError, words: str
+) -> None:
     following = Following(100, 60)
-    following.table.workers["w2"].fault = lambda _verb, _plural: cast("Any", error)
+    following.table.workers["w2"].fault = lambda _verb, _plural: error
     for _ in range(3):
         assert await following.look(HOLD * 3) == "100"
     (message,) = following.events(UNKNOWN)
@@ -193,9 +200,9 @@ async def test_a_worker_that_may_not_be_read_keeps_everything_and_is_told_once(e
         pytest.param(Unauthorized(401, "Unauthorized", "who"), id="a token that is over"),
     ],
 )
-async def test_a_worker_that_does_not_answer_is_away(error: Exception) -> None:
+async def test_a_worker_that_does_not_answer_is_away(error: MultiKueueError) -> None:
     following = Following(100, 60)
-    following.table.workers["w2"].fault = lambda _verb, _plural: cast("Any", error)
+    following.table.workers["w2"].fault = lambda _verb, _plural: error
     assert await following.look() == "100"
     assert following.events(UNKNOWN) == ["w2 is away"]
 
@@ -258,7 +265,7 @@ async def test_quota_that_somebody_changed_meanwhile_is_not_overwritten() -> Non
     assert stale is not None
     resources = [{"name": "cpu", "nominalQuota": "7"}]
     groups = [{"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": resources}]}]
-    following.manager._sinks.clear()  # the news has not come yet
+    following.manager.unwatch()  # the news has not come yet
     following.manager.change(kinds.CLUSTER_QUEUES, QUEUE_KEY, {"spec": {"resourceGroups": groups}})
     assert await following.look() == "7"
     assert len(following.events(UNWRITTEN)) == 1

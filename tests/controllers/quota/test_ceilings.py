@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,13 +14,13 @@ from multikueue.dispatch.decide import SHORTEST_ATTEMPT
 from multikueue.errors import Forbidden
 from multikueue.runtime import DONE
 from multikueue.settings import BESIDE_KUEUE
-from tests.controllers.clusters_in_memory import ClusterInMemory
-from tests.controllers.kueue_core import Core, SharedCluster
+from tests.cluster import Cluster
+from tests.controllers.kueue_core import Core
 from tests.controllers.quota.test_capacity import have
 from tests.controllers.table import Table, table
 
 if TYPE_CHECKING:
-    from multikueue.kube.client import Client
+    pass
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +33,7 @@ def world(*cpu: int, quota: int = 12, **settings: Any) -> Table:
     made = table(workers=len(cpu), quota=quota, **settings)
     for (name, cluster), amount in zip(made.workers.items(), cpu, strict=True):
         have(cluster, amount)
-        made.world.clients[name] = cast("Client", cluster)
+        made.world.clients[name] = cluster
     return made
 
 
@@ -67,7 +67,7 @@ async def again(made: Table, after: timedelta) -> None:
     await made.settle()
 
 
-def reads(cluster: ClusterInMemory) -> list[str]:
+def reads(cluster: Cluster) -> list[str]:
     return [call for call in cluster.calls if call.startswith("list")]
 
 
@@ -149,7 +149,7 @@ async def test_after_a_restart_it_waits_on() -> None:
     made = world(4)
     await refused(made)
     made.start()
-    made.world.clients["w1"] = cast("Client", made.workers["w1"])
+    made.world.clients["w1"] = made.workers["w1"]
     await again(made, MINUTE / 2)
     assert made.copies("huge") == []
     have(made.workers["w1"], 8)
@@ -186,7 +186,7 @@ async def test_however_many_ask_a_worker_is_read_now_and_then() -> None:
 
 
 async def test_beside_kueue_the_check_asks_for_the_delay() -> None:
-    made = world(4, roles=BESIDE_KUEUE, manager=SharedCluster)
+    made = world(4, roles=BESIDE_KUEUE)
     core = Core(made)
     await core.submit("huge", cpu="6")
     made.time += SHORTEST_ATTEMPT

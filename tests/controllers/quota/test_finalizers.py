@@ -94,7 +94,7 @@ async def test_what_a_queue_names_stays_until_no_queue_does(kind: Kind[Any], nam
     spec: dict[str, Any] = (
         {"resourceGroups": []} if kind is kinds.RESOURCE_FLAVORS else {"admissionChecksStrategy": None}
     )
-    world.manager.change(kinds.CLUSTER_QUEUES, ObjectKey("", "cq"), {"spec": spec, "metadata": {"generation": 2}})
+    world.manager.change(kinds.CLUSTER_QUEUES, ObjectKey("", "cq"), {"spec": spec})
     await rest(world)
     assert finalizers(world, kind, name) is None
 
@@ -162,7 +162,7 @@ async def test_one_that_went_meanwhile_is_no_trouble(kind: Kind[Any], name: str)
     gone = NotFound(404, "NotFound", "it went")
     world.manager.fault = lambda verb, plural: gone if (verb, plural) == ("patch", kind.plural) else None
     spec: dict[str, Any] = {"resourceGroups": [], "admissionChecksStrategy": None}
-    world.manager.change(kinds.CLUSTER_QUEUES, ObjectKey("", "cq"), {"spec": spec, "metadata": {"generation": 2}})
+    world.manager.change(kinds.CLUSTER_QUEUES, ObjectKey("", "cq"), {"spec": spec})
     await world.manager.delete(kind, ObjectKey("", name))
     finalizers = Finalizers(world.world)
     keep = {

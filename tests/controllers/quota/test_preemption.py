@@ -15,8 +15,6 @@ from multikueue.controllers.quota.admission import Admission
 from multikueue.controllers.quota.queue_status import Queues
 from multikueue.controllers.workloads.jobs import Jobs
 from multikueue.controllers.workloads.workloads import Workloads
-from multikueue.quota.engine import Engine
-from multikueue.quota.preemption.fair import FairSharing
 from multikueue.quota.queueing.queue_manager import FLUSH_DELAY
 from multikueue.settings import InForce, Quota, Settings
 from tests.controllers.table import Table, job_body, table
@@ -32,7 +30,7 @@ async def pressed() -> Table:
     queue = world.manager.find(kinds.CLUSTER_QUEUES, QUEUE)
     assert queue
     spec = {**queue["spec"], "preemption": {"withinClusterQueue": "LowerPriority"}}
-    world.manager.change(kinds.CLUSTER_QUEUES, QUEUE, {"spec": spec, "metadata": {"generation": 2}})
+    world.manager.change(kinds.CLUSTER_QUEUES, QUEUE, {"spec": spec})
     world.manager.put(kinds.WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 7})
     world.submit("weak")
     await world.settle()
@@ -138,7 +136,7 @@ async def test_preemptions_are_counted_by_the_queue_that_gains() -> None:
 
 
 async def test_the_shares_of_queues_and_cohorts_are_shown_where_sharing_is_fair() -> None:
-    world = table(quota=1, engine=lambda: Engine(fair_sharing=FairSharing()))
+    world = table(quota=1, rules=Quota(fair_sharing=True))
     for name, parent in (("all", ""), ("part", "all")):
         world.manager.put(kinds.COHORTS, {"metadata": {"name": name}, "spec": {"parentName": parent}})
     queue = world.manager.find(kinds.CLUSTER_QUEUES, QUEUE) or {}
@@ -160,7 +158,7 @@ async def test_the_shares_of_queues_and_cohorts_are_shown_where_sharing_is_fair(
 
 
 async def test_qe_243_the_share_of_who_may_not_borrow_and_does_is_no_number() -> None:
-    world = table(quota=0, engine=lambda: Engine(fair_sharing=FairSharing()))
+    world = table(quota=0, rules=Quota(fair_sharing=True))
     flavors = [{"name": "default", "resources": [{"name": "cpu", "nominalQuota": "1"}]}]
     bank = {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": flavors}]}
     world.manager.put(kinds.COHORTS, {"metadata": {"name": "all"}, "spec": bank})

@@ -10,9 +10,9 @@ import pytest
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.quota.queue_status import Queues
-from multikueue.quota.cache.consumed_resources import USAGE_BASED, UsageDecay
-from multikueue.quota.engine import Engine
+from multikueue.quota.cache.consumed_resources import USAGE_BASED
 from multikueue.runtime import DONE
+from multikueue.settings import AdmissionSharing, Quota
 from tests.controllers.table import NAMESPACE, QUEUE, Table, table
 
 pytestmark = pytest.mark.anyio
@@ -22,8 +22,8 @@ MINUTE = timedelta(minutes=1)
 
 
 def with_turns() -> Table:
-    decay = UsageDecay(half_life=5 * MINUTE)
-    world = table(engine=lambda: Engine(admission_sharing=decay))
+    sharing = AdmissionSharing(enabled=True, usage_half_life_time=5 * MINUTE)
+    world = table(rules=Quota(admission_fair_sharing=sharing))
     for kind in (kinds.CLUSTER_QUEUES, kinds.LOCAL_QUEUES, kinds.RESOURCE_FLAVORS, kinds.ADMISSION_CHECKS):
         for body in world.manager.all(kind):
             scope = {"admissionScope": {"admissionMode": USAGE_BASED}} if kind is kinds.CLUSTER_QUEUES else {}

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import pytest
 
+from fakekube.wire import Request
 from multikueue.api import kinds
 from multikueue.api.kinds import Kind
 from multikueue.controllers.reconcile.events import AT_MOST, SILENCE, Recorder
 from multikueue.errors import Forbidden
-from multikueue.kube.client import Client
 from multikueue.kube.decode import stub_of
 from multikueue.testing import NOW, workload
-from tests.controllers.clusters_in_memory import ClusterInMemory
+from tests.cluster import Cluster
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +25,8 @@ class Told:
     def __init__(self) -> None:
         self.time = NOW
         self.recorder = Recorder(self.now)
-        self.cluster = ClusterInMemory("manager", self.now)
+        self.cluster = Cluster("manager", self.now)
+        self.cluster.put(kinds.NAMESPACES, {"metadata": {"name": "ns"}})
 
     def now(self) -> datetime:
         return self.time
@@ -36,18 +37,12 @@ class Told:
 
     async def sent(self) -> list[str]:
         with anyio.move_on_after(0.05):
-            await self.recorder.run(cast("Client", self.cluster))
-        return [body["message"] for body in self.cluster.all(kinds.EVENTS)]
+            await self.recorder.run(self.cluster)
+        events = sorted(self.cluster.all(kinds.EVENTS), key=lambda body: int(body["metadata"]["resourceVersion"]))
+        return [body["message"] for body in events]
 
     def set_aside(self, kind: Kind[Any], why: str, **metadata: str) -> None:
         self.recorder.unreadable("", kind, stub_of(json.dumps({"metadata": metadata}).encode()), why)
-
-
-class Deaf:
-    """A cluster that never answers."""
-
-    async def create(self, *_: object) -> None:
-        await anyio.sleep_forever()
 
 
 async def test_the_same_words_are_said_once_in_a_while() -> None:
@@ -139,12 +134,18 @@ async def test_what_waited_for_a_leader_for_long_is_no_news() -> None:
     assert await told.sent() == ["just now"]
 
 
+async def hangs(_request: Request) -> None:
+    await anyio.sleep_forever()
+
+
 async def test_the_next_life_sends_what_the_last_one_left() -> None:
     told = Told()
     told.say("first")
     told.say("second")
+    answering, told.cluster.api.before = told.cluster.api.before, hangs
     with anyio.move_on_after(0.01):
-        await told.recorder.run(cast("Client", Deaf()))
+        await told.recorder.run(told.cluster)
+    told.cluster.api.before = answering
     assert await told.sent() == ["second"]
 
 

@@ -60,7 +60,7 @@ async def test_none_usable() -> None:
 )
 async def test_bad_parameters(spec: dict[str, Any], problem: str) -> None:
     world = table()
-    world.manager.change(kinds.ADMISSION_CHECKS, KEY, {"spec": spec, "metadata": {"generation": 2}})
+    world.manager.change(kinds.ADMISSION_CHECKS, KEY, {"spec": spec})
     expected = f"Cannot load the AdmissionChecks parameters: {problem}"
     assert await condition(world) == ("False", "BadConfig", expected)
 
@@ -115,7 +115,7 @@ async def test_who_was_switched_off_for_a_rejection_starts_anew_when_it_is_switc
     world.manager.change(
         kinds.CLUSTER_QUEUES,
         ObjectKey("", "cq"),
-        {"spec": {"admissionChecksStrategy": {"admissionChecks": rules}}, "metadata": {"generation": 2}},
+        {"spec": {"admissionChecksStrategy": {"admissionChecks": rules}}},
     )
     world.submit()
     await world.settle()
@@ -128,7 +128,7 @@ async def test_who_was_switched_off_for_a_rejection_starts_anew_when_it_is_switc
     assert (world.condition("QuotaReserved") or {})["status"] == "False"
     assert {check["state"] for check in world.status()["admissionChecks"]} == {"Pending"}
 
-    world.manager.change(kinds.WORKLOADS, world.key(), {"spec": {"active": True}, "metadata": {"generation": 9}})
+    world.manager.change(kinds.WORKLOADS, world.key(), {"spec": {"active": True}})
     await world.settle()
     assert (world.condition("QuotaReserved") or {})["status"] == "True"
     assert {check["state"] for check in world.status()["admissionChecks"]} == {"Pending"}

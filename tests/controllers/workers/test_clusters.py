@@ -38,9 +38,7 @@ QUICK = Dispatch(suspect_after=timedelta(0), isolate_after=timedelta(millisecond
 def secret(world: Table, **data: bytes) -> None:
     encoded = {name: b64encode(value).decode() for name, value in data.items()}
     world.manager.put(kinds.SECRETS, {"metadata": {"name": "secret", "namespace": "kueue-system"}, "data": encoded})
-    world.store.secrets.replace(
-        [world.manager._value(kinds.SECRETS, body) for body in world.manager.all(kinds.SECRETS)]
-    )
+    world.store.secrets.replace([world.manager.value(kinds.SECRETS, body) for body in world.manager.all(kinds.SECRETS)])
 
 
 async def condition(world: Table, *, spec: dict[str, Any] | None = None) -> tuple[str, str, str]:

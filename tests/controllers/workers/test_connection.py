@@ -18,16 +18,16 @@ from multikueue.controllers.workers.identities import OtherCluster
 from multikueue.controllers.workers.kubeconfigs import Access
 from multikueue.dispatch.group import Asked, Reach
 from multikueue.errors import ClusterUnreachable, Unauthorized
+from multikueue.jobs.integrations.external import external
 from multikueue.kube.credentials import Credentials
 from multikueue.kube.reflector import Reflector
 from multikueue.kube.tokens import FixedToken
-from multikueue.settings import Dispatch
+from multikueue.settings import Dispatch, Integrations
 from multikueue.store.sight import EVERYWHERE
 from multikueue.store.worker import NEVER, WorkerView
 from multikueue.testing import NOW
 from tests.controllers.table import Table, table
 from tests.controllers.workers.worker_server import WorkerServer, worker_server
-from tests.jobs.gadgets import GADGETS, WITH_GADGETS
 
 pytestmark = pytest.mark.anyio
 
@@ -394,6 +394,11 @@ async def test_a_worker_is_asked_as_soon_as_its_time_is_up() -> None:
 # Kinds of jobs that not every cluster has.
 
 
+GADGET = "Gadget.v1.example.com"
+GADGETS = external(GADGET).kind
+WITH_GADGETS = Integrations(external=(GADGET,))
+
+
 def no_gadgets(line: Line) -> str:
     """Why there can be none on the worker."""
     lack = line.worker.sight.lack(GADGETS.name, "team")
@@ -403,7 +408,7 @@ def no_gadgets(line: Line) -> str:
 async def test_a_worker_that_lacks_a_kind_of_jobs_is_as_good_as_any_for_the_others() -> None:
     async with worker_server("one") as server:
         server.lacks = {"gadgets"}
-        async with connected(server, adapters=WITH_GADGETS) as line:
+        async with connected(server, integrations=WITH_GADGETS) as line:
             line.world.store.open_jobs(GADGETS)
             assert "not listed yet" in no_gadgets(line)
             await line.until(lambda: "no kind Gadget" in no_gadgets(line))
@@ -417,7 +422,7 @@ async def test_a_kind_is_watched_once_the_manager_has_it_and_used_once_the_worke
     monkeypatch.setattr("multikueue.kube.reflector._ABSENT_PAUSE", 0.01)
     async with worker_server("one", "two") as server:
         server.lacks = {"gadgets"}
-        async with connected(server, adapters=WITH_GADGETS) as line:
+        async with connected(server, integrations=WITH_GADGETS) as line:
             assert "WATCH gadgets" not in server.uses("one")
             line.world.store.open_jobs(GADGETS)
             await line.until(lambda: "no kind Gadget" in no_gadgets(line))

@@ -20,7 +20,7 @@ from multikueue.controllers.workers.ocm_placements import PlacementWatch
 from multikueue.settings import EXTERNAL_DISPATCHER
 from multikueue.store.placements import PLACEMENT_ANNOTATION, Named, Placements
 from multikueue.testing import NOW
-from tests.controllers.kueue_core import Core, SharedCluster
+from tests.controllers.kueue_core import Core
 from tests.controllers.table import CHECK, NAMESPACE, QUEUE, Table, table
 from tests.kube.server import Answer, client_of, lists, refuses, streams
 
@@ -192,7 +192,6 @@ async def test_a_restart_withdraws_nothing_before_its_time() -> None:
         (kinds.PLACEMENT_DECISIONS, world.store.placements.decisions),
     ):
         world.manager.watch(kind, cache)
-        cache.replace([world.manager._value(kind, body) for body in world.manager.all(kind)])
     world.store.placements.begin()
     await world.settle()
     assert world.copies() == ["w1", "w2"]
@@ -256,7 +255,7 @@ async def test_the_option_of_the_strategy_is_the_last_resort() -> None:
 
 
 async def test_as_kueues_external_dispatcher_decisions_are_nominations_and_nothing_else_is_written() -> None:
-    world = external(roles=EXTERNAL_DISPATCHER, manager=SharedCluster)
+    world = external(roles=EXTERNAL_DISPATCHER)
     decide(world, "w2")
     core = Core(world)
     await core.submit()

@@ -5,7 +5,7 @@ In virtual time: how long others wait is measured in the time of the loop.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
@@ -15,13 +15,14 @@ from typing import Any
 import anyio
 import pytest
 
+from fakekube.wire import Request
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import PREBUILT_LABEL
 from multikueue.errors import ClusterUnreachable, Conflict, Forbidden, InvalidObject, MultiKueueError
 from multikueue.runtime import run_controller
 from multikueue_simulator.time import VirtualLoop
-from tests.controllers.clusters_in_memory import ClusterInMemory
+from tests.cluster import Cluster
 from tests.controllers.table import NAMESPACE, Table, job_body, table
 
 pytestmark = pytest.mark.anyio
@@ -39,19 +40,16 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 class Link:
     """Between us and a worker: calls take so many seconds in turn, or get no answer while it `hangs`."""
 
-    def __init__(self, cluster: ClusterInMemory, *latencies: float) -> None:
+    def __init__(self, cluster: Cluster, *latencies: float) -> None:
         self.cluster, self.latencies, self.hangs = cluster, cycle(latencies or (0.005,)), False
-        for verb in ("get", "create", "merge_patch", "delete"):
-            setattr(cluster, verb, self._linked(getattr(cluster, verb)))
+        self._arrive = cluster.api.before
+        cluster.api.before = self._carry
 
-    def _linked(self, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-        async def linked(*words: Any, **more: Any) -> Any:
-            await anyio.sleep(CALL_TIMEOUT if self.hangs else next(self.latencies))
-            if self.hangs:
-                raise ClusterUnreachable(self.cluster.name, "no answer in time")
-            return await call(*words, **more)
-
-        return linked
+    async def _carry(self, request: Request) -> None:
+        await anyio.sleep(CALL_TIMEOUT if self.hangs else next(self.latencies))
+        if self.hangs:
+            raise ClusterUnreachable(self.cluster.name, "no answer in time")
+        await self._arrive(request)
 
 
 @asynccontextmanager
@@ -221,11 +219,11 @@ async def test_an_answer_that_cannot_be_read_is_a_lost_one() -> None:
         InvalidObject("answer", "$.spec", "object") if (verb, plural) == ("create", "jobs") else None
     )
     only(world, "get jobs", InvalidObject("answer", "$.spec", "object"))
-    world.store.worker("w1").jobs.of(kinds.JOBS).upsert = lambda _item: None  # type: ignore[assignment,method-assign]  # nor the watch
-    world.admit("w1")
-    await world.settle()
-    world.queues.outboxes["w1"].add(world.key())
-    await world.settle()
+    with world.workers["w1"].unheard(kinds.JOBS):
+        world.admit("w1")
+        await world.settle()
+        world.queues.outboxes["w1"].add(world.key())
+        await world.settle()
     assert {type(error) for error in world.errors} == {InvalidObject}
     assert world.store.worker("w1").expectations.asked(world.key())
     assert world.runs_on() == ["w1"]
@@ -266,7 +264,8 @@ async def test_a_refused_delete_is_looked_at_and_not_taken_for_done(again: bool)
         if (verb, plural) != ("delete", "workloads"):
             return None
         if again:
-            body = cluster.objects.pop(("workloads", key))
+            body = cluster.find(kinds.WORKLOADS, key) or {}
+            cluster.drop(kinds.WORKLOADS, key)
             cluster.put(kinds.WORKLOADS, body | {"metadata": body["metadata"] | {"uid": "another", "labels": {}}})
         cluster.fault = lambda _verb, _plural: None
         return Conflict(409, "Conflict", "a webhook says no" if not again else "the UID is another")

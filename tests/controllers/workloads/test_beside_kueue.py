@@ -14,9 +14,9 @@ from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey
 from multikueue.api.shared import KUEUE_ADMISSION
 from multikueue.api.workload import FAILED_ON, NOMINATED
-from multikueue.kube.client import FIELD_MANAGER
+from multikueue.kube.cluster_client import FIELD_MANAGER
 from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, Role, StrategyChoice
-from tests.controllers.kueue_core import Core, SharedCluster
+from tests.controllers.kueue_core import Core
 from tests.controllers.table import CHECK, NAMESPACE, Table, table
 
 pytestmark = pytest.mark.anyio
@@ -26,7 +26,7 @@ STARTED = "2026-01-01T12:00:00Z"
 
 
 def beside(roles: frozenset[Role] = BESIDE_KUEUE, **settings: Any) -> tuple[Table, Core]:
-    world = table(roles=roles, manager=SharedCluster, **settings)
+    world = table(roles=roles, **settings)
     return world, Core(world)
 
 
@@ -49,7 +49,7 @@ def runs(world: Table, *, active: int) -> None:
 def by_us(core: Core) -> list[tuple[str, list[str]]]:
     """Each apply of ours: in whose name, and what it said beside the admission and the check."""
     known = ("clusterName", "nominatedClusterNames")
-    return [(manager, [part for part in known if part in body["status"]]) for manager, body in core.cluster.applied]
+    return [(manager, [part for part in known if part in body["status"]]) for manager, body in core.applied]
 
 
 async def test_a_job_runs_through() -> None:
@@ -80,7 +80,7 @@ async def test_the_writes_are_few_and_of_two_kinds() -> None:
 
 async def test_each_apply_holds_all_that_kueue_holds() -> None:
     _, core = await running()
-    for _, body in core.cluster.applied:
+    for _, body in core.applied:
         assert set(body["status"]) >= {"admission", "admissionChecks", "conditions"}
         assert body["metadata"]["resourceVersion"]
 
@@ -96,7 +96,7 @@ async def test_looking_at_everything_again_writes_nothing() -> None:
 
 async def test_kueue_alone_holds_what_it_must_clear() -> None:
     world, core = await running()
-    assert core.cluster.owners(world.key(), "clusterName") == {KUEUE_ADMISSION}
+    assert core.owners("clusterName") == {KUEUE_ADMISSION}
     core.evict()
     assert "clusterName" not in world.status()
 
@@ -205,8 +205,8 @@ async def test_our_own_conditions_have_a_field_manager_of_their_own_and_survive_
     world, core = beside(strategy=StrategyChoice(name="incremental", options={"step": 1}))
     await core.submit()
     assert world.status()["nominatedClusterNames"] == ["w1"]
-    assert core.cluster.owners(world.key(), "conditions", NOMINATED) == {FIELD_MANAGER}
-    core.cluster.applied.clear()
+    assert core.owners("conditions", NOMINATED) == {FIELD_MANAGER}
+    core.cluster.requests.clear()
     world.admit("w1")
     await core.settle()
     assert world.condition(NOMINATED) is None
@@ -216,7 +216,7 @@ async def test_our_own_conditions_have_a_field_manager_of_their_own_and_survive_
     await core.settle()
     assert world.condition("QuotaReserved") is not None
     assert world.condition(FAILED_ON) is not None
-    assert core.cluster.owners(world.key(), "conditions", FAILED_ON) == {FIELD_MANAGER}
+    assert core.owners("conditions", FAILED_ON) == {FIELD_MANAGER}
 
 
 # --- as Kueue's external dispatcher ------------------------------------------------------------------------------------

@@ -11,9 +11,8 @@ import pytest
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.settings import BESIDE_KUEUE
-from tests.controllers.clusters_in_memory import Body
-from tests.controllers.kueue_core import Core, SharedCluster
-from tests.controllers.table import CHECK, CONFIG, NAMESPACE, Table, table
+from tests.controllers.kueue_core import Core
+from tests.controllers.table import CHECK, CONFIG, NAMESPACE, Body, Table, table
 
 pytestmark = pytest.mark.anyio
 
@@ -43,8 +42,7 @@ def checks(world: Table, *names: str) -> None:
     found = world.manager.find(kinds.CLUSTER_QUEUES, QUEUE)
     assert found
     spec = found["spec"] | {"admissionChecksStrategy": {"admissionChecks": [{"name": name} for name in names]}}
-    generation = found["metadata"]["generation"] + 1
-    world.manager.change(kinds.CLUSTER_QUEUES, QUEUE, {"spec": spec, "metadata": {"generation": generation}})
+    world.manager.change(kinds.CLUSTER_QUEUES, QUEUE, {"spec": spec})
 
 
 def local(world: Table) -> Body:
@@ -166,7 +164,7 @@ async def test_a_job_submitted_meanwhile_waits_for_the_check_too() -> None:
 
 
 async def beside() -> tuple[Table, Core]:
-    world = table(roles=BESIDE_KUEUE, manager=SharedCluster)
+    world = table(roles=BESIDE_KUEUE)
     core = Core(world)
     await core.submit()
     world.admit("w1")

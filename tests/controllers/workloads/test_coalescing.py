@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
 from multikueue.api import kinds
-from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey
-from tests.controllers.clusters_in_memory import ClusterInMemory
 from tests.controllers.table import NAMESPACE, Table, table
 
 pytestmark = pytest.mark.anyio
@@ -19,22 +16,9 @@ PODS = 100
 WRITE = "patch jobs/status"
 
 
-class Slow(ClusterInMemory):
-    """While a status is written, `meanwhile` goes on."""
-
-    meanwhile: Callable[[], None] = staticmethod(lambda: None)
-
-    async def merge_patch(
-        self, kind: Kind[Any], key: ObjectKey, body: Mapping[str, Any], *, subresource: str = ""
-    ) -> Any:
-        if (kind, subresource) == (kinds.JOBS, "status"):
-            self.meanwhile()
-        return await super().merge_patch(kind, key, body, subresource=subresource)
-
-
 async def running(*names: str) -> Table:
     """Jobs of many pods that run on the first worker, none of which is over yet."""
-    world = table(manager=Slow, quota=10 * PODS)
+    world = table(quota=10 * PODS)
     for name in names:
         world.submit(name, pods=PODS)
     await world.settle()
@@ -46,6 +30,16 @@ async def running(*names: str) -> Table:
     await world.settle()
     world.manager.calls.clear()
     return world
+
+
+def while_written(world: Table, meanwhile: Callable[[], None]) -> None:
+    """Have that go on while a status is written."""
+
+    def go_on(verb: str, plural: str) -> None:
+        if world.manager.calls[-1] == WRITE:
+            meanwhile()
+
+    world.manager.fault = go_on
 
 
 def over(world: Table, name: str = "job") -> int:
@@ -77,8 +71,7 @@ async def test_what_changes_while_a_status_is_written_is_written_together_after_
         for _, done in zip(range(per_write), changes, strict=False):
             one_more(world, done)
 
-    assert isinstance(world.manager, Slow)
-    world.manager.meanwhile = meanwhile
+    while_written(world, meanwhile)
     one_more(world, 1)
     await world.settle()
     assert over(world) == PODS - 1
@@ -93,8 +86,7 @@ async def test_a_change_in_the_middle_of_the_last_write_arrives_too() -> None:
         if left:
             one_more(world, left.pop())
 
-    assert isinstance(world.manager, Slow)
-    world.manager.meanwhile = meanwhile
+    while_written(world, meanwhile)
     one_more(world, 1)
     await world.settle()
     assert over(world) == PODS - 1

@@ -214,14 +214,13 @@ async def test_a_refusal_does_not_hide_a_job_whose_answer_was_lost_before() -> N
     world = table()
     world.submit()
     await world.settle()
-    worker, known = world.workers["w1"], world.store.worker("w1").jobs.of(kinds.JOBS)
+    worker = world.workers["w1"]
     silence = ClusterUnreachable("w1", "no answer")
     worker.lose_answer = lambda verb, plural: silence if (verb, plural) == ("create", "jobs") else None
     worker.fault = lambda verb, plural: silence if (verb, plural) == ("get", "jobs") else None
-    known.upsert = lambda _item: None  # type: ignore[assignment,method-assign]  # nor does the watch tell
-    world.admit("w1")
-    await world.settle()
-    del known.upsert
+    with world.workers["w1"].unheard(kinds.JOBS):
+        world.admit("w1")
+        await world.settle()
     assert world.store.worker("w1").expectations
     refusal = Forbidden(403, "Forbidden", "no")
     worker.fault = lambda verb, plural: refusal if (verb, plural) == ("create", "jobs") else None

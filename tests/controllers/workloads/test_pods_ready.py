@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from multikueue.settings import PodsReady
+from multikueue.settings import PodsReady, Quota
 from tests.controllers.table import Table, table
 
 pytestmark = pytest.mark.anyio
@@ -17,7 +17,7 @@ MINUTE = timedelta(minutes=1)
 
 async def started(**settings: object) -> Table:
     """A job that was admitted by a worker, whose pods are not ready yet."""
-    world = table(pods_ready=PodsReady.model_validate({"enabled": True, **settings}))
+    world = table(rules=Quota(pods_ready=PodsReady.model_validate({"enabled": True, **settings})))
     world.submit()
     await world.settle()
     world.admit("w1")

@@ -9,7 +9,7 @@ import pytest
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.workloads.retention import Retention
-from multikueue.settings import PodsReady
+from multikueue.settings import PodsReady, Quota
 from multikueue.settings import Retention as Kept
 from tests.controllers.table import NAMESPACE, Table, table
 
@@ -33,7 +33,7 @@ async def finished(retention: Kept) -> Table:
 
 async def deactivated(retention: Kept) -> Table:
     """By the manager itself: its pods were not ready in time, and once is enough."""
-    world = table(retention=retention, pods_ready=ONE_CHANCE)
+    world = table(retention=retention, rules=Quota(pods_ready=ONE_CHANCE))
     await running(world)
     await look(world, after=ONE_CHANCE.timeout)
     assert condition(world, "Evicted") == ("True", "DeactivatedDueToRequeuingLimitExceeded")

@@ -15,7 +15,6 @@ from multikueue.api.workload import QUOTA_RESERVED, Workload
 from multikueue.controllers.workloads import status_writes
 from multikueue.controllers.workloads.workloads import Workloads
 from multikueue.errors import Conflict, Invalid
-from tests.controllers.kueue_core import SharedCluster
 from tests.controllers.table import NAMESPACE, QUEUE, Table, table
 
 pytestmark = pytest.mark.anyio
@@ -90,7 +89,7 @@ async def test_what_a_workload_was_about_to_get_others_may_have_while_it_cannot_
 
 @pytest.mark.parametrize("write", [status_writes.merge, status_writes.apply])
 async def test_a_workload_whose_status_is_refused_says_so(write: Callable[..., Awaitable[Workload]]) -> None:
-    world = table(manager=SharedCluster)
+    world = table()
     world.manager.put(kinds.WORKLOADS, of_class("low"))
     local = world.store.workloads.get(KEY)
     assert local is not None
@@ -126,7 +125,7 @@ async def test_who_made_a_workload_without_a_job_ends_its_eviction() -> None:
     world.manager.put(kinds.WORKLOADS, of_class("low", cpu="1"))
     await world.settle()
     assert world.store.engine.view.queue_usage("cq").reserving == 1
-    drain = {"spec": {"stopPolicy": "HoldAndDrain"}, "metadata": {"generation": 2}}
+    drain = {"spec": {"stopPolicy": "HoldAndDrain"}}
     world.manager.change(kinds.CLUSTER_QUEUES, ObjectKey("", "cq"), drain)
     await world.settle()
     evicted = world.store.workloads.get(KEY)
@@ -145,7 +144,7 @@ async def test_a_job_that_runs_on_the_manager_keeps_its_quota_until_its_pods_are
     assert (world.manager.find(kinds.JOBS, job) or {})["spec"]["suspend"] is False
     world.manager.change(kinds.JOBS, job, {"status": {"active": 1}})
 
-    drain = {"spec": {"stopPolicy": "HoldAndDrain"}, "metadata": {"generation": 2}}
+    drain = {"spec": {"stopPolicy": "HoldAndDrain"}}
     world.manager.change(kinds.CLUSTER_QUEUES, queue, drain)
     await world.settle()
     assert (world.manager.find(kinds.JOBS, job) or {})["spec"]["suspend"] is True

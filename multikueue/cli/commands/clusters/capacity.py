@@ -17,11 +17,10 @@ from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import Column, Listing
 from multikueue.controllers.quota.capacity import CORDONED, read_queues, why_unread
 from multikueue.errors import ClusterUnreachable, MultiKueueError
-from multikueue.kube.client import Client
+from multikueue.kube.cluster_client import ClusterClient
 from multikueue.kube.kubeconfig import check_worker_kubeconfig
 from multikueue.quota.capacity import Feeders, Record, offer
 from multikueue.quota.following import Decision, Figure, Rules, follow, follow_problem, reserve_of
-from multikueue.registration.ownership import Client as ManagerClient
 from multikueue.registration.preflight import Routes, routes
 from multikueue.store.sight import namespaces_of
 from multikueue.store.state import CORDON_ANNOTATION
@@ -44,7 +43,7 @@ COLUMNS = (
     Column("BY WORKER", wide=True),
 )
 
-Connect = Callable[[str, bytes], AbstractAsyncContextManager[Client]]
+Connect = Callable[[str, bytes], AbstractAsyncContextManager[ClusterClient]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ def _said(decision: Decision) -> tuple[str, ...]:
 
 
 async def survey(
-    manager: ManagerClient, members: Sequence[Member], *, connect: Connect, rules: Rules, moment: datetime
+    manager: ClusterClient, members: Sequence[Member], *, connect: Connect, rules: Rules, moment: datetime
 ) -> Survey:
     """Look at the workers of all ClusterQueues with a MultiKueue check, those that do not follow too."""
     way = await routes(manager)

@@ -19,9 +19,10 @@ from multikueue.controllers.job_kinds.crd_annotations import annotated_kinds
 from multikueue.controllers.job_kinds.declarations import declaration_of
 from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, Unauthorized
 from multikueue.jobs.declared.adapter import DeclaredJob
+from multikueue.kube.cluster_client import ClusterClient
 from multikueue.kube.kubeconfig import InsecureKubeconfig, check_worker_kubeconfig
 from multikueue.registration.join import busy
-from multikueue.registration.ownership import Client, Side
+from multikueue.registration.ownership import Side
 from multikueue.registration.plan import Registration
 from multikueue.registration.preflight import Finding, Level, Routes, preflight, routes
 from multikueue.settings import DeclaredKind
@@ -37,7 +38,7 @@ SHOWN = 10
 
 _FORCED = "with --force (what is there then stays there)"
 
-Connect = Callable[[str, bytes], AbstractAsyncContextManager[Client]]
+Connect = Callable[[str, bytes], AbstractAsyncContextManager[ClusterClient]]
 """A connection to the worker of that name by that kubeconfig."""
 
 
@@ -61,7 +62,7 @@ def findings_listing(reports: Sequence[Report]) -> Listing:
     )
 
 
-async def declared(manager: Client, own: Sequence[DeclaredKind]) -> tuple[Kind[Any], ...]:
+async def declared(manager: ClusterClient, own: Sequence[DeclaredKind]) -> tuple[Kind[Any], ...]:
     """The kinds of jobs that are declared, by the settings or by definitions on the manager cluster, if we may see those."""
     kinds = tuple(DeclaredJob(declaration_of(each)).kind for each in own)
     try:
@@ -72,7 +73,7 @@ async def declared(manager: Client, own: Sequence[DeclaredKind]) -> tuple[Kind[A
 
 
 async def check_all(
-    manager: Client,
+    manager: ClusterClient,
     members: Sequence[Member],
     *,
     connect: Connect,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from multikueue.cli.access.worker_access import Worker
     from multikueue.cli.workload.related_objects import Kin
     from multikueue.cli.workload.session import Scene
-    from multikueue.kube.client import Client
+    from multikueue.kube.cluster_client import ClusterClient
 
 __all__ = ["COLUMNS", "HOME", "Told", "at_home", "at_worker", "events", "in_order", "row"]
 
@@ -119,7 +119,7 @@ def in_order(told: Iterable[Told]) -> Sequence[Told]:
     return sorted(told, key=lambda each: each.event.at or _BEGINNING)
 
 
-async def _fetch(client: Client, namespace: str) -> list[tuple[dict[str, Any], Event]]:
+async def _fetch(client: ClusterClient, namespace: str) -> list[tuple[dict[str, Any], Event]]:
     from multikueue.api.pods import TOLD
 
     return await fetch_pairs(client, TOLD, namespace=namespace)
