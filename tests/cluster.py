@@ -198,7 +198,8 @@ class _Lines:
 
 
 class Cluster(InProcessClient):
-    """A cluster and its client. `calls` has each request as `verb plural[/subresource]`, `authors` who patched JSON.
+    """A cluster and its client. `calls` has each request as `verb plural[/subresource]`, `written` those writes that were
+    taken, as `verb plural`, `authors` who patched JSON, `requests` everything.
 
     Nothing happens by itself: garbage is not collected, and caches that `watch` hear of a change as it is made.
     """
@@ -218,6 +219,7 @@ class Cluster(InProcessClient):
         super().__init__(self.api, cluster=cluster)
         self.name, self.now = name, now
         self.calls: list[str] = []
+        self.written: list[str] = []
         self.authors: list[str] = []
         self.requests: list[Request] = []
         self.fault: Fault = _no_fault
@@ -253,7 +255,7 @@ class Cluster(InProcessClient):
         self._unheard = before
 
     def writes(self) -> list[str]:
-        return [call for call in self.calls if not call.startswith(("get", "list"))]
+        return [call for call in self.calls if call.partition(" ")[0] not in _READS]
 
     # What is there, and what others do: none of it is a call.
 
@@ -267,9 +269,13 @@ class Cluster(InProcessClient):
     def value(self, kind: Kind[T], body: Mapping[str, Any]) -> T:
         return self._value(kind, encode(body))
 
-    def put(self, kind: Kind[Any], body: Mapping[str, Any]) -> None:
-        """Somebody wrote the object, valid or not. A new one gets a UID, and the defaults of a kind that is built in."""
-        made: Object = {"apiVersion": kind.api_version, "kind": kind.kind} | plain(body)
+    def put(self, kind: Kind[Any], body: Mapping[str, Any], key: ObjectKey = ObjectKey("", "")) -> None:  # noqa: B008
+        """Somebody wrote the object, valid or not. A new one gets a UID, and the defaults of a kind that is built in.
+
+        `key` names it, unless its metadata does.
+        """
+        made: Object = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {}} | plain(body)
+        made["metadata"] = {name: value for name, value in key._asdict().items() if value} | made["metadata"]
         made["metadata"].setdefault("uid", self.server.api.server.uid())
         resource = self.server.resource(kind.api_version, kind.kind)
         if not resource.custom and self.find(kind, _key_of(made)) is None:
@@ -301,8 +307,10 @@ class Cluster(InProcessClient):
             self.authors.append(request.query["fieldManager"])
         _raise(self.fault(verb, plural))
 
-    async def _done(self, request: Request) -> None:
+    async def _done(self, request: Request, answer: Response | Watch) -> None:
         verb, plural, _ = self._call_of(request)
+        if verb not in _READS and isinstance(answer, Response) and answer.status < 400:
+            self.written.append(f"{verb} {plural}")
         _raise(self.lose_answer(verb, plural))
 
     def _call_of(self, request: Request) -> tuple[str, str, str]:
@@ -318,6 +326,7 @@ class Cluster(InProcessClient):
         return verb, route.resource.plural, route.subresource
 
 
+_READS = {"get", "list", "watch"}
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 

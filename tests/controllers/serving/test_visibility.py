@@ -10,12 +10,14 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 import trustme
 from structlog.testing import capture_logs
 
-from multikueue.api.kinds import API_SERVICES, CONFIG_MAPS
-from multikueue.api.meta import ObjectKey
+from fakekube.wire import Request, Response
+from multikueue.api.kinds import API_SERVICES, CONFIG_MAPS, SECRETS
+from multikueue.api.meta import ObjectKey, encode
 from multikueue.controllers.serving.visibility import (
     AUTHENTICATION,
     CERTIFICATE_SECRET,
@@ -28,7 +30,6 @@ from multikueue.controllers.serving.visibility import (
 from multikueue.controllers.serving.webhooks import Service
 from multikueue.dispatch.group import Fleet, Group
 from multikueue.errors import ClusterUnreachable
-from multikueue.kube.client import Client
 from multikueue.runtime import Clock
 from multikueue.store.store import Store
 from multikueue.strategy import Worker
@@ -36,7 +37,7 @@ from multikueue.web.front_proxy import User
 from multikueue.web.server import Answerer, Asked, Server
 from multikueue.web.serving import Serving
 from multikueue.web.visibility import GROUP, SERVED, Pending, Refused
-from tests.controllers.serving.api import Api, Tree
+from tests.controllers.serving.api import manager
 from tests.quota.builders import Play, wants
 
 pytestmark = pytest.mark.anyio
@@ -48,6 +49,9 @@ API_SERVICE = ObjectKey("", f"v1beta2.{GROUP}")
 CLUSTER_QUEUE = f"/apis/{GROUP}/v1beta2/clusterqueues/cq/pendingworkloads"
 EXPLANATION = "/apis/visibility.multikueue.dev/v1alpha1/namespaces/default/workloads/{}/explanation"
 LOCAL_QUEUE = f"/apis/{GROUP}/v1beta2/namespaces/default/localqueues/lq/pendingworkloads"
+
+
+Tree = dict[str, Any]
 
 
 @dataclass
@@ -69,7 +73,10 @@ class Scene:
     """A queue in which two wait, behind an API server in memory."""
 
     def __init__(self) -> None:
-        self.api, self.sockets = Api(), Sockets()
+        self.api, self.sockets = manager(), Sockets()
+        self.reviews: list[Tree] = []
+        self.verdict: Tree = {"allowed": True}
+        self._usual, self.api.api.before = self.api.api.before, self._review
         self.problem: str | None = None
         self.time = 0.0
         self.play = Play.with_queue(cpu=0)
@@ -79,10 +86,9 @@ class Scene:
         self.workloads = {
             each.key: each for each in (wants("a", cpu=1).build(), wants("won", cpu=1).reserved("cq").build())
         }
-        client = cast("Client", self.api)
-        self.gate = AccessReviewer(client, lambda: self.time)
+        self.gate = AccessReviewer(self.api, lambda: self.time)
         self.visibility = Visibility(
-            client=client,
+            client=self.api,
             server=cast("Server", self.sockets),
             store=cast("Store", SimpleNamespace(engine=self.play.engine, workloads=self.workloads)),
             group=lambda key, local: Group(key=key, local=local, check="mk", fleet=Fleet((Worker(name="w1"),))),
@@ -95,10 +101,22 @@ class Scene:
             gate=self.gate,
         )
 
+    async def _review(self, request: Request) -> Response | None:
+        """What the API server says of who may do what is up to the test."""
+        await self._usual(request)
+        if not request.path.endswith("/subjectaccessreviews"):
+            return None
+        self.reviews.append(msgspec.json.decode(request.body)["spec"])
+        return Response(status=201, body=encode({"status": self.verdict}))
+
+    def registered(self, key: ObjectKey = API_SERVICE) -> Tree:
+        spec: Tree = (self.api.find(API_SERVICES, key) or {})["spec"]
+        return spec
+
     def publish(self, **more: str) -> None:
         data = {"requestheader-client-ca-file": CA, "requestheader-allowed-names": f'["{PROXY}"]'}
         headers = {"requestheader-group-headers": '["X-Remote-Group"]'}
-        self.api.put(CONFIG_MAPS, AUTHENTICATION, {"data": data | headers | more})
+        self.api.put(CONFIG_MAPS, {"data": data | headers | more}, AUTHENTICATION)
 
     async def ask(
         self,
@@ -153,7 +171,7 @@ async def test_the_api_server_is_asked_about_exactly_what_is_asked_for(
     scene = Scene()
     await scene.ask(path, groups=("a", "b"))
     common = {"group": GROUP, "version": "v1beta2", "subresource": "pendingworkloads", "verb": "get"}
-    assert scene.api.reviews == [
+    assert scene.reviews == [
         {"user": "jane", "groups": ["a", "b"], "extra": {}, "resourceAttributes": {**common, **attributes}}
     ]
 
@@ -162,7 +180,7 @@ async def test_discovery_is_a_question_about_a_path() -> None:
     scene = Scene()
     code, body = await scene.ask("/apis")
     assert (code, body["kind"]) == (200, "APIGroupList")
-    assert scene.api.reviews[0]["nonResourceAttributes"] == {"path": "/apis", "verb": "get"}
+    assert scene.reviews[0]["nonResourceAttributes"] == {"path": "/apis", "verb": "get"}
 
 
 @pytest.mark.parametrize(
@@ -175,7 +193,7 @@ async def test_discovery_is_a_question_about_a_path() -> None:
 )
 async def test_who_may_not_is_refused(verdict: Tree) -> None:
     scene = Scene()
-    scene.api.allowed = lambda _: verdict
+    scene.verdict = verdict
     code, body = await scene.ask(CLUSTER_QUEUE)
     assert (code, body["reason"]) == (403, "Forbidden")
     assert 'User "jane"' in body["message"]
@@ -185,9 +203,9 @@ async def test_who_may_not_is_refused(verdict: Tree) -> None:
 
 async def test_administrators_need_no_review() -> None:
     scene = Scene()
-    scene.api.allowed = lambda _: {"allowed": False}
+    scene.verdict = {"allowed": False}
     assert (await scene.ask(CLUSTER_QUEUE, groups=("system:masters",)))[0] == 200
-    assert scene.api.reviews == []
+    assert scene.reviews == []
 
 
 @pytest.mark.parametrize(
@@ -197,7 +215,7 @@ async def test_who_does_not_come_through_the_api_server_is_nobody(by: str | None
     scene = Scene()
     code, body = await scene.ask(CLUSTER_QUEUE, by=by, user=user, groups=("system:masters",))
     assert (code, body["reason"]) == (401, "Unauthorized")
-    assert scene.api.reviews == []
+    assert scene.reviews == []
 
 
 @pytest.mark.parametrize(
@@ -224,10 +242,10 @@ async def test_when_nobody_can_tell_what_is_allowed_nothing_is_shown() -> None:
     scene = Scene()
     await scene.visibility.reconcile()
 
-    def away(_call: str) -> None:
+    def away(_verb: str, _plural: str) -> None:
         raise ClusterUnreachable("", "away")
 
-    scene.api.interfere = away
+    scene.api.fault = away
     code, body = await scene.ask(CLUSTER_QUEUE)
     assert (code, body["reason"]) == (503, "ServiceUnavailable")
 
@@ -246,21 +264,21 @@ async def test_an_answer_is_believed_for_a_moment_and_for_that_question_alone() 
     scene = Scene()
     for _ in range(3):
         await scene.ask(CLUSTER_QUEUE)
-    assert len(scene.api.reviews) == 1
+    assert len(scene.reviews) == 1
     await scene.ask(LOCAL_QUEUE)
     await scene.ask(CLUSTER_QUEUE, user="joe")
     await scene.ask(CLUSTER_QUEUE, groups=("other",))
-    assert len(scene.api.reviews) == 4
+    assert len(scene.reviews) == 4
     scene.time = REMEMBER
     await scene.ask(CLUSTER_QUEUE)
-    assert len(scene.api.reviews) == 5
+    assert len(scene.reviews) == 5
 
 
 async def test_a_refusal_is_believed_no_longer_than_a_permission() -> None:
     scene = Scene()
-    scene.api.allowed = lambda _: {"allowed": False}
+    scene.verdict = {"allowed": False}
     assert (await scene.ask(CLUSTER_QUEUE))[0] == 403
-    scene.api.allowed = lambda _: {"allowed": True}
+    scene.verdict = {"allowed": True}
     assert (await scene.ask(CLUSTER_QUEUE))[0] == 403
     scene.time = REMEMBER
     assert (await scene.ask(CLUSTER_QUEUE))[0] == 200
@@ -294,7 +312,7 @@ async def test_a_workload_that_is_not_there_is_not_explained() -> None:
 
 async def test_the_gate_names_who_may_not_do_what() -> None:
     scene = Scene()
-    scene.api.allowed = lambda _: {}
+    scene.verdict = {}
     with pytest.raises(Refused, match=r'clusterqueues\.visibility\.kueue\.x-k8s\.io "cq" is forbidden'):
         await scene.gate.admit(User("jane"), Pending(version="v1beta2", name="cq"))
 
@@ -305,23 +323,23 @@ async def test_the_gate_names_who_may_not_do_what() -> None:
 async def test_it_is_registered_with_the_authority_of_its_certificate() -> None:
     scene = Scene()
     await scene.visibility.reconcile()
-    assert scene.api.writes == ["create secrets", *["create apiservices"] * 3]
+    assert scene.api.written == ["create secrets", *["create apiservices"] * 3]
     assert scene.sockets.client_ca == CA
     assert scene.sockets.served is not None
     for group, version in SERVED:
-        spec = scene.api.objects["apiservices", ObjectKey("", f"{version}.{group}")]["spec"]
+        spec = scene.registered(ObjectKey("", f"{version}.{group}"))
         assert b64decode(spec["caBundle"]) == scene.sockets.served.bundle
         assert spec["service"] == {"namespace": "ours", "name": "visibility", "port": 443}
         assert (spec["group"], spec["version"]) == (group, version)
-    assert ("secrets", ObjectKey("ours", CERTIFICATE_SECRET)) in scene.api.objects
+    assert scene.api.find(SECRETS, ObjectKey("ours", CERTIFICATE_SECRET))
 
 
 async def test_nothing_is_written_when_all_is_in_place() -> None:
     scene = Scene()
     await scene.visibility.reconcile()
-    scene.api.writes.clear()
+    scene.api.written.clear()
     await scene.visibility.reconcile()
-    assert scene.api.writes == []
+    assert scene.api.written == []
 
 
 @pytest.mark.parametrize(
@@ -331,23 +349,24 @@ async def test_a_registration_that_leads_here_gets_our_authority(change: Tree) -
     """The manifests in deploy/ have none: only the running process knows it."""
     scene = Scene()
     await scene.visibility.reconcile()
-    good = scene.api.objects["apiservices", API_SERVICE]
-    scene.api.put(API_SERVICES, API_SERVICE, good | {"spec": good["spec"] | change})
-    scene.api.writes.clear()
+    good = scene.registered()
+    scene.api.change(API_SERVICES, API_SERVICE, {"spec": change})
+    scene.api.written.clear()
     await scene.visibility.reconcile()
-    spec = scene.api.objects["apiservices", API_SERVICE]["spec"]
-    assert (spec["caBundle"], spec["insecureSkipTLSVerify"]) == (good["spec"]["caBundle"], False)
-    assert scene.api.writes == ["patch apiservices"]
+    spec = scene.registered()
+    assert (spec["caBundle"], spec["insecureSkipTLSVerify"]) == (good["caBundle"], False)
+    assert scene.api.written == ["patch apiservices"]
 
 
 @pytest.mark.parametrize("service", [{"namespace": "kueue-system", "name": "visibility-server"}, None])
 async def test_a_registration_that_leads_elsewhere_is_not_ours_to_change(service: Tree | None) -> None:
     scene = Scene()
-    theirs = {"spec": {"service": service, "caBundle": ""}}
-    scene.api.put(API_SERVICES, API_SERVICE, theirs)
+    theirs = {"caBundle": "", **({"service": service} if service else {})}
+    scene.api.put(API_SERVICES, {"spec": theirs}, API_SERVICE)
+    before = scene.registered()
     with capture_logs() as entries:
         await scene.visibility.reconcile()
-    assert scene.api.objects["apiservices", API_SERVICE]["spec"] == theirs["spec"]
+    assert scene.registered() == before
     assert [entry["event"] for entry in entries if entry["log_level"] == "warning"] == ["visibility.taken"]
 
 

@@ -1,21 +1,21 @@
 from __future__ import annotations
 
+import copy
 import ssl
 from base64 import b64decode
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 import aiohttp
-import msgspec
 import pytest
 import trustme
 from structlog.testing import capture_logs
 
 from multikueue.api import kinds
-from multikueue.api.kinds import MUTATING_WEBHOOKS, SECRETS, Kind
-from multikueue.api.meta import ObjectKey, decoder, encode
+from multikueue.api.kinds import MUTATING_WEBHOOKS, SECRETS
+from multikueue.api.meta import ObjectKey
 from multikueue.controllers.serving.webhooks import (
     CERTIFICATE_SECRET,
     CONFIGURATION,
@@ -27,22 +27,20 @@ from multikueue.controllers.serving.webhooks import (
     webhooks,
 )
 from multikueue.errors import (
-    AlreadyExists,
     ApiError,
     ClusterUnreachable,
     Conflict,
     MultiKueueError,
-    NotFound,
     NotLeading,
     ServerError,
     Throttled,
 )
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS
-from multikueue.kube.client import Client
 from multikueue.web.admission import Known
 from multikueue.web.certificates import LIFETIME
 from multikueue.web.server import WEBHOOK_PATH, Server
 from multikueue.web.serving import Serving
+from tests.controllers.serving.api import manager
 
 pytestmark = pytest.mark.anyio
 
@@ -53,70 +51,25 @@ HOST = "127.0.0.1"
 NOW = datetime.now(UTC).replace(microsecond=0)
 
 
-class Api:
-    """Secrets and configurations as an API server keeps them; `interfere` runs before each call, as others would."""
+class Manager:
+    """The manager cluster, and what a reader makes of it: the Secret, the registration, and whether that leads here."""
 
     def __init__(self) -> None:
-        self.objects: dict[tuple[str, ObjectKey], Tree] = {}
-        self.writes: list[str] = []
-        self.interfere: Callable[[str], None] = lambda _call: None
-        self._versions = 0
-
-    async def get(self, kind: Kind[Any], key: ObjectKey) -> Any:
-        self.interfere("get")
-        return self._value(kind, self._found(kind, key))
-
-    async def create(self, kind: Kind[Any], namespace: str, body: Tree) -> Any:
-        self.interfere("create")
-        key = ObjectKey(namespace, body["metadata"]["name"])
-        if (kind.plural, key) in self.objects:
-            raise AlreadyExists(409, "AlreadyExists", str(key))
-        return self._value(kind, self._store("create", kind, key, body))
-
-    async def merge_patch(self, kind: Kind[Any], key: ObjectKey, body: Tree) -> Any:
-        self.interfere("patch")
-        found = self._found(kind, key)
-        if body["metadata"]["resourceVersion"] != found["metadata"]["resourceVersion"]:
-            raise Conflict(409, "Conflict", str(key))
-        return self._value(
-            kind, self._store("patch", kind, key, found | {k: v for k, v in body.items() if k != "metadata"})
-        )
-
-    async def delete(self, kind: Kind[Any], key: ObjectKey, *, uid: str) -> None:
-        found = self._found(kind, key)
-        assert found["metadata"]["uid"] == uid
-        del self.objects[kind.plural, key]
-
-    def put(self, kind: Kind[Any], key: ObjectKey, body: Tree) -> None:
-        """Somebody else's write."""
-        self._store("", kind, key, body)
-
-    def _found(self, kind: Kind[Any], key: ObjectKey) -> Tree:
-        if (kind.plural, key) not in self.objects:
-            raise NotFound(404, "NotFound", str(key))
-        return self.objects[kind.plural, key]
-
-    def _store(self, verb: str, kind: Kind[Any], key: ObjectKey, body: Tree) -> Tree:
-        self._versions += 1
-        if verb:
-            self.writes.append(f"{verb} {kind.plural}")
-        metadata = {"uid": "uid", **body.get("metadata", {}), "resourceVersion": str(self._versions)}
-        self.objects[kind.plural, key] = msgspec.json.decode(encode(body | {"metadata": metadata}))
-        return self.objects[kind.plural, key]
-
-    def _value(self, kind: Kind[Any], shown: Tree) -> Any:
-        kept: Any = kind.type
-        return decoder(kept)(encode(shown))
+        self.cluster = manager()
 
     @property
     def data(self) -> dict[str, str]:
-        found: dict[str, str] = self.objects["secrets", SECRET]["data"]
+        found: dict[str, str] = (self.cluster.find(SECRETS, SECRET) or {})["data"]
         return found
 
     @property
     def entries(self) -> list[Tree]:
-        found: list[Tree] = self.objects["mutatingwebhookconfigurations", CONFIGURATION]["webhooks"]
-        return found
+        found: list[Tree] = (self.cluster.find(MUTATING_WEBHOOKS, CONFIGURATION) or {})["webhooks"]
+        return copy.deepcopy(found)
+
+    @entries.setter
+    def entries(self, entries: list[Tree]) -> None:
+        self.cluster.change(MUTATING_WEBHOOKS, CONFIGURATION, {"webhooks": entries})
 
     def bundle(self) -> bytes:
         """What the API server trusts."""
@@ -159,21 +112,21 @@ def serving() -> Server:
     return Server(ready=lambda: None, known=Known(dispatches=lambda _namespace, _queue: True))
 
 
-def webhook(api: Api, server: Server, *, now: Callable[[], datetime] = lambda: NOW, **changes: Any) -> Webhooks:
+def webhook(api: Manager, server: Server, *, now: Callable[[], datetime] = lambda: NOW, **changes: Any) -> Webhooks:
     how: dict[str, Any] = {"namespace": "ours", "address": f"https://{HOST}", "host": HOST, "port": 0}
-    return Webhooks(client=cast(Client, api), server=server, now=now, **(how | changes))
+    return Webhooks(client=api.cluster, server=server, now=now, **(how | changes))
 
 
 async def test_a_first_start_makes_all_that_is_needed() -> None:
-    api = Api()
+    api = Manager()
     async with serving() as server:
         await webhook(api, server).start()
-        assert api.writes == ["create secrets", "create mutatingwebhookconfigurations"]
+        assert api.cluster.written == ["create secrets", "create mutatingwebhookconfigurations"]
         assert await api.can_call()
 
 
 async def test_an_api_server_that_does_not_show_who_it_is_is_not_listened_to_where_it_has_to() -> None:
-    api = Api()
+    api = Manager()
     async with serving() as server:
         await webhook(api, server, client_ca=trustme.CA().cert_pem.bytes().decode()).start()
         with pytest.raises(aiohttp.ClientError):
@@ -181,17 +134,17 @@ async def test_an_api_server_that_does_not_show_who_it_is_is_not_listened_to_whe
 
 
 async def test_in_place_it_writes_nothing() -> None:
-    api = Api()
+    api = Manager()
     async with serving() as server:
         kept = webhook(api, server)
         port = await kept.start()
-        api.writes.clear()
+        api.cluster.written.clear()
         assert (await kept.reconcile(port)).again_after == timedelta(seconds=15)
-        assert api.writes == []
+        assert api.cluster.written == []
 
 
 async def test_replicas_share_one_certificate() -> None:
-    api = Api()
+    api = Manager()
     async with serving() as one, serving() as other:
         first, second = webhook(api, one, port=0), webhook(api, other)
         await first.start()
@@ -202,26 +155,26 @@ async def test_replicas_share_one_certificate() -> None:
 
 
 async def test_who_comes_second_takes_what_the_first_made() -> None:
-    api, rival = Api(), Api()
+    api, rival = Manager(), Manager()
     async with serving() as ours, serving() as theirs:
         await webhook(rival, theirs).start()
 
-        def steal(call: str) -> None:
-            if call == "create":
-                api.interfere = lambda _call: None
-                for (plural, key), made in rival.objects.items():
-                    api.put(SECRETS if plural == "secrets" else MUTATING_WEBHOOKS, key, made)
+        def steal(verb: str, _plural: str) -> None:
+            if verb == "create":
+                for kind, key in ((SECRETS, SECRET), (MUTATING_WEBHOOKS, CONFIGURATION)):
+                    if api.cluster.find(kind, key) is None:
+                        api.cluster.put(kind, rival.cluster.find(kind, key) or {})
 
-        api.interfere = steal
+        api.cluster.fault = steal
         await webhook(api, ours).start()
         assert api.data == rival.data
-        assert api.writes == ["patch mutatingwebhookconfigurations"], "another port, the same certificate"
+        assert api.cluster.written == ["patch mutatingwebhookconfigurations"], "another port, the same certificate"
         assert await api.can_call()
 
 
 async def test_an_empty_secret_is_filled() -> None:
-    api = Api()
-    api.put(SECRETS, SECRET, {"metadata": {"name": CERTIFICATE_SECRET}, "data": {"note": "bXk="}})
+    api = Manager()
+    api.cluster.put(SECRETS, {"data": {"note": "bXk="}}, SECRET)
     async with serving() as server:
         await webhook(api, server).start()
         assert api.data.keys() == {"note", "tls.crt", "tls.key", "ca.crt"}
@@ -240,53 +193,55 @@ async def test_an_empty_secret_is_filled() -> None:
     ],
 )
 async def test_what_was_changed_is_put_back(damage: Callable[[list[Tree]], object]) -> None:
-    api = Api()
+    api = Manager()
     async with serving() as server:
         kept = webhook(api, server)
         port = await kept.start()
-        before = msgspec.json.encode(api.entries)
-        damage(api.entries)
+        before = api.entries
+        damaged = api.entries
+        damage(damaged)
+        api.entries = damaged
         await kept.reconcile(port)
-        assert msgspec.json.encode(api.entries) == before
+        assert api.entries == before
 
 
 async def test_fields_of_a_newer_api_server_are_left_alone() -> None:
-    api = Api()
+    api = Manager()
     async with serving() as server:
         kept = webhook(api, server)
         port = await kept.start()
-        api.entries[0]["newField"] = "default"
-        api.writes.clear()
+        api.entries = [entry | {"newField": "default"} for entry in api.entries]
+        api.cluster.written.clear()
         await kept.reconcile(port)
-        assert api.writes == []
+        assert api.cluster.written == []
 
 
 async def test_what_was_deleted_is_made_again() -> None:
-    api = Api()
+    api = Manager()
     async with serving() as server:
         kept = webhook(api, server)
         port = await kept.start()
-        api.objects.clear()
+        api.cluster.drop(SECRETS, SECRET)
+        api.cluster.drop(MUTATING_WEBHOOKS, CONFIGURATION)
         await kept.reconcile(port)
         assert await api.can_call()
 
 
 async def test_configurations_of_others_are_never_touched() -> None:
-    api = Api()
+    api = Manager()
     foreign = ObjectKey("", "kueue-mutating-webhook-configuration")
-    api.put(MUTATING_WEBHOOKS, foreign, {"metadata": {"name": foreign.name}, "webhooks": [{"name": "x"}]})
-    before = dict(api.objects)
+    api.cluster.put(MUTATING_WEBHOOKS, {"webhooks": [{"name": "x"}]}, foreign)
+    before = api.cluster.find(MUTATING_WEBHOOKS, foreign)
     async with serving() as server:
         await webhook(api, server).start()
-    key = (MUTATING_WEBHOOKS.plural, foreign)
-    assert api.objects[key] == before[key]
+    assert api.cluster.find(MUTATING_WEBHOOKS, foreign) == before
 
 
 @dataclass
 class Witness:
     """Notes, whenever a certificate is taken into service, whether the API server trusts its authority by then."""
 
-    api: Api
+    api: Manager
     trusted: list[bool] = field(default_factory=list)
 
     def watch(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,7 +256,7 @@ class Witness:
 
 
 async def test_no_certificate_is_served_before_it_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    api = Api()
+    api = Manager()
     clock = VirtualClock(NOW - LIFETIME, NOW)  # so the last certificate is one that the machine's clock accepts
     async with serving() as server:
         kept = webhook(api, server, now=clock.now)
@@ -318,7 +273,7 @@ async def test_no_certificate_is_served_before_it_is_trusted(monkeypatch: pytest
 
 
 async def test_it_is_looked_at_four_times_a_minute() -> None:
-    api, ports = Api(), list[int]()
+    api, ports = Manager(), list[int]()
     clock = VirtualClock(NOW, NOW + timedelta(seconds=45))
     async with serving() as server:
         with pytest.raises(TimeoutError):
@@ -328,15 +283,15 @@ async def test_it_is_looked_at_four_times_a_minute() -> None:
 
 
 async def test_an_error_is_tried_again_soon() -> None:
-    api = Api()
+    api = Manager()
     clock = VirtualClock(NOW, NOW + timedelta(seconds=30))
     failures: list[ApiError] = [ServerError(500, "InternalError", "no"), Conflict(409, "Conflict", "no")]
 
-    def fail(_call: str) -> None:
+    def fail(_verb: str, _plural: str) -> None:
         if clock.at > NOW and failures:
             raise failures.pop(0)
 
-    api.interfere = fail
+    api.cluster.fault = fail
     async with serving() as server:
         with pytest.raises(TimeoutError):
             await keep_webhook(webhook(api, server, now=clock.now), clock=clock, started=lambda _port: None)
@@ -354,27 +309,27 @@ async def test_a_certificate_that_openssl_refuses_later_does_not_end_the_manager
     async with serving() as server:
         monkeypatch.setattr(server, "load", refuse)
         with capture_logs() as entries, pytest.raises(TimeoutError):
-            await keep_webhook(webhook(Api(), server, now=clock.now), clock=clock, started=lambda _port: None)
+            await keep_webhook(webhook(Manager(), server, now=clock.now), clock=clock, started=lambda _port: None)
     assert [entry["event"] for entry in entries if entry["log_level"] == "warning"] == ["webhook.not_kept"]
 
 
 async def test_a_standby_waits_for_the_leader_to_put_the_webhook_in_place_and_then_serves_it() -> None:
-    api = Api()
+    api = Manager()
     clock = VirtualClock(NOW, NOW + timedelta(seconds=30))
     writes, service = ("create", "patch"), Service("ours", "hook")
 
-    def refuse(call: str) -> None:
-        if call in writes:
+    def refuse(verb: str, _plural: str) -> None:
+        if verb in writes:
             raise NotLeading("not sent")
 
-    api.interfere = refuse
+    api.cluster.fault = refuse
     began: list[timedelta] = []
 
     async def lead() -> None:
         async with serving() as leader:
-            api.interfere = lambda _call: None
+            api.cluster.fault = lambda _verb, _plural: None
             await webhook(api, leader, address=service).start()
-            api.interfere = refuse
+            api.cluster.fault = refuse
 
     async with serving() as server:
         standby = webhook(api, server, now=clock.now, address=service)
@@ -398,14 +353,14 @@ async def test_a_standby_waits_for_the_leader_to_put_the_webhook_in_place_and_th
     ids=["no answer", "too many requests", "an error of the server"],
 )
 async def test_what_goes_by_itself_does_not_end_a_manager_that_starts(passing: MultiKueueError) -> None:
-    api, began = Api(), list[timedelta]()
+    api, began = Manager(), list[timedelta]()
     clock = VirtualClock(NOW, NOW + timedelta(seconds=30))
 
-    def fail_at_first(_call: str) -> None:
+    def fail_at_first(_verb: str, _plural: str) -> None:
         if clock.at == NOW:
             raise passing
 
-    api.interfere = fail_at_first
+    api.cluster.fault = fail_at_first
     async with serving() as server:
         starting = webhook(api, server, now=clock.now)
         with pytest.raises(TimeoutError):
@@ -414,14 +369,14 @@ async def test_what_goes_by_itself_does_not_end_a_manager_that_starts(passing: M
 
 
 async def test_a_secret_that_never_stands_still_is_an_error() -> None:
-    api = Api()
-    api.put(SECRETS, SECRET, {"metadata": {"name": CERTIFICATE_SECRET}, "data": {}})
+    api = Manager()
+    api.cluster.put(SECRETS, {"data": {}}, SECRET)
 
-    def move(call: str) -> None:
-        if call == "patch":
-            api.put(SECRETS, SECRET, {"metadata": {"name": CERTIFICATE_SECRET}, "data": {}})
+    def move(verb: str, _plural: str) -> None:
+        if verb == "patch":
+            api.cluster.change(SECRETS, SECRET, {})
 
-    api.interfere = move
+    api.cluster.fault = move
     async with serving() as server:
         with pytest.raises(Conflict, match="keeps changing"):
             await webhook(api, server).start()
@@ -506,7 +461,7 @@ async def test_without_such_a_place_it_is_not_asked_about(namespaces: list[str])
 
 
 async def test_the_registration_follows_the_places_at_the_end_of_a_pause() -> None:
-    api, places, pauses, asked = Api(), list[str](), list[float](), list[int]()
+    api, places, pauses, asked = Manager(), list[str](), list[float](), list[int]()
 
     async def pause(seconds: float) -> None:
         pauses.append(seconds)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from fakekube.cluster import Cluster
-from fakekube.network.interceptor import Hook, Interceptor
+from fakekube.network.interceptor import Interceptor
 from fakekube.wire import Refused, Request, Response
 
 pytestmark = pytest.mark.anyio
@@ -17,15 +18,15 @@ MADE = Request(method="POST", path="/api/v1/namespaces", body=b'{"metadata":{"na
 READ = Request(method="GET", path="/api/v1/namespaces/n")
 
 
-async def refuse(_request: Request) -> Response | None:
+async def refuse(*_: object) -> Response | None:
     raise Refused(403, "Forbidden", "no")
 
 
-async def lie(_request: Request) -> Response | None:
+async def lie(*_: object) -> Response | None:
     return Response(status=418)
 
 
-async def break_off(_request: Request) -> Response | None:
+async def break_off(*_: object) -> Response | None:
     raise ConnectionResetError
 
 
@@ -46,7 +47,7 @@ async def test_without_hooks_it_answers_as_the_server_does(api: Interceptor) -> 
 
 
 @pytest.mark.parametrize(("hook", "told"), [(refuse, 403), (lie, 418)])
-async def test_what_comes_before_is_the_answer_and_nothing_is_done(api: Interceptor, hook: Hook, told: int) -> None:
+async def test_what_comes_before_is_the_answer_and_nothing_is_done(api: Interceptor, hook: Any, told: int) -> None:
     usual, api.before = api.before, hook
     assert await status(api, MADE) == told
     api.before = usual
@@ -54,7 +55,7 @@ async def test_what_comes_before_is_the_answer_and_nothing_is_done(api: Intercep
 
 
 @pytest.mark.parametrize(("hook", "told"), [(refuse, 403), (lie, 418)])
-async def test_what_comes_after_hides_the_answer_of_what_is_done(api: Interceptor, hook: Hook, told: int) -> None:
+async def test_what_comes_after_hides_the_answer_of_what_is_done(api: Interceptor, hook: Any, told: int) -> None:
     usual, api.after = api.after, hook
     assert await status(api, MADE) == told
     api.after = usual

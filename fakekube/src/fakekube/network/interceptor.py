@@ -16,14 +16,17 @@ from collections.abc import Awaitable, Callable
 from fakekube.network.transport import Handler
 from fakekube.wire import Refused, Request, Response, Watch
 
-__all__ = ["Hook", "Interceptor"]
+__all__ = ["After", "Before", "Interceptor"]
 
-Hook = Callable[[Request], Awaitable[Response | Watch | None]]
+Before = Callable[[Request], Awaitable[Response | Watch | None]]
 """What it answers, if anything, is the answer; a Refused that it raises, too. Whatever else it raises reaches whoever
 called, as a broken connection would. The request hangs for as long as it waits, and what it does happens meanwhile."""
 
+After = Callable[[Request, Response | Watch], Awaitable[Response | Watch | None]]
+"""The same, with the answer that there would be."""
 
-async def _nothing(_request: Request) -> None:
+
+async def _nothing(*_: object) -> None:
     pass
 
 
@@ -34,7 +37,7 @@ class Interceptor:
     is done.
     """
 
-    def __init__(self, api: Handler, *, before: Hook = _nothing, after: Hook = _nothing) -> None:
+    def __init__(self, api: Handler, *, before: Before = _nothing, after: After = _nothing) -> None:
         self.api, self.before, self.after = api, before, after
 
     async def handle(self, request: Request) -> Response | Watch:
@@ -43,6 +46,6 @@ class Interceptor:
             if instead is not None:
                 return instead
             answer = await self.api.handle(request)
-            return await self.after(request) or answer
+            return await self.after(request, answer) or answer
         except Refused as refusal:
             return refusal.response()
