@@ -7,7 +7,7 @@ import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import pytest
@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
+from multikueue.api.kinds import LEASES
 from multikueue.controllers.leader_election.election import Candidate
 from multikueue.controllers.leader_election.leadership import LeaderElector, NoElection, candidate, new_identity
-from multikueue.kube.client import Client
 from multikueue.runtime import Mandate
 from multikueue.settings import LeaderElection
 from multikueue_simulator.time import VirtualClock, VirtualLoop
@@ -53,7 +53,7 @@ class Replica:
         lease_duration, renew_deadline, retry_period = self.terms
         self.line = Line(self.server, timeout=self.patience)
         self.leadership = LeaderElector(
-            client=cast("Client", self.line),
+            client=self.line,
             key=KEY,
             candidate=Candidate(
                 identity=self.name,
@@ -137,7 +137,7 @@ async def test_a_leader_leads_on_and_on_and_the_other_does_not() -> None:
             assert not other.leads
 
     assert not leader.led
-    assert {spec["holderIdentity"] for _, spec in leader.server.writes} == {leader.name}
+    assert {spec["holderIdentity"] for _, spec in leader.server.specs} == {leader.name}
 
 
 async def test_a_leader_renews_once_per_period() -> None:
@@ -145,17 +145,17 @@ async def test_a_leader_renews_once_per_period() -> None:
     one = Replica(server, "a")
     async with alive(one):
         await until(lambda: one.leads, within=20)
-        before = len(server.writes)
+        before = len(server.specs)
         await anyio.sleep(100)
 
-    assert len(server.writes) - before == 50
+    assert len(server.specs) - before == 50
 
 
 @asynccontextmanager
 async def a_leads() -> AsyncIterator[tuple[Replica, Replica, list[anyio.CancelScope]]]:
     """Two replicas, of which `a` leads and `b` has seen it."""
     one, two = pair()
-    one.server.put({"holderIdentity": "", "leaseDurationSeconds": 1})
+    one.server.write({"holderIdentity": "", "leaseDurationSeconds": 1})
     async with alive(one, two) as scopes:
         await until(lambda: one.leads, within=1)
         await anyio.sleep(3)
@@ -167,7 +167,7 @@ async def a_leads() -> AsyncIterator[tuple[Replica, Replica, list[anyio.CancelSc
 async def test_after_a_death_the_other_leads_when_the_lease_is_over() -> None:
     async with a_leads() as (one, two, scopes):
         one.line.cut = True
-        last = one.server.writes[-1][0]
+        last = one.server.specs[-1][0]
         scopes[0].cancel()
         await until(lambda: two.leads, within=20)
         assert now() - last == pytest.approx(15, abs=0.1)
@@ -177,7 +177,7 @@ async def test_after_a_death_it_also_does_without_a_watch() -> None:
     async with a_leads() as (one, two, scopes):
         two.line.watches = False
         one.line.cut = True
-        last = one.server.writes[-1][0]
+        last = one.server.specs[-1][0]
         scopes[0].cancel()
         await until(lambda: two.leads, within=20)
         assert 15 <= now() - last <= 17.1
@@ -195,8 +195,8 @@ async def test_a_lease_given_back_is_taken_at_once() -> None:
 async def test_a_lease_is_given_back_although_the_answer_to_the_last_renewal_was_lost() -> None:
     async with a_leads() as (one, two, scopes):
         one.line.delays = lambda: (0.0, 60.0)
-        writes = len(one.server.writes)
-        await until(lambda: len(one.server.writes) > writes, within=3)
+        writes = len(one.server.specs)
+        await until(lambda: len(one.server.specs) > writes, within=3)
         one.line.delays = lambda: (0.0, 0.0)
         scopes[0].cancel()
         assert await until(lambda: two.leads, within=1) < 0.2
@@ -228,9 +228,9 @@ async def test_answers_that_come_late_prolong_only_from_when_they_were_asked_for
     async with a_leads() as (one, _, _):
         one.line.delays = lambda: (0.0, 4.5)
         asked = now()
-        writes = len(one.server.writes)
-        await until(lambda: len(one.server.writes) > writes, within=3)
-        written = one.server.writes[-1][0]
+        writes = len(one.server.specs)
+        await until(lambda: len(one.server.specs) > writes, within=3)
+        written = one.server.specs[-1][0]
         await anyio.sleep(4.6)
         assert one.leadership.mandate.left() == pytest.approx(10 - (now() - written), abs=0.1)
         assert written >= asked
@@ -240,7 +240,7 @@ async def test_an_answer_that_comes_when_the_lease_is_over_makes_no_leader() -> 
     """The claim was written, its answer was on its way for too long, and another has the lease by now."""
     server = LeaseServer()
     one, two = Replica(server, "a", patience=30), Replica(server, "b")
-    server.put({"holderIdentity": "", "leaseDurationSeconds": 1})
+    server.write({"holderIdentity": "", "leaseDurationSeconds": 1})
     delays = iter([(0.0, 0.0), (0.0, 17.0)])
     one.line.delays = lambda: next(delays, (0.0, 0.0))
     async with alive(one, two):
@@ -254,7 +254,7 @@ async def test_an_answer_that_comes_when_the_lease_is_over_makes_no_leader() -> 
 
 async def test_a_lease_that_was_deleted_is_put_back_by_its_leader() -> None:
     async with a_leads() as (one, two, _):
-        one.server.drop()
+        one.server.drop(LEASES, KEY)
         await until(lambda: one.server.holder == "a", within=3)
         await anyio.sleep(30)
         assert one.leads
@@ -271,7 +271,7 @@ async def test_a_lease_that_was_deleted_is_put_back_by_its_leader() -> None:
 )
 async def test_a_lease_that_says_nothing_is_put_right_by_its_leader(spec: dict[str, Any]) -> None:
     async with a_leads() as (one, two, _):
-        one.server.put(spec)
+        one.server.write(spec)
         await until(lambda: one.server.holder == "a", within=3)
         await anyio.sleep(30)
         assert one.leads
@@ -280,9 +280,9 @@ async def test_a_lease_that_says_nothing_is_put_right_by_its_leader(spec: dict[s
 
 async def test_to_a_name_nobody_knows_all_give_way_until_its_time_is_over() -> None:
     async with a_leads() as (one, two, _):
-        one.server.put({"holderIdentity": "who?", "leaseDurationSeconds": 1})
+        one.server.write({"holderIdentity": "who?", "leaseDurationSeconds": 1})
         await until(lambda: not one.leads, within=3)
-        written = one.server.writes[-1][0]
+        written = one.server.specs[-1][0]
         await until(lambda: one.leads or two.leads, within=20)
         assert now() - written == pytest.approx(15, abs=0.1)
 
@@ -290,8 +290,8 @@ async def test_to_a_name_nobody_knows_all_give_way_until_its_time_is_over() -> N
 async def test_what_others_wrote_beside_the_record_stays() -> None:
     async with a_leads() as (one, _, _):
         assert one.server.body is not None
-        one.server.body["metadata"]["annotations"] = {"by": "somebody"}
-        one.server.body["spec"]["strategy"] = "OldestEmulationVersion"
+        said = {"metadata": {"annotations": {"by": "somebody"}}, "spec": {"strategy": "OldestEmulationVersion"}}
+        one.server.change(LEASES, KEY, said)
         await anyio.sleep(10)
         assert one.server.body["metadata"]["annotations"] == {"by": "somebody"}
         assert one.server.body["spec"]["strategy"] == "OldestEmulationVersion"
@@ -365,13 +365,14 @@ class Weather:
             case "quick":
                 replica.line.delays = lambda: (chance.random() / 10, chance.random() / 10)
             case "delete":
-                self.server.drop()
+                if self.server.body is not None:
+                    self.server.drop(LEASES, KEY)
             case "empty":
-                self.server.put({"holderIdentity": "", "leaseDurationSeconds": 15})
+                self.server.write({"holderIdentity": "", "leaseDurationSeconds": 15})
             case "garbage":
-                self.server.put({"holderIdentity": [], "leaseDurationSeconds": "long"})
+                self.server.write({"holderIdentity": [], "leaseDurationSeconds": "long"})
             case "stranger":
-                self.server.put(
+                self.server.write(
                     {"holderIdentity": "stranger", "leaseDurationSeconds": chance.choice([1, 1, 15, 10**6])}
                 )
             case "term":
@@ -388,7 +389,7 @@ async def storm(seed: int, mishaps: list[tuple[float, str, int]]) -> Weather:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(weather.watch)
         async with alive(*replicas) as scopes:
-            server.put({"holderIdentity": "", "leaseDurationSeconds": 1})
+            server.write({"holderIdentity": "", "leaseDurationSeconds": 1})
             for wait, mishap, number in mishaps:
                 await anyio.sleep(wait)
                 weather.strike(mishap, replicas[number], scopes[number])
