@@ -24,7 +24,6 @@ from multikueue.jobs.framework.actions import (
     JobEvent,
     PatchJobStatus,
     PatchWorkloadStatus,
-    UpdateWorkloadSpec,
 )
 from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.framework.nesting import MOST_HOPS, Nested
@@ -32,8 +31,6 @@ from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.framework.workloads import (
     UNDISPATCHABLE_ANNOTATION,
     is_owned,
-    job_uid_labels,
-    owner_reference,
     prebuilt_name,
     workload_priority_class,
 )
@@ -42,7 +39,7 @@ from multikueue.jobs.reconciler.case import LOOK_FOR_NAME_AFTER, NOTHING, Case, 
 from multikueue.jobs.reconciler.elastic import decide_elastic
 from multikueue.jobs.reconciler.ensure_workload import choose, decide_own
 from multikueue.jobs.reconciler.run import decide_run
-from multikueue.jobs.reconciler.updates import conditions_patch, delete, joined, let_go, marked_update
+from multikueue.jobs.reconciler.updates import adoption, conditions_patch, delete, joined, let_go, marked_update
 
 __all__ = ["Decide", "JobView", "Priority", "decide", "mirror", "resolve_priority"]
 
@@ -128,7 +125,7 @@ def _decide_prebuilt(case: Case) -> JobDecision:
     if owner is not None and not is_owned(workload, job):
         return _unusable(case, f"Prebuilt Workload {name} belongs to {owner.kind} {owner.name}")
     if owner is None and workload.metadata.deletion_timestamp is None:
-        return JobDecision(actions=(_adoption(case, workload),))
+        return JobDecision(actions=(adoption(workload, case.adapter.kind, job.metadata),))
     if not case.adapter.matches(job, workload):
         return _unusable(case, f"Prebuilt Workload {name} is out of sync with the job")
     return decide_run(case, workload)
@@ -138,17 +135,6 @@ def _unusable(case: Case, why: str) -> JobDecision:
     return joined(
         case.settle(why), JobDecision(events=(JobEvent("Warning", "PrebuiltWorkload", f"{why}: the job waits"),))
     )
-
-
-def _adoption(case: Case, workload: Workload) -> UpdateWorkloadSpec:
-    meta = case.view.job.metadata
-    owners = [*workload.metadata.owner_references, owner_reference(case.adapter.kind, meta)]
-    changes = {
-        "resourceVersion": workload.metadata.resource_version,
-        "ownerReferences": owners,
-        "labels": job_uid_labels(meta),
-    }
-    return UpdateWorkloadSpec(workload.key, {"metadata": changes})
 
 
 # --- jobs that belong to others --------------------------------------------------------------------------------------

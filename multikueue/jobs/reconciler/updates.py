@@ -6,7 +6,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from multikueue.api.meta import Condition, with_condition
+from multikueue.api.kinds import Kind
+from multikueue.api.meta import Condition, ObjectMeta, with_condition
 from multikueue.api.workload import Workload
 from multikueue.jobs.framework.actions import (
     DeleteWorkload,
@@ -16,7 +17,7 @@ from multikueue.jobs.framework.actions import (
     RemoveFinalizer,
     UpdateWorkloadSpec,
 )
-from multikueue.jobs.framework.workloads import UNDISPATCHABLE_ANNOTATION
+from multikueue.jobs.framework.workloads import UNDISPATCHABLE_ANNOTATION, job_uid_labels, owner_reference
 from multikueue.jobs.reconciler.case import NOTHING, Case
 
 LOOK_FOR_WORKER_AFTER = timedelta(seconds=5)
@@ -43,6 +44,16 @@ def spec_update(workload: Workload, spec: dict[str, Any]) -> UpdateWorkloadSpec:
     return UpdateWorkloadSpec(
         workload.key, {"metadata": {"resourceVersion": workload.metadata.resource_version}, "spec": spec}
     )
+
+
+def adoption(workload: Workload, kind: Kind[Any], job: ObjectMeta) -> UpdateWorkloadSpec:
+    """The job of that kind becomes the controller of a Workload that somebody else made for it (contract 3.12)."""
+    changes = {
+        "resourceVersion": workload.metadata.resource_version,
+        "ownerReferences": [*workload.metadata.owner_references, owner_reference(kind, job)],
+        "labels": job_uid_labels(job),
+    }
+    return UpdateWorkloadSpec(workload.key, {"metadata": changes})
 
 
 def marked_update(workload: Workload, spec: dict[str, Any], *, mark: str | None) -> UpdateWorkloadSpec:

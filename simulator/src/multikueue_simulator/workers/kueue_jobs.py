@@ -43,7 +43,8 @@ from multikueue.jobs.framework.actions import (
     UpdateWorkloadSpec,
 )
 from multikueue.jobs.framework.priority import Priority
-from multikueue.jobs.framework.workloads import job_uid_labels, owner_reference, prebuilt_name, workload_priority_class
+from multikueue.jobs.framework.workloads import prebuilt_name, workload_priority_class
+from multikueue.jobs.reconciler.updates import adoption, spec_update
 
 __all__ = [
     "JobView",
@@ -121,7 +122,7 @@ def _decide_prebuilt(view: JobView) -> tuple[Action, ...]:
     if workload is None or (owner is not None and owner.uid != job.metadata.uid):
         return _stop(job, None)
     if owner is None:
-        return (_adoption(job, workload),)
+        return (adoption(workload, JOBS, job.metadata),)
     if not _is_in_sync(job, workload):
         return _stop(job, None)
     return _decide_run(view, workload)
@@ -131,17 +132,6 @@ def _is_in_sync(job: Job, workload: Workload) -> bool:
     """Whether the two may go together. A slice of an elastic job that replaces another is not compared."""
     is_slice = REPLACES_ANNOTATION in workload.metadata.annotations and is_elastic(job) and bool(prebuilt_name(job))
     return is_slice or BATCH_JOB.matches(job, workload)
-
-
-def _adoption(job: Job, workload: Workload) -> UpdateWorkloadSpec:
-    meta = workload.metadata
-    owners = [*meta.owner_references, owner_reference(JOBS, job.metadata)]
-    changes = {
-        "resourceVersion": meta.resource_version,
-        "ownerReferences": owners,
-        "labels": job_uid_labels(job.metadata),
-    }
-    return UpdateWorkloadSpec(workload.key, {"metadata": changes})
 
 
 def _decide_own(view: JobView) -> tuple[Action, ...]:
@@ -177,7 +167,7 @@ def _rewrite(view: JobView, workload: Workload) -> tuple[Action, ...]:
         return ()
     optional: Tree = {"maximumExecutionTimeSeconds": None, "priorityClassRef": None}
     spec = optional | BATCH_JOB.workload_body(view.job, priority=priority)["spec"]
-    return (_spec_update(workload, spec),)
+    return (spec_update(workload, spec),)
 
 
 def _decide_slices(view: JobView) -> tuple[Action, ...]:
@@ -221,12 +211,7 @@ def _priority_update(view: JobView, workload: Workload) -> tuple[Action, ...]:
     priority = view.priority()
     if isinstance(priority, str):
         return ()
-    return (_spec_update(workload, {"priorityClassRef": priority.class_ref, "priority": priority.value}),)
-
-
-def _spec_update(workload: Workload, spec: Tree) -> UpdateWorkloadSpec:
-    meta = {"resourceVersion": workload.metadata.resource_version}
-    return UpdateWorkloadSpec(workload.key, {"metadata": meta, "spec": spec})
+    return (spec_update(workload, {"priorityClassRef": priority.class_ref, "priority": priority.value}),)
 
 
 # --- starting and stopping -------------------------------------------------------------------------------------------
@@ -262,7 +247,7 @@ def _is_suspended(job: Job) -> bool:
 
 def _move(job: Job, workload: Workload) -> tuple[Action, ...]:
     queue = BATCH_JOB.queue_name(job)
-    return (_spec_update(workload, {"queueName": queue}),) if workload_spec(workload).queue_name != queue else ()
+    return (spec_update(workload, {"queueName": queue}),) if workload_spec(workload).queue_name != queue else ()
 
 
 def is_stopped(job: Job, workload: Workload) -> bool:
