@@ -30,7 +30,7 @@ from multikueue.api.kinds import Kind
 from multikueue.api.meta import Object as Value
 from multikueue.api.meta import ObjectKey, encode
 from multikueue.api.unreadable import why_unreadable
-from multikueue.errors import ClusterUnreachable, Expired, InvalidObject, MultiKueueError
+from multikueue.errors import ClusterUnreachable, Expired, InvalidObject
 from multikueue.kube.cluster_client import FIELD_MANAGER, Body, Page
 from multikueue.kube.decode import list_of, object_of
 from multikueue.kube.errors import error_from_answer
@@ -41,8 +41,8 @@ __all__ = ["Cluster", "Fault", "InProcessClient", "plain"]
 
 T = TypeVar("T", bound=Value)
 
-Fault = Callable[[str, str], MultiKueueError | None]
-"""Asked of each call with verb and plural; what it answers is raised."""
+Fault = Callable[[str, str], Exception | None]
+"""Asked of each call with verb and plural; what it answers is raised. A Refused is an answer of the server, over HTTP too."""
 
 
 class InProcessClient:
@@ -299,19 +299,21 @@ class Cluster(InProcessClient):
     def _store(self, kind: Kind[Any], body: Object) -> None:
         self.server.storage.put(_storage(kind), key_of(*_key_of(body)), body)
 
-    async def _asked(self, request: Request) -> None:
+    async def _asked(self, request: Request) -> Response | Watch | None:
         self.requests.append(request)
         verb, plural, subresource = self._call_of(request)
         self.calls.append(f"{verb} {plural}" + (f"/{subresource}" if subresource else ""))
         if request.content_type == "application/json-patch+json":
             self.authors.append(request.query["fieldManager"])
         _raise(self.fault(verb, plural))
+        return None
 
-    async def _done(self, request: Request, answer: Response | Watch) -> None:
+    async def _done(self, request: Request, answer: Response | Watch) -> Response | Watch | None:
         verb, plural, _ = self._call_of(request)
         if verb not in _READS and isinstance(answer, Response) and answer.status < 400:
             self.written.append(f"{verb} {plural}")
         _raise(self.lose_answer(verb, plural))
+        return None
 
     def _call_of(self, request: Request) -> tuple[str, str, str]:
         """Verb, plural and subresource; of what is no object, the method and the path."""
@@ -352,7 +354,7 @@ def _no_fault(_verb: str, _plural: str) -> None:
     return None
 
 
-def _raise(error: MultiKueueError | None) -> None:
+def _raise(error: Exception | None) -> None:
     if error is not None:
         raise error
 

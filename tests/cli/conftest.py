@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-import trustme
 import yaml
 
+from fakekube.face.authority import Authority
 from multikueue.cli import main
 from multikueue.registration import join
 from tests.cli.cluster import ADMIN_TOKEN, Cluster, serve
@@ -52,12 +52,12 @@ def _clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def authority() -> trustme.CA:
-    return trustme.CA()
+def authority() -> Authority:
+    return Authority()
 
 
 @pytest.fixture
-def world(authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+def world(authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     manager, worker = Cluster("manager"), Cluster("worker")
     with ExitStack() as stack:
         urls = {cluster.name: stack.enter_context(serve(cluster, authority)) for cluster in (manager, worker)}
@@ -82,9 +82,9 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Run:
     return run
 
 
-def _kubeconfig(urls: dict[str, str], authority: trustme.CA) -> dict[str, object]:
+def _kubeconfig(urls: dict[str, str], authority: Authority) -> dict[str, object]:
     """Contexts of the clusters' names; the current one is the manager's. `gone` is an address nobody listens at."""
-    pem = b64encode(authority.cert_pem.bytes()).decode()
+    pem = b64encode(authority.pem).decode()
     places = {**urls, "gone": "https://127.0.0.1:1"}
     return {
         "apiVersion": "v1",

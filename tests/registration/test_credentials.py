@@ -3,10 +3,12 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from datetime import timedelta
 
+import msgspec
 import pytest
 import yaml
 from cryptography import x509
 
+from fakekube.wire import Request, Response, Watch
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import ApiError, Forbidden
 from multikueue.kube.kubeconfig import check_worker_kubeconfig
@@ -19,16 +21,22 @@ from multikueue.registration.credentials import (
     request_token,
 )
 from multikueue.registration.facts import kubeconfig_facts
-from tests.cli.cluster import NOW, Answer, Cluster, Fake, Tree
+from multikueue.registration.plan import SERVICE_ACCOUNTS
+from tests.cli.cluster import NOW, SIGNING_REQUESTS, Cluster, Fake
 from tests.registration.builders import ENDPOINT
 
 ACCOUNT = ObjectKey("kueue-system", "multikueue")
 MONTH = timedelta(days=30)
 
 
+def with_account(worker: Cluster) -> Cluster:
+    worker.add(SERVICE_ACCOUNTS, {"metadata": ACCOUNT._asdict()})
+    return worker
+
+
 @pytest.mark.anyio
 async def test_a_token_is_asked_for_as_long_as_wanted() -> None:
-    credential = await request_token(Fake(Cluster("w")), ACCOUNT, MONTH)
+    credential = await request_token(Fake(with_account(Cluster("w"))), ACCOUNT, MONTH)
 
     assert credential.kind == "token"
     assert credential.expires == NOW + MONTH
@@ -36,7 +44,7 @@ async def test_a_token_is_asked_for_as_long_as_wanted() -> None:
 
 @pytest.mark.anyio
 async def test_a_server_may_grant_less() -> None:
-    credential = await request_token(Fake(Cluster("w", longest=timedelta(hours=1))), ACCOUNT, MONTH)
+    credential = await request_token(Fake(with_account(Cluster("w", longest=timedelta(hours=1)))), ACCOUNT, MONTH)
 
     assert credential.expires == NOW + timedelta(hours=1)
 
@@ -46,9 +54,9 @@ class Odd(Cluster):
 
     end = ""
 
-    def _token(self, body: Tree) -> Answer:
-        code, answer = super()._token(body)
-        return code, answer | {"status": answer["status"] | {"expirationTimestamp": self.end}}
+    async def _token(self, _request: Request) -> Response | Watch:
+        status = {"token": "e30.e30.x", "expirationTimestamp": self.end}
+        return Response(status=201, body=msgspec.json.encode({"status": status}))
 
 
 @pytest.mark.anyio
@@ -71,7 +79,7 @@ async def test_a_certificate_is_signed_for_the_user_and_leaves_no_request_behind
     pem = yaml.safe_load(build_kubeconfig("w", ENDPOINT, credential))["users"][0]["user"]["client-certificate-data"]
     subject = x509.load_pem_x509_certificate(b64decode(pem)).subject
     assert subject.rfc4514_string() == "CN=multikueue:prod"
-    assert not any(plural == "certificatesigningrequests" for _, plural, _, _ in worker.objects)
+    assert worker.names(SIGNING_REQUESTS) == []
 
 
 @pytest.mark.anyio
@@ -84,15 +92,15 @@ async def test_without_a_signer_it_gives_up_and_cleans_up(monkeypatch: pytest.Mo
         await request_certificate(Fake(worker), "multikueue", MONTH)
 
     assert caught.value.status == 504
-    assert worker.writes[-1].startswith("DELETE /apis/certificates.k8s.io/v1/certificatesigningrequests/")
+    assert worker.sent[-1].startswith("DELETE /apis/certificates.k8s.io/v1/certificatesigningrequests/")
 
 
 @pytest.mark.anyio
 async def test_a_signer_may_refuse() -> None:
     class Refusing(Cluster):
-        def _approve(self, request: dict[str, object], body: dict[str, object]) -> tuple[int, dict[str, object]]:
-            request["status"] = {"conditions": [{"type": "Failed", "message": "not for you"}]}
-            return 200, request
+        def decide_on(self, key: ObjectKey) -> None:
+            status = {"conditions": [{"type": "Failed", "message": "not for you"}]}
+            self.change(SIGNING_REQUESTS, key, {"status": status})
 
     with pytest.raises(Forbidden, match="not for you"):
         await request_certificate(Fake(Refusing("w")), "multikueue", MONTH)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from fakekube.wire import Request, Response, Watch
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESPACES, SECRETS
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import ConfigurationError, Forbidden, InvalidObject, Unauthorized
@@ -42,7 +43,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def kubeconfig(world: World) -> dict[str, object]:
-    secret = world.manager.find(SECRETS, "multikueue-w1", "kueue-system")
+    secret = world.manager.named(SECRETS, "multikueue-w1", "kueue-system")
     assert secret is not None
     tree: dict[str, object] = yaml.safe_load(b64decode(secret["data"]["kubeconfig"]))
     return tree
@@ -103,7 +104,7 @@ async def test_a_strangers_object_stops_it_before_the_first_write(
     with pytest.raises(InvalidObject, match=name):
         await world.join()
 
-    assert world.worker.writes == world.manager.writes == []
+    assert world.worker.sent == world.manager.sent == []
 
 
 async def test_a_cluster_cannot_be_its_own_worker(world: World) -> None:
@@ -112,7 +113,7 @@ async def test_a_cluster_cannot_be_its_own_worker(world: World) -> None:
     with pytest.raises(ConfigurationError, match="same cluster"):
         await world.join()
 
-    assert world.manager.writes == []
+    assert world.manager.sent == []
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["by its identity", "by its address"])
@@ -121,50 +122,45 @@ async def test_a_second_name_for_a_worker_is_refused_before_the_first_write(worl
     if known:
         identified(world, "w1")
     for cluster in (world.worker, world.manager):
-        cluster.writes.clear()
+        cluster.sent.clear()
 
     address = Endpoint(server="https://elsewhere:6443") if known else ENDPOINT
     with pytest.raises(ConfigurationError, match="registered already, as w1"):
         await world.join(Registration(cluster="alias"), endpoint=address)
 
-    assert world.worker.writes == world.manager.writes == []
+    assert world.worker.sent == world.manager.sent == []
 
 
 def identified(world: World, name: str) -> None:
     """A manager has recorded that the name stands for the worker."""
-    cluster = world.manager.find(MULTIKUEUE_CLUSTERS, name)
-    system = world.worker.find(NAMESPACES, "kube-system")
-    assert cluster is not None
-    assert system is not None
-    cluster["metadata"]["annotations"] = {CLUSTER_UID_ANNOTATION: system["metadata"]["uid"]}
+    mark = {"metadata": {"annotations": {CLUSTER_UID_ANNOTATION: "worker-1"}}}
+    world.manager.change(MULTIKUEUE_CLUSTERS, ObjectKey("", name), mark)
 
 
 async def test_a_worker_of_another_manager_with_the_same_origin_is_refused_and_left_alone(world: World) -> None:
     await world.join()
     first, world.manager = world.manager, Cluster("another")
-    world.worker.writes.clear()
+    world.worker.sent.clear()
 
     with pytest.raises(ConfigurationError, match=r"UID manager-1.*dispatch.origin.*manager-uid-"):
         await world.join()
-    assert world.worker.writes == world.manager.writes == []
+    assert world.worker.sent == world.manager.sent == []
     await leave(W1, manager=world.side(world.manager), worker=world.side(world.worker))
-    assert world.worker.writes == []
+    assert world.worker.sent == []
 
     await world.join(Registration(cluster="w1", origin="another"))
     world.manager = first
     await leave(W1, manager=world.side(first), worker=world.side(world.worker))
-    assert world.worker.find(CLUSTER_ROLES, "multikueue") is None
-    assert world.worker.find(CLUSTER_ROLES, "multikueue-another") is not None
+    assert world.worker.named(CLUSTER_ROLES, "multikueue") is None
+    assert world.worker.named(CLUSTER_ROLES, "multikueue-another") is not None
 
 
 async def test_a_worker_whose_manager_is_gone_for_good_may_get_another(world: World) -> None:
     await world.join()
-    role = world.worker.find(CLUSTER_ROLES, "multikueue")
-    assert role is not None
-    role["metadata"]["annotations"] = {}
+    world.worker.change(CLUSTER_ROLES, ObjectKey("", "multikueue"), {"metadata": {"annotations": None}})
     world.manager = Cluster("another")
     await world.join()
-    assert world.worker.find(CLUSTER_ROLES, "multikueue")["metadata"]["annotations"] == {  # type: ignore[index]
+    assert world.worker.named(CLUSTER_ROLES, "multikueue")["metadata"]["annotations"] == {  # type: ignore[index]
         MANAGER_UID_ANNOTATION: "another-1"
     }
 
@@ -173,13 +169,13 @@ async def test_an_address_the_manager_would_refuse_is_refused_before_the_first_w
     with pytest.raises(InsecureKubeconfig, match="plain http"):
         await world.join(endpoint=Endpoint(server="http://worker:80"))
 
-    assert world.worker.writes == world.manager.writes == []
+    assert world.worker.sent == world.manager.sent == []
 
 
 async def test_a_dry_run_changes_nothing(world: World) -> None:
     await world.join(dry_run=True, config="all")
 
-    assert world.worker.writes == world.manager.writes == []
+    assert world.worker.sent == world.manager.sent == []
     assert all("would be created" in words for words in world.done())
 
 
@@ -202,7 +198,7 @@ async def test_without_tokens_it_falls_back_to_a_certificate_and_says_so(world: 
     assert joined.credential.kind == "certificate"
     assert "client-key-data" in str(kubeconfig(world))
     assert "worker gives no token" in world.said[1]
-    binding = world.worker.find(CLUSTER_ROLE_BINDINGS, "multikueue")
+    binding = world.worker.named(CLUSTER_ROLE_BINDINGS, "multikueue")
     assert binding is not None
     assert [subject["kind"] for subject in binding["subjects"]] == ["ServiceAccount", "User"]
 
@@ -218,16 +214,16 @@ async def test_going_back_to_a_token_takes_the_rights_from_the_certificates_user
     await world.join(credential=CredentialKind.CERTIFICATE)
     await world.join(credential=CredentialKind.TOKEN)
 
-    binding = world.worker.find(CLUSTER_ROLE_BINDINGS, "multikueue")
+    binding = world.worker.named(CLUSTER_ROLE_BINDINGS, "multikueue")
     assert binding is not None
     assert [subject["kind"] for subject in binding["subjects"]] == ["ServiceAccount"]
 
 
 async def test_a_credential_the_worker_does_not_take_never_reaches_the_manager(world: World) -> None:
     class Forgetful(Cluster):
-        def _token(self, body: dict[str, object]) -> tuple[int, dict[str, object]]:
-            answer = super()._token(body)
-            self.tokens = {"admin"}
+        async def _token(self, request: Request) -> Response | Watch:
+            answer = await super()._token(request)
+            self.revoke()
             return answer
 
     world.worker = Forgetful("worker")
@@ -235,7 +231,7 @@ async def test_a_credential_the_worker_does_not_take_never_reaches_the_manager(w
     with pytest.raises(Unauthorized):
         await world.join()
 
-    assert world.manager.find(MULTIKUEUE_CLUSTERS, "w1") is None
+    assert world.manager.named(MULTIKUEUE_CLUSTERS, "w1") is None
 
 
 async def test_missing_rights_are_found_and_the_worker_joins_all_the_same(world: World) -> None:
@@ -244,7 +240,7 @@ async def test_missing_rights_are_found_and_the_worker_joins_all_the_same(world:
     joined = await world.join()
 
     assert [finding.subject for finding in joined.findings if finding.level == "failed"] == ["rights on jobs.batch"]
-    assert world.manager.find(MULTIKUEUE_CLUSTERS, "w1") is not None
+    assert world.manager.named(MULTIKUEUE_CLUSTERS, "w1") is not None
 
 
 @pytest.mark.parametrize(
@@ -254,7 +250,7 @@ async def test_what_no_server_grants_is_not_asked_for(world: World, wrong: dict[
     with pytest.raises(ConfigurationError):
         await world.join(**wrong)
 
-    assert world.worker.writes == []
+    assert world.worker.sent == []
 
 
 # --- some namespaces only --------------------------------------------------------------------------------------------
@@ -267,16 +263,16 @@ def with_namespaces(world: World, *names: str) -> None:
 
 def granted(world: World) -> list[str]:
     """Where the account has rights on the worker, and whether the kinds of jobs are among those of the cluster."""
-    role = world.worker.find(CLUSTER_ROLES, "multikueue")
+    role = world.worker.named(CLUSTER_ROLES, "multikueue")
     assert role is not None
     everywhere = ["everywhere"] if any(rule["apiGroups"] == ["batch"] for rule in role["rules"]) else []
-    pairs = [[key[2] for key in world.worker.objects if key[1] == plural] for plural in ("roles", "rolebindings")]
+    pairs = [[namespace for namespace, _ in world.worker.names(kind)] for kind in (ROLES, ROLE_BINDINGS)]
     assert sorted(pairs[0]) == sorted(pairs[1])
     return sorted(pairs[0]) + everywhere
 
 
 def offered(world: World) -> str | None:
-    cluster = world.manager.find(MULTIKUEUE_CLUSTERS, "w1")
+    cluster = world.manager.named(MULTIKUEUE_CLUSTERS, "w1")
     assert cluster is not None
     text: str | None = cluster["metadata"].get("annotations", {}).get(NAMESPACES_ANNOTATION)
     return text
@@ -302,19 +298,19 @@ async def test_each_registration_grants_what_it_says_and_takes_back_what_the_one
 
 async def test_a_namespace_that_the_worker_has_not_is_refused_before_the_first_write(world: World) -> None:
     with_namespaces(world, "a")
-    world.worker.writes.clear()
+    world.worker.sent.clear()
 
     with pytest.raises(ConfigurationError, match="worker has no namespace b: create it first"):
         await world.join(Registration(cluster="w1", run_in=("a", "b")))
 
-    assert world.worker.writes == world.manager.writes == []
+    assert world.worker.sent == world.manager.sent == []
 
 
 async def test_roles_of_strangers_stay_and_stop_it_where_they_have_the_name(world: World) -> None:
     with_namespaces(world, "a", "b")
     world.worker.add(ROLES, {"metadata": {"name": "multikueue", "namespace": "b"}, "rules": []})
     await world.join(Registration(cluster="w1", run_in=("a",)))
-    assert world.worker.find(ROLES, "multikueue", "b") is not None
+    assert world.worker.named(ROLES, "multikueue", "b") is not None
 
     with pytest.raises(InvalidObject, match="Role b/multikueue"):
         await world.join(Registration(cluster="w1", run_in=("b",)))
@@ -327,7 +323,7 @@ async def test_a_certificate_gets_the_rights_in_each_namespace(world: World) -> 
     await world.join(Registration(cluster="w1", run_in=("a", "b")))
 
     for namespace in ("a", "b"):
-        binding = world.worker.find(ROLE_BINDINGS, "multikueue", namespace)
+        binding = world.worker.named(ROLE_BINDINGS, "multikueue", namespace)
         assert binding is not None
         assert [subject["kind"] for subject in binding["subjects"]] == ["ServiceAccount", "User"]
 
@@ -384,8 +380,8 @@ async def test_leaving_takes_back_what_joining_made_and_can_be_repeated(world: W
         "ClusterRole multikueue on worker removed",
         "ServiceAccount kueue-system/multikueue on worker removed",
     ]
-    assert world.manager.find(MULTIKUEUE_CLUSTERS, "w2") is not None
-    config = world.manager.find(MULTIKUEUE_CONFIGS, "all")
+    assert world.manager.named(MULTIKUEUE_CLUSTERS, "w2") is not None
+    config = world.manager.named(MULTIKUEUE_CONFIGS, "all")
     assert config is not None
     assert config["spec"]["clusters"] == ["w2"]
 
@@ -395,8 +391,8 @@ async def test_a_second_name_leaves_the_account_to_the_first(world: World, known
     alias = Registration(cluster="alias")
     await world.join(alias)
     second = [
-        world.manager.find(MULTIKUEUE_CLUSTERS, "alias"),
-        world.manager.find(SECRETS, alias.secret.name, "kueue-system"),
+        world.manager.named(MULTIKUEUE_CLUSTERS, "alias"),
+        world.manager.named(SECRETS, alias.secret.name, "kueue-system"),
     ]
     await leave(alias, manager=world.side(world.manager))
     await world.join(endpoint=Endpoint(server="https://elsewhere:6443") if known else ENDPOINT)
@@ -421,12 +417,12 @@ async def test_a_second_name_leaves_the_account_to_the_first(world: World, known
 
 async def test_leaving_without_the_workers_administrator_leaves_the_worker_alone(world: World) -> None:
     await world.join()
-    before = list(world.worker.writes)
+    before = list(world.worker.sent)
 
     await leave(W1, manager=world.side(world.manager))
 
-    assert world.worker.writes == before
-    assert world.manager.find(SECRETS, "multikueue-w1", "kueue-system") is None
+    assert world.worker.sent == before
+    assert world.manager.named(SECRETS, "multikueue-w1", "kueue-system") is None
 
 
 async def test_a_strangers_cluster_does_not_leave(world: World) -> None:

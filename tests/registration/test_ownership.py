@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from fakekube.wire import Request, Response
 from multikueue.api.kinds import MULTIKUEUE_CONFIGS, NAMESPACES, SECRETS
 from multikueue.api.meta import ObjectKey
-from multikueue.errors import AlreadyExists, ConfigurationError, InvalidObject
+from multikueue.errors import AlreadyExists, ConfigurationError, InvalidObject, NotFound
 from multikueue.registration.plan import Registration, Wanted, manager_objects
-from tests.cli.cluster import Cluster, Fake
+from tests.cli.cluster import Cluster
 from tests.registration.builders import World
 
 pytestmark = pytest.mark.anyio
@@ -24,14 +23,15 @@ def world() -> World:
 
 
 async def test_an_object_is_created_then_left_then_updated(world: World) -> None:
+    world.manager.add(NAMESPACES, {"metadata": {"name": "kueue-system"}})
     side = world.side(world.manager)
 
     for wanted in (SECRET, SECRET, NEWER_SECRET):
         await side.ensure(wanted)
 
     assert [step.action for step in world.steps] == ["created", "unchanged", "updated"]
-    assert [write.split()[0] for write in world.manager.writes] == ["POST", "PATCH"]
-    stored = world.manager.find(SECRETS, KEY.name, KEY.namespace)
+    assert [write.split()[0] for write in world.manager.sent] == ["POST", "PATCH"]
+    stored = world.manager.named(SECRETS, KEY.name, KEY.namespace)
     assert stored is not None
     assert stored["data"] == NEWER_SECRET.body["data"]
 
@@ -42,7 +42,7 @@ async def test_what_others_added_to_an_object_of_ours_stays(world: World) -> Non
 
     await world.side(world.manager).ensure(NEWER_SECRET)
 
-    stored = world.manager.find(SECRETS, KEY.name, KEY.namespace)
+    stored = world.manager.named(SECRETS, KEY.name, KEY.namespace)
     assert stored is not None
     assert stored["metadata"]["labels"] == labels
 
@@ -60,7 +60,7 @@ async def test_a_strangers_object_is_named_and_not_touched(world: World) -> None
     await side.remove(SECRETS, KEY)
 
     assert [step.action for step in world.steps] == ["kept"]
-    assert world.manager.writes == []
+    assert world.manager.sent == []
 
 
 async def test_a_shared_object_is_nobodys_in_particular(world: World) -> None:
@@ -74,29 +74,29 @@ async def test_a_shared_object_is_nobodys_in_particular(world: World) -> None:
     assert [step.action for step in world.steps] == ["unchanged"]
 
 
-class _Race(Fake):
-    """Somebody creates the object after we have looked and before we create it."""
-
-    async def handle(self, request: Request) -> Response:
-        if request.method == "POST":
-            self.server.add(SECRETS, STRANGERS)
-            self.server.add(NAMESPACES, {"metadata": {"name": "kueue-system"}})
-        return await super().handle(request)
-
-
 async def test_a_race_for_a_name_is_lost_unless_the_object_is_shared(world: World) -> None:
-    side = world.side(world.manager)
-    racing = type(side)(client=_Race(world.manager), where="manager", report=world.steps.append)
+    """Somebody creates the object after we have looked and before we create it."""
+    racing = world.side(world.manager)
 
+    def race(verb: str, plural: str) -> None:
+        if verb == "create":
+            kind, body = (
+                (SECRETS, STRANGERS) if plural == "secrets" else (NAMESPACES, {"metadata": {"name": "kueue-system"}})
+            )
+            world.manager.add(kind, body)
+
+    world.manager.add(NAMESPACES, {"metadata": {"name": "kueue-system"}})
+    world.manager.fault = race
     with pytest.raises(AlreadyExists):
         await racing.ensure(SECRET)
-    world.manager.objects.clear()
+    world.manager.drop(NAMESPACES, ObjectKey("", "kueue-system"))
     await racing.ensure(Wanted(NAMESPACES, {"metadata": {"name": "kueue-system"}}, shared=True))
 
     assert [step.action for step in world.steps] == ["created"]
 
 
 async def test_removing_is_guarded_by_the_uid_and_safe_to_repeat(world: World) -> None:
+    world.manager.add(NAMESPACES, {"metadata": {"name": "kueue-system"}})
     side = world.side(world.manager)
     await side.ensure(SECRET)
     await side.remove(SECRETS, KEY)
@@ -120,18 +120,17 @@ async def test_a_dry_run_says_what_it_would_do_and_does_nothing(world: World) ->
         "Secret kueue-system/multikueue-w1 on manager would be removed",
         "MultiKueueConfig all on manager would be created",
     ]
-    assert world.manager.writes == []
+    assert world.manager.sent == []
 
 
 async def test_a_cluster_without_kueues_crds_is_a_configuration_error(world: World) -> None:
-    class Bare(Cluster):
-        def answer(self, method: str, path: str, *rest: object) -> tuple[int, dict[str, object]]:
-            return 404, {"kind": "Status", "code": 404, "reason": "NotFound", "message": "no such resource"}
+    bare = Cluster("manager")
+    bare.fault = lambda _verb, _plural: NotFound(404, "NotFound", "no such resource")
 
     with pytest.raises(
         ConfigurationError, match=r"manager does not serve multikueueclusters in kueue\.x-k8s\.io/v1beta2"
     ):
-        await world.side(Bare("manager")).ensure(CLUSTER)
+        await world.side(bare).ensure(CLUSTER)
 
 
 # --- MultiKueueConfig ------------------------------------------------------------------------------------------------
@@ -143,7 +142,7 @@ def config(*clusters: str, ours: bool = False) -> dict[str, object]:
 
 
 def clusters_of(world: World) -> list[str]:
-    stored = world.manager.find(MULTIKUEUE_CONFIGS, "all")
+    stored = world.manager.named(MULTIKUEUE_CONFIGS, "all")
     assert stored is not None
     clusters: list[str] = stored["spec"]["clusters"]
     return clusters

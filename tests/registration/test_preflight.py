@@ -11,7 +11,7 @@ from multikueue.errors import Unauthorized
 from multikueue.registration.plan import RIGHTS
 from multikueue.registration.preflight import Routes, missing_rights, preflight
 from multikueue.testing import admission_check, cluster_queue, local_queue, multikueue_config
-from tests.cli.cluster import Cluster, Fake
+from tests.cli.cluster import SERVED, Cluster, Fake
 
 MAIN = ObjectKey("team-a", "main")
 
@@ -40,7 +40,7 @@ async def test_a_fit_worker_has_nothing_to_complain_about() -> None:
         "identity",
         "LocalQueue team-a/main",
     ]
-    assert worker.writes == []
+    assert worker.sent == []
 
 
 @pytest.mark.anyio
@@ -108,7 +108,7 @@ OWN = Kind("example.com", "v1", "simulations", "Simulation", True, Object)
 def furnished(*kinds: Kind[Any], denied: Iterable[tuple[str, str]] = ()) -> Cluster:
     """A worker that serves these kinds too."""
     further = {f"/apis/{kind.api_version}": {kind.plural} for kind in kinds}
-    return Cluster("w", served={**Cluster("w").served, **further}, denied=set(denied))
+    return Cluster("w", served={**SERVED, **further}, denied=set(denied))
 
 
 @pytest.mark.anyio

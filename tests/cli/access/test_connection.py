@@ -1,34 +1,24 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 
 from multikueue.api.kinds import WORKLOADS
+from multikueue.cli.access import connection
 from multikueue.cli.access.connection import fetch, now, run_async
 from multikueue.testing import workload
-from tests.cli.cluster import Answer, Cluster, Fake, Tree
-
-
-class Paging(Cluster):
-    """Two objects to a page."""
-
-    def answer(self, method: str, path: str, query: Mapping[str, str], body: Tree | None, token: str) -> Answer:
-        code, answer = super().answer(method, path, query, body, token)
-        start = int(query.get("continue", 0))
-        items = answer["items"]
-        cont = {"continue": str(start + 2)} if start + 2 < len(items) else {}
-        return code, {"metadata": cont, "items": items[start : start + 2]}
+from tests.cli.cluster import Cluster, Fake
 
 
 @pytest.mark.anyio
-async def test_a_long_list_is_fetched_page_by_page() -> None:
-    cluster = Paging("manager")
+async def test_a_long_list_is_fetched_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "PAGE", 2)
+    cluster = Cluster("manager")
     for number in range(5):
         cluster.add(WORKLOADS, workload(f"wl-{number}").build())
 
     items = await fetch(Fake(cluster), WORKLOADS)
 
+    assert cluster.calls == ["list workloads"] * 3
     assert [item["metadata"]["name"] for item in items] == [f"wl-{number}" for number in range(5)]
     assert {(item["apiVersion"], item["kind"]) for item in items} == {("kueue.x-k8s.io/v1beta2", "Workload")}
 

@@ -3,11 +3,11 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
+from fakekube.wire import Refused
 from multikueue.api import kinds
 from multikueue.testing import cluster_queue, flavor, local_queue, namespace, workload
 from tests.cli.conftest import Run, World
@@ -53,7 +53,7 @@ def test_people_read_what_is_lacking_who_has_it_why_and_what_has_to_end(full: Wo
         "WORKLOAD CLUSTERQUEUE AT LATEST LEAVING",
         "a/running cq 2026-01-01T13:00:00Z no",
     ]
-    assert full.manager.writes == []
+    assert full.manager.sent == []
 
 
 def test_wide_shows_the_way_to_the_holders(full: World, cli: Run) -> None:
@@ -112,17 +112,16 @@ def test_the_line_says_who_has_to_go_first(full: World, cli: Run) -> None:
 QUOTA_KINDS = ("namespaces", "limitranges", "runtimeclasses", "resourceflavors", "cohorts", "clusterqueues")
 
 
-def test_a_user_of_one_namespace_is_told_what_the_workload_says(
-    full: World, cli: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answer = full.manager.answer
+def test_a_user_of_one_namespace_is_told_what_the_workload_says(full: World, cli: Run) -> None:
+    def forbidding(_verb: str, _plural: str) -> Refused | None:
+        path = full.manager.requests[-1].path
+        return (
+            Refused(403, "Forbidden", "no")
+            if not ("/namespaces/a/" in path or "selfsubjectaccessreviews" in path)
+            else None
+        )
 
-    def forbidding(method: str, path: str, *rest: Any) -> Any:
-        refused = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"}
-        mine = "/namespaces/a/" in path or "selfsubjectaccessreviews" in path
-        return answer(method, path, *rest) if mine else (403, refused)
-
-    monkeypatch.setattr(full.manager, "answer", forbidding)
+    full.manager.fault = forbidding
     result = cli("why", "-n", "a", "train")
 
     assert result.code == 0, result.err

@@ -13,6 +13,7 @@ from multikueue.api.workload import FITS_NO_WORKER, Workload
 from multikueue.cli.workload.prospects import Prospect, State, sentence
 from multikueue.testing import NOW, cluster_queue, local_queue, workload
 from multikueue.testing.workloads import WorkloadBuilder
+from tests.cli.cluster import ADMIN_TOKEN
 from tests.cli.conftest import Run, World
 
 TOO_MUCH = (
@@ -128,7 +129,7 @@ def test_one_that_is_busy_and_its_place_there(fleet: World, cli: Run) -> None:
         "gone cannot be reached - no answer",
         "resting is cordoned - -",
     ]
-    assert fleet.manager.writes == fleet.worker.writes == []
+    assert fleet.manager.sent == fleet.worker.sent == []
 
 
 def test_one_that_can_never_hold_it(fleet: World, cli: Run) -> None:
@@ -140,7 +141,7 @@ def test_one_that_can_never_hold_it(fleet: World, cli: Run) -> None:
 
 def test_what_fitted_nowhere_needs_no_look_at_a_worker(fleet: World, cli: Run) -> None:
     fleet.manager.add(kinds.WORKLOADS, parked().requeue_state(1, at=NOW + timedelta(minutes=1)).build())
-    fleet.worker.tokens.clear()
+    fleet.worker.revoke(ADMIN_TOKEN)
     lines = cli("why", "-n", "a", "big").lines
     assert lines[0].startswith(f"gone cannot be reached; resting is cordoned; worker can never hold it ({LACK}).")
     assert lines[0].endswith("or as soon as a worker has something else.")
@@ -156,7 +157,7 @@ def test_a_worker_that_was_not_asked_and_one_without_the_kind(fleet: World, cli:
 
 
 def test_without_rights_on_a_worker_the_rest_is_told(fleet: World, cli: Run) -> None:
-    fleet.worker.tokens.clear()
+    fleet.worker.revoke(ADMIN_TOKEN)
     result = cli("why", "-n", "a", "big")
     assert result.code == 0
     assert result.lines[0] == "Waits for admission on worker; gone cannot be reached; resting is cordoned."

@@ -15,6 +15,7 @@ from multikueue.api.kinds import (
     MULTIKUEUE_CONFIGS,
     SECRETS,
 )
+from multikueue.api.meta import ObjectKey
 from multikueue.api.queues import FOLLOW_ANNOTATION
 from multikueue.registration.credentials import Credential, Endpoint, build_kubeconfig
 from multikueue.store.sight import NAMESPACES_ANNOTATION
@@ -44,7 +45,7 @@ def joined(world: World, cli: Run) -> World:
     world.worker.add(CLUSTER_QUEUES, cluster_queue("theirs").quota("default", cpu=24).build())
     world.worker.add(LOCAL_QUEUES, local_queue("lq", "theirs", namespace="team-a").build())
     for cluster in (world.manager, world.worker):
-        cluster.writes.clear()
+        cluster.sent.clear()
     return world
 
 
@@ -58,7 +59,7 @@ def test_it_shows_what_a_queue_would_have_and_changes_nothing(joined: World, cli
     assert (result.code, result.err) == (0, "")
     assert result.lines[0].split()[:4] == ["CLUSTERQUEUE", "FLAVOR", "RESOURCE", "FOLLOWS"]
     assert cells(result.out) == [["main", "default", "cpu", "no", "10", "24", "0", "24"]]
-    assert joined.manager.writes == joined.worker.writes == []
+    assert joined.manager.sent == joined.worker.sent == []
 
 
 def test_wide_says_who_has_how_much(joined: World, cli: Run) -> None:
@@ -66,10 +67,9 @@ def test_wide_says_who_has_how_much(joined: World, cli: Run) -> None:
 
 
 def test_a_worker_counts_for_the_namespaces_that_it_offers(joined: World, cli: Run) -> None:
-    cluster = joined.manager.find(MULTIKUEUE_CLUSTERS, "w1")
-    assert cluster is not None
     for offered, cores in (("team-a,team-b", "24"), ("team-b", "0")):
-        cluster["metadata"]["annotations"] = {NAMESPACES_ANNOTATION: offered}
+        change = {"metadata": {"annotations": {NAMESPACES_ANNOTATION: offered}}}
+        joined.manager.change(MULTIKUEUE_CLUSTERS, ObjectKey("", "w1"), change)
         assert cells(cli(*COMMAND).out)[0][5] == cores
 
 

@@ -8,6 +8,7 @@ import yaml
 
 from multikueue.api.kinds import WORKLOADS
 from multikueue.testing import workload
+from tests.cli.cluster import ADMIN_TOKEN
 from tests.cli.conftest import Run, World
 from tests.cli.field import a_field
 
@@ -135,7 +136,7 @@ def test_a_workload_nobody_has_looked_at_raises_the_question(full: World, cli: R
 def test_what_is_wrong_is_told_in_one_line(world: World, cli: Run) -> None:
     assert cli("workloads", "list", "--context", "gone").code == 3
     assert cli("workloads", "list", "--context", "nowhere").code == 2
-    world.manager.tokens.clear()
+    world.manager.revoke(ADMIN_TOKEN)
     refused = cli("workloads", "list")
     assert refused.code == 1
     assert refused.err.startswith("error: list workloads") or "401" in refused.err
