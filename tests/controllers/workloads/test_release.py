@@ -12,8 +12,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import RESOURCE_IN_USE
 from multikueue.controllers.workloads.jobs import Jobs
 from multikueue.controllers.workloads.workloads import Workloads
-from tests.controllers.clusters_in_memory import Body
-from tests.controllers.table import NAMESPACE, Table, table
+from tests.controllers.table import NAMESPACE, Body, Table, table
 
 pytestmark = pytest.mark.anyio
 
