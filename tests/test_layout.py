@@ -26,6 +26,11 @@ PLAIN = [path for path in MODULES if not path.name.startswith("__")]
 ELSEWHERE: dict[str, str] = {
     "multikueue/cli/access/worker_clusters.py": "cli/commands/clusters/test_group.py",
     "multikueue/cli/commands/clusters/inspection.py": "cli/commands/clusters/test_group.py",
+    "multikueue/cli/access/contexts.py": "cli/access/test_completion.py",
+    "multikueue/cli/commands/clusters/joining.py": "cli/commands/clusters/test_group.py",
+    "multikueue/cli/commands/clusters/leaving.py": "cli/commands/clusters/test_group.py",
+    "multikueue/cli/commands/clusters/sides.py": "cli/commands/clusters/test_group.py",
+    "multikueue/cli/commands/queues/naming.py": "cli/commands/queues/test_group.py",
     "multikueue/cli/commands/version.py": "cli/test_main.py",
     "multikueue/cli/commands/workloads/cluster_view.py": "cli/commands/workloads/test_group.py",
     "multikueue/cli/workload/session.py": "cli/commands/workloads/test_pods.py",

@@ -11,6 +11,8 @@ CONTROLLER_NAME = "kueue.x-k8s.io/multikueue"
 
 ACTIVE = "Active"
 KUBECONFIG_KEY = "kubeconfig"
+CORDON_ANNOTATION = "multikueue.dev/cordon"
+"""On a MultiKueueCluster: `true` keeps new workloads away from it."""
 
 
 class ConditionedStatus(Value):

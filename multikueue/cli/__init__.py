@@ -12,13 +12,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Annotated
 
 import typer
 
+from multikueue.cli.access.groups import ConfigBefore, ContextBefore, KubeconfigBefore, NamespaceBefore
 from multikueue.cli.terminal.exit import EPILOG, reported
 from multikueue.cli.tree import Root
 
 __all__ = ["app", "main"]
+
+PLUGIN = "kubectl-multikueue"
+"""Under this name kubectl finds us, for `kubectl multikueue`."""
 
 app = typer.Typer(
     name="multikueue",
@@ -34,11 +40,29 @@ app = typer.Typer(
 )
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        from multikueue import __version__
+
+        print(f"multikueue {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _root() -> None:
-    """Makes it a group, whose commands are those of `tree`."""
+def _root(
+    kubeconfig: KubeconfigBefore = None,
+    context: ContextBefore = None,
+    namespace: NamespaceBefore = None,
+    config: ConfigBefore = None,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Makes it a group, whose commands are those of `tree`; they look these options up (terminal.inherited)."""
+    del kubeconfig, context, namespace, config, version
 
 
 def main(words: Sequence[str] | None = None) -> None:
     """The console script; `words` are the arguments, those of the process by default. Ends by SystemExit."""
-    sys.exit(reported(lambda: app(None if words is None else list(words), prog_name="multikueue")))
+    name = "kubectl multikueue" if PurePath(sys.argv[0]).stem == PLUGIN else "multikueue"
+    sys.exit(reported(lambda: app(None if words is None else list(words), prog_name=name)))

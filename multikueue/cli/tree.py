@@ -26,13 +26,31 @@ GROUP = "multikueue.commands"
 PLACES: Mapping[str, str] = {
     "run": "run:run",
     "why": "why:why",
-    "version": "version:version",
-    "clusters": "clusters.group:app",
+    "submit": "submit:submit",
+    "logs": "workloads.logs:logs",
+    "pods": "workloads.pods:pods",
+    "events": "workloads.events:events",
+    "get": "get:app",
     "workloads": "workloads.group:app",
+    "queues": "queues.group:app",
+    "clusters": "clusters.group:app",
     "strategies": "strategies:app",
+    "settings": "settings:app",
     "objects": "objects:app",
+    "completion": "completion:completion",
+    "version": "version:version",
+    "help": "help:help_",
 }
 """Below `commands`, in the order of the help: a function is a command, an app a group of them."""
+
+ALIASES: Mapping[str, str] = {
+    "jobs": "workloads",
+    "job": "workloads",
+    "wl": "workloads",
+    "cluster": "clusters",
+    "queue": "queues",
+}
+"""What people also type; the help has each command once."""
 
 ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "demo": ("multikueue-simulator", "Show the main job on simulated clusters, with nothing but Python."),
@@ -48,6 +66,7 @@ class _Commands(Mapping[str, Any]):
         self._made: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
+        name = ALIASES.get(name, name)
         if name not in self._made:
             self._made[name] = _command(name)
         return self._made[name]
@@ -117,3 +136,10 @@ class Root(TyperGroup):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.commands = _Commands()  # type: ignore[assignment]  # never written to: each has its place
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = error.message.replace("Value error, ", "")  # pydantic's, which is not the user's business
+            raise

@@ -28,13 +28,13 @@ _RESERVE = re.compile(rf"{_PERCENT}|[^=\s]+\s*=\s*(?:{_PERCENT}|{_QUANTITY.patte
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _OBJECT_NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 _NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)"
-_DURATION = re.compile(rf"[+-]?(?:{_NUMBER}|(?:{_NUMBER}(?:ns|us|µs|ms|s|m|h))+)")
-_DURATION_PART = re.compile(rf"({_NUMBER})(ns|us|µs|ms|s|m|h|$)")
-_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
+_DURATION = re.compile(rf"[+-]?(?:{_NUMBER}|(?:{_NUMBER}(?:ns|us|µs|ms|s|m|h|d))+)")
+_DURATION_PART = re.compile(rf"({_NUMBER})(ns|us|µs|ms|s|m|h|d|$)")
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
 
 
 def duration(value: object) -> object:
-    """A duration as Kubernetes writes it, or a number of seconds as text; anything else comes back as it is."""
+    """As Kubernetes writes it, days (`30d`) too, or a number of seconds as text; anything else comes back as it is."""
     if not isinstance(value, str) or _DURATION.fullmatch(value) is None:
         return value
     seconds = sum(float(number) * _SECONDS[unit] for number, unit in _DURATION_PART.findall(value))

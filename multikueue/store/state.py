@@ -59,9 +59,6 @@ CLUSTERS_ANNOTATION = "multikueue.dev/clusters"
 CLUSTER_UID_ANNOTATION = "multikueue.dev/cluster-uid"
 """On a MultiKueueCluster: the UID of the namespace kube-system of the cluster that its name stands for."""
 
-CORDON_ANNOTATION = "multikueue.dev/cordon"
-"""On a MultiKueueCluster: `true` keeps new workloads away from it."""
-
 
 def _owner_uid(workload: Workload) -> Iterable[str]:
     owner = owner_of(workload)

@@ -11,7 +11,7 @@ from multikueue.api.foreign import asked, excerpt
 from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.kinds import POD_GROUPS, PODS
 from multikueue.api.meta import ObjectKey
-from multikueue.api.multikueue import AdmissionCheck
+from multikueue.api.multikueue import CORDON_ANNOTATION, AdmissionCheck
 from multikueue.api.pod import PodGroup
 from multikueue.api.slices import is_elastic
 from multikueue.api.workload import FAILED_ON, FINISHED, Workload, any_owner_of, owner_kind, owner_of
@@ -32,7 +32,7 @@ from multikueue.dispatch.slices import NO_SLICE
 from multikueue.jobs.batch_job.slices import remote_patch
 from multikueue.jobs.pods.members import lacks
 from multikueue.store.sight import EVERYWHERE, Lack
-from multikueue.store.state import CORDON_ANNOTATION, config_of, placed_for
+from multikueue.store.state import config_of, placed_for
 from multikueue.store.store import Store
 
 __all__ = ["Views"]

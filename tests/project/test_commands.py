@@ -28,7 +28,7 @@ def commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, s
         yield from commands(each, (*words, name))
 
 
-HELP = {"-h", "--help"}
+HELP = {"-h", "--help", "--version"}
 COMMANDS = dict(commands(typer.main.get_command(app)))
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.util import find_spec
@@ -12,6 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 import typer
+
+from multikueue.cli.access.contexts import contexts
+from multikueue.cli.terminal.exit import leaves
+from multikueue.cli.terminal.inherited import inherited
+from multikueue.errors import ClusterUnreachable
 
 if TYPE_CHECKING:
     from multikueue.api.kinds import Kind
@@ -35,6 +40,7 @@ __all__ = [
     "now",
     "run_async",
     "settings_option",
+    "told_where",
 ]
 
 T = TypeVar("T")
@@ -57,6 +63,7 @@ def kubeconfig_option(*names: str, also: str = "", envvar: str | None = KUBECONF
         *names,
         envvar=envvar,
         help=f"Kubeconfig of the manager cluster{also}. (default: as kubectl: $KUBECONFIG, ~/.kube/config)",
+        callback=inherited("kubeconfig"),
         show_default=False,
         rich_help_panel=_MANAGER,
         exists=True,
@@ -70,13 +77,16 @@ def context_option(*names: str, also: str = "", envvar: str | None = CONTEXT) ->
         *names,
         envvar=envvar,
         help=f"Context of the manager cluster{also}. (default: the current one)",
+        callback=inherited("context"),
+        autocompletion=contexts,
         show_default=False,
         rich_help_panel=_MANAGER,
     )
 
 
-def _take_settings(ctx: typer.Context, path: Path | None) -> Path | None:
+def _take_settings(ctx: typer.Context, param: typer.CallbackParam, path: Path | None) -> Path | None:
     """The settings in that file take the place of the defaults of those options that are settings, by their variables."""
+    path = inherited("config")(ctx, param, path)
     if path is not None and not ctx.resilient_parsing:
         from multikueue import settings
 
@@ -151,8 +161,21 @@ class Target:
         from multikueue.kube.client import Client
 
         credentials = await self.credentials()
-        async with Client.connect(credentials, cluster=self.cluster) as client:
-            yield client, namespace or credentials.namespace
+        with told_where(self.cluster, credentials):
+            async with Client.connect(credentials, cluster=self.cluster) as client:
+                yield client, namespace or credentials.namespace
+
+
+@contextmanager
+def told_where(cluster: str, credentials: Credentials) -> Iterator[None]:
+    """An error that the cluster is unreachable gets a note of where it was looked for: URL, file and context."""
+    try:
+        yield
+    except (ClusterUnreachable, BaseExceptionGroup) as error:
+        for each in leaves(error):
+            if isinstance(each, ClusterUnreachable) and each.cluster == cluster and not hasattr(each, "__notes__"):
+                each.add_note(f"{credentials.server}, {credentials.source}")
+        raise
 
 
 def run_async(work: Callable[[], Awaitable[T]]) -> T:
@@ -195,12 +218,14 @@ async def fetch(
         query["continue"] = page.metadata.cont
 
 
-async def fetch_pairs(client: ClusterClient, kind: Kind[V], *, namespace: str = "") -> list[tuple[dict[str, Any], V]]:
+async def fetch_pairs(
+    client: ClusterClient, kind: Kind[V], *, namespace: str = "", params: Mapping[str, str] | None = None
+) -> list[tuple[dict[str, Any], V]]:
     """The same, each with its value."""
     from multikueue.api.meta import decoder, encode
 
     decode = decoder(kind.type)
-    return [(item, decode(encode(item))) for item in await fetch(client, kind, namespace=namespace)]
+    return [(item, decode(encode(item))) for item in await fetch(client, kind, namespace=namespace, params=params)]
 
 
 def with_kind(kind: Kind[Any], item: dict[str, Any]) -> dict[str, Any]:

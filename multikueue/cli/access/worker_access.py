@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from multikueue.cli.access.connection import NAMESPACE, Target
+from multikueue.cli.access.connection import NAMESPACE, Target, told_where
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.errors import Forbidden, NotFound, Unauthorized
 
@@ -86,19 +86,20 @@ class Reach:
         from multikueue.kube.client import Client
 
         credentials, source, advice = await self._way(manager, cluster)
-        async with Client.connect(credentials, cluster=cluster) as client:
-            worker = Worker(cluster, client, source, advice)
-            try:
-                yield worker
-            except Forbidden as error:
-                raise worker.refusal(error) from error
-            except Unauthorized as error:
-                raise CommandFailed(f"{cluster} does not know you ({source}): {error.message}") from error
-            except BaseExceptionGroup as group:
-                refused = group.subgroup(Forbidden)
-                if refused is None:
-                    raise
-                raise worker.refusal(_first(refused)) from group
+        with told_where(cluster, credentials):
+            async with Client.connect(credentials, cluster=cluster) as client:
+                worker = Worker(cluster, client, source, advice)
+                try:
+                    yield worker
+                except Forbidden as error:
+                    raise worker.refusal(error) from error
+                except Unauthorized as error:
+                    raise CommandFailed(f"{cluster} does not know you ({source}): {error.message}") from error
+                except BaseExceptionGroup as group:
+                    refused = group.subgroup(Forbidden)
+                    if refused is None:
+                        raise
+                    raise worker.refusal(_first(refused)) from group
 
     async def _way(self, manager: ClusterClient, cluster: str) -> tuple[Credentials, str, str]:
         """How to get there, where that is from, and what to do if the rights do not suffice."""

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, SECRETS
 from multikueue.api.meta import Condition, ObjectKey, decoder, encode, find_condition
-from multikueue.api.multikueue import ACTIVE, KUBECONFIG_KEY, MultiKueueCluster, MultiKueueConfig
+from multikueue.api.multikueue import ACTIVE, CORDON_ANNOTATION, KUBECONFIG_KEY, MultiKueueCluster, MultiKueueConfig
 from multikueue.cli.access.connection import fetch_pairs
 from multikueue.cli.terminal.exit import CommandFailed
+from multikueue.cli.terminal.nearest import there_are
 from multikueue.cli.terminal.output import Column, Listing, age, since
 from multikueue.errors import ApiError, Forbidden, NotFound
 from multikueue.registration.facts import KubeconfigFacts, kubeconfig_facts
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from multikueue.kube.cluster_client import ClusterClient
 
 __all__ = [
+    "NO_END",
     "RESOURCE",
     "Member",
     "ends",
@@ -36,10 +38,14 @@ __all__ = [
 
 RESOURCE = "multikueuecluster.kueue.x-k8s.io"
 
+NO_END = "no expiry found"
+"""Of a credential."""
+
 COLUMNS = (
     Column("NAME"),
     Column("CONNECTED"),
     Column("REASON"),
+    Column("CORDONED"),
     Column("AGE"),
     Column("SERVER", wide=True),
     Column("CREDENTIAL", wide=True),
@@ -74,6 +80,12 @@ class Member:
         return find_condition(self.cluster.status.conditions, ACTIVE)
 
     @property
+    def cordon(self) -> str:
+        """`yes`, `no`, or what somebody wrote in the hope that it cordons."""
+        written = self.cluster.metadata.annotations.get(CORDON_ANNOTATION, "false")
+        return {"true": "yes", "false": "no"}.get(written, f"no ({written!r} is not 'true')")
+
+    @property
     def known(self) -> KubeconfigFacts:
         return kubeconfig_facts(self.kubeconfig) if self.kubeconfig else KubeconfigFacts(problem=self.problem)
 
@@ -99,8 +111,8 @@ def pick(members: Sequence[Member], name: str) -> Member:
     for member in members:
         if member.name == name:
             return member
-    known = ", ".join(member.name for member in members) or "none"
-    raise CommandFailed(f"there is no MultiKueueCluster {name!r}; there are: {known}")
+    known = there_are(name, (member.name for member in members))
+    raise CommandFailed(f"there is no MultiKueueCluster {name!r}; {known}")
 
 
 async def _member(
@@ -171,10 +183,11 @@ def _row(member: Member, now: datetime) -> tuple[str, ...]:
         member.name,
         active.status if active else "Unknown",
         active.reason if active else "",
+        member.cordon,
         age(member.cluster.metadata.creation_timestamp, now),
         known.server,
         member.source,
-        ends(known.expires, now),
+        ends(known.expires, now) or (NO_END if member.kubeconfig and not known.problem else ""),
         ",".join(member.configs),
         member.problem or known.problem or (active.message if active else "no manager has looked at it yet"),
     )
@@ -186,13 +199,14 @@ def facts(member: Member, now: datetime) -> Iterator[tuple[str, str]]:
     since_when = f", for {age(active.last_transition_time, now)}" if active and active.last_transition_time else ""
     yield "Connected", f"{active.status} ({active.reason}){since_when}" if active else "Unknown"
     yield "Message", active.message if active else "no manager has looked at it yet"
+    yield "Cordoned", member.cordon
     yield "Age", age(member.cluster.metadata.creation_timestamp, now)
     yield "Credential", member.source
     if member.problem or known.problem:
         yield "Problem", member.problem or known.problem
     else:
         yield "Server", known.server
-        yield "Expires", f"{known.expires:%Y-%m-%d %H:%M} UTC, {ends(known.expires, now)}" if known.expires else "never"
+        yield "Expires", f"{known.expires:%Y-%m-%d %H:%M} UTC, {ends(known.expires, now)}" if known.expires else NO_END
     yield "Namespaces", _namespaces(member)
     yield "Configs", ", ".join(member.configs) or "none: add it to a MultiKueueConfig, or nothing is sent to it"
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from multikueue.cli.access.connection import Context, Kubeconfig, SettingsFile, Target, now, run_async
-from multikueue.cli.terminal.exit import EPILOG
-from multikueue.cli.terminal.output import Column, Format, Listing, Output, note, one_line, print_items
+from multikueue.cli.access.groups import group
+from multikueue.cli.terminal.formats import Form, Format, Output
+from multikueue.cli.terminal.output import Column, Listing, note, one_line, print_items
 
 if TYPE_CHECKING:
     from multikueue.api.kinds import Kind
@@ -18,20 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    name="objects",
-    help="See objects that the manager cannot work with.",
-    epilog=EPILOG,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = group("objects", "See objects that the manager cannot work with.")
 
 COLUMNS = (Column("KIND"), Column("NAMESPACE"), Column("NAME"), Column("REASON"))
-
-
-@app.callback()
-def _group() -> None:
-    """A noun with one verb so far."""
 
 
 @app.command()
@@ -41,8 +29,9 @@ def unreadable(
     context: Context = None,
     _config: SettingsFile = None,
 ) -> None:
-    """List what nothing is decided about, since it cannot be read or taken in. It costs nobody else anything.
+    """List objects that cannot be read or taken in.
 
+    Nothing is decided about these, which costs nobody else anything.
     Your own credentials read the manager cluster, and each object goes the way it goes in the manager. What workers
     hold is in the manager's log (object.unreadable) and its metric multikueue_objects_unreadable.
 
@@ -54,7 +43,7 @@ def unreadable(
     run_async(lambda: _list(Target(kubeconfig, context), output))
 
 
-async def _list(target: Target, output: Format) -> None:
+async def _list(target: Target, output: Form) -> None:
     from multikueue.api.kinds import SECRETS
     from multikueue.quota.engine import Engine
     from multikueue.store.queues import Nowhere

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from multikueue.cli.access.connection import context_option, kubeconfig_option, run_async
-from multikueue.cli.terminal.output import Column, Format, Output, note, print_document, print_table
+from multikueue.cli.terminal.formats import Form, Format, Output, is_document
+from multikueue.cli.terminal.output import Column, note, print_document, print_table
 
 if TYPE_CHECKING:
     from multikueue.settings import Loaded
@@ -63,13 +64,15 @@ WebhookUrl = Annotated[
     ),
 ]
 Level = Annotated[LogLevel | None, typer.Option(help="Least important events to show. (default: info)")]
-Form = Annotated[LogFormat | None, typer.Option(help="How events are written. (default: auto)")]
+LogForm = Annotated[LogFormat | None, typer.Option(help="How events are written. (default: auto)")]
 DryRun = Annotated[
     bool,
     typer.Option(
         "--dry-run", help="Only show which settings would be in force, and where each comes from. Needs no cluster."
     ),
 ]
+
+Changed = Annotated[bool, typer.Option("--changed", help="With --dry-run: only those that differ from the defaults.")]
 
 COLUMNS = (Column("SETTING"), Column("VALUE"), Column("FROM"), Column("DEFAULT", wide=True), Column("LIVE", wide=True))
 
@@ -80,8 +83,9 @@ def run(
     context: Context = None,
     webhook_url: WebhookUrl = None,
     log_level: Level = None,
-    log_format: Form = None,
+    log_format: LogForm = None,
     dry_run: DryRun = False,
+    changed: Changed = False,
     output: Output = Format.TABLE,
 ) -> None:
     """Run the manager until SIGTERM or SIGINT.
@@ -101,26 +105,33 @@ def run(
         log__level=log_level and log_level.value,
         log__format=log_format and log_format.value,
     )
+    if changed and not dry_run:
+        raise typer.BadParameter("--changed goes with --dry-run")
     if dry_run:
-        _show(loaded, output)
+        _show(loaded, output, changed=changed)
         return
     from multikueue import manager
 
     run_async(lambda: manager.run(loaded))
 
 
-def _show(loaded: Loaded, output: Format) -> None:
+def _show(loaded: Loaded, output: Form, *, changed: bool) -> None:
     """What would be in force and from where, once it is known that the strategies can be loaded."""
     from multikueue.controllers.reconcile.strategies import verify
     from multikueue.settings.describe import in_force
 
     verify(loaded)
-    rows = in_force(loaded)
-    if output in (Format.JSON, Format.YAML):
+    rows = [row for row in in_force(loaded) if not changed or row.value != row.default]
+    if is_document(output):
         document = {"settings": [asdict(row) for row in rows], "ignored": [asdict(each) for each in loaded.ignored]}
         print_document(document, output)
         return
-    print_table(COLUMNS, [_cells(row) for row in rows], output)
+    if output is Format.NAME:
+        print(*(row.name for row in rows), sep="\n")
+    elif not rows:
+        note("All settings have their defaults.")
+    else:
+        print_table(COLUMNS, [_cells(row) for row in rows], output)
     for each in loaded.ignored:
         note(f"warning: {each.place}: {each}")
 

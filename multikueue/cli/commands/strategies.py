@@ -7,18 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from multikueue.cli.terminal.exit import EPILOG, CommandFailed, ExitCode
-from multikueue.cli.terminal.output import (
-    Column,
-    Format,
-    Listing,
-    Output,
-    heading,
-    note,
-    print_document,
-    print_facts,
-    print_items,
-)
+from multikueue.cli.access.groups import group
+from multikueue.cli.terminal.exit import CommandFailed, ExitCode
+from multikueue.cli.terminal.formats import Format, Output, is_document
+from multikueue.cli.terminal.output import Column, Listing, heading, note, print_document, print_facts, print_items
 
 if TYPE_CHECKING:
     from multikueue.registry import Description
@@ -26,13 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    name="strategies",
-    help="See the installed strategies, and check your own.",
-    epilog=EPILOG,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = group("strategies", "See the installed strategies, and check your own.")
 
 LISTED = (Column("NAME"), Column("PACKAGE"), Column("SUMMARY"), Column("OPTIONS", wide=True))
 CHECKED = (Column("PROMISE"), Column("KEPT"), Column("EXAMPLE", wide=True))
@@ -72,7 +58,7 @@ def show_strategy(
     from multikueue import registry
 
     found = registry.describe(name)
-    if output in (Format.JSON, Format.YAML):
+    if is_document(output):
         print_document(_item(found), output)
     elif output is Format.NAME:
         print(f"strategy/{found.name}")
@@ -96,7 +82,9 @@ def check_strategy(
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Ask a strategy some hundred questions: does it keep the contract? Ends with 1 if it breaks a promise.
+    """Check whether a strategy keeps the contract.
+
+    It is asked some hundred questions. Ends with 1 if it breaks a promise.
 
     \b
     Examples:

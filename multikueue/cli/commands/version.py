@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from multikueue.cli.terminal.output import Format, Output, print_document
+from multikueue.cli.terminal.formats import Format, Output, is_document
+from multikueue.cli.terminal.output import print_document
 
 __all__ = ["version"]
 
@@ -13,7 +14,7 @@ def version(output: Output = Format.TABLE) -> None:
 
     from multikueue import __version__
 
-    if output in (Format.JSON, Format.YAML):
+    if is_document(output):
         print_document({"version": __version__, "python": python_version()}, output)
     else:
         print(f"multikueue {__version__}")

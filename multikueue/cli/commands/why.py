@@ -13,16 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from multikueue.cli.access.connection import Context, Kubeconfig, SettingsFile, Target, fetch_pairs, now, run_async
 from multikueue.cli.access.worker_access import Reach, SecretsNamespace, WorkerContext, WorkerKubeconfig
-from multikueue.cli.terminal.output import (
-    Column,
-    Format,
-    Output,
-    heading,
-    note,
-    print_document,
-    print_facts,
-    print_table,
-)
+from multikueue.cli.terminal.formats import Form, Format, Output, is_document
+from multikueue.cli.terminal.output import Column, heading, note, print_document, print_facts, print_table
 from multikueue.cli.workload.lookup import InNamespace, Named, pick
 
 if TYPE_CHECKING:
@@ -74,7 +66,9 @@ def why(
     worker_kubeconfig: WorkerKubeconfig = None,
     secrets_namespace: SecretsNamespace = "kueue-system",
 ) -> None:
-    """Say why a workload waits, in one sentence, and then in full.
+    """Say why a workload waits.
+
+    First in one sentence, then in full.
 
     For quota: what is lacking, who has it, which rules keep it from being taken, what has to end. For a worker: whether each
     could ever hold it, in which place it waits there, or why it is not asked. What you may not see is said so, and is no
@@ -92,13 +86,13 @@ def why(
     _answer(seen, found, output)
 
 
-def _answer(seen: _Seen, found: Explanation | None, output: Format) -> None:
+def _answer(seen: _Seen, found: Explanation | None, output: Form) -> None:
     import msgspec
 
     from multikueue.cli.workload import description
 
     workload, summary = seen.workload, _summary(seen, found)
-    if output in (Format.JSON, Format.YAML):
+    if is_document(output):
         state = {"workload": str(workload.key), "state": description.status(workload), "summary": summary}
         full = msgspec.to_builtins(found) if found else {"message": description.now(workload)}
         if seen.workers:
@@ -153,7 +147,7 @@ def _shortest(lacks: tuple[Lack, ...]) -> str:
     return f"{first.missing} {of} more is needed than there is{more}"
 
 
-def _tell(found: Explanation, output: Format) -> None:
+def _tell(found: Explanation, output: Form) -> None:
     place = f"number {found.place}" if found.place else "in no line"
     facts = {
         "ClusterQueue": found.cluster_queue,
@@ -168,7 +162,7 @@ def _tell(found: Explanation, output: Format) -> None:
     _block("What would have to end", ENDINGS, _endings(found), output)
 
 
-def _block(title: str, columns: tuple[Column, ...], rows: Iterable[tuple[str, ...]], output: Format) -> None:
+def _block(title: str, columns: tuple[Column, ...], rows: Iterable[tuple[str, ...]], output: Form) -> None:
     listed = list(rows)
     if listed:
         heading(f"\n{title}")

@@ -1,24 +1,21 @@
-"""Durations as one types them."""
+"""Durations as one types them, by the grammar of the settings."""
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 
 import typer
 
 __all__ = ["parse_duration"]
 
-_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
-
 
 def parse_duration(text: str) -> timedelta:
-    """A duration such as `30d`, `12h` or `1h30m`."""
-    match = _DURATION.fullmatch(text)
-    if not text or match is None:
-        raise typer.BadParameter(f"expected a duration such as 30d, 12h or 1h30m, got {text!r}")
+    """A duration such as `30d`, `1h30m`, `1.5h`, `500ms`, `PT1H` or `90`, which are seconds."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from multikueue.settings.values import Span
+
     try:
-        days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-        return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
-    except (OverflowError, ValueError):  # ValueError: more digits than Python reads
-        raise typer.BadParameter(f"{text!r} is too long: expected a duration such as 30d, 12h or 1h30m") from None
+        return TypeAdapter(Span).validate_python(text)
+    except ValidationError:
+        raise typer.BadParameter(f"expected a duration such as 30d, 12h or 1h30m, got {text[:100]!r}") from None

@@ -10,7 +10,7 @@ from enum import IntEnum
 from multikueue.cli.terminal.output import note
 from multikueue.errors import ClusterUnreachable, ConfigurationError, MultiKueueError
 
-__all__ = ["EPILOG", "CommandFailed", "ExitCode", "code_of", "reported"]
+__all__ = ["EPILOG", "CommandFailed", "ExitCode", "code_of", "leaves", "reported"]
 
 
 class CommandFailed(MultiKueueError):  # named by the situation, as in errors.py
@@ -53,7 +53,7 @@ def reported(command: Callable[[], object]) -> int:
     try:
         command()
     except (*_ENDS, BaseExceptionGroup) as error:
-        ends = list(_leaves(error))
+        ends = list(leaves(error))
         if not all(isinstance(end, _ENDS) for end in ends):
             raise
         return _code_of_ends(ends)
@@ -73,15 +73,22 @@ def _code_of_ends(ends: list[BaseException]) -> int:
 
 
 def _report(errors: list[MultiKueueError]) -> int:
-    for line in dict.fromkeys(f"error: {error}" for error in errors):
+    for line in dict.fromkeys(f"error: {error}{_notes(error)}" for error in errors):
         note(line)
     return code_of(errors[0])
 
 
-def _leaves(error: BaseException) -> Iterator[BaseException]:
+def _notes(error: MultiKueueError) -> str:
+    """What was added on the way up, such as where the cluster was looked for."""
+    notes = getattr(error, "__notes__", ())
+    return f" ({'; '.join(notes)})" if notes else ""
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """The error itself, or those in a group, however deep."""
     if isinstance(error, BaseExceptionGroup):
         for each in error.exceptions:
-            yield from _leaves(each)
+            yield from leaves(each)
     else:
         yield error
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
+from multikueue.cli.terminal.formats import CustomColumns, Form, Format, JsonPath
+
 __all__ = [
     "Column",
-    "Format",
     "Listing",
-    "Output",
     "Ticker",
     "age",
     "heading",
@@ -39,6 +39,8 @@ _COLOURS = {
     "Finished": "blue",
     "Failed": "red",
     "Evicted": "yellow",
+    "Pending": "yellow",
+    "QuotaReserved": "cyan",
     "Evicting": "yellow",
     "Inactive": "yellow",
     "ok": "green",
@@ -46,17 +48,6 @@ _COLOURS = {
     "failed": "red",
     "unreachable": "red",
 }
-
-
-class Format(StrEnum):
-    TABLE = "table"
-    WIDE = "wide"
-    JSON = "json"
-    YAML = "yaml"
-    NAME = "name"
-
-
-Output = Annotated[Format, typer.Option("--output", "-o", help="How to print.", rich_help_panel="Output")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,30 +73,65 @@ class Listing:
     nothing: str
 
 
-def print_items(listing: Listing, output: Format) -> None:
+def print_items(listing: Listing, output: Form, *, sort_by: str = "", headers: bool = True) -> None:
     """Print a listing in the chosen format. Programs get an empty list where people get a sentence."""
+    listing = _sorted(listing, sort_by) if sort_by else listing
     match output:
-        case Format.JSON | Format.YAML:
+        case Format.JSON | Format.YAML | JsonPath():
             print_document({"apiVersion": "v1", "kind": "List", "items": list(listing.items)}, output)
         case Format.NAME:
             for item in listing.items:
                 print(printable(f"{listing.resource}/{item['metadata']['name']}"))
         case _ if not listing.rows:
             note(listing.nothing)
+        case CustomColumns():
+            _print_custom(output, listing.items, headers=headers)
         case _:
-            print_table(listing.columns, listing.rows, output)
+            print_table(listing.columns, listing.rows, output, headers=headers)
 
 
-def print_document(document: Any, output: Format) -> None:
-    """Print one object as JSON or YAML, its fields in the order given."""
-    if output is Format.YAML:
-        import yaml
+def _sorted(listing: Listing, sort_by: str) -> Listing:
+    """By what the path finds first in each item, those without it last; rows go with their items."""
+    from multikueue.cli.terminal.jsonpath import path
 
-        print(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), end="")
-        return
-    import msgspec
+    if len(listing.items) != len(listing.rows):
+        raise typer.BadParameter("--sort-by: these rows are not objects")
+    found = [path(sort_by).find(item) for item in listing.items]
+    order = sorted(range(len(found)), key=lambda number: _rank(found[number]))
+    return replace(
+        listing, items=[listing.items[number] for number in order], rows=[listing.rows[number] for number in order]
+    )
 
-    print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+
+def _rank(found: Sequence[Any]) -> tuple[int, float, str]:
+    match found:
+        case [bool() | str() as value, *_]:
+            return 1, 0, str(value)
+        case [int() | float() as value, *_]:
+            return 0, value, ""
+    return 2, 0, ""
+
+
+def print_document(document: Any, output: Form) -> None:
+    """Print one object as a format for programs says, its fields in the order given."""
+    match output:
+        case JsonPath():
+            print(output.render(document), end="")
+        case CustomColumns():
+            _print_custom(output, [document])
+        case Format.YAML:
+            import yaml
+
+            print(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), end="")
+        case _:
+            import msgspec
+
+            print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+
+
+def _print_custom(output: CustomColumns, items: Sequence[Any], *, headers: bool = True) -> None:
+    columns = [Column(title) for title, _ in output.columns]
+    print_table(columns, [list(output.cells(item)) for item in items], Format.TABLE, headers=headers)
 
 
 def note(text: str) -> None:
@@ -139,14 +165,13 @@ def print_facts(title: str, facts: Iterable[tuple[str, str]]) -> None:
 
 def heading(text: str) -> None:
     """A line above a block; bold on a terminal."""
-    text = one_line(text)
-    if not sys.stdout.isatty():
-        print(text)
-        return
-    from rich.console import Console
-    from rich.text import Text
+    print(_styled(one_line(text), bold=True))
 
-    Console().print(Text(text, style="bold"))
+
+def _styled(text: str, *, bold: bool | None = None, colour: str | None = None) -> str:
+    """Only a terminal gets colours, and none if NO_COLOR is set (no-color.org) or it says that it has none."""
+    plain = not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return text if plain or not (bold or colour) else typer.style(text, bold=bold, fg=colour)
 
 
 def age(moment: datetime | None, now: datetime) -> str:
@@ -177,54 +202,45 @@ def _two(whole: int, unit: str, rest: int, finer: str) -> str:
     return f"{whole}{unit}{rest}{finer}" if rest else f"{whole}{unit}"
 
 
-def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]], output: Format) -> None:
-    """Print rows under titles, all columns if `output` is wide."""
+def print_table(
+    columns: Sequence[Column], rows: Iterable[Sequence[str]], output: Form, *, headers: bool = True
+) -> None:
+    """Print rows under titles, all columns if `output` is wide. A terminal breaks long lines, and nothing is left out."""
     shown = [number for number, column in enumerate(columns) if output is Format.WIDE or not column.wide]
     titles = [columns[number].title for number in shown]
     cells = [[one_line(row[number]) or "-" for number in shown] for row in rows]
-    if sys.stdout.isatty():
-        _print_rich(titles, cells)
-    else:
-        _print_plain([titles, *cells])
-
-
-def _print_plain(lines: Sequence[Sequence[str]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        print(GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
-
-
-def _print_rich(titles: Sequence[str], cells: Iterable[Sequence[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, len(GAP), 0, 0))
-    for title in titles:
-        table.add_column(title, overflow="fold")
+    widths = [max(map(len, column)) for column in zip(*([titles] if headers else []), *cells, strict=True)]
+    if headers:
+        print(_line(titles, widths, bold=True))
     for row in cells:
-        # Text, not str: a message is never read as markup.
-        table.add_row(*(Text(cell, style=_COLOURS.get(cell, "")) for cell in row))
-    Console().print(table)
+        print(_line(row, widths))
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], *, bold: bool | None = None) -> str:
+    """A row without trailing blanks: each of them is a line more on a screen that is just wide enough."""
+    last = len(cells) - 1
+    padded = (cell if number == last else cell.ljust(widths[number]) for number, cell in enumerate(cells))
+    return GAP.join(
+        _styled(text, bold=bold, colour=_COLOURS.get(cell)) for text, cell in zip(padded, cells, strict=True)
+    )
 
 
 class Ticker:
     """A table that grows a row at a time, its columns as wide as they had to be so far."""
 
-    def __init__(self, columns: Sequence[Column], output: Format) -> None:
+    def __init__(self, columns: Sequence[Column], output: Form, *, headers: bool = True) -> None:
         self._shown = [number for number, column in enumerate(columns) if output is Format.WIDE or not column.wide]
         self._titles = [columns[number].title for number in self._shown]
         self._widths = [len(title) for title in self._titles]
-        self._is_empty = True
+        self._is_empty = headers
 
     def add(self, row: Sequence[str]) -> None:
         cells = [one_line(row[number]) or "-" for number in self._shown]
         self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, cells, strict=True)]
         if self._is_empty:
-            self._print(self._titles)
+            self._print(self._titles, bold=True)
             self._is_empty = False
         self._print(cells)
 
-    def _print(self, cells: Sequence[str]) -> None:
-        padded = (cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True))
-        print(GAP.join(padded).rstrip(), flush=True)
+    def _print(self, cells: Sequence[str], *, bold: bool | None = None) -> None:
+        print(_line(cells, self._widths, bold=bold), flush=True)

@@ -20,7 +20,7 @@ from multikueue.api.workload import (
 )
 from multikueue.cli.terminal.output import one_line
 
-__all__ = ["Event", "attempt", "events", "facts", "now", "owner", "reason", "status"]
+__all__ = ["STATES", "Event", "attempt", "events", "facts", "now", "owner", "reason", "status"]
 
 Test = Callable[[Workload], bool]
 
@@ -35,6 +35,9 @@ _STATES: tuple[tuple[str, Test], ...] = (
     ("Evicted", lambda workload: workload.has(EVICTED)),
 )
 """In order: the first that holds is the state. Otherwise it is pending."""
+
+STATES = ("Pending", *(name for name, _ in _STATES))
+"""All states in one word each."""
 
 
 def status(workload: Workload) -> str:

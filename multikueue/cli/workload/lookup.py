@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from multikueue.cli.access.completion import workloads
 from multikueue.cli.access.connection import fetch_pairs
 from multikueue.cli.terminal.exit import CommandFailed
+from multikueue.cli.terminal.inherited import inherited
+from multikueue.cli.terminal.nearest import there_are
 
 if TYPE_CHECKING:
     from multikueue.api.meta import OwnerReference
     from multikueue.api.workload import Workload
     from multikueue.kube.cluster_client import ClusterClient
 
-__all__ = ["InNamespace", "Named", "Pair", "fetch_workloads", "pick"]
+__all__ = ["InNamespace", "Named", "Pair", "fetch_workloads", "named", "names", "pick"]
 
 InNamespace = Annotated[
     str | None,
     typer.Option(
-        "--namespace", "-n", help="Namespace of the workloads. (default: that of the context)", show_default=False
+        "--namespace",
+        "-n",
+        callback=inherited("namespace"),
+        help="Namespace of the workloads. (default: that of the context)",
+        show_default=False,
     ),
 ]
 Named = Annotated[
@@ -29,6 +36,7 @@ Named = Annotated[
         metavar="[KIND/]NAME",
         help="Name of the job or of its workload; with the kind in front (job/x, jobset/x, workload/x) if several have it.",
         show_default=False,
+        autocompletion=workloads,
     ),
 ]
 
@@ -45,25 +53,31 @@ async def fetch_workloads(client: ClusterClient, namespace: str) -> list[Pair]:
     return await fetch_pairs(client, WORKLOADS, namespace=namespace)
 
 
-def pick(items: list[Pair], named: str, namespace: str) -> Pair:
+def named(items: list[Pair], word: str) -> list[Pair]:
+    """All that may be meant by NAME or KIND/NAME."""
+    kind, _, name = word.rpartition("/")
+    own = [pair for pair in items if pair[1].metadata.name == name and kind.lower() in ("", *_WORKLOAD)]
+    return own or _running(_staying([pair for pair in items if list(_owners(pair[1], kind, name))]))
+
+
+def pick(items: list[Pair], word: str, namespace: str) -> Pair:
     """The workload that is meant by NAME or KIND/NAME.
 
     The name may be the workload's own, or its job's; of the latter, one that is being deleted counts only if there is no
     other, and of the slices of an elastic job the one that runs. Raises CommandFailed that names the choices if there are
     several, and what there is if there is none.
     """
-    kind, _, name = named.rpartition("/")
-    own = [pair for pair in items if pair[1].metadata.name == name and kind.lower() in ("", *_WORKLOAD)]
-    found = own or _running(_staying([pair for pair in items if list(_owners(pair[1], kind, name))]))
+    name = word.rpartition("/")[2]
+    found = named(items, word)
     if len(found) == 1:
         return found[0]
     if found:
         raise CommandFailed(
-            f"several workloads in namespace {namespace} belong to {named!r}: choose one of {_choices(found, name)}"
+            f"several workloads in namespace {namespace} belong to {word!r}: choose one of {_choices(found, name)}"
         )
     raise CommandFailed(
-        f"there is no workload {named!r} in namespace {namespace}, and no workload of a job with that name;"
-        f" {_known([workload.metadata.name for _, workload in items])}"
+        f"there is no workload {word!r} in namespace {namespace}, and no workload of a job with that name;"
+        f" {there_are(name, names(items), none='none at all (another namespace: -n)')}"
     )
 
 
@@ -102,8 +116,10 @@ def _choices(found: list[Pair], name: str) -> str:
     return ", ".join(workload.metadata.name for _, workload in found)
 
 
-def _known(names: list[str], most: int = 10) -> str:
-    if not names:
-        return "there are none at all (another namespace: -n)"
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"there are: {', '.join(sorted(names)[:most])}{more}"
+def names(items: list[Pair]) -> Iterator[str]:
+    """All as a user would name them: by their jobs, if they have any."""
+    for _, workload in items:
+        owners = workload.metadata.owner_references
+        yield from (f"{owner.kind.lower()}/{owner.name}" for owner in owners)
+        if not owners:
+            yield workload.metadata.name

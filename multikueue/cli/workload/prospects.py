@@ -19,7 +19,7 @@ from multikueue.api.kinds import (
     WORKLOADS,
 )
 from multikueue.api.meta import ObjectKey, find_condition, render_time
-from multikueue.api.multikueue import ACTIVE, CONTROLLER_NAME, AdmissionCheck, MultiKueueCluster
+from multikueue.api.multikueue import ACTIVE, CONTROLLER_NAME, CORDON_ANNOTATION, AdmissionCheck, MultiKueueCluster
 from multikueue.api.workload import FINISHED, FITS_NO_WORKER, QUOTA_RESERVED, Workload, queue_of, workload_spec
 from multikueue.cli.terminal.output import one_line
 from multikueue.cli.workload.related_objects import Kin
@@ -29,7 +29,7 @@ from multikueue.quota.capacity import WorkerQueues
 from multikueue.quota.workload.ordering import queue_rank
 from multikueue.store.ceilings import Ceilings
 from multikueue.store.sight import namespaces_of
-from multikueue.store.state import CORDON_ANNOTATION, clusters_of, config_of
+from multikueue.store.state import clusters_of, config_of
 
 if TYPE_CHECKING:
     from multikueue.cli.access.worker_access import Reach, Worker

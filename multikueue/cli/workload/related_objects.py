@@ -16,12 +16,13 @@ from multikueue.api.meta import ObjectMeta, OwnerReference, controller_of, decod
 from multikueue.api.pods import PODS, WORKLOAD_ANNOTATION, Pod, Reference
 from multikueue.api.workload import PREBUILT_LABEL, Workload, any_owner_of
 from multikueue.cli.access.connection import fetch_pairs
+from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.errors import Forbidden, NotFound
 
 if TYPE_CHECKING:
     from multikueue.kube.cluster_client import ClusterClient
 
-__all__ = ["Kin"]
+__all__ = ["Kin", "collection_of"]
 
 Tree = dict[str, Any]
 
@@ -53,6 +54,13 @@ class Kin:
         """The remote job as its server has it; None if there is none, or if another has its name."""
         found = await self._object(self._job) if self._job else None
         return found if found and await self.has(_meta(found)) else None
+
+    async def path(self) -> str:
+        """Of the job, or of the workload if it has none. Raises NotFound where the job's kind is not served."""
+        if self._job is None:
+            return WORKLOADS.path(self._key)
+        collection = await collection_of(self._client, self._job.api_version, self._job.kind, self._key.namespace)
+        return f"{collection}/{quote(self._job.name, safe='')}"
 
     async def unserved(self) -> str:
         """The kind of the job, if the server knows none such; else, and without a job, empty."""
@@ -103,7 +111,7 @@ class Kin:
         """What the reference names; None also if we may not see it."""
         try:
             plural = await self._plural(ref.api_version, ref.kind)
-            path = f"{_root(ref.api_version)}/namespaces/{quote(self._key.namespace, safe='')}/{plural}"
+            path = _collection(ref.api_version, self._key.namespace, plural)
             return _tree(await self._client.request("GET", f"{path}/{quote(ref.name, safe='')}")) if plural else None
         except NotFound:
             return None
@@ -114,10 +122,28 @@ class Kin:
     async def _plural(self, api_version: str, kind: str) -> str:
         """The name of the kind in paths, which the server knows; empty if it does not."""
         if (api_version, kind) not in self._plurals:
-            served = _tree(await self._client.request("GET", _root(api_version)))["resources"]
-            names = (each["name"] for each in served if each["kind"] == kind and "/" not in each["name"])
-            self._plurals[api_version, kind] = next(names, "")
+            self._plurals[api_version, kind] = await _plural_of(self._client, api_version, kind)
         return self._plurals[api_version, kind]
+
+
+async def collection_of(client: Client, api_version: str, kind: str, namespace: str) -> str:
+    """The path at which objects of the kind are made. Raises CommandFailed if the server knows none such."""
+    try:
+        plural = await _plural_of(client, api_version, kind)
+    except NotFound:
+        plural = ""
+    if not plural:
+        raise CommandFailed(f"the server knows no {kind} ({api_version})")
+    return _collection(api_version, namespace, plural)
+
+
+async def _plural_of(client: Client, api_version: str, kind: str) -> str:
+    served = _tree(await client.request("GET", _root(api_version)))["resources"]
+    return next((each["name"] for each in served if each.get("kind") == kind and "/" not in each["name"]), "")
+
+
+def _collection(api_version: str, namespace: str, plural: str) -> str:
+    return f"{_root(api_version)}/namespaces/{quote(namespace, safe='')}/{plural}"
 
 
 def _root(api_version: str) -> str:

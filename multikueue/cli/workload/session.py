@@ -160,20 +160,23 @@ class _Changes(Generic[T]):
 
 
 async def follow(
-    client: WatchingClient, kind: Kind[T], namespace: str, take: Callable[[T, bool], Awaitable[None]]
+    client: WatchingClient, kind: Kind[T], namespace: str, take: Callable[[T, bool], Awaitable[None]], *, selector: str = ""
 ) -> None:
     """Tell `take` each object there is and each change, until cancelled; the flag says that the object is gone.
 
-    A broken connection is made again, with a remark. Raises Forbidden.
+    Of all namespaces if that is empty. A broken connection is made again, with a remark. Raises Forbidden.
     """
-    await client.request("GET", kind.collection(namespace), params={"limit": "1"})
+    path = kind.collection(namespace) if namespace else kind.path()
+    await client.request("GET", path, params={"limit": "1"})
     send, receive = anyio.create_memory_object_stream[tuple[T, bool]](math.inf)
 
     def remark(stands: bool, why: str) -> None:
         if not stands:
             note(f"{client.cluster or 'the manager'}: {why}; trying again")
 
-    reflector = Reflector(client, kind, _Changes(send.send_nowait), on_state=remark, namespace=namespace)
+    reflector = Reflector(
+        client, kind, _Changes(send.send_nowait), on_state=remark, namespace=namespace, label_selector=selector
+    )
     async with receive, send, anyio.create_task_group() as tasks:
         tasks.start_soon(reflector.run)
         async for item, gone in receive:

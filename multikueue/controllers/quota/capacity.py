@@ -14,6 +14,7 @@ import anyio
 
 from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES
 from multikueue.api.meta import ObjectKey
+from multikueue.api.multikueue import CORDON_ANNOTATION
 from multikueue.api.queues import FOLLOW_ANNOTATION, ClusterQueue, LocalQueue
 from multikueue.controllers.reconcile.context import World
 from multikueue.errors import ClusterUnreachable, Forbidden, InvalidObject, MultiKueueError, NotLeading, Unauthorized
@@ -31,7 +32,6 @@ from multikueue.quota.following import (
 from multikueue.quota.workload.protection import INVALID_ANNOTATION
 from multikueue.runtime import supervise
 from multikueue.settings import CapacityFollow
-from multikueue.store.state import CORDON_ANNOTATION
 from multikueue.telemetry import get_logger
 
 __all__ = ["CORDONED", "Capacity", "read_queues", "rules_of", "why_unread"]

@@ -8,18 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import yaml
 
-from multikueue.cli.terminal.output import (
-    Column,
-    Format,
-    Listing,
-    Ticker,
-    age,
-    note,
-    one_line,
-    print_facts,
-    print_items,
-    since,
-)
+from multikueue.cli.terminal.formats import Format
+from multikueue.cli.terminal.output import Column, Listing, Ticker, age, note, one_line, print_facts, print_items, since
 
 ITEM = {"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {"z": 1, "a": "ä"}}
 THINGS = Listing(

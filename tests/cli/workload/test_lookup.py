@@ -46,7 +46,8 @@ def test_a_workload_is_named_as_kubectl_names_things(named: str, expected: str) 
     ("named", "expected"),
     [
         ("train", "choose one of job/train, jobset/train"),
-        ("nothing", "there are: alone, job-other, job-train, jobset-train"),
+        ("nothing", "there are: alone, job/other, job/train, jobset/train"),
+        ("trian", "did you mean .*train.* there are: "),
         ("job.example.com/train", "there is no workload 'job.example.com/train'"),
         ("workload/train", "there is no workload 'workload/train'"),
         ("pytorchjob/train", "there is no workload"),

@@ -10,12 +10,12 @@ from structlog.testing import capture_logs
 
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
+from multikueue.api.multikueue import CORDON_ANNOTATION
 from multikueue.api.queues import FOLLOW_ANNOTATION
 from multikueue.controllers.quota.capacity import FOLLOWED, MANAGER, UNKNOWN, UNWRITTEN, Capacity, rules_of
 from multikueue.errors import ClusterUnreachable, Forbidden, InvalidObject, MultiKueueError, NotLeading, Unauthorized
 from multikueue.quota.workload.protection import INVALID_ANNOTATION
 from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, STANDALONE, CapacityFollow, Role, load
-from multikueue.store.state import CORDON_ANNOTATION
 from tests.cluster import Cluster
 from tests.controllers.table import NAMESPACE, QUEUE, Table, table
 

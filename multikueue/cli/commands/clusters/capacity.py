@@ -11,9 +11,11 @@ from typing import Any
 import anyio
 
 from multikueue.api import quantity
+from multikueue.api.multikueue import CORDON_ANNOTATION
 from multikueue.api.queues import ClusterQueue
 from multikueue.cli.access.worker_clusters import Member
 from multikueue.cli.terminal.exit import CommandFailed
+from multikueue.cli.terminal.nearest import there_are
 from multikueue.cli.terminal.output import Column, Listing
 from multikueue.controllers.quota.capacity import CORDONED, read_queues, why_unread
 from multikueue.errors import ClusterUnreachable, MultiKueueError
@@ -23,7 +25,6 @@ from multikueue.quota.capacity import Feeders, Record, offer
 from multikueue.quota.following import Decision, Figure, Rules, follow, follow_problem, reserve_of
 from multikueue.registration.preflight import Routes, routes
 from multikueue.store.sight import namespaces_of
-from multikueue.store.state import CORDON_ANNOTATION
 
 __all__ = ["Outlook", "Survey", "listing", "survey"]
 
@@ -67,8 +68,8 @@ class Survey:
         """That of one ClusterQueue, or of all. Raises CommandFailed if there is none of that name."""
         found = tuple(each for each in self.outlooks if queue in (None, each.queue))
         if queue is not None and not found:
-            known = ", ".join(each.queue for each in self.outlooks) or "none"
-            raise CommandFailed(f"there is no ClusterQueue {queue!r} with a MultiKueue check; there are: {known}")
+            known = there_are(queue, (each.queue for each in self.outlooks))
+            raise CommandFailed(f"there is no ClusterQueue {queue!r} with a MultiKueue check; {known}")
         return Survey(found, self.unread, self.problems)
 
     @property

@@ -12,7 +12,7 @@ import anyio
 
 from multikueue.api.kinds import DEFINITIONS, MULTIKUEUE_CLUSTERS, SECRETS, WORKLOADS, Kind
 from multikueue.api.meta import ObjectKey
-from multikueue.cli.access.worker_clusters import RESOURCE, Member, ends, gather, pick
+from multikueue.cli.access.worker_clusters import NO_END, RESOURCE, Member, ends, gather, pick
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import Column, Listing
 from multikueue.controllers.job_kinds.crd_annotations import annotated_kinds
@@ -96,7 +96,7 @@ async def check_all(
 async def _check(
     member: Member, way: Routes, kinds: Sequence[Kind[Any]], *, connect: Connect, moment: datetime
 ) -> Report:
-    known = [_connection(member), _membership(member), _credential(member, moment)]
+    known = [_connection(member), *_cordon(member), _membership(member), _credential(member, moment)]
     if known[-1].level in ("failed", "unchecked"):
         return Report(member.name, tuple(known))
     try:
@@ -121,6 +121,11 @@ def _connection(member: Member) -> Finding:
     return Finding(level, "manager's connection", f"{active.reason}: {active.message}")
 
 
+def _cordon(member: Member) -> list[Finding]:
+    """Something only where there is a cordon, or somebody meant one."""
+    return [] if member.cordon == "no" else [Finding("warning", "cordoned", member.cordon)]
+
+
 def _membership(member: Member) -> Finding:
     if member.configs:
         return Finding("ok", "configs", ", ".join(member.configs))
@@ -140,7 +145,7 @@ def _credential(member: Member, moment: datetime) -> Finding:
     if known.problem:
         return Finding("failed", "credential", f"{member.source}: {known.problem}")
     if known.expires is None:
-        return Finding("ok", "credential", "has no end that could be read")
+        return Finding("ok", "credential", NO_END)
     if known.expires <= moment:
         return Finding("failed", "credential", f"ended {ends(known.expires, moment)}: register the cluster again")
     level: Level = "warning" if known.expires - moment < SOON else "ok"

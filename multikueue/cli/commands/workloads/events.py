@@ -11,7 +11,8 @@ import typer
 
 from multikueue.cli.access.connection import Context, Kubeconfig, SettingsFile, Target, fetch_pairs, now, run_async
 from multikueue.cli.access.worker_access import Reach, SecretsNamespace, WorkerContext, WorkerKubeconfig
-from multikueue.cli.terminal.output import Column, Format, Listing, Output, Ticker, age, note, print_items
+from multikueue.cli.terminal.formats import Form, Format, Output
+from multikueue.cli.terminal.output import Column, Listing, Ticker, age, note, print_items
 from multikueue.cli.workload.lookup import InNamespace, Named
 
 if TYPE_CHECKING:
@@ -61,8 +62,9 @@ def events(
     context: Context = None,
     _config: SettingsFile = None,
 ) -> None:
-    """List the events of a job: of itself and its workload on the manager, of copy, job and pods where it runs.
+    """List the events of a job, of all clusters, by time.
 
+    Of itself and its workload on the manager, of its copy, job and pods where it runs.
     The clusters forget events, after an hour if they do not say otherwise.
 
     \b
@@ -77,7 +79,7 @@ def events(
     run_async(lambda: _watch(name, namespace, reach, output) if watch else _list(name, namespace, reach, output))
 
 
-async def _list(named: str, namespace: str | None, reach: Reach, output: Format) -> None:
+async def _list(named: str, namespace: str | None, reach: Reach, output: Form) -> None:
     from multikueue.cli.workload.related_objects import Kin
     from multikueue.cli.workload.session import nowhere, open_scene
 
@@ -140,7 +142,7 @@ def row(event: Event, cluster: str, moment: datetime) -> tuple[str, ...]:
 # --- as they come ----------------------------------------------------------------------------------------------------
 
 
-async def _watch(named: str, namespace: str | None, reach: Reach, output: Format) -> None:
+async def _watch(named: str, namespace: str | None, reach: Reach, output: Form) -> None:
     import anyio
 
     from multikueue.api.pods import TOLD

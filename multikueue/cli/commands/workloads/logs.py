@@ -90,14 +90,14 @@ def logs(
     context: Context = None,
     _config: Annotated[Path | None, settings_option("--config")] = None,
 ) -> None:
-    """Print the logs of a job's pods, from the cluster where it runs.
+    """Print the logs of a job's pods, wherever it runs.
 
     Where there are several containers, pod and container stand before each line. Without a cluster, or without pods, it
     says why and ends with 1; with -f it waits.
 
     \b
     Examples:
-      multikueue workloads logs -n team-a my-job
+      multikueue logs -n team-a my-job
       multikueue workloads logs jobset/train -f --tail 10 --all-containers
     """
     if container and all_containers:

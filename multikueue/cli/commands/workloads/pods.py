@@ -9,7 +9,8 @@ import typer
 
 from multikueue.cli.access.connection import Context, Kubeconfig, SettingsFile, Target, now, run_async
 from multikueue.cli.access.worker_access import Reach, SecretsNamespace, WorkerContext, WorkerKubeconfig
-from multikueue.cli.terminal.output import Column, Format, Listing, Output, Ticker, age, note, print_items
+from multikueue.cli.terminal.formats import Form, Format, Output, is_document
+from multikueue.cli.terminal.output import Column, Listing, Ticker, age, note, print_items
 from multikueue.cli.workload.lookup import InNamespace, Named
 
 if TYPE_CHECKING:
@@ -47,21 +48,21 @@ def pods(
     context: Context = None,
     _config: SettingsFile = None,
 ) -> None:
-    """List the pods of a job, on the cluster where it runs.
+    """List the pods of a job, wherever it runs.
 
     \b
     Examples:
       multikueue workloads pods -n team-a my-job
       multikueue workloads pods jobset/train -o wide -w
     """
-    if watch and output in (Format.JSON, Format.YAML):
+    if watch and is_document(output):
         raise typer.BadParameter("--watch shows a table: choose table, wide or name")
     target = Target(kubeconfig, context)
     reach = Reach(manager=target, namespace=secrets_namespace, context=worker_context, kubeconfig=worker_kubeconfig)
     run_async(lambda: _watch(name, namespace, reach, output) if watch else _list(name, namespace, reach, output))
 
 
-async def _list(named: str, namespace: str | None, reach: Reach, output: Format) -> None:
+async def _list(named: str, namespace: str | None, reach: Reach, output: Form) -> None:
     from multikueue.cli.workload.related_objects import Kin
     from multikueue.cli.workload.session import open_scene
 
@@ -79,7 +80,7 @@ async def _list(named: str, namespace: str | None, reach: Reach, output: Format)
     print_items(listing, output)
 
 
-async def _watch(named: str, namespace: str | None, reach: Reach, output: Format) -> None:
+async def _watch(named: str, namespace: str | None, reach: Reach, output: Form) -> None:
     from multikueue.cli.workload.session import open_scene
 
     async with open_scene(named, namespace, reach) as scene:
@@ -90,7 +91,7 @@ async def _watch(named: str, namespace: str | None, reach: Reach, output: Format
 class _Show:
     """Shows each change of the pods as a row."""
 
-    def __init__(self, output: Format) -> None:
+    def __init__(self, output: Form) -> None:
         self._output, self._ticker = output, Ticker(COLUMNS, output)
 
     async def play(self, worker: Worker, workload: Workload, /) -> None:

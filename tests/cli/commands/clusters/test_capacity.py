@@ -16,10 +16,10 @@ from multikueue.api.kinds import (
     SECRETS,
 )
 from multikueue.api.meta import ObjectKey
+from multikueue.api.multikueue import CORDON_ANNOTATION
 from multikueue.api.queues import FOLLOW_ANNOTATION
 from multikueue.registration.credentials import Credential, Endpoint, build_kubeconfig
 from multikueue.store.sight import NAMESPACES_ANNOTATION
-from multikueue.store.state import CORDON_ANNOTATION
 from multikueue.testing import (
     admission_check,
     cluster_queue,

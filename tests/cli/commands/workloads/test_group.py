@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,32 +10,6 @@ from multikueue.testing import workload
 from tests.cli.cluster import ADMIN_TOKEN
 from tests.cli.conftest import Run, World
 from tests.cli.field import a_field
-
-
-@pytest.fixture
-def full(world: World) -> World:
-    """Workloads in two namespaces and two queues."""
-    waiting = workload("waiting", namespace="a").queue("main").unreserved(message="no quota\nleft").owner_job("train")
-    offered = workload("offered", namespace="a").queue("side").priority(5).reserved("cq").nominated("w1", "w2")
-    running = workload("running", namespace="b").queue("main").reserved("cq").admitted().cluster_name("w2")
-    for each in (waiting, offered, running):
-        world.manager.add(WORKLOADS, each.build())
-    return world
-
-
-def columns(lines: list[str]) -> list[list[str]]:
-    return [line.split()[:-1] for line in lines[1:]]
-
-
-def test_list_shows_one_namespace(full: World, cli: Run) -> None:
-    result = cli("workloads", "list", "-n", "a")
-
-    assert result.code == 0
-    assert result.lines[0].split() == ["NAMESPACE", "NAME", "QUEUE", "PRIORITY", "STATUS", "CLUSTER", "AGE"]
-    assert columns(result.lines) == [
-        ["a", "offered", "side", "5", "QuotaReserved", "-"],
-        ["a", "waiting", "main", "0", "Pending", "-"],
-    ]
 
 
 @pytest.mark.parametrize(
@@ -52,39 +25,6 @@ def test_without_a_namespace_that_of_the_context_is_meant(full: World, cli: Run,
 
     assert cli(*words, "-o", "json") == cli(*words, "-n", "a", "-o", "json")
     assert cli(*words, "-o", "json").code == 0
-
-
-def test_list_shows_all_namespaces_of_one_queue(full: World, cli: Run) -> None:
-    result = cli("workloads", "list", "-A", "-q", "main")
-
-    assert columns(result.lines) == [
-        ["a", "waiting", "main", "0", "Pending", "-"],
-        ["b", "running", "main", "0", "Admitted", "w2"],
-    ]
-
-
-def test_list_wide_says_why(full: World, cli: Run) -> None:
-    header, offered, waiting = cli("workloads", "list", "-n", "a", "-o", "wide").lines
-
-    assert header.split()[-4:] == ["OWNER", "NOMINATED", "ATTEMPT", "MESSAGE"]
-    assert "w1,w2" in offered
-    assert "2026-01-01T12:00:00Z" in offered
-    assert "Job/train" in waiting
-    assert waiting.endswith("no quota left")
-
-
-def test_list_for_programs(full: World, cli: Run) -> None:
-    items = json.loads(cli("workloads", "list", "-A", "-o", "json").out)["items"]
-
-    assert [item["metadata"]["name"] for item in items] == ["offered", "waiting", "running"]
-    assert items[0]["kind"] == "Workload"
-
-
-def test_an_empty_namespace_is_named(full: World, cli: Run) -> None:
-    result = cli("workloads", "list")
-
-    assert (result.code, result.out) == (0, "")
-    assert result.err == "No workloads found in namespace default.\n"
 
 
 def test_show_tells_a_story(full: World, cli: Run) -> None:
@@ -114,7 +54,7 @@ def test_show_of_an_unknown_name_lists_the_known_ones(full: World, cli: Run) -> 
     result = cli("workloads", "show", "nothing", "-n", "a")
 
     assert result.code == 1
-    assert result.err.endswith("there are: offered, waiting\n")
+    assert result.err.endswith("there are: job/train, offered\n")
     assert "another namespace: -n" in cli("workloads", "show", "nothing").err
 
 

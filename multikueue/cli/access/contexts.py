@@ -1,0 +1,51 @@
+"""Contexts for the TAB key, and how to ask for names while a line is being typed.
+
+Whatever goes wrong, there is nothing to complete: nobody wants an error message in the middle of a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import typer
+
+__all__ = ["beginning", "contexts", "given", "quietly"]
+
+PATIENCE = 2.0
+"""Seconds: nobody waits longer for a name than for typing it."""
+
+
+def contexts(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Those of the kubeconfig."""
+    from multikueue.kube import credentials
+
+    async def work() -> list[str]:
+        return list(await credentials.contexts(given(ctx, "kubeconfig")))
+
+    return beginning(incomplete, quietly(work))
+
+
+def given(ctx: typer.Context, name: str) -> Any:
+    """What the line has by now for kubeconfig or context of the manager cluster."""
+    return ctx.params.get(f"manager_{name}") or ctx.params.get(name)
+
+
+def beginning(incomplete: str, names: list[str]) -> list[str]:
+    """Those that go on from there, each once."""
+    return [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
+
+
+def quietly(work: Callable[[], Awaitable[list[str]]]) -> list[str]:
+    """The answer, or none if it fails or takes too long."""
+    import anyio
+
+    async def patiently() -> list[str]:
+        with anyio.move_on_after(PATIENCE):
+            return await work()
+        return []
+
+    try:
+        return anyio.run(patiently)
+    except Exception:  # noqa: BLE001  # a line that is being typed is no place for it
+        return []

@@ -1,0 +1,242 @@
+"""`multikueue clusters register`: a worker joins the manager, or gets a new credential."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from multikueue.cli.access.connection import (
+    ManagerContext,
+    ManagerKubeconfig,
+    Namespace,
+    SettingsFile,
+    Target,
+    now,
+    run_async,
+)
+from multikueue.cli.commands.clusters.sides import (
+    WORKER,
+    Origin,
+    WorkerContext,
+    WorkerKubeconfig,
+    connect_with,
+    end_by,
+    side,
+)
+from multikueue.cli.terminal.durations import parse_duration
+from multikueue.cli.terminal.formats import Form, Format, Output, is_document
+from multikueue.cli.terminal.output import note, print_document, print_items, since
+from multikueue.errors import ConfigurationError
+from multikueue.registration.choices import DEFAULT_VALIDITY, OUR_NAME, CredentialKind
+
+if TYPE_CHECKING:
+    from multikueue.registration.credentials import Endpoint
+    from multikueue.registration.join import Joined
+    from multikueue.registration.plan import Registration
+
+__all__ = ["register"]
+
+
+def register(
+    name: Annotated[str, typer.Argument(help="Name the worker gets on the manager.", show_default=False)],
+    context: WorkerContext = None,
+    kubeconfig: WorkerKubeconfig = None,
+    server: Annotated[
+        str,
+        typer.Option(
+            help="URL of the worker as the manager reaches it. (default: the one in the kubeconfig)",
+            show_default=False,
+            rich_help_panel=WORKER,
+        ),
+    ] = "",
+    tls_server_name: Annotated[
+        str,
+        typer.Option(
+            help="Name in the worker's certificate, if it is not the host of --server.",
+            show_default=False,
+            rich_help_panel=WORKER,
+        ),
+    ] = "",
+    credential: Annotated[
+        CredentialKind,
+        typer.Option(help="auto: a token, or a certificate if there is none.", rich_help_panel=WORKER),
+    ] = CredentialKind.AUTO,
+    validity: Annotated[
+        timedelta | None,
+        typer.Option(
+            parser=parse_duration,
+            metavar="DURATION",
+            help="How long the credential shall be good for; the worker may grant less. (default: 30d)",
+            show_default=False,
+            rich_help_panel=WORKER,
+        ),
+    ] = None,
+    run_kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PLURAL.GROUP",
+            help="The manager may also make jobs of this declared or external kind. Once for each; without it, not any more.",
+            show_default=False,
+            rich_help_panel=WORKER,
+        ),
+    ] = None,
+    run_in: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAMESPACE",
+            help="Rights in this namespace of the worker only: jobs of others are not sent there. Once for each; without it,"
+            " in all.",
+            show_default=False,
+            rich_help_panel=WORKER,
+        ),
+    ] = None,
+    run_pods: Annotated[
+        bool,
+        typer.Option(
+            "--run-pods",
+            help="The manager may also make Pods, for the integrations `pod` and `deployment`. Without it, not any more.",
+            rich_help_panel=WORKER,
+        ),
+    ] = False,
+    view_pods: Annotated[
+        bool,
+        typer.Option(
+            "--view-pods",
+            help="The credential may also read pods, their logs and events, for `workloads logs`. Without it, not any more.",
+            rich_help_panel=WORKER,
+        ),
+    ] = False,
+    origin: Origin = OUR_NAME,
+    config_name: Annotated[
+        str,
+        typer.Option(
+            help="Also put the worker into this MultiKueueConfig; created if missing.",
+            show_default=False,
+            rich_help_panel="Manager cluster",
+        ),
+    ] = "",
+    namespace: Namespace = "kueue-system",
+    _config: SettingsFile = None,
+    manager_context: ManagerContext = None,
+    manager_kubeconfig: ManagerKubeconfig = None,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Even if workloads run or wait in namespaces that are left out with --run-in."),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Change nothing; print the objects and what would become of them.")
+    ] = False,
+    output: Output = Format.TABLE,
+) -> None:
+    """Join a worker cluster to the manager, or renew its credential.
+
+    On the worker: a ServiceAccount that may do what the manager needs and nothing else. On the manager: a Secret with a
+    kubeconfig, and a MultiKueueCluster that names it. Then the worker is looked at with the new credential.
+
+    With --run-in the rights are Roles in these namespaces, and what else it may in the cluster is to see which one it is and
+    what its ClusterQueues have.
+
+    Run it again at any time: it mends what is missing and renews the credential, and touches nothing that is not ours.
+
+    \b
+    Examples:
+      multikueue clusters register worker-1 --context kind-worker-1
+      multikueue clusters register worker-1 --context kind-worker-1 --server https://10.0.0.5:6443 --config-name all
+      multikueue clusters register worker-1 --context kind-worker-1 --run-in team-a --run-in team-b
+      multikueue clusters register worker-1 --kubeconfig worker-1.yaml --manager-context prod --dry-run
+    """
+    if context is None and kubeconfig is None:
+        raise typer.BadParameter("say which cluster joins: give --context or --kubeconfig of the worker")
+    from multikueue.registration.plan import Registration
+
+    registration = Registration(
+        cluster=name,
+        namespace=namespace,
+        origin=origin,
+        run_pods=run_pods,
+        view_pods=view_pods,
+        run_kinds=tuple(run_kind or ()),
+        run_in=tuple(run_in or ()),
+    )
+    wanted_validity = DEFAULT_VALIDITY if validity is None else validity
+    at_worker, at_manager = Target(kubeconfig, context, name), Target(manager_kubeconfig, manager_context)
+
+    async def work() -> Joined | None:
+        from multikueue.cli.commands.clusters import inspection
+        from multikueue.registration.join import Request, join
+
+        here = await _endpoint(at_worker)
+        request = Request(
+            registration=registration,
+            here=here,
+            endpoint=replace(
+                here, server=server or here.server, tls_server_name=tls_server_name or here.tls_server_name
+            ),
+            credential=credential,
+            validity=wanted_validity,
+            config=config_name,
+        )
+        async with side(at_manager, "the manager", dry_run) as manager, side(at_worker, name, dry_run) as worker:
+            await inspection.refuse_narrowing(manager, registration, force=force)
+            return await join(request, worker=worker, manager=manager, connect=partial(connect_with, name), say=note)
+
+    joined = run_async(work)
+    if joined is None:
+        _print_plan(registration, with_user=credential is CredentialKind.CERTIFICATE, output=output)
+    else:
+        _print_joined(name, joined, wanted_validity, output)
+
+
+async def _endpoint(target: Target) -> Endpoint:
+    """Where the worker is, as its administrator's kubeconfig says."""
+    from multikueue.registration.credentials import Endpoint
+
+    found = await target.credentials()
+    if not found.verify:
+        raise ConfigurationError(
+            f"{found.source}: insecure-skip-tls-verify: the manager verifies its workers, so their authority must be"
+            " known: put it into certificate-authority-data"
+        )
+    return Endpoint(server=found.server, ca=found.authority, tls_server_name=found.tls_server_name)
+
+
+def _print_plan(registration: Registration, *, with_user: bool, output: Form) -> None:
+    """The manifests of a dry run, first the worker's. The Secret has no data: there is no credential yet."""
+    from multikueue.registration.plan import manager_objects, worker_objects
+
+    plan = {"worker": worker_objects(registration, with_user=with_user), "manager": manager_objects(registration)}
+    if is_document(output) and output is not Format.YAML:
+        print_document({where: [one.manifest for one in wanted] for where, wanted in plan.items()}, output)
+        return
+    for where, wanted in plan.items():
+        for one in wanted:
+            print(f"--- # on the {where}")
+            print_document(one.manifest, Format.YAML)
+
+
+def _print_joined(name: str, joined: Joined, validity: timedelta, output: Form) -> None:
+    from multikueue.cli.commands.clusters import inspection
+
+    report = inspection.Report(name, joined.findings)
+    print_items(inspection.findings_listing([report]), output)
+    note(f"{name} is registered. {_renewal(joined, validity)}")
+    end_by([report])
+
+
+def _renewal(joined: Joined, validity: timedelta) -> str:
+    """When the credential ends and what to do before; whether the worker granted what was asked for."""
+    ends = joined.credential.expires
+    if ends is None:
+        from multikueue.cli.access.worker_clusters import NO_END
+
+        return f"Its {joined.credential.kind} has {NO_END}."
+    granted = ends - now() + timedelta(minutes=1)  # the moments since it was granted shall not make 29 days of 30
+    less = f" ({since(validity)} were asked for, the worker grants no more)" if granted < 0.9 * validity else ""
+    return (
+        f"Its {joined.credential.kind} is good until {ends:%Y-%m-%d %H:%M} UTC, for {since(granted)}{less};"
+        " run the same command again before that to renew it."
+    )

@@ -1,0 +1,74 @@
+"""`multikueue clusters remove`: a worker is taken out of the manager."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from multikueue.cli.access.connection import (
+    ManagerContext,
+    ManagerKubeconfig,
+    Namespace,
+    SettingsFile,
+    Target,
+    run_async,
+)
+from multikueue.cli.commands.clusters.sides import (
+    Name,
+    Origin,
+    WorkerContext,
+    WorkerKubeconfig,
+    side,
+)
+from multikueue.cli.terminal.output import note
+from multikueue.registration.choices import OUR_NAME
+
+if TYPE_CHECKING:
+    pass
+
+__all__ = ["remove_cluster"]
+
+
+def remove_cluster(
+    name: Name,
+    context: WorkerContext = None,
+    kubeconfig: WorkerKubeconfig = None,
+    force: Annotated[bool, typer.Option("--force", help="Even if workloads run there or wait there.")] = False,
+    origin: Origin = OUR_NAME,
+    namespace: Namespace = "kueue-system",
+    _config: SettingsFile = None,
+    manager_context: ManagerContext = None,
+    manager_kubeconfig: ManagerKubeconfig = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; say what would become of what.")] = False,
+) -> None:
+    """Take a worker cluster out of the manager.
+
+    Removes the MultiKueueCluster and its Secret; with --context or --kubeconfig of the worker also the account and the
+    rights there. Only what `register` made: objects of somebody else stay.
+
+    \b
+    Examples:
+      multikueue clusters remove worker-1
+      multikueue clusters remove worker-1 --context kind-worker-1
+    """
+    from multikueue.registration.plan import Registration
+
+    registration = Registration(cluster=name, namespace=namespace, origin=origin)
+    at_worker = Target(kubeconfig, context, name) if context is not None or kubeconfig is not None else None
+    at_manager = Target(manager_kubeconfig, manager_context)
+
+    async def work() -> None:
+        from multikueue.cli.commands.clusters import inspection
+        from multikueue.registration.join import leave
+
+        async with AsyncExitStack() as stack:
+            manager = await stack.enter_async_context(side(at_manager, "the manager", dry_run))
+            await inspection.refuse_removal(manager, registration, force=force)
+            worker = await stack.enter_async_context(side(at_worker, name, dry_run)) if at_worker else None
+            await leave(registration, manager=manager, worker=worker)
+
+    run_async(work)
+    if at_worker is None and not dry_run:
+        note(f"The account and the rights on {name} are still there; with --context of the worker they go too.")

@@ -1,0 +1,233 @@
+"""`multikueue queues`: what waits in them, what they have, and whether they go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from multikueue.cli.access.connection import (
+    Context,
+    Kubeconfig,
+    SettingsFile,
+    Target,
+    fetch_pairs,
+    now,
+    run_async,
+)
+from multikueue.cli.access.groups import group
+from multikueue.cli.commands.queues import stopping
+from multikueue.cli.commands.queues.naming import Found, InQueueNamespace, NamedQueue, find
+from multikueue.cli.terminal.formats import Format, NoHeaders, Output, SortBy, is_document
+from multikueue.cli.terminal.output import (
+    Column,
+    Listing,
+    age,
+    heading,
+    note,
+    print_document,
+    print_facts,
+    print_items,
+    print_table,
+)
+
+if TYPE_CHECKING:
+    from multikueue.api.queues import ClusterQueue, LocalQueue
+    from multikueue.api.workload import Workload
+    from multikueue.kube.client import Client
+
+__all__ = ["app", "list_queues"]
+
+app = group("queues", "See queues, hold and resume them.")
+
+COUNTS = (Column("PENDING"), Column("RESERVING"), Column("ADMITTED"), Column("STATE"), Column("AGE"))
+NAMESPACE = Column("NAMESPACE")
+LOCAL = (Column("NAME"), Column("CLUSTERQUEUE"), *COUNTS, Column("MESSAGE", wide=True))
+CLUSTER = (Column("NAME"), Column("COHORT"), *COUNTS, Column("MESSAGE", wide=True))
+QUOTAS = (Column("FLAVOR"), Column("RESOURCE"), Column("RESERVED"), Column("BORROWED"), Column("QUOTA"))
+LINE = (Column("PLACE"), Column("WORKLOAD"), Column("JOB"), Column("PRIORITY"), Column("AGE"))
+
+
+@app.command("list")
+def list_queues(
+    namespace: InQueueNamespace = None,
+    all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="In all namespaces.")] = False,
+    cluster_queues: Annotated[
+        bool, typer.Option("--cluster-queues", help="The ClusterQueues in place of the LocalQueues.")
+    ] = False,
+    output: Output = Format.TABLE,
+    sort_by: SortBy = "",
+    no_headers: NoHeaders = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    _config: SettingsFile = None,
+) -> None:
+    """List queues with how many wait in them and have quota.
+
+    \b
+    Examples:
+      multikueue queues list -n team-a
+      multikueue queues list --cluster-queues -o wide
+    """
+    from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES
+
+    kind = CLUSTER_QUEUES if cluster_queues else LOCAL_QUEUES
+    target = Target(kubeconfig, context)
+
+    async def work() -> tuple[str, list[tuple[dict[str, Any], Any]]]:
+        async with target.connect_in(namespace) as (client, meant):
+            where = "" if all_namespaces or cluster_queues else meant
+            return where, await fetch_pairs(client, kind, namespace=where)
+
+    where, pairs = run_async(work)
+    moment, spaced = now(), not where and not cluster_queues
+    columns = CLUSTER if cluster_queues else LOCAL
+    rows = [_row(queue, moment) for _, queue in pairs]
+    print_items(
+        Listing(
+            columns=(NAMESPACE, *columns) if spaced else columns,
+            rows=[
+                (queue.metadata.namespace, *row) if spaced else row for row, (_, queue) in zip(rows, pairs, strict=True)
+            ],
+            items=[item for item, _ in pairs],
+            resource=f"{kind.kind.lower()}.kueue.x-k8s.io",
+            nothing=f"No {kind.kind}s found{f' in namespace {where}' if where else ''}.",
+        ),
+        output,
+        sort_by=sort_by,
+        headers=not no_headers,
+    )
+
+
+@app.command("show")
+def show_queue(
+    name: NamedQueue,
+    namespace: InQueueNamespace = None,
+    output: Output = Format.TABLE,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    _config: SettingsFile = None,
+) -> None:
+    """Show one queue: its quota and who waits in it, in order.
+
+    \b
+    Examples:
+      multikueue queues show -n team-a batch
+      multikueue queues show clusterqueue/shared
+    """
+    target = Target(kubeconfig, context)
+
+    async def work() -> tuple[Found, list[Workload]]:
+        async with target.connect_in(namespace) as (client, where):
+            found = await find(client, where, name)
+            return found, [] if is_document(output) else await _line(client, found)
+
+    found, line = run_async(work)
+    if is_document(output):
+        print_document(found.item, output)
+    elif output is Format.NAME:
+        print(f"{found.kind.kind.lower()}.kueue.x-k8s.io/{found.queue.metadata.name}")
+    else:
+        _tell(found, line)
+
+
+app.command("hold")(stopping.hold)
+app.command("resume")(stopping.resume)
+
+
+def _row(queue: LocalQueue | ClusterQueue, moment: datetime) -> tuple[str, ...]:
+    state = queue.status
+    counts = state.pending_workloads, state.reserving_workloads, state.admitted_workloads
+    parent = getattr(queue.spec, "cluster_queue", "") or getattr(queue.spec, "cohort_name", "")
+    made = age(queue.metadata.creation_timestamp, moment)
+    return queue.metadata.name, parent, *map(str, counts), _state(queue), made, _message(queue)
+
+
+def _state(queue: LocalQueue | ClusterQueue) -> str:
+    """In one word: held by its administrator, else what its manager says."""
+    from multikueue.api.meta import find_condition
+
+    if queue.spec.stop_policy != "None":
+        return "Held" if queue.spec.stop_policy == "Hold" else "Drained"
+    active = find_condition(queue.status.conditions, "Active")
+    if active is None:
+        return "Unknown"
+    return "Active" if active.status == "True" else active.reason or "Inactive"
+
+
+def _message(queue: LocalQueue | ClusterQueue) -> str:
+    from multikueue.api.meta import find_condition
+
+    active = find_condition(queue.status.conditions, "Active")
+    return active.message if active else "no manager has looked at it yet"
+
+
+def _tell(found: Found, line: Sequence[Workload]) -> None:
+    queue, moment = found.queue, now()
+    _, parent, pending, reserving, admitted, state, made, message = _row(queue, moment)
+    title = "ClusterQueue" if found.kind.namespaced else "Cohort"
+    facts = {title: parent, "State": state, "Message": message, "Pending": pending, "Reserving": reserving}
+    print_facts(str(found), (facts | {"Admitted": admitted, "Age": made}).items())
+    quotas = list(_quotas(queue))
+    if quotas:
+        print()
+        heading("Quota")
+        print_table(QUOTAS, quotas, Format.TABLE)
+    if line:
+        print()
+        heading("Waiting")
+        print_table(LINE, list(_places(line, moment)), Format.TABLE)
+
+
+def _quotas(queue: LocalQueue | ClusterQueue) -> Iterator[tuple[str, ...]]:
+    """What is reserved, and for a ClusterQueue of how much."""
+    groups = getattr(queue.spec, "resource_groups", ())
+    nominal = {
+        (flavor.name, each.name): str(each.nominal_quota)
+        for group_ in groups
+        for flavor in group_.flavors
+        for each in flavor.resources
+    }
+    for flavor in queue.status.flavors_reservation:
+        for each in flavor.resources:
+            yield flavor.name, each.name, each.total, each.borrowed, nominal.get((flavor.name, each.name), "")
+
+
+def _places(line: Sequence[Workload], moment: datetime) -> Iterator[tuple[str, ...]]:
+    from multikueue.api.workload import any_owner_of, workload_spec
+
+    for place, each in enumerate(line, 1):
+        owner, meta = any_owner_of(each), each.metadata
+        job = f"{owner.kind}/{owner.name}" if owner else ""
+        yield str(place), str(each.key), job, str(workload_spec(each).priority), age(meta.creation_timestamp, moment)
+
+
+async def _line(client: Client, found: Found) -> list[Workload]:
+    """Those that wait for quota in it, in Kueue's order: by priority, then by age."""
+    from multikueue.api.kinds import WORKLOADS
+    from multikueue.api.workload import FINISHED, QUOTA_RESERVED, queue_of, workload_spec
+    from multikueue.errors import Forbidden
+    from multikueue.quota.workload.ordering import queue_rank
+
+    try:
+        keys = await _queues_of(client, found)
+        namespace = found.queue.metadata.namespace if found.kind.namespaced else ""
+        all_ = (await client.list(WORKLOADS, namespace=namespace)).items
+    except Forbidden as error:
+        note(f"Not seen: who waits: {error.message}")
+        return []
+    waiting = (each for each in all_ if not each.has(QUOTA_RESERVED) and not each.has(FINISHED))
+    line = [each for each in waiting if queue_of(each) in keys and workload_spec(each).active]
+    return sorted(line, key=lambda each: queue_rank(each, workload_spec(each).priority))
+
+
+async def _queues_of(client: Client, found: Found) -> set[Any]:
+    """The keys of the LocalQueues that lead into it; a LocalQueue is one of itself."""
+    from multikueue.api.kinds import LOCAL_QUEUES
+
+    if found.kind.namespaced:
+        return {found.queue.key}
+    local = (await client.list(LOCAL_QUEUES)).items
+    return {each.key for each in local if each.spec.cluster_queue == found.queue.metadata.name}

@@ -1,0 +1,198 @@
+"""`multikueue submit`: jobs from a file into a queue, and beforehand which clusters could take them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from multikueue.cli.access.completion import queues
+from multikueue.cli.access.connection import Context, Kubeconfig, Target, run_async, settings_option
+from multikueue.cli.terminal.exit import CommandFailed
+from multikueue.cli.terminal.formats import Format
+from multikueue.cli.terminal.nearest import there_are
+from multikueue.cli.terminal.output import Column, note, print_table
+from multikueue.cli.workload.lookup import InNamespace
+
+if TYPE_CHECKING:
+    from multikueue.api.meta import Condition
+    from multikueue.kube.client import Client
+
+__all__ = ["submit"]
+
+Tree = dict[str, Any]
+
+CLUSTERS = (Column("CLUSTER"), Column("CONNECTED"), Column("TAKES NEW WORK"), Column("MESSAGE"))
+
+
+def submit(
+    files: Annotated[
+        list[str],
+        typer.Option("--filename", "-f", help="YAML or JSON with jobs; - for standard input.", show_default=False),
+    ],
+    queue: Annotated[
+        str,
+        typer.Option(
+            "--queue", "-q", help="LocalQueue. (default: what the job says)", show_default=False, autocompletion=queues
+        ),
+    ] = "",
+    namespace: InNamespace = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Have the server check the jobs, and say where they would wait; make none of them."
+        ),
+    ] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    _config: Annotated[Path | None, settings_option("--config")] = None,
+) -> None:
+    """Submit jobs to a queue.
+
+    With --dry-run nothing is made: the server checks the jobs, and the queue, what waits before them and the clusters of
+    the queue are shown, as far as you may see them.
+
+    \b
+    Examples:
+      multikueue submit -n team-a -f job.yaml -q batch
+      multikueue submit -f job.yaml --dry-run
+    """
+    jobs = [job for name in files for job in _read(name)]
+    if not jobs:
+        raise CommandFailed("there is no object in these files")
+    run_async(lambda: _submit(Target(kubeconfig, context), namespace, jobs, queue, dry_run=dry_run))
+
+
+def _read(name: str) -> Iterator[Tree]:
+    """The objects of a file, those of a List one by one."""
+    import yaml
+
+    try:
+        text = sys.stdin.read() if name == "-" else Path(name).read_text()
+        documents = [each for each in yaml.safe_load_all(text) if each is not None]
+    except OSError as error:
+        raise CommandFailed(f"{name}: cannot be read: {error.strerror}") from None
+    except yaml.YAMLError as error:
+        raise CommandFailed(f"{name}: no YAML: {' '.join(str(error).split())}") from None
+    for document in documents:
+        if not isinstance(document, dict) or not all(
+            isinstance(document.get(each), str) for each in ("apiVersion", "kind")
+        ):
+            raise CommandFailed(f"{name}: expected objects with apiVersion and kind")
+        yield from document["items"] if document["kind"] == "List" else (document,)
+
+
+async def _submit(target: Target, namespace: str | None, jobs: list[Tree], queue: str, *, dry_run: bool) -> None:
+    from multikueue.api.workload import QUEUE_LABEL
+    from multikueue.cli.workload.related_objects import collection_of
+
+    async with target.connect_in(namespace) as (client, where):
+        for job in jobs:
+            meta = job.setdefault("metadata", {})
+            labels = meta["labels"] = meta.get("labels") or {}
+            if queue:
+                labels[QUEUE_LABEL] = queue
+            into, there = labels.get(QUEUE_LABEL, ""), namespace or meta.get("namespace") or where
+            if meta.get("namespace") not in (None, there):
+                raise CommandFailed(f"{_name(job)} is of namespace {meta['namespace']}, and not of {there}")
+            if not into:
+                raise CommandFailed(f"{_name(job)} names no queue: give --queue, or the label {QUEUE_LABEL}")
+            await _refuse_unknown(client, there, into)
+            path = await collection_of(client, job["apiVersion"], job["kind"], there)
+            made = _tree(await client.request("POST", path, body=job, params={"dryRun": "All"} if dry_run else None))
+            print(f"{_name(made)} {'would be submitted' if dry_run else 'submitted'} to queue {there}/{into}")
+            if dry_run:
+                await _foresee(client, there, into)
+        if not dry_run:
+            note(f"Where it is: multikueue why -n {there} {_name(made)}")
+
+
+async def _refuse_unknown(client: Client, namespace: str, queue: str) -> None:
+    """A job in a queue that is not there waits for ever. Who may not look is not kept from submitting."""
+    from multikueue.api.kinds import LOCAL_QUEUES
+    from multikueue.errors import Forbidden
+
+    try:
+        known = [each.metadata.name for each in (await client.list(LOCAL_QUEUES, namespace=namespace)).items]
+    except Forbidden:
+        return
+    if queue not in known:
+        raise CommandFailed(f"there is no LocalQueue {queue!r} in namespace {namespace}; {there_are(queue, known)}")
+
+
+# --- what would become of it -----------------------------------------------------------------------------------------
+
+
+async def _foresee(client: Client, namespace: str, queue: str) -> None:
+    """What can be told without making the job: what waits there, and the clusters behind the queue."""
+    from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES
+    from multikueue.api.meta import ObjectKey
+    from multikueue.errors import Forbidden, NotFound
+
+    local = await client.get(LOCAL_QUEUES, ObjectKey(namespace, queue))
+    print(f"  LocalQueue {queue}: {_line(local.status.pending_workloads)}{_stopped(local.spec.stop_policy)}")
+    name = local.spec.cluster_queue
+    try:
+        shared = await client.get(CLUSTER_QUEUES, ObjectKey("", name))
+        print(f"  ClusterQueue {name}: {_line(shared.status.pending_workloads)}{_stopped(shared.spec.stop_policy)}")
+        rows = [row async for row in _clusters(client, namespace, name)]
+    except NotFound as error:
+        note(f"It would wait: {error.message}")
+        return
+    except Forbidden as error:
+        note(f"Not seen: {error.message}")
+        return
+    if rows:
+        print_table(CLUSTERS, rows, Format.TABLE)
+
+
+def _line(pending: int) -> str:
+    return f"{pending} wait there" if pending else "nothing waits there"
+
+
+def _stopped(policy: str) -> str:
+    return "" if policy == "None" else f", and it is held ({policy}): nothing begins until it is resumed"
+
+
+async def _clusters(client: Client, namespace: str, queue: str) -> Any:
+    """The clusters of the queue's check, in the order of its MultiKueueConfig."""
+    from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
+    from multikueue.api.meta import find_condition
+    from multikueue.api.multikueue import ACTIVE, CORDON_ANNOTATION
+    from multikueue.registration.preflight import routes
+    from multikueue.store.sight import namespaces_of
+
+    way = await routes(client)
+    mine = next((each for each in way.cluster_queues if each.metadata.name == queue), None)
+    names = way.clusters_of(mine) if mine is not None else None
+    known = {each.metadata.name: each for each in (await client.list(MULTIKUEUE_CLUSTERS)).items}
+    for name in names or ():
+        cluster = known.get(name)
+        if cluster is None:
+            yield name, "", "no", "it has no MultiKueueCluster"
+            continue
+        active: Condition | None = find_condition(cluster.status.conditions, ACTIVE)
+        offered = namespaces_of(cluster)
+        why = ""
+        if cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true":
+            why = "it is cordoned"
+        elif "" not in offered and namespace not in offered:
+            why = f"it offers {', '.join(offered) or 'no namespace'}"
+        elif active is None or active.status != "True":
+            why = active.message if active else "no manager has looked at it yet"
+        yield name, active.status if active else "Unknown", "no" if why else "yes", why
+
+
+def _name(job: Tree) -> str:
+    meta = job.get("metadata", {})
+    return f"{job['kind'].lower()}/{meta.get('name') or meta.get('generateName', '')}"
+
+
+def _tree(answer: bytes) -> Tree:
+    import json
+
+    tree: Tree = json.loads(answer)
+    return tree

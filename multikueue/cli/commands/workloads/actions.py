@@ -1,0 +1,280 @@
+"""What a user does to a job: cancel, hold, release, requeue, move. Each says what it will do, and asks before it stops one.
+
+All of it is done with the caller's own rights, to the objects of the manager cluster; the manager does the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from multikueue.cli.access.completion import queues
+from multikueue.cli.access.connection import Context, Kubeconfig, SettingsFile, Target, run_async
+from multikueue.cli.terminal.exit import CommandFailed
+from multikueue.cli.terminal.output import note
+from multikueue.cli.workload.lookup import InNamespace, Named, fetch_workloads, pick
+
+if TYPE_CHECKING:
+    from multikueue.api.workload import Workload
+    from multikueue.kube.client import Client
+
+__all__ = ["cancel", "hold", "move", "release", "requeue"]
+
+GIVEN_BACK_SECONDS = 60.0
+"""What a workload needs at most to give its quota back, if a manager runs."""
+
+POLL_SECONDS = 0.5
+
+MERGE = "application/merge-patch+json"
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing; say what would be done.")]
+
+
+def cancel(
+    name: Named,
+    namespace: InNamespace = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    _config: SettingsFile = None,
+) -> None:
+    """Delete a job, wherever it waits or runs.
+
+    \b
+    Examples:
+      multikueue workloads cancel -n team-a my-job
+      multikueue workloads cancel jobset/train --yes
+    """
+    run_async(lambda: _cancel(_Call(Target(kubeconfig, context), namespace, name, dry_run), sure=yes))
+
+
+def hold(
+    name: Named,
+    namespace: InNamespace = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    _config: SettingsFile = None,
+) -> None:
+    """Keep a job from running until it is released.
+
+    One that runs is stopped, and what it has not saved is lost.
+
+    \b
+    Examples:
+      multikueue workloads hold -n team-a my-job
+    """
+    run_async(lambda: _hold(_Call(Target(kubeconfig, context), namespace, name, dry_run), sure=yes))
+
+
+def release(
+    name: Named,
+    namespace: InNamespace = None,
+    dry_run: DryRun = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    _config: SettingsFile = None,
+) -> None:
+    """Let a held job queue again.
+
+    \b
+    Examples:
+      multikueue workloads release -n team-a my-job
+    """
+    run_async(lambda: _release(_Call(Target(kubeconfig, context), namespace, name, dry_run)))
+
+
+def requeue(
+    name: Named,
+    namespace: InNamespace = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    _config: SettingsFile = None,
+) -> None:
+    """Take a job off its cluster and queue it again.
+
+    One that waits to be queued again by its back-off queues at once.
+
+    \b
+    Examples:
+      multikueue workloads requeue -n team-a my-job
+    """
+    run_async(lambda: _requeue(_Call(Target(kubeconfig, context), namespace, name, dry_run), sure=yes))
+
+
+def move(
+    name: Named,
+    queue: Annotated[
+        str, typer.Option("--to", help="The LocalQueue it shall wait in.", show_default=False, autocompletion=queues)
+    ],
+    namespace: InNamespace = None,
+    dry_run: DryRun = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    _config: SettingsFile = None,
+) -> None:
+    """Have a job that waits wait in another queue.
+
+    \b
+    Examples:
+      multikueue workloads move -n team-a my-job --to night
+    """
+    run_async(lambda: _move(_Call(Target(kubeconfig, context), namespace, name, dry_run), queue))
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    target: Target
+    namespace: str | None
+    name: str
+    dry_run: bool
+
+    @asynccontextmanager
+    async def found(self) -> AsyncIterator[tuple[Client, Workload]]:
+        async with self.target.connect_in(self.namespace) as (client, where):
+            _, workload = pick(await fetch_workloads(client, where), self.name, where)
+            yield client, workload
+
+    def goes_on(self, what: str, *, ask: bool = False) -> bool:
+        """Say what is about to be done; False if that is all that was wanted."""
+        note(f"{what}{' (dry run)' if self.dry_run else ''}")
+        if self.dry_run:
+            return False
+        if ask:
+            typer.confirm("Go on?", abort=True, err=True)
+        return True
+
+
+async def _cancel(call: _Call, *, sure: bool) -> None:
+    from multikueue.api.workload import any_owner_of
+    from multikueue.cli.workload.related_objects import Kin
+
+    async with call.found() as (client, workload):
+        job = any_owner_of(workload)
+        what = f"{job.kind.lower()}/{job.name}" if job else f"workload/{workload.metadata.name}"
+        where = f" and its copy on {workload.status.cluster_name}" if workload.status.cluster_name else ""
+        if not call.goes_on(f"Deletes {what} in namespace {workload.metadata.namespace}{where}.", ask=not sure):
+            return
+        path = await Kin(client, workload).path()
+        uid = job.uid if job else workload.metadata.uid
+        body = {"propagationPolicy": "Background", "preconditions": {"uid": uid}}
+        await client.request("DELETE", path, body=body)
+        print(f"{what} deleted")
+
+
+async def _hold(call: _Call, *, sure: bool) -> None:
+    from multikueue.api.workload import workload_spec
+
+    async with call.found() as (client, workload):
+        _refuse_finished(workload)
+        if not workload_spec(workload).active:
+            note(f"{workload.key} is held already.")
+            return
+        stops = _running_on(workload)
+        what = f"Stops it on {stops}; it waits" if stops else "Keeps it waiting"
+        if call.goes_on(f"{what} until `multikueue workloads release`.", ask=bool(stops) and not sure):
+            await _activate(client, workload, active=False)
+            print(f"{workload.key} held")
+
+
+async def _release(call: _Call) -> None:
+    from multikueue.api.workload import workload_spec
+
+    async with call.found() as (client, workload):
+        _refuse_finished(workload)
+        if workload_spec(workload).active:
+            note(f"{workload.key} is not held.")
+        elif call.goes_on(f"Queues {workload.key} again."):
+            await _activate(client, workload, active=True)
+            print(f"{workload.key} released")
+
+
+async def _requeue(call: _Call, *, sure: bool) -> None:
+    """By holding and releasing it, which is how Kueue forgets its back-off too."""
+    async with call.found() as (client, workload):
+        _refuse_finished(workload)
+        stops = _running_on(workload)
+        what = f"Stops it on {stops} and queues it again" if stops else "Queues it again"
+        if not call.goes_on(f"{what}.", ask=bool(stops) and not sure):
+            return
+        await _activate(client, workload, active=False)
+        try:
+            await _given_back(client, workload)
+        finally:
+            await _activate(client, workload, active=True)
+        print(f"{workload.key} requeued")
+
+
+async def _given_back(client: Client, workload: Workload) -> None:
+    """Wait until it has no quota: released before, it would just go on."""
+    import anyio
+
+    from multikueue.api.kinds import WORKLOADS
+    from multikueue.api.workload import EVICTED, QUOTA_RESERVED
+
+    with anyio.move_on_after(GIVEN_BACK_SECONDS):
+        while True:
+            now = await client.get(WORKLOADS, workload.key)
+            if now.has(EVICTED) and not now.has(QUOTA_RESERVED) and now.status.requeue_state is None:
+                return
+            await anyio.sleep(POLL_SECONDS)
+    raise CommandFailed(f"{workload.key} did not give its quota back in {GIVEN_BACK_SECONDS:g} s: does a manager run?")
+
+
+async def _move(call: _Call, queue: str) -> None:
+    from multikueue.api.kinds import LOCAL_QUEUES
+    from multikueue.api.workload import QUEUE_LABEL, QUOTA_RESERVED, any_owner_of, workload_spec
+    from multikueue.cli.terminal.nearest import there_are
+    from multikueue.cli.workload.related_objects import Kin
+
+    async with call.found() as (client, workload):
+        _refuse_finished(workload)
+        known = [
+            each.metadata.name for each in (await client.list(LOCAL_QUEUES, namespace=workload.key.namespace)).items
+        ]
+        if queue not in known:
+            raise CommandFailed(
+                f"there is no LocalQueue {queue!r} in namespace {workload.key.namespace}; {there_are(queue, known)}"
+            )
+        job = any_owner_of(workload)
+        if workload.has(QUOTA_RESERVED):
+            raise CommandFailed(f"{workload.key} has quota by now: `multikueue workloads hold` it first")
+        if not call.goes_on(f"Moves it from queue {workload_spec(workload).queue_name} to {queue}."):
+            return
+        body: dict[str, Any] = {"metadata": {"labels": {QUEUE_LABEL: queue}}} if job else {"spec": {"queueName": queue}}
+        await client.request("PATCH", await Kin(client, workload).path(), body=body, content_type=MERGE)
+        print(f"{workload.key} moved to {queue}")
+
+
+async def _activate(client: Client, workload: Workload, *, active: bool) -> None:
+    from multikueue.api.kinds import WORKLOADS
+    from multikueue.errors import Forbidden
+
+    try:
+        await client.merge_patch(WORKLOADS, workload.key, {"spec": {"active": active}})
+    except Forbidden as error:
+        raise CommandFailed(
+            f"{error.message}: this takes the right to patch workloads, as the role multikueue-batch-admin has it"
+        ) from error
+
+
+def _running_on(workload: Workload) -> str:
+    from multikueue.api.workload import ADMITTED
+
+    return workload.status.cluster_name or "" if workload.has(ADMITTED) else ""
+
+
+def _refuse_finished(workload: Workload) -> None:
+    from multikueue.api.workload import FINISHED
+
+    if workload.has(FINISHED):
+        raise CommandFailed(f"{workload.key} is finished")

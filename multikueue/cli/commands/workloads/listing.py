@@ -1,0 +1,230 @@
+"""`multikueue workloads list`: many workloads, each as a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from multikueue.cli.access.completion import clusters, queues, workloads
+from multikueue.cli.access.connection import (
+    Context,
+    Kubeconfig,
+    SettingsFile,
+    Target,
+    fetch_pairs,
+    now,
+    run_async,
+)
+from multikueue.cli.terminal.exit import CommandFailed
+from multikueue.cli.terminal.formats import Form, Format, NoHeaders, Output, SortBy, is_document
+from multikueue.cli.terminal.nearest import there_are
+from multikueue.cli.terminal.output import Column, Listing, Ticker, age, print_items
+from multikueue.cli.workload.lookup import InNamespace, Pair, named, names
+
+if TYPE_CHECKING:
+    from multikueue.api.workload import Workload
+
+__all__ = ["Choice", "list_workloads", "watch_workloads"]
+
+NAMESPACE = Column("NAMESPACE")
+
+COLUMNS = (
+    Column("NAME"),
+    Column("JOB"),
+    Column("QUEUE"),
+    Column("STATUS"),
+    Column("CLUSTER"),
+    Column("AGE"),
+    Column("PRIORITY", wide=True),
+    Column("NOMINATED", wide=True),
+    Column("ATTEMPT", wide=True),
+    Column("MESSAGE", wide=True),
+)
+"""After the namespace, which stands there if there are several. Six of them have room on a screen of 80 columns."""
+
+Test = Callable[["Workload"], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Which ones are meant: by name, or by what they are."""
+
+    names: tuple[str, ...]
+    queue: str
+    status: str
+    cluster: str
+
+    def takes(self, workload: Workload) -> bool:
+        """All but the names, which may turn out to be nobody's."""
+        from multikueue.api.workload import workload_spec
+        from multikueue.cli.workload import description
+
+        state = workload.status
+        return (
+            self.queue in ("", workload_spec(workload).queue_name)
+            and self.status.lower() in ("", description.status(workload).lower())
+            and self.cluster in ("", state.cluster_name, *state.nominated_cluster_names)
+        )
+
+    def of(self, pairs: list[Pair], where: str) -> list[Pair]:
+        """Raises CommandFailed for a name that nobody has."""
+        for name in self.names:
+            if not named(pairs, name):
+                what = f"in namespace {where}" if where else "at all"
+                raise CommandFailed(f"there is no workload or job {name!r} {what}; {there_are(name, names(pairs))}")
+        chosen = {id(pair) for name in self.names for pair in named(pairs, name)}
+        return [pair for pair in pairs if (not self.names or id(pair) in chosen) and self.takes(pair[1])]
+
+
+def _status(text: str) -> str:
+    from multikueue.cli.workload import description
+
+    if text and text.lower() not in map(str.lower, description.STATES):
+        raise typer.BadParameter(f"there is no status {text!r}; {there_are(text, description.STATES)}")
+    return text
+
+
+def _states() -> list[str]:
+    from multikueue.cli.workload import description
+
+    return list(description.STATES)
+
+
+def list_workloads(
+    named: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[[KIND/]NAME]...",
+            help="Names of jobs or workloads. (default: all)",
+            show_default=False,
+            autocompletion=workloads,
+        ),
+    ] = None,
+    namespace: InNamespace = None,
+    all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="In all namespaces.")] = False,
+    selector: Annotated[
+        str, typer.Option("--selector", "-l", help="Only those with these labels.", show_default=False)
+    ] = "",
+    queue: Annotated[
+        str,
+        typer.Option("--queue", "-q", help="Only those of this LocalQueue.", show_default=False, autocompletion=queues),
+    ] = "",
+    status: Annotated[
+        str,
+        typer.Option(
+            help="Only those in this state, such as Pending, Admitted or Failed.",
+            show_default=False,
+            callback=_status,
+            autocompletion=_states,
+        ),
+    ] = "",
+    cluster: Annotated[
+        str,
+        typer.Option(help="Only those that are on this cluster or may get there.", autocompletion=clusters),
+    ] = "",
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on and show each change.")] = False,
+    output: Output = Format.TABLE,
+    sort_by: SortBy = "",
+    no_headers: NoHeaders = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    _config: SettingsFile = None,
+) -> None:
+    """List workloads with their state and their cluster.
+
+    \b
+    Examples:
+      multikueue workloads list -n team-a
+      multikueue workloads list -A -q main -o wide
+      multikueue workloads list --status Pending --sort-by .metadata.creationTimestamp
+      multikueue workloads list -l team=vision -w
+    """
+    if watch and is_document(output):
+        raise typer.BadParameter("--watch shows rows: choose table, wide or name")
+    target = Target(kubeconfig, context)
+    choice = Choice(names=tuple(named or ()), queue=queue, status=status, cluster=cluster)
+    if watch:
+        run_async(
+            lambda: watch_workloads(
+                target, "" if all_namespaces else namespace, selector, choice, output, not no_headers
+            )
+        )
+        return
+    where, pairs = run_async(lambda: _fetch(target, namespace, selector, everywhere=all_namespaces))
+    found, moment = choice.of(pairs, where), now()
+    print_items(
+        Listing(
+            columns=_columns(where),
+            rows=[_row(workload, where, moment) for _, workload in found],
+            items=[item for item, _ in found],
+            resource="workload.kueue.x-k8s.io",
+            nothing=f"No workloads found in namespace {where}." if where else "No workloads found.",
+        ),
+        output,
+        sort_by=sort_by,
+        headers=not no_headers,
+    )
+
+
+async def _fetch(target: Target, namespace: str | None, selector: str, *, everywhere: bool) -> tuple[str, list[Pair]]:
+    """The namespace that is meant, empty for all, and its workloads."""
+    from multikueue.api.kinds import WORKLOADS
+
+    async with target.connect_in(namespace) as (client, meant):
+        where = "" if everywhere else meant
+        params = {"labelSelector": selector} if selector else None
+        return where, await fetch_pairs(client, WORKLOADS, namespace=where, params=params)
+
+
+async def watch_workloads(
+    target: Target, namespace: str | None, selector: str, choice: Choice, output: Form, headers: bool
+) -> None:
+    """What there is, and then each change; a workload that is none of those that are meant any more is shown once more."""
+    from multikueue.api.kinds import WORKLOADS
+    from multikueue.cli.workload.session import follow
+
+    async with target.connect_in(namespace) as (client, meant):
+        where = "" if namespace == "" else meant
+        ticker, shown = Ticker(_columns(where), output, headers=headers), set[str]()
+
+        async def take(workload: Workload, gone: bool) -> None:
+            uid = workload.metadata.uid
+            pair: Pair = ({}, workload)
+            mine = choice.takes(workload) and (not choice.names or any(named([pair], each) for each in choice.names))
+            if not mine and uid not in shown:
+                return
+            shown.add(uid) if mine and not gone else shown.discard(uid)
+            if output is Format.NAME:
+                print(f"workload.kueue.x-k8s.io/{workload.metadata.name}", flush=True)
+            else:
+                ticker.add(_row(workload, where, now(), gone=gone))
+
+        await follow(client, WORKLOADS, where, take, selector=selector)
+
+
+def _columns(where: str) -> tuple[Column, ...]:
+    return COLUMNS if where else (NAMESPACE, *COLUMNS)
+
+
+def _row(workload: Workload, where: str, moment: datetime, *, gone: bool = False) -> tuple[str, ...]:
+    from multikueue.api.workload import workload_spec
+    from multikueue.cli.workload import description
+
+    spec, meta, status = workload_spec(workload), workload.metadata, workload.status
+    return (
+        *(() if where else (meta.namespace,)),
+        meta.name,
+        description.owner(workload),
+        spec.queue_name,
+        "Gone" if gone else description.status(workload),
+        status.cluster_name or "",
+        age(meta.creation_timestamp, moment),
+        str(spec.priority),
+        ",".join(status.nominated_cluster_names),
+        description.attempt(workload),
+        description.reason(workload),
+    )

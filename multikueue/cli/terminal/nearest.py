@@ -1,0 +1,26 @@
+"""What a user may have meant by a name that is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+__all__ = ["there_are"]
+
+MOST = 10
+"""Names in one line."""
+
+
+def there_are(named: str, known: Iterable[str], *, none: str = "none") -> str:
+    """`did you mean X? there are: ...`: the nearest first, the rest by the alphabet."""
+    from difflib import get_close_matches
+
+    names = sorted(set(known))
+    if not names:
+        return f"there are {none}"
+    wanted = named.rpartition("/")[2]
+    close = get_close_matches(wanted, {name.rpartition("/")[2] for name in names}, n=3)
+    near = [name for tail in close for name in names if name.rpartition("/")[2] == tail]
+    listed = [*near, *(name for name in names if name not in near)][:MOST]
+    more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
+    meant = f"did you mean {near[0]!r}? " if near else ""
+    return f"{meant}there are: {', '.join(listed)}{more}"

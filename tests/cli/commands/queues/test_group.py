@@ -1,0 +1,88 @@
+"""What is shown of queues."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
+from multikueue.testing import cluster_queue, local_queue, workload
+from tests.cli.conftest import Run, World
+
+
+@pytest.fixture
+def queues(world: World) -> World:
+    """Two LocalQueues of one ClusterQueue, with two that wait in one of them and one that has quota."""
+    manager = world.manager
+    manager.add(CLUSTER_QUEUES, cluster_queue("shared").build())
+    for name, namespace in (("main", "a"), ("side", "b")):
+        manager.add(LOCAL_QUEUES, local_queue(name, "shared", namespace=namespace).build())
+    for made in (
+        workload("late", namespace="a").queue("main"),
+        workload("early", namespace="a").queue("main").priority(7).owner_job("train"),
+        workload("other", namespace="b").queue("side"),
+        workload("runs", namespace="a").queue("main").reserved("shared"),
+    ):
+        manager.add(WORKLOADS, made.build())
+    return world
+
+
+def test_list_shows_the_local_queues_of_a_namespace(queues: World, cli: Run) -> None:
+    result = cli("queues", "list", "-n", "a")
+
+    assert result.lines[0].split() == ["NAME", "CLUSTERQUEUE", "PENDING", "RESERVING", "ADMITTED", "STATE", "AGE"]
+    assert [line.split()[:2] for line in result.lines[1:]] == [["main", "shared"]]
+
+
+def test_list_of_all_namespaces_names_them(queues: World, cli: Run) -> None:
+    assert [line.split()[:2] for line in cli("queues", "list", "-A").lines] == [
+        ["NAMESPACE", "NAME"],
+        ["a", "main"],
+        ["b", "side"],
+    ]
+
+
+def test_list_of_cluster_queues(queues: World, cli: Run) -> None:
+    assert cli("queues", "list", "--cluster-queues", "-o", "name").out == "clusterqueue.kueue.x-k8s.io/shared\n"
+
+
+def test_an_empty_namespace_is_named(queues: World, cli: Run) -> None:
+    assert cli("queues", "list", "-n", "c").err == "No LocalQueues found in namespace c.\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("main", "-n", "a"), ["a/early", "a/late"]),
+        (("cq/shared",), ["a/early", "a/late", "b/other"]),
+        (("clusterqueue.kueue.x-k8s.io/shared",), ["a/early", "a/late", "b/other"]),
+    ],
+    ids=["a LocalQueue", "a ClusterQueue", "by its whole name"],
+)
+def test_show_has_the_line_in_order(queues: World, cli: Run, words: tuple[str, ...], expected: list[str]) -> None:
+    lines = cli("queues", "show", *words).lines
+
+    waiting = [line.split() for line in lines[lines.index("Waiting") + 2 :]]
+    assert [row[:2] for row in waiting] == [[str(n), name] for n, name in enumerate(expected, 1)]
+    assert waiting[0][2] == "Job/train"
+
+
+def test_show_for_programs(queues: World, cli: Run) -> None:
+    assert json.loads(cli("queues", "show", "-n", "a", "main", "-o", "json").out)["kind"] == "LocalQueue"
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("mian", "-n", "a"), "did you mean 'main'?"),
+        (("cq/main",), "there is no ClusterQueue 'main'; there are: shared"),
+        (("clusterqeue/main",), "'clusterqeue' is no kind of queues; did you mean 'clusterqueue'?"),
+    ],
+    ids=["a misspelt name", "another kind", "a misspelt kind"],
+)
+def test_what_is_not_there_has_the_nearest(queues: World, cli: Run, words: tuple[str, ...], hint: str) -> None:
+    ended = cli("queues", "show", *words)
+
+    assert ended.code == 1
+    assert hint in ended.err

@@ -1,0 +1,108 @@
+"""What goes to the server, what is refused before, and what a dry run tells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from multikueue.api.kinds import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    LOCAL_QUEUES,
+    MULTIKUEUE_CLUSTERS,
+    MULTIKUEUE_CONFIGS,
+)
+from multikueue.testing import (
+    admission_check,
+    cluster_queue,
+    local_queue,
+    multikueue_cluster,
+    multikueue_config,
+)
+from tests.cli.conftest import Run, World
+
+JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"generateName": "train-"}, "spec": {}}
+QUEUE = "kueue.x-k8s.io/queue-name"
+MADE = ("/apis/batch/v1", "jobs", "a", "train-x1")
+
+
+@pytest.fixture
+def ready(world: World) -> World:
+    """A queue over two clusters, of which one is cordoned."""
+    manager = world.manager
+    manager.served = {"/apis/batch/v1": {"jobs"}}
+    manager.add(LOCAL_QUEUES, local_queue("batch", "shared", namespace="a").build())
+    manager.add(CLUSTER_QUEUES, cluster_queue("shared").checks("everywhere").build())
+    manager.add(ADMISSION_CHECKS, admission_check("everywhere").config("all").build())
+    manager.add(MULTIKUEUE_CONFIGS, multikueue_config("all", "east", "west").build())
+    manager.add(MULTIKUEUE_CLUSTERS, multikueue_cluster("east").active().build())
+    cordon = {"multikueue.dev/cordon": "true"}
+    manager.add(MULTIKUEUE_CLUSTERS, multikueue_cluster("west").active().annotations(cordon).build())
+    return world
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "job.yaml"
+    path.write_text(yaml.safe_dump(JOB))
+    return str(path)
+
+
+def test_a_job_goes_into_the_queue(ready: World, cli: Run, file: str) -> None:
+    done = cli("submit", "-f", file, "-q", "batch", "-n", "a")
+
+    assert (done.code, done.out) == (0, "job/train-x1 submitted to queue a/batch\n"), done.err
+    assert ready.manager.objects[MADE]["metadata"]["labels"] == {QUEUE: "batch"}
+    assert done.err == "Where it is: multikueue why -n a job/train-x1\n"
+
+
+def test_a_dry_run_makes_nothing_and_tells_of_queue_and_clusters(ready: World, cli: Run, file: str) -> None:
+    done = cli("submit", "-f", file, "-q", "batch", "-n", "a", "--dry-run")
+
+    assert done.code == 0, done.err
+    assert MADE not in ready.manager.objects
+    assert done.lines[:3] == [
+        "job/train-x1 would be submitted to queue a/batch",
+        "  LocalQueue batch: nothing waits there",
+        "  ClusterQueue shared: nothing waits there",
+    ]
+    assert [line.split(maxsplit=3) for line in done.lines[4:]] == [
+        ["east", "True", "yes", "-"],
+        ["west", "True", "no", "it is cordoned"],
+    ]
+
+
+WRONG = {
+    "no queue at all": ((), JOB, "names no queue: give --queue"),
+    "a queue that is not there": (("-q", "bathc"), JOB, "did you mean 'batch'?"),
+    "another namespace": (
+        ("-q", "batch"),
+        JOB | {"metadata": {"name": "x", "namespace": "b"}},
+        "is of namespace b, and not",
+    ),
+    "a kind that is not served": (("-q", "batch"), JOB | {"kind": "Jbo"}, "the server knows no Jbo (batch/v1)"),
+    "no object": ((), ["x"], "expected objects with apiVersion and kind"),
+    "nothing": ((), None, "there is no object in these files"),
+}
+
+
+@pytest.mark.parametrize(("words", "document", "hint"), WRONG.values(), ids=WRONG.keys())
+def test_what_cannot_work_is_refused(
+    ready: World, cli: Run, tmp_path: Path, words: tuple[str, ...], document: object, hint: str
+) -> None:
+    path = tmp_path / "wrong.yaml"
+    path.write_text(yaml.safe_dump(document))
+
+    ended = cli("submit", "-f", str(path), "-n", "a", *words)
+
+    assert (ended.code, ended.out) == (1, "")
+    assert hint in ended.err
+    assert not any("jobs" in write for write in ready.manager.writes)
+
+
+def test_a_file_that_is_not_there_is_one_line(cli: Run) -> None:
+    assert (
+        cli("submit", "-f", "/nowhere.yaml").err == "error: /nowhere.yaml: cannot be read: No such file or directory\n"
+    )

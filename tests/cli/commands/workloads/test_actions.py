@@ -1,0 +1,157 @@
+"""What is done to a job, on clusters that remember it; what is said before; and that nothing is done in a dry run."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+
+from testbed.client import ApiError
+from testbed.objects import JOB, WORKLOAD
+from tests.cli.conftest import Run, World
+from tests.cli.field import Field
+
+pytestmark = pytest.mark.anyio
+
+Tree = dict[str, Any]
+
+
+async def of(field: Field) -> Tree:
+    tree: Tree = await field.manager.get(WORKLOAD, "job-train", "default")
+    return tree
+
+
+async def has_job(field: Field) -> bool:
+    try:
+        await field.manager.get(JOB, "train", "default")
+    except ApiError:
+        return False
+    return True
+
+
+async def test_cancel_deletes_the_job_and_says_so_before(field: Field) -> None:
+    await field.submit()
+    await field.runs_on("train", "worker1")
+
+    dry = await field.run("workloads", "cancel", "job/train", "--dry-run")
+    assert await has_job(field)
+    done = await field.run("jobs", "cancel", "job/train", "--yes")
+
+    assert dry.err == "Deletes job/train in namespace default and its copy on worker1. (dry run)\n"
+    assert (done.code, done.out) == (0, "job/train deleted\n")
+    assert not await has_job(field)
+
+
+async def test_without_a_yes_nothing_is_ended(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    await field.submit()
+    await field.runs_on("train", "worker1")
+
+    for action in ("cancel", "hold", "requeue"):
+        monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+        ended = await field.run("workloads", action, "train")
+        assert ended.code == 1
+        assert "Go on?" in ended.err
+
+    assert await has_job(field)
+    assert (await of(field))["spec"].get("active", True) is True
+
+
+async def test_hold_and_release(field: Field) -> None:
+    await field.submit()
+
+    held = await field.run("workloads", "hold", "train")
+    assert (await of(field))["spec"]["active"] is False
+    again = await field.run("workloads", "hold", "train")
+    released = await field.run("workloads", "release", "train")
+    assert (await of(field))["spec"]["active"] is True
+    not_held = await field.run("workloads", "release", "train")
+
+    assert (held.out, released.out) == ("default/job-train held\n", "default/job-train released\n")
+    assert again.err == "default/job-train is held already.\n"
+    assert not_held.err == "default/job-train is not held.\n"
+
+
+async def test_requeue_waits_until_the_quota_is_given_back(field: Field) -> None:
+    await field.submit()
+    await field.runs_on("train", "worker1")
+    program = field.start("workloads", "requeue", "train", "--yes")
+    await program.said("Stops it on worker1 and queues it again.")
+    await held(field)
+    assert program.out == ""
+
+    await field.manager.patch_status(WORKLOAD, "job-train", EVICTED, "default")
+
+    assert (await program.result()).out == "default/job-train requeued\n"
+    assert (await of(field))["spec"]["active"] is True
+
+
+async def test_requeue_without_a_manager_lets_it_be_as_it_was(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multikueue.cli.commands.workloads.actions.GIVEN_BACK_SECONDS", 0.2)
+    await field.submit()
+
+    ended = await field.run("workloads", "requeue", "train")
+
+    assert ended.code == 1
+    assert "did not give its quota back in 0.2 s: does a manager run?" in ended.err
+    assert (await of(field))["spec"]["active"] is True
+
+
+async def test_move_is_for_one_that_waits(field: Field) -> None:
+    await field.submit()
+    for name in ("main", "night"):
+        meta = {"name": name, "namespace": "default"}
+        queue = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue", "metadata": meta}
+        await field.manager.create({**queue, "spec": {"clusterQueue": "cq"}})
+
+    moved = await field.run("workloads", "move", "train", "--to", "night")
+    unknown = await field.run("workloads", "move", "train", "--to", "nihgt")
+    await field.runs_on("train", "worker1")
+    late = await field.run("workloads", "move", "train", "--to", "main")
+
+    assert moved.out == "default/job-train moved to night\n"
+    job = await field.manager.get(JOB, "train", "default")
+    assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "night"
+    assert "did you mean 'night'?" in unknown.err
+    assert "has quota by now: `multikueue workloads hold` it first" in late.err
+    assert (unknown.code, late.code) == (1, 1)
+
+
+async def test_what_is_finished_is_let_be(field: Field) -> None:
+    await field.submit()
+    await field.becomes("train", lambda made: made.finished())
+
+    for words in (("hold",), ("release",), ("requeue",), ("move", "--to", "main")):
+        ended = await field.run("workloads", words[0], "train", *words[1:])
+        assert (ended.code, ended.err) == (1, "error: default/job-train is finished\n")
+
+
+def test_one_that_is_not_there_has_the_nearest(world: World, cli: Run) -> None:
+    ended = cli("workloads", "cancel", "train")
+
+    assert ended.code == 1
+    assert "there is no workload 'train'" in ended.err
+
+
+EVICTED: Tree = {
+    "admission": None,
+    "conditions": [
+        {
+            "type": "Evicted",
+            "status": "True",
+            "reason": "Deactivated",
+            "message": "The workload is deactivated",
+            "lastTransitionTime": "2026-01-01T12:00:00Z",
+        }
+    ],
+}
+
+
+async def held(field: Field) -> None:
+    from testbed.client import eventually
+
+    async def yet() -> bool:
+        return (await of(field))["spec"].get("active") is False
+
+    await eventually(yet)
