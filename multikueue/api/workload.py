@@ -48,6 +48,12 @@ REPLACES_ANNOTATION = "kueue.x-k8s.io/workload-slice-replacement-for"
 SLICE_NAME_ANNOTATION = "kueue.x-k8s.io/workload-slice-name"
 """On all slices of an elastic job, and its pods: the name of the first of them."""
 
+UNDISPATCHABLE_ANNOTATION = "multikueue.dev/undispatchable"
+"""On a Workload we keep inactive because its job can never be dispatched: why, and what the user can do."""
+
+CLUSTER_LABEL = "multikueue.dev/cluster"
+"""On a job of the manager cluster that was started: the worker where it runs, or ran when it ended."""
+
 # Condition types.
 QUOTA_RESERVED = "QuotaReserved"
 ADMITTED = "Admitted"

@@ -165,7 +165,8 @@ def _tell(found: Explanation, output: Form) -> None:
 def _block(title: str, columns: tuple[Column, ...], rows: Iterable[tuple[str, ...]], output: Form) -> None:
     listed = list(rows)
     if listed:
-        heading(f"\n{title}")
+        print()
+        heading(title)
         print_table(columns, listed, output)
 
 

@@ -13,12 +13,14 @@ from multikueue.api.workload import (
     FINISHED,
     QUOTA_RESERVED,
     SUCCEEDED,
+    UNDISPATCHABLE_ANNOTATION,
     PodSetAssignment,
     Workload,
     any_owner_of,
     workload_spec,
 )
 from multikueue.cli.terminal.output import one_line
+from multikueue.cli.workload.repairs import repair
 
 __all__ = ["STATES", "Event", "attempt", "events", "facts", "now", "owner", "reason", "status"]
 
@@ -67,7 +69,8 @@ def reason(workload: Workload) -> str:
         case "Terminating":
             return f"deletion waits for {', '.join(workload.metadata.finalizers) or 'the server'}"
         case "Inactive":
-            return _message(workload, EVICTED) or "spec.active is false"
+            undispatchable = workload.metadata.annotations.get(UNDISPATCHABLE_ANNOTATION, "")
+            return undispatchable or _message(workload, EVICTED) or "spec.active is false"
         case "Evicting" | "Evicted":
             return _message(workload, EVICTED)
         case "Admitted" | "QuotaReserved":
@@ -76,8 +79,10 @@ def reason(workload: Workload) -> str:
 
 
 def now(workload: Workload) -> str:
-    """What it does or waits for at the moment, and who has to act, in one line."""
-    return one_line(_now(workload))
+    """What it does or waits for at the moment, and what helps, as sentences in one line."""
+    told = one_line(_now(workload))
+    helps = repair(workload)
+    return f"{told if told.endswith('.') else f'{told}.'}{f' {helps}' if helps else ''}"
 
 
 def _now(workload: Workload) -> str:
@@ -98,7 +103,7 @@ def _now(workload: Workload) -> str:
         case "Evicted":
             return f"Waits to be queued again{_requeue_time(workload)}: {reason(workload)}"
         case "Inactive":
-            return f"Deactivated; set spec.active to true to queue it again. {reason(workload)}"
+            return f"Held: {reason(workload)}"
         case "Terminating":
             return f"Being deleted; {reason(workload)}."
     queue = workload_spec(workload).queue_name

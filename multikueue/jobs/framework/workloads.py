@@ -13,6 +13,7 @@ from multikueue.api.meta import Object, ObjectMeta
 from multikueue.api.pod import GROUP_WORKLOAD_ANNOTATION, PodGroup
 from multikueue.api.workload import (
     ATTEMPT_ANNOTATION,
+    CLUSTER_LABEL,
     JOB_UID_LABEL,
     MAX_EXEC_TIME_LABEL,
     NON_PREEMPTIBLE_ANNOTATION,
@@ -27,9 +28,6 @@ from multikueue.api.workload import (
     owner_of,
 )
 from multikueue.jobs.framework.priority import Priority
-
-UNDISPATCHABLE_ANNOTATION = "multikueue.dev/undispatchable"
-"""On a Workload we keep inactive because its job can never be dispatched: why, and what the user can do."""
 
 MIN_PARALLELISM_ANNOTATION = "kueue.x-k8s.io/job-min-parallelism"
 
@@ -201,7 +199,8 @@ def remote_metadata(job: Object, *, workload_name: str, origin: str, attempt: st
     `queue` is the Workload's queue, in case the job's label has changed since it got quota.
     """
     meta = job.metadata
-    labels = meta.labels | {ORIGIN_LABEL: origin, PREBUILT_LABEL: workload_name}
+    labels = {key: value for key, value in meta.labels.items() if key != CLUSTER_LABEL}
+    labels |= {ORIGIN_LABEL: origin, PREBUILT_LABEL: workload_name}
     annotations = {k: v for k, v in meta.annotations.items() if k != _LAST_APPLIED}
     return {
         "name": meta.name,

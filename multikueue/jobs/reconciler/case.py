@@ -19,7 +19,7 @@ from multikueue.jobs.framework.adapter import MANAGED, Adapter
 from multikueue.jobs.framework.nesting import Nested, is_whole
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.framework.workloads import is_owned
-from multikueue.jobs.reconciler import labels
+from multikueue.jobs.reconciler import labels, where
 
 LOOK_FOR_NAME_AFTER = timedelta(minutes=1)
 NOTHING = JobDecision()
@@ -153,14 +153,16 @@ class Case:
             return self.restored()
         if self.adapter.placing is not None:
             patch = self.adapter.placing.stop_patch(self.view.job, patch, self._before())
-        return JobDecision(actions=(PatchJob(patch),), events=(JobEvent("Normal", "Stopped", why),))
+        stop = PatchJob(where.forgotten(patch, self.view.job))
+        return JobDecision(actions=(stop,), events=(JobEvent("Normal", "Stopped", why),))
 
     def suspend(self, why: str) -> JobDecision:
         """Stops a job that is not to run yet, as Kueue does with what belongs to others."""
         patch = self.adapter.stop_patch(self.view.job)
         if patch is None:
             return NOTHING
-        return JobDecision(actions=(PatchJob(patch),), events=(JobEvent("Normal", "Suspended", why),))
+        held = PatchJob(where.forgotten(patch, self.view.job))
+        return JobDecision(actions=(held,), events=(JobEvent("Normal", "Suspended", why),))
 
     def restored(self) -> JobDecision:
         """A held job gets back, step by step, what it was before it was started where its flavors said."""

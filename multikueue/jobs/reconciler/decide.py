@@ -15,7 +15,7 @@ from multikueue.api.core import PriorityClass
 from multikueue.api.job import AnyJob
 from multikueue.api.meta import Condition
 from multikueue.api.queues import WorkloadPriorityClass
-from multikueue.api.workload import QUOTA_RESERVED, Workload, owner_of, workload_spec
+from multikueue.api.workload import QUOTA_RESERVED, UNDISPATCHABLE_ANNOTATION, Workload, owner_of, workload_spec
 from multikueue.jobs.batch_job import slices
 from multikueue.jobs.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.framework import priority as priorities
@@ -29,7 +29,6 @@ from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.framework.nesting import MOST_HOPS, Nested
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.framework.workloads import (
-    UNDISPATCHABLE_ANNOTATION,
     is_owned,
     prebuilt_name,
     workload_priority_class,

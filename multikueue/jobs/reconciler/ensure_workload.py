@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from multikueue.api.workload import ADMITTED, QUOTA_RESERVED, Workload, workload_spec
+from multikueue.api.workload import ADMITTED, QUOTA_RESERVED, UNDISPATCHABLE_ANNOTATION, Workload, workload_spec
 from multikueue.jobs.batch_job import slices
 from multikueue.jobs.framework import priority as priorities
 from multikueue.jobs.framework.actions import CreateWorkload, JobDecision, JobEvent
 from multikueue.jobs.framework.priority import Priority
-from multikueue.jobs.framework.workloads import UNDISPATCHABLE_ANNOTATION, free_name, goes_by_name, is_owned, renamed
+from multikueue.jobs.framework.workloads import free_name, goes_by_name, is_owned, renamed
 from multikueue.jobs.reconciler import labels
 from multikueue.jobs.reconciler.case import LOOK_FOR_NAME_AFTER, NOTHING, Case
 from multikueue.jobs.reconciler.run import decide_run

@@ -10,6 +10,7 @@ from multikueue.api.workload import ADMITTED, EVICTED, QUOTA_RESERVED, Workload
 from multikueue.jobs.framework import pod_set_info
 from multikueue.jobs.framework.actions import JobDecision, PatchJob
 from multikueue.jobs.framework.adapter import stays
+from multikueue.jobs.reconciler import where
 from multikueue.jobs.reconciler.case import NOTHING, Case
 from multikueue.jobs.reconciler.updates import let_go
 
@@ -41,7 +42,7 @@ def _started(case: Case, workload: Workload, patch: dict[str, Any]) -> JobDecisi
     Workload to be finished."""
     placing = case.adapter.placing
     if placing is None or not stays(case.adapter, case.view.job, workload, dispatched=case.view.dispatched):
-        return JobDecision(actions=(PatchJob(patch),))
+        return JobDecision(actions=(PatchJob(where.told(patch, workload.status.cluster_name)),))
     try:
         told = pod_set_info.start_patch(case.view.job, patch, placing, workload, case.view.flavors)
     except pod_set_info.BadPodSetInfo:

@@ -8,7 +8,7 @@ from typing import Any
 
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import Condition, ObjectMeta, with_condition
-from multikueue.api.workload import Workload
+from multikueue.api.workload import UNDISPATCHABLE_ANNOTATION, Workload
 from multikueue.jobs.framework.actions import (
     DeleteWorkload,
     JobDecision,
@@ -17,7 +17,7 @@ from multikueue.jobs.framework.actions import (
     RemoveFinalizer,
     UpdateWorkloadSpec,
 )
-from multikueue.jobs.framework.workloads import UNDISPATCHABLE_ANNOTATION, job_uid_labels, owner_reference
+from multikueue.jobs.framework.workloads import job_uid_labels, owner_reference
 from multikueue.jobs.reconciler.case import NOTHING, Case
 
 LOOK_FOR_WORKER_AFTER = timedelta(seconds=5)

@@ -125,10 +125,10 @@ def test_a_user_of_one_namespace_is_told_what_the_workload_says(full: World, cli
     result = cli("why", "-n", "a", "train")
 
     assert result.code == 0, result.err
-    assert result.lines[0] == "Waits for quota in queue main: Kueue's words"
+    assert result.lines[0] == "Waits for quota in queue main: Kueue's words."
     assert "Not seen: quota: you may not list namespaces, " in result.err
     assert all(name in result.err for name in QUOTA_KINDS)
     assert "workloads of all namespaces" in result.err
     found = json.loads(cli("why", "-n", "a", "train", "-o", "json").out)
-    assert found["summary"] == "Waits for quota in queue main: Kueue's words"
+    assert found["summary"] == "Waits for quota in queue main: Kueue's words."
     assert len(found["unseen"]) == 1

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from multikueue.api.workload import UNDISPATCHABLE_ANNOTATION
 from multikueue.cli.workload import description
 from multikueue.testing import NOW, workload
 from multikueue.testing.workloads import WorkloadBuilder
@@ -51,7 +52,14 @@ STATES: list[tuple[str, WorkloadBuilder, str, str]] = [
         "deactivated",
         WL.inactive(),
         "Inactive",
-        "Deactivated; set spec.active to true to queue it again. spec.active is false",
+        "Held: spec.active is false. To queue it again: `multikueue workloads release -n team-a wl`.",
+    ),
+    (
+        "never to be dispatched",
+        WL.inactive().evicted("Deactivated").annotations({UNDISPATCHABLE_ANNOTATION: "No managedBy: recreate the job"}),
+        "Inactive",
+        "Held: No managedBy: recreate the job."
+        " `multikueue workloads cancel -n team-a wl`, then create the job again as it says.",
     ),
     (
         "being deleted",
@@ -59,15 +67,15 @@ STATES: list[tuple[str, WorkloadBuilder, str, str]] = [
         "Terminating",
         "Being deleted; deletion waits for kueue.x-k8s.io/resource-in-use.",
     ),
-    ("succeeded", WON.finished(message="Job finished"), "Finished", "Done on w2: Job finished"),
-    ("failed", WON.finished("Failed", message="pod died"), "Failed", "Failed on w2: pod died"),
+    ("succeeded", WON.finished(message="Job finished"), "Finished", "Done on w2: Job finished."),
+    ("failed", WON.finished("Failed", message="pod died"), "Failed", "Failed on w2: pod died."),
 ]
 
 
 @pytest.mark.parametrize(("built", "status", "now"), [case[1:] for case in STATES], ids=[case[0] for case in STATES])
 def test_what_it_is_and_what_it_waits_for(built: WorkloadBuilder, status: str, now: str) -> None:
     assert description.status(built.build()) == status
-    assert description.now(built.build()) == now
+    assert description.now(built.build()) == f"{now.removesuffix('.')}."  # what follows it begins a sentence
 
 
 def test_the_story_is_told_in_order() -> None:
@@ -94,7 +102,7 @@ def test_a_story_has_nothing_a_terminal_obeys() -> None:
     told = WL.created(NOW).reserved("cq").check("\x1b[1m", "Pending", message="\x1b[2Jwait\nhere", at=NOW).build()
 
     assert r"admission check \x1b[1m is Pending: \x1b[2Jwait here" in "".join(map(str, description.events(told)))
-    assert description.now(told) == r"Has quota; waits for admission check \x1b[1m: \x1b[1m: \x1b[2Jwait here"
+    assert description.now(told) == r"Has quota; waits for admission check \x1b[1m: \x1b[1m: \x1b[2Jwait here."
 
 
 def test_facts() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fakekube.patching.patches import merge_patch
 from multikueue.api.job import Job
 from multikueue.api.meta import decoder, encode
-from multikueue.api.workload import PriorityClassRef, Workload, workload_spec
+from multikueue.api.workload import CLUSTER_LABEL, UNDISPATCHABLE_ANNOTATION, PriorityClassRef, Workload, workload_spec
 from multikueue.jobs.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.framework.actions import (
     Action,
@@ -29,7 +29,6 @@ from multikueue.jobs.framework.actions import (
 )
 from multikueue.jobs.framework.nesting import Nested
 from multikueue.jobs.framework.priority import Priority, workload_class_ref
-from multikueue.jobs.framework.workloads import UNDISPATCHABLE_ANNOTATION
 from multikueue.jobs.reconciler.decide import JobView, decide, mirror, resolve_priority
 from multikueue.testing import NOW, JobBuilder, WorkloadBuilder, flavor, job, workload_priority_class
 from tests.jobs import places
@@ -48,6 +47,7 @@ RELEASED = become(EVICTED, lambda w: w.unreserved())
 START = PatchJob(
     {"metadata": {"uid": UID, "resourceVersion": HELD.metadata.resource_version}, "spec": {"suspend": False}}
 )
+START_ON_W1 = PatchJob(START.patch | {"metadata": START.patch["metadata"] | {"labels": {CLUSTER_LABEL: "w1"}}})
 STOP = PatchJob({"metadata": {"uid": UID}, "spec": {"suspend": True}})
 REMOTE_RUNNING = job("j").running(active=1).build()
 REMOTE_COMPLETE = job("j").running().complete().build()
@@ -318,14 +318,14 @@ STOPPED = ours().running(active=2).build()
 
 
 def test_admitted_and_suspended_starts() -> None:
-    assert actions(JobView(job=HELD, workloads=(ADMITTED,))) == (START,)
+    assert actions(JobView(job=HELD, workloads=(ADMITTED,))) == (START_ON_W1,)
 
 
 def test_a_job_that_was_admitted_before_its_queue_had_a_check_starts_once_a_worker_has_it() -> None:
     admitted = become(PENDING, lambda w: w.reserved().admitted())
     assert actions(JobView(job=HELD, workloads=(admitted,), dispatched=True)) == ()
     won = become(admitted, lambda w: w.cluster_name("w1"))
-    assert actions(JobView(job=HELD, workloads=(won,), dispatched=True)) == (START,)
+    assert actions(JobView(job=HELD, workloads=(won,), dispatched=True)) == (START_ON_W1,)
 
 
 @pytest.mark.parametrize(
@@ -483,7 +483,10 @@ def test_a_job_that_runs_here_goes_where_its_flavor_is() -> None:
     ],
 )
 def test_one_that_does_not_run_here_is_told_nothing(view: dict[str, Any]) -> None:
-    assert actions(replace(here(LOCAL, BLUE), **view)) == (START,)
+    (action,) = actions(replace(here(LOCAL, BLUE), **view))
+
+    assert isinstance(action, PatchJob)
+    assert action.patch["spec"] == START.patch["spec"]
 
 
 def test_it_waits_for_a_flavor_that_is_missing() -> None:
@@ -604,7 +607,7 @@ def test_a_job_says_why_its_prebuilt_workload_is_of_no_use(
 def test_a_prebuilt_workload_starts_its_job_but_is_never_changed() -> None:
     owned = become(prebuilt(), lambda w: w.owner_job("j"))
     admitted = become(owned, lambda w: w.admitted().cluster_name("w1"))
-    assert actions(JobView(job=CLAIMING, workloads=(admitted,))) == (START,)
+    assert actions(JobView(job=CLAIMING, workloads=(admitted,))) == (START_ON_W1,)
     other = changed(ours().prebuilt("mine"))
     assert actions(JobView(job=other, workloads=(owned,))) == ()
     assert actions(JobView(job=other, workloads=(admitted,))) == ()
