@@ -12,6 +12,7 @@ import typer
 from multikueue import __version__
 from multikueue.cli import app
 from tests.cli.conftest import Run
+from tests.project.files import pyproject
 
 # Not pydantic itself: typer takes it for the parsing of its own parameters.
 HEAVY = ("aiohttp", "kubernetes_asyncio", "pydantic_settings", "anyio", "cryptography", "rich", "structlog", "yaml")
@@ -86,6 +87,24 @@ def test_each_command_explains_itself_and_its_options(words: str, command: Any) 
         assert words in command.help.partition("Examples:")[2]
         options = {option for parameter in command.params for option in parameter.opts}
         assert {"--manager-kubeconfig", "--manager-context", "--kubeconfig", "--context"} <= options
+
+
+@pytest.mark.parametrize(("words", "command"), ALL, ids=[words for words, _ in ALL])
+def test_the_line_in_the_list_of_commands_is_whole(words: str, command: Any) -> None:
+    assert len(command.help.partition("\n")[0]) <= 60
+    assert not command.get_short_help_str(60).endswith("...")
+
+
+@pytest.mark.parametrize("words", [("--version",), ("version",)], ids=" ".join)
+def test_the_version(cli: Run, words: tuple[str, ...]) -> None:
+    assert cli(*words).out == f"multikueue {__version__}\n"
+
+
+def test_as_a_plugin_of_kubectl_it_has_that_name(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kubectl-multikueue"])
+
+    assert "Usage: kubectl multikueue clusters" in cli("clusters", "--help").out
+    assert pyproject("multikueue")["project"]["scripts"]["kubectl-multikueue"] == "multikueue.cli:main"
 
 
 def test_completion_can_be_installed(cli: Run) -> None:

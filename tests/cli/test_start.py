@@ -63,7 +63,7 @@ CASES = (
     Case("clusters show w", NO_LIST_NEEDS, 56, 560),
     Case("clusters check w", NO_COMMAND_NEEDS, 189, 740),
     Case("workloads list", NO_LIST_NEEDS, 57, 560),
-    Case("workloads show w", NO_LIST_NEEDS, 61, 560),
+    Case("workloads show w", NO_LIST_NEEDS, 62, 560),
     Case("workloads logs w", NO_LIST_NEEDS, 60, 560),
     Case("why w", NO_LIST_NEEDS, 48, 560),
     Case("logs w", NO_LIST_NEEDS, 60, 560),

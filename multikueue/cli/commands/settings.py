@@ -18,7 +18,7 @@ app = group("settings", "Write and check files with settings.")
 
 @app.command("init")
 def init() -> None:
-    """Print a file with every setting, its meaning and its default.
+    """Print a file with every setting, meaning and default.
 
     \b
     Examples:

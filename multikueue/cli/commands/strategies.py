@@ -49,7 +49,7 @@ def list_strategies(output: Output = Format.TABLE) -> None:
 def show_strategy(
     name: Annotated[str, typer.Argument(help="Name of an installed strategy.")], output: Output = Format.TABLE
 ) -> None:
-    """Show what a strategy does, and its options. Needs no cluster.
+    """Show what a strategy does, and its options.
 
     \b
     Examples:

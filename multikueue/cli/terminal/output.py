@@ -14,6 +14,7 @@ import typer
 from multikueue.cli.terminal.formats import CustomColumns, Form, Format, JsonPath
 
 __all__ = [
+    "CLEAR_LINE",
     "Column",
     "Listing",
     "Ticker",
@@ -30,6 +31,9 @@ __all__ = [
 ]
 
 GAP = "   "
+
+CLEAR_LINE = "\r\x1b[K"
+"""For a terminal: what was printed on this line goes."""
 
 _COLOURS = {
     "True": "green",
@@ -136,7 +140,8 @@ def _print_custom(output: CustomColumns, items: Sequence[Any], *, headers: bool 
 
 def note(text: str) -> None:
     """Progress and remarks: never in the way of what a program reads from stdout."""
-    print(printable(text), file=sys.stderr)
+    clear = CLEAR_LINE if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else ""  # a spinner may be there
+    print(f"{clear}{printable(text)}", file=sys.stderr)
 
 
 def printable(text: str) -> str:

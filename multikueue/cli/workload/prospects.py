@@ -22,6 +22,7 @@ from multikueue.api.meta import ObjectKey, find_condition, render_time
 from multikueue.api.multikueue import ACTIVE, CONTROLLER_NAME, CORDON_ANNOTATION, AdmissionCheck, MultiKueueCluster
 from multikueue.api.workload import FINISHED, FITS_NO_WORKER, QUOTA_RESERVED, Workload, queue_of, workload_spec
 from multikueue.cli.terminal.output import one_line
+from multikueue.cli.terminal.progress import spinner
 from multikueue.cli.workload.related_objects import Kin
 from multikueue.dispatch.fit import named_in
 from multikueue.errors import ApiError, Forbidden, MultiKueueError
@@ -126,7 +127,7 @@ async def prospects(manager: ClusterClient, reach: Reach, local: Workload) -> tu
         async with limiter:
             found[name] = await inquiry.ask(name)
 
-    async with anyio.create_task_group() as tasks:
+    async with spinner(f"asking {len(names)} clusters"), anyio.create_task_group() as tasks:
         for name in names:
             tasks.start_soon(ask, name)
     return [found[name] for name in names], inquiry.unseen

@@ -116,6 +116,7 @@ def check_clusters(
     from multikueue import settings
     from multikueue.cli.access import worker_clusters
     from multikueue.cli.commands.clusters import inspection
+    from multikueue.cli.terminal.progress import spinner
 
     own = settings.load(config).integrations.declared
 
@@ -127,7 +128,8 @@ def check_clusters(
             if not chosen:
                 raise CommandFailed("there are no clusters to check: multikueue clusters register --help")
             note(f"checking {', '.join(member.name for member in chosen)}")
-            return await inspection.check_all(client, chosen, connect=connect_with, moment=now(), kinds=kinds)
+            async with spinner(f"checking {len(chosen)} clusters"):
+                return await inspection.check_all(client, chosen, connect=connect_with, moment=now(), kinds=kinds)
 
     reports = run_async(work)
     print_items(inspection.findings_listing(reports), output)
@@ -165,6 +167,7 @@ def show_capacity(
     from multikueue import settings
     from multikueue.cli.access import worker_clusters
     from multikueue.cli.commands.clusters import capacity
+    from multikueue.cli.terminal.progress import spinner
     from multikueue.controllers.quota.capacity import rules_of
 
     rules = rules_of(settings.load(config).capacity_follow)
@@ -172,7 +175,8 @@ def show_capacity(
     async def work() -> capacity.Survey:
         async with Target(kubeconfig, context).connect() as client:
             members = await worker_clusters.gather(client, namespace)
-            return await capacity.survey(client, members, connect=connect_with, rules=rules, moment=now())
+            async with spinner(f"asking {len(members)} clusters"):
+                return await capacity.survey(client, members, connect=connect_with, rules=rules, moment=now())
 
     found = run_async(work).of(queue)
     print_items(capacity.listing(found), output)

@@ -35,8 +35,9 @@ from multikueue.registration.choices import DEFAULT_VALIDITY, OUR_NAME, Credenti
 
 if TYPE_CHECKING:
     from multikueue.registration.credentials import Endpoint
-    from multikueue.registration.join import Joined
+    from multikueue.registration.join import Joined, Request
     from multikueue.registration.plan import Registration
+    from multikueue.registration.preflight import Finding
 
 __all__ = ["register"]
 
@@ -132,7 +133,7 @@ def register(
     ] = False,
     output: Output = Format.TABLE,
 ) -> None:
-    """Join a worker cluster to the manager, or renew its credential.
+    """Join a worker to the manager, or renew its credential.
 
     On the worker: a ServiceAccount that may do what the manager needs and nothing else. On the manager: a Secret with a
     kubeconfig, and a MultiKueueCluster that names it. Then the worker is looked at with the new credential.
@@ -167,6 +168,7 @@ def register(
 
     async def work() -> Joined | None:
         from multikueue.cli.commands.clusters import inspection
+        from multikueue.cli.terminal.progress import spinner
         from multikueue.registration.join import Request, join
 
         here = await _endpoint(at_worker)
@@ -182,7 +184,11 @@ def register(
         )
         async with side(at_manager, "the manager", dry_run) as manager, side(at_worker, name, dry_run) as worker:
             await inspection.refuse_narrowing(manager, registration, force=force)
-            return await join(request, worker=worker, manager=manager, connect=partial(connect_with, name), say=note)
+            async with spinner(f"registering {name}"):
+                joined = await join(
+                    request, worker=worker, manager=manager, connect=partial(connect_with, name), say=note
+                )
+            return joined and replace(joined, findings=(*joined.findings, *_untried(request)))
 
     joined = run_async(work)
     if joined is None:
@@ -225,6 +231,17 @@ def _print_joined(name: str, joined: Joined, validity: timedelta, output: Form) 
     print_items(inspection.findings_listing([report]), output)
     note(f"{name} is registered. {_renewal(joined, validity)}")
     end_by([report])
+
+
+def _untried(request: Request) -> list[Finding]:
+    """What was looked at was looked at by our way, which need not be the manager's."""
+    from multikueue.registration.preflight import Finding
+
+    server = request.endpoint.server
+    if server == request.here.server:
+        return []
+    look = f"`multikueue clusters show {request.registration.cluster}` says whether the manager gets there"
+    return [Finding("warning", "manager's way", f"{server} was not tried from here: {look}")]
 
 
 def _renewal(joined: Joined, validity: timedelta) -> str:

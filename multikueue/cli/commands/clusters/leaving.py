@@ -61,13 +61,15 @@ def remove_cluster(
 
     async def work() -> None:
         from multikueue.cli.commands.clusters import inspection
+        from multikueue.cli.terminal.progress import spinner
         from multikueue.registration.join import leave
 
         async with AsyncExitStack() as stack:
             manager = await stack.enter_async_context(side(at_manager, "the manager", dry_run))
             await inspection.refuse_removal(manager, registration, force=force)
             worker = await stack.enter_async_context(side(at_worker, name, dry_run)) if at_worker else None
-            await leave(registration, manager=manager, worker=worker)
+            async with spinner(f"removing {name}"):
+                await leave(registration, manager=manager, worker=worker)
 
     run_async(work)
     if at_worker is None and not dry_run:

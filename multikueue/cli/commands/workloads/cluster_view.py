@@ -17,6 +17,7 @@ from multikueue.api.workload import Workload
 from multikueue.cli.access.worker_access import Worker
 from multikueue.cli.commands.workloads import events
 from multikueue.cli.commands.workloads.pods import status as pod_status
+from multikueue.cli.terminal.progress import spinner
 from multikueue.cli.workload import description
 from multikueue.cli.workload.related_objects import Kin
 from multikueue.cli.workload.session import Scene
@@ -66,7 +67,7 @@ async def look_around(scene: Scene) -> list[Sight]:
     # A context that was named is one cluster's: which, is clear only if there is no other.
     if len(sights) > 1:
         scene = replace(scene, reach=replace(scene.reach, context=None, kubeconfig=None))
-    async with anyio.create_task_group() as tasks:
+    async with spinner(f"asking {len(sights)} clusters"), anyio.create_task_group() as tasks:
         for sight in sights:
             tasks.start_soon(_look, scene, sight)
     return sights

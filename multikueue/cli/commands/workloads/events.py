@@ -14,6 +14,7 @@ from multikueue.cli.access.worker_access import Reach, SecretsNamespace, WorkerC
 from multikueue.cli.terminal.formats import Form, Format, Output
 from multikueue.cli.terminal.output import Column, Listing, Ticker, age, note, print_items
 from multikueue.cli.workload.lookup import InNamespace, Named
+from multikueue.errors import Forbidden, MultiKueueError
 
 if TYPE_CHECKING:
     from multikueue.api.pods import Event
@@ -80,16 +81,12 @@ def events(
 
 
 async def _list(named: str, namespace: str | None, reach: Reach, output: Form) -> None:
-    from multikueue.cli.workload.related_objects import Kin
     from multikueue.cli.workload.session import nowhere, open_scene
 
     async with open_scene(named, namespace, reach) as scene:
         told = await at_home(scene)
         if scene.workload.status.cluster_name:
-            async with scene.winner() as worker:
-                kin = Kin(worker.client, scene.workload)
-                await kin.pods()
-                told += await at_worker(worker, kin, scene.workload.metadata.namespace)
+            told += await _where_it_is(scene)
         elif output in (Format.TABLE, Format.WIDE):
             note(f"Of the manager only: {nowhere(scene.workload)}")
     moment, found = now(), in_order(told)
@@ -103,9 +100,27 @@ async def _list(named: str, namespace: str | None, reach: Reach, output: Form) -
     print_items(listing, output)
 
 
+async def _where_it_is(scene: Scene) -> list[Told]:
+    """Those of the worker; if they cannot be had, that is said, and those of the manager are shown all the same."""
+    from multikueue.cli.workload.related_objects import Kin
+
+    try:
+        async with scene.winner() as worker:
+            kin = Kin(worker.client, scene.workload)
+            await kin.pods()
+            return await at_worker(worker, kin, scene.workload.metadata.namespace)
+    except MultiKueueError as error:
+        note(f"Of the manager only: {error}")
+        return []
+
+
 async def at_home(scene: Scene) -> list[Told]:
-    """Those of the manager: of the workload and its owners."""
-    found = await _fetch(scene.manager, scene.workload.metadata.namespace)
+    """Those of the manager: of the workload and its owners. What one may not see is said."""
+    try:
+        found = await _fetch(scene.manager, scene.workload.metadata.namespace)
+    except Forbidden as error:
+        note(f"Not seen: events of the manager: {error.message}")
+        return []
     ours = _uids(scene.workload)
     return [Told(HOME, event, item) for item, event in found if event.involved_object.uid in ours]
 

@@ -33,8 +33,9 @@ def demo(
     record: Record = None,
     keep: Keep = False,
 ) -> None:
-    """Show the main job: one manager, workers of different size, jobs in two queues, and things that go wrong.
+    """Show the main job, and things that go wrong.
 
+    One manager, workers of different size, jobs in two queues.
     A worker dies and comes back, another one is filled by others, a burst arrives. All of it happens in this process:
     simulated clusters, and the manager as it runs in production. It ends by itself, with a summary.
     """

@@ -32,8 +32,9 @@ def simulate_faults(
         bool, typer.Option("--story", help="With --seed: tell everything, and shrink what fails.")
     ] = False,
 ) -> None:
-    """Look for faults of the manager: simulate crashes, broken networks, lost workers, meddling users, by the thousand.
+    """Look for faults of the manager in simulated lives.
 
+    Crashes, broken networks, lost workers, meddling users, by the thousand.
     One of eight lives has hostile tenants, hostile workers or clumsy administrators too.
 
     Each seed is a life of its own, the same each time: a manager cluster, workers, jobs, and whatever goes wrong. After
@@ -45,6 +46,8 @@ def simulate_faults(
       multikueue simulate-faults --seeds 1000
       multikueue simulate-faults --seed 4711 --story
     """
+    if story and seed is None:
+        raise typer.BadParameter("--story tells of one life: say which with --seed")
     if seed is not None:
         _tell(seed, everything=story)
         return

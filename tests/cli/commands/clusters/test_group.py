@@ -96,6 +96,11 @@ def test_register_with_another_address_for_the_manager(world: World, cli: Run) -
     assert result.code == 0, result.err
     place = stored(world)["clusters"][0]["cluster"]
     assert (place["server"], place["tls-server-name"]) == ("https://10.9.8.7:6443", "127.0.0.1")
+    assert "https://10.9.8.7:6443 was not tried from here: `multikueue clusters show w1` says" in result.out
+
+
+def test_register_by_the_managers_own_way_has_tried_it(world: World, cli: Run) -> None:
+    assert "was not tried" not in cli(*REGISTER).out
 
 
 def test_register_with_a_certificate(world: World, cli: Run) -> None:

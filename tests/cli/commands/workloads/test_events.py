@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
+from multikueue.cli.access.connection import fetch_pairs
+from multikueue.errors import Forbidden
 from tests.cli.field import Field
 
 pytestmark = pytest.mark.anyio
@@ -86,3 +89,31 @@ async def test_there_may_be_none(field: Field) -> None:
     shown = await field.run("workloads", "events", "job/train")
 
     assert (shown.code, shown.out, shown.err) == (0, "", "No events of workload default/job-train found.\n")
+
+
+async def test_where_the_worker_cannot_be_asked_those_of_the_manager_are_shown(field: Field) -> None:
+    local = await field.submit()
+    await field.tell("manager", local, "Reserved", minute(1))
+    await field.runs_on("train", "nowhere")
+
+    shown = await field.run("events", "train")
+
+    assert shown.code == 0
+    assert [line.split()[3] for line in shown.lines[1:]] == ["Reserved"]
+    assert "Of the manager only: no way to nowhere" in shown.err
+
+
+async def test_what_of_the_manager_may_not_be_seen_is_said(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    await told(field)
+
+    async def denied(client: Any, kind: Any, **more: Any) -> Any:
+        if not client.cluster and kind.plural == "events":
+            raise Forbidden(403, "Forbidden", "events is forbidden")
+        return await fetch_pairs(client, kind, **more)
+
+    monkeypatch.setattr("multikueue.cli.commands.workloads.events.fetch_pairs", denied)
+    shown = await field.run("events", "train")
+
+    assert shown.code == 0
+    assert [line.split()[1] for line in shown.lines[1:]] == ["worker1"] * 3
+    assert "Not seen: events of the manager: events is forbidden" in shown.err

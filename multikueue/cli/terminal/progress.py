@@ -1,0 +1,52 @@
+"""That something is going on, where it takes more than a second: a line that turns on a terminal, and nothing in a pipe."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+
+import anyio
+
+from multikueue.cli.terminal.output import CLEAR_LINE
+
+__all__ = ["spinner"]
+
+PATIENCE = 1.0
+"""Seconds that nobody minds."""
+
+TURN = 0.1
+
+_FRAMES = "|/-\\"
+
+
+@asynccontextmanager
+async def spinner(doing: str) -> AsyncIterator[None]:
+    """While the block takes its time; what it notes meanwhile takes the place of the line."""
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield
+        return
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_turn, doing)
+        try:
+            yield
+        finally:
+            tasks.cancel_scope.cancel()
+
+
+async def _turn(doing: str) -> None:
+    started = anyio.current_time()
+    await anyio.sleep(PATIENCE)
+    try:
+        for turn in count():
+            print(
+                f"{CLEAR_LINE}{_FRAMES[turn % 4]} {doing} {anyio.current_time() - started:.0f}s",
+                end="",
+                file=sys.stderr,
+            )
+            sys.stderr.flush()
+            await anyio.sleep(TURN)
+    finally:
+        print(CLEAR_LINE, end="", file=sys.stderr, flush=True)
