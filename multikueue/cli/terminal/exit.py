@@ -51,13 +51,22 @@ def reported(command: Callable[[], object]) -> int:
     of them may come alone or in a group. Any other error is a defect of ours and passes through.
     """
     try:
+        return _ended(command)
+    except BrokenPipeError:  # from what was still to be written, or from the error line itself
+        return _reader_is_gone()
+
+
+def _ended(command: Callable[[], object]) -> int:
+    code: int = ExitCode.OK
+    try:
         command()
     except (*_ENDS, BaseExceptionGroup) as error:
         ends = list(leaves(error))
         if not all(isinstance(end, _ENDS) for end in ends):
             raise
-        return _code_of_ends(ends)
-    return ExitCode.OK
+        code = _code_of_ends(ends)
+    sys.stdout.flush()  # here: Python would do it too late to tell anybody but by a traceback
+    return code
 
 
 def _code_of_ends(ends: list[BaseException]) -> int:
@@ -102,5 +111,10 @@ def _system_exit(end: SystemExit) -> int:
 
 def _reader_is_gone() -> int:
     # `multikueue workloads list | head`: nobody reads on. Python flushes stdout at exit and would complain again.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(nowhere, stream.fileno())
     return ExitCode.READER_GONE

@@ -90,9 +90,26 @@ PRINTS_IN_A_TASK = (
 )
 
 
-@pytest.mark.parametrize("command", [PRINTS, PRINTS_IN_A_TASK], ids=["by the command", "by a task"])
+PRINTS_A_LITTLE = "def command():\n    sys.stdin.read()\n    print('x')\n    raise SystemExit(0)\n"
+
+COMPLAINS = (
+    "from multikueue.errors import ConfigurationError\n"
+    "def command():\n"
+    "    sys.stdin.read()\n"
+    "    os.dup2(1, 2)\n"
+    "    raise ConfigurationError('no')\n"
+)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [PRINTS, PRINTS_IN_A_TASK, PRINTS_A_LITTLE, COMPLAINS],
+    ids=["by the command", "by a task", "so little that it waits for the end", "an error, into the same pipe"],
+)
 def test_a_reader_that_goes_away_is_no_drama(command: str) -> None:
-    script = f"import sys\nfrom multikueue.cli.terminal.exit import reported\n{command}sys.exit(reported(command))\n"
+    script = (
+        f"import os, sys\nfrom multikueue.cli.terminal.exit import reported\n{command}sys.exit(reported(command))\n"
+    )
     reader, writer = os.pipe()
     with subprocess.Popen([sys.executable, "-c", script], stdin=-1, stdout=writer, stderr=-1) as child:
         os.close(writer)
