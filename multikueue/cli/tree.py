@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
+from multikueue.cli.terminal.exit import ExitCode
 from multikueue.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -143,3 +144,5 @@ class Root(TyperGroup):
         except typer.BadParameter as error:
             error.message = error.message.replace("Value error, ", "")  # pydantic's, which is not the user's business
             raise
+        except BrokenPipeError:  # typer would end by 1, without a word
+            raise SystemExit(ExitCode.READER_GONE) from None

@@ -74,6 +74,25 @@ def test_one_that_cannot_be_loaded_hurts_nobody_else(cli: Run, installed: Instal
     assert ended.err.startswith("error: `multikueue hello` cannot be loaded: ModuleNotFoundError: ")
 
 
+def gone() -> None:
+    """Write to a pipe that nobody reads."""
+    raise BrokenPipeError
+
+
+def test_a_command_whose_reader_is_gone_ends_as_a_shell_says_it(cli: Run, installed: Installed) -> None:
+    installed(gone=f"{__name__}:gone")
+
+    ended = cli("gone")
+
+    assert (ended.code, ended.out, ended.err) == (141, "", "")
+
+
+@pytest.mark.parametrize(("alias", "name"), [("jobs", "workloads"), ("queue", "queues")])
+def test_another_word_is_no_command_of_its_own(cli: Run, alias: str, name: str) -> None:
+    assert cli(alias, "list", "--help").code == 0
+    assert f"\n  {alias} " not in cli("--help").out
+
+
 def test_a_name_that_nobody_brings_is_wrong_usage(cli: Run, installed: Installed) -> None:
     installed()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -160,6 +161,8 @@ class Target:
         """With the namespace that is meant: as given, else that of the context, as with kubectl."""
         from multikueue.kube.client import Client
 
+        # What asyncio says of a connection that breaks in its hands, as when Ctrl-C or a closed pipe ends us, is no news.
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         credentials = await self.credentials()
         with told_where(self.cluster, credentials):
             async with Client.connect(credentials, cluster=self.cluster) as client:

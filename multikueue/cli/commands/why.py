@@ -90,10 +90,12 @@ def _answer(seen: _Seen, found: Explanation | None, output: Form) -> None:
     import msgspec
 
     from multikueue.cli.workload import description
+    from multikueue.cli.workload.repairs import repair
 
     workload, summary = seen.workload, _summary(seen, found)
     if is_document(output):
         state = {"workload": str(workload.key), "state": description.status(workload), "summary": summary}
+        state |= {"repair": repair(workload)} if repair(workload) else {}
         full = msgspec.to_builtins(found) if found else {"message": description.now(workload)}
         if seen.workers:
             full |= {"workers": [msgspec.to_builtins(each) for each in seen.workers]}
@@ -105,7 +107,8 @@ def _answer(seen: _Seen, found: Explanation | None, output: Form) -> None:
     if found is None and not seen.workers and not seen.hidden:
         note(f"Workload {workload.key} does not wait for quota: {description.now(workload)}")
         return
-    print(f"{summary}\n")
+    helps = repair(workload)
+    print(f"{summary}{f' {helps}' if helps and helps not in summary else ''}\n")
     if found is not None:
         _tell(found, output)
     elif seen.workers:

@@ -7,6 +7,7 @@ from multikueue.cli.access import connection
 from multikueue.cli.access.connection import fetch, now, run_async
 from multikueue.testing import workload
 from tests.cli.cluster import Cluster, Fake
+from tests.cli.conftest import Run, World
 
 
 @pytest.mark.anyio
@@ -38,3 +39,10 @@ def test_async_work_is_run_and_answers() -> None:
 
     assert run_async(work) == 7
     assert now().tzinfo is not None
+
+
+def test_what_cannot_be_reached_is_told_with_url_file_and_context(world: World, cli: Run) -> None:
+    ended = cli("workloads", "list", "--context", "gone")
+
+    assert ended.code == 3
+    assert ended.err.endswith(f"(https://127.0.0.1:1, {world.kubeconfig}: context 'gone')\n")

@@ -109,6 +109,16 @@ def test_the_line_says_who_has_to_go_first(full: World, cli: Run) -> None:
     )
 
 
+def test_what_helps_is_told_with_the_reason(full: World, cli: Run) -> None:
+    held = workload("held", namespace="a").queue("main").unreserved(message="LocalQueue main is inactive")
+    full.manager.add(kinds.WORKLOADS, held.build())
+
+    result = cli("why", "-n", "a", "held")
+
+    assert "one that is held goes on with `multikueue queues resume -n a main`." in result.lines[0]
+    assert "queues resume -n a main" in json.loads(cli("why", "-n", "a", "held", "-o", "json").out)["repair"]
+
+
 QUOTA_KINDS = ("namespaces", "limitranges", "runtimeclasses", "resourceflavors", "cohorts", "clusterqueues")
 
 

@@ -60,6 +60,30 @@ def test_a_terminal_gets_colours_unless_they_are_not_wanted(monkeypatch: pytest.
     assert "Size:  -" in shown
 
 
+def test_a_narrow_terminal_breaks_lines_itself_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen, url = Terminal(), "https://a-long-name.example.com:6443/with/a/path"
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setenv("COLUMNS", "20")
+    listing = Listing(
+        columns=(Column("NAME"), Column("URL")), rows=[("a", url)], items=[ITEM], resource="x", nothing=""
+    )
+
+    print_items(listing, Format.TABLE)
+
+    assert url in screen.getvalue()
+    assert len(screen.getvalue().splitlines()) == 2
+
+
+def test_no_colours_where_the_terminal_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setenv("TERM", "dumb")
+
+    print_items(THINGS, Format.TABLE)
+
+    assert "\x1b" not in screen.getvalue()
+
+
 def test_programs_get_whole_objects(capsys: pytest.CaptureFixture[str]) -> None:
     print_items(THINGS, Format.JSON)
     assert json.loads(capsys.readouterr().out) == {"apiVersion": "v1", "kind": "List", "items": [ITEM]}

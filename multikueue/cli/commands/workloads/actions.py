@@ -155,13 +155,14 @@ class _Call:
 
 
 async def _cancel(call: _Call, *, sure: bool) -> None:
-    from multikueue.api.workload import any_owner_of
+    from multikueue.api.workload import FINISHED, any_owner_of
     from multikueue.cli.workload.related_objects import Kin
 
     async with call.found() as (client, workload):
         job = any_owner_of(workload)
         what = f"{job.kind.lower()}/{job.name}" if job else f"workload/{workload.metadata.name}"
-        where = f" and its copy on {workload.status.cluster_name}" if workload.status.cluster_name else ""
+        cluster = "" if workload.has(FINISHED) else workload.status.cluster_name
+        where = f" and its copy on {cluster}" if cluster else ""
         if not call.goes_on(f"Deletes {what} in namespace {workload.metadata.namespace}{where}.", ask=not sure):
             return
         path = await Kin(client, workload).path()
