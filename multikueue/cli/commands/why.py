@@ -1,4 +1,4 @@
-"""`multikueue why`: the reasons of a workload that waits, worked out here from what the clusters show.
+"""`multikueue why`: the reasons of a workload that waits, as the manager tells them, or worked out here from what one may see.
 
 One sentence on top; then, without quota, what is lacking of it, and, without a worker, what each worker answers. What one may
 not see is said, and is no error.
@@ -19,7 +19,8 @@ from multikueue.cli.workload.lookup import InNamespace, Named, pick
 
 if TYPE_CHECKING:
     from multikueue.api.workload import Workload
-    from multikueue.cli.workload.prospects import Prospect
+    from multikueue.cli.workload.told import Told
+    from multikueue.dispatch.prospects import Prospect
     from multikueue.kube.cluster_client import ClusterClient
     from multikueue.quota.explain import Explanation, Lack
 
@@ -82,7 +83,7 @@ def why(
     target = Target(kubeconfig, context)
     reach = Reach(manager=target, namespace=secrets_namespace, context=worker_context, kubeconfig=worker_kubeconfig)
     seen = run_async(lambda: _look(target, reach, namespace, name))
-    found = None if seen.hidden or seen.workers else _explained(seen.objects, seen.workload, config)
+    found = None if seen.hidden or seen.workers else seen.told or _explained(seen.objects, seen.workload, config)
     _answer(seen, found, output)
 
 
@@ -112,8 +113,10 @@ def _answer(seen: _Seen, found: Explanation | None, output: Form) -> None:
     if found is not None:
         _tell(found, output)
     elif seen.workers:
+        from multikueue.cli.workload.prospects import row
+
         print_facts(f"Workload {workload.key}", (("Now", description.now(workload)),))
-        _block("Workers", WORKERS, (each.row() for each in seen.workers), output)
+        _block("Workers", WORKERS, (row(each) for each in seen.workers), output)
     for text in seen.unseen:
         note(f"Not seen: {text}")
 
@@ -210,27 +213,44 @@ Objects = dict[str, list[tuple[dict[str, Any], Any]]]
 @dataclass(slots=True)
 class _Seen:
     """The workload, and what could be seen of all that it depends on. `hidden` are kinds that quota cannot be told without;
-    `unseen` says in words what one may not see."""
+    `unseen` says in words what one may not see; `told` is what the manager says of its quota."""
 
     workload: Workload
     objects: Objects
     hidden: list[str]
     workers: list[Prospect]
     unseen: list[str]
+    told: Explanation | None = None
 
 
 async def _look(target: Target, reach: Reach, namespace: str | None, name: str) -> _Seen:
+    from multikueue.api import kinds
+
     async with target.connect_in(namespace) as (client, where):
-        objects, hidden = await _fetch(client, where)
-        workload = pick(_workloads(objects, where), name, where)[1]
-        unseen = [f"quota: you may not list {', '.join(hidden)}"] if hidden else []
-        seen = _Seen(workload, objects, hidden, [], unseen)
-        if _waits_for_a_worker(workload):
+        mine = await fetch_pairs(client, kinds.WORKLOADS, namespace=where)
+        seen = _Seen(pick(mine, name, where)[1], {}, [], [], [])
+        asked = await _ask(client, seen.workload)
+        if asked is not None:
+            seen.told = asked.quota
+        else:
+            seen.objects, seen.hidden = await _fetch(client, where)
+            seen.unseen = [f"quota: you may not list {', '.join(seen.hidden)}"] if seen.hidden else []
+        if _waits_for_a_worker(seen.workload):
             from multikueue.cli.workload.prospects import prospects
 
-            seen.workers, others = await prospects(client, reach, workload)
-            seen.unseen = others
+            seen.workers, seen.unseen = await prospects(client, reach, seen.workload, asked.workers if asked else ())
     return seen
+
+
+async def _ask(client: ClusterClient, workload: Workload) -> Told | None:
+    """What the manager says of it, which takes no right but to that; None where it says nothing."""
+    from multikueue.cli.workload.told import told
+    from multikueue.errors import ApiError
+
+    try:
+        return await told(client, workload.key)
+    except ApiError:  # no such API, no right to it, or nobody behind it: then it is worked out here
+        return None
 
 
 def _waits_for_a_worker(workload: Workload) -> bool:

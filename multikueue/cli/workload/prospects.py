@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from multikueue.cli.terminal.output import one_line
 from multikueue.cli.terminal.progress import spinner
 from multikueue.cli.workload.related_objects import Kin
 from multikueue.dispatch.fit import named_in
+from multikueue.dispatch.prospects import Prospect, State
 from multikueue.errors import ApiError, Forbidden, MultiKueueError
 from multikueue.quota.capacity import WorkerQueues
 from multikueue.quota.workload.ordering import queue_rank
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from multikueue.cli.access.worker_access import Reach, Worker
     from multikueue.kube.cluster_client import ClusterClient
 
-__all__ = ["Prospect", "State", "prospects", "sentence"]
+__all__ = ["prospects", "row", "sentence"]
 
 PATIENCE = 10.0
 """Seconds for one cluster: who waits at a screen would rather see the others."""
@@ -48,30 +48,8 @@ NAMED = 5
 """Workers of one kind in the sentence; the rows have them all."""
 
 
-class State(Enum):
-    """In the order in which they are told: what gives most hope first."""
-
-    WAITS = "waits there"
-    NOT_ASKED = "was not asked yet"
-    UNREACHABLE = "cannot be reached"
-    CORDONED = "is cordoned"
-    LACKS_KIND = "lacks the kind"
-    CLOSED = "does not offer the namespace"
-    NEVER = "can never hold it"
-    HIDDEN = "does not let you look"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prospect:
-    """One worker. `place` is that of the copy among those that wait in its queue there; 0: not known."""
-
-    cluster: str
-    state: str
-    place: int = 0
-    message: str = ""
-
-    def row(self) -> tuple[str, ...]:
-        return self.cluster, self.state, str(self.place or ""), one_line(self.message)
+def row(prospect: Prospect) -> tuple[str, ...]:
+    return prospect.cluster, prospect.state, str(prospect.place or ""), one_line(prospect.message)
 
 
 def sentence(found: Iterable[Prospect], local: Workload) -> str:
@@ -116,9 +94,14 @@ def _again(local: Workload) -> str:
 # --- looking ---------------------------------------------------------------------------------------------------------
 
 
-async def prospects(manager: ClusterClient, reach: Reach, local: Workload) -> tuple[list[Prospect], list[str]]:
-    """Each worker that the workload may go to, in the order of its MultiKueueConfig, and what could not be seen."""
-    inquiry = _Inquiry(manager, reach, local)
+async def prospects(
+    manager: ClusterClient, reach: Reach, local: Workload, told: Iterable[Prospect] = ()
+) -> tuple[list[Prospect], list[str]]:
+    """Each worker that the workload may go to, in the order of its MultiKueueConfig, and what could not be seen.
+
+    Of `told`, what the manager says of them, counts what one may not look at oneself.
+    """
+    inquiry = _Inquiry(manager, reach, local, {each.cluster: each for each in told})
     names = await inquiry.names()
     found: dict[str, Prospect] = {}
     limiter = anyio.CapacityLimiter(AT_ONCE)
@@ -138,6 +121,7 @@ class _Inquiry:
     manager: ClusterClient
     reach: Reach
     local: Workload
+    told: Mapping[str, Prospect]
     unseen: list[str] = field(default_factory=list)
 
     @property
@@ -155,8 +139,9 @@ class _Inquiry:
         try:
             return (await self._configured()) or named
         except Forbidden as error:
-            self.unseen.append(f"workers that the workload does not name: {error.message}")
-            return named
+            if not self.told:
+                self.unseen.append(f"workers that the workload does not name: {error.message}")
+            return tuple(self.told) or named
 
     async def _configured(self) -> tuple[str, ...]:
         for state in self.local.status.admission_checks:
@@ -167,9 +152,9 @@ class _Inquiry:
         return ()
 
     async def ask(self, name: str) -> Prospect:
-        told = await self._manager_says(name)
-        if told is not None:
-            return told
+        everybody = await self._manager_says(name)
+        if everybody is not None:
+            return everybody
         known = self.known().get(name)
         if known is not None and name not in self.nominated:
             return _prospect(name, State.NEVER, known)
@@ -187,6 +172,8 @@ class _Inquiry:
         try:
             cluster: MultiKueueCluster = await self.manager.get(MULTIKUEUE_CLUSTERS, ObjectKey("", name))
         except ApiError as error:
+            if name in self.told:
+                return self.told[name]
             self.unseen.append(f"state of {name}: {error.message}")
             return None
         active = find_condition(cluster.status.conditions, ACTIVE)
@@ -202,6 +189,8 @@ class _Inquiry:
 
     def _without_a_look(self, name: str, why: str) -> Prospect:
         """What is known of a worker that we cannot look at."""
+        if name in self.told:
+            return self.told[name]
         self.unseen.append(f"{name}: {why}")
         if name in self.known():
             return _prospect(name, State.NEVER, self.known()[name])

@@ -126,7 +126,7 @@ class Kin:
         return self._plurals[api_version, kind]
 
 
-async def collection_of(client: Client, api_version: str, kind: str, namespace: str) -> str:
+async def collection_of(client: ClusterClient, api_version: str, kind: str, namespace: str) -> str:
     """The path at which objects of the kind are made. Raises CommandFailed if the server knows none such."""
     try:
         plural = await _plural_of(client, api_version, kind)
@@ -137,7 +137,7 @@ async def collection_of(client: Client, api_version: str, kind: str, namespace: 
     return _collection(api_version, namespace, plural)
 
 
-async def _plural_of(client: Client, api_version: str, kind: str) -> str:
+async def _plural_of(client: ClusterClient, api_version: str, kind: str) -> str:
     served = _tree(await client.request("GET", _root(api_version)))["resources"]
     return next((each["name"] for each in served if each.get("kind") == kind and "/" not in each["name"]), "")
 

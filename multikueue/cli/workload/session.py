@@ -160,7 +160,12 @@ class _Changes(Generic[T]):
 
 
 async def follow(
-    client: WatchingClient, kind: Kind[T], namespace: str, take: Callable[[T, bool], Awaitable[None]], *, selector: str = ""
+    client: WatchingClient,
+    kind: Kind[T],
+    namespace: str,
+    take: Callable[[T, bool], Awaitable[None]],
+    *,
+    selector: str = "",
 ) -> None:
     """Tell `take` each object there is and each change, until cancelled; the flag says that the object is gone.
 

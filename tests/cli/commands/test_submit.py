@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import yaml
 from multikueue.api.kinds import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
+    JOBS,
     LOCAL_QUEUES,
     MULTIKUEUE_CLUSTERS,
     MULTIKUEUE_CONFIGS,
@@ -23,16 +25,20 @@ from multikueue.testing import (
 )
 from tests.cli.conftest import Run, World
 
-JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"generateName": "train-"}, "spec": {}}
+PODS = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}
+JOB = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"generateName": "train-"},
+    "spec": {"template": {"spec": PODS}},
+}
 QUEUE = "kueue.x-k8s.io/queue-name"
-MADE = ("/apis/batch/v1", "jobs", "a", "train-x1")
 
 
 @pytest.fixture
 def ready(world: World) -> World:
     """A queue over two clusters, of which one is cordoned."""
     manager = world.manager
-    manager.served = {"/apis/batch/v1": {"jobs"}}
     manager.add(LOCAL_QUEUES, local_queue("batch", "shared", namespace="a").build())
     manager.add(CLUSTER_QUEUES, cluster_queue("shared").checks("everywhere").build())
     manager.add(ADMISSION_CHECKS, admission_check("everywhere").config("all").build())
@@ -53,18 +59,21 @@ def file(tmp_path: Path) -> str:
 def test_a_job_goes_into_the_queue(ready: World, cli: Run, file: str) -> None:
     done = cli("submit", "-f", file, "-q", "batch", "-n", "a")
 
-    assert (done.code, done.out) == (0, "job/train-x1 submitted to queue a/batch\n"), done.err
-    assert ready.manager.objects[MADE]["metadata"]["labels"] == {QUEUE: "batch"}
-    assert done.err == "Where it is: multikueue why -n a job/train-x1\n"
+    assert done.code == 0, done.err
+    (made,) = ready.manager.all(JOBS)
+    name = made["metadata"]["name"]
+    assert done.out == f"job/{name} submitted to queue a/batch\n"
+    assert made["metadata"]["labels"] == {QUEUE: "batch"}
+    assert done.err == f"Where it is: multikueue why -n a job/{name}\n"
 
 
 def test_a_dry_run_makes_nothing_and_tells_of_queue_and_clusters(ready: World, cli: Run, file: str) -> None:
     done = cli("submit", "-f", file, "-q", "batch", "-n", "a", "--dry-run")
 
     assert done.code == 0, done.err
-    assert MADE not in ready.manager.objects
-    assert done.lines[:3] == [
-        "job/train-x1 would be submitted to queue a/batch",
+    assert ready.manager.all(JOBS) == []
+    assert re.fullmatch("job/train-[a-z0-9]+ would be submitted to queue a/batch", done.lines[0])
+    assert done.lines[1:3] == [
         "  LocalQueue batch: nothing waits there",
         "  ClusterQueue shared: nothing waits there",
     ]
@@ -99,7 +108,7 @@ def test_what_cannot_work_is_refused(
 
     assert (ended.code, ended.out) == (1, "")
     assert hint in ended.err
-    assert not any("jobs" in write for write in ready.manager.writes)
+    assert not any("jobs" in write for write in ready.manager.sent)
 
 
 def test_a_file_that_is_not_there_is_one_line(cli: Run) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -11,6 +12,7 @@ from fakekube.wire import Refused
 from multikueue.api import kinds
 from multikueue.testing import cluster_queue, flavor, local_queue, namespace, workload
 from tests.cli.conftest import Run, World
+from tests.cluster import Fault
 
 
 @pytest.fixture
@@ -123,15 +125,7 @@ QUOTA_KINDS = ("namespaces", "limitranges", "runtimeclasses", "resourceflavors",
 
 
 def test_a_user_of_one_namespace_is_told_what_the_workload_says(full: World, cli: Run) -> None:
-    def forbidding(_verb: str, _plural: str) -> Refused | None:
-        path = full.manager.requests[-1].path
-        return (
-            Refused(403, "Forbidden", "no")
-            if not ("/namespaces/a/" in path or "selfsubjectaccessreviews" in path)
-            else None
-        )
-
-    full.manager.fault = forbidding
+    full.manager.fault = own_namespace(full)
     result = cli("why", "-n", "a", "train")
 
     assert result.code == 0, result.err
@@ -142,3 +136,53 @@ def test_a_user_of_one_namespace_is_told_what_the_workload_says(full: World, cli
     found = json.loads(cli("why", "-n", "a", "train", "-o", "json").out)
     assert found["summary"] == "Waits for quota in queue main: Kueue's words."
     assert len(found["unseen"]) == 1
+
+
+EXPLAINED = {
+    "quota": {
+        "workload": "a/waiting",
+        "clusterQueue": "cq",
+        "place": 3,
+        "lacks": [{"podSet": "main", "flavor": "default", "resource": "cpu", "needed": "2", "missing": "1"}],
+    }
+}
+CHOSEN = {"workers": [{"cluster": "w1", "state": "can never hold it", "message": "cpu 6 of 4"}]}
+
+
+def telling(world: World, name: str, told: dict[str, Any]) -> None:
+    """A manager that explains a workload to a user who may see nothing but his own namespace."""
+    path = f"/apis/visibility.multikueue.dev/v1alpha1/namespaces/a/workloads/{name}/explanation"
+    world.manager.aggregated[path] = {"kind": "WorkloadExplanation", "metadata": {}} | told
+    world.manager.fault = own_namespace(world)
+
+
+def own_namespace(world: World) -> Fault:
+    """A fault: whoever asks may see namespace a and no more."""
+
+    def fault(_verb: str, _plural: str) -> Refused | None:
+        path = world.manager.requests[-1].path
+        is_his = "/namespaces/a/" in path or "selfsubjectaccessreviews" in path
+        return None if is_his else Refused(403, "Forbidden", "no")
+
+    return fault
+
+
+def test_the_manager_explains_a_user_of_one_namespace_what_is_lacking(full: World, cli: Run) -> None:
+    telling(full, "waiting", EXPLAINED)
+    result = cli("why", "-n", "a", "train")
+    assert (result.code, result.err) == (0, "")
+    assert result.lines[0] == (
+        "Waits for quota in ClusterQueue cq, number 3 there: 1 cpu of flavor default more is needed than there is."
+    )
+    assert all("/namespaces/a/" in request.path for request in full.manager.requests if request.path.count("/") > 4)
+
+
+def test_the_manager_tells_him_what_the_workers_are_to_it(full: World, cli: Run) -> None:
+    chosen = workload("chosen", namespace="a").queue("main").request(cpu=6).reserved("cq").check().nominated("w1")
+    full.manager.add(kinds.WORKLOADS, chosen.build())
+    telling(full, "chosen", CHOSEN)
+    result = cli("why", "-n", "a", "chosen")
+    assert (result.code, result.err) == (0, "")
+    assert result.lines[0] == "No worker can ever hold it: cpu 6 of 4: w1."
+    found = json.loads(cli("why", "-n", "a", "chosen", "-o", "json").out)
+    assert found["workers"] == [{"cluster": "w1", "state": "can never hold it", "message": "cpu 6 of 4"}]

@@ -10,7 +10,8 @@ import pytest
 from multikueue.api import kinds
 from multikueue.api.multikueue import CONTROLLER_NAME
 from multikueue.api.workload import FITS_NO_WORKER, Workload
-from multikueue.cli.workload.prospects import Prospect, State, sentence
+from multikueue.cli.workload.prospects import sentence
+from multikueue.dispatch.prospects import Prospect, State
 from multikueue.testing import NOW, cluster_queue, local_queue, workload
 from multikueue.testing.workloads import WorkloadBuilder
 from tests.cli.cluster import ADMIN_TOKEN
@@ -135,7 +136,7 @@ def test_one_that_is_busy_and_its_place_there(fleet: World, cli: Run) -> None:
 def test_one_that_can_never_hold_it(fleet: World, cli: Run) -> None:
     fleet.worker.add(kinds.WORKLOADS, workload("big", namespace="a").queue("main").unreserved(message=TOO_MUCH).build())
     found = json.loads(cli("why", "-n", "a", "big", "-o", "json").out)
-    assert found["workers"][0] == {"cluster": "worker", "state": "can never hold it", "place": 0, "message": LACK}
+    assert found["workers"][0] == {"cluster": "worker", "state": "can never hold it", "message": LACK}
     assert found["summary"] == f"gone cannot be reached; resting is cordoned; worker can never hold it ({LACK})."
 
 

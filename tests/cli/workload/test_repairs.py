@@ -31,7 +31,7 @@ CASES = {
 
 
 def read(world: World) -> Workload | None:
-    found = world.manager.find(WORKLOADS, "w", "a")
+    found = world.manager.named(WORKLOADS, "w", "a")
     return decoder(Workload)(encode(found)) if found else None
 
 
@@ -50,7 +50,6 @@ def test_where_nothing_is_to_be_done_nothing_is_told() -> None:
 @pytest.mark.parametrize("reason", [each for each in CASES if each != "finished"])
 def test_what_it_says_can_be_done(world: World, cli: Run, reason: str) -> None:
     manager = world.manager
-    manager.served = {"/apis/batch/v1": {"jobs"}, **manager.served}
     manager.add(WORKLOADS, CASES[reason].build())
     manager.add(JOBS, job("train", namespace="a").build())
     manager.add(LOCAL_QUEUES, local_queue("main", "shared", namespace="a").stopped().build())
@@ -69,12 +68,12 @@ def test_what_it_says_can_be_done(world: World, cli: Run, reason: str) -> None:
         assert now is not None
         assert workload_spec(now).active
     if "cancel" in commands[-1]:
-        assert manager.find(JOBS, "train", "a") is None
+        assert manager.named(JOBS, "train", "a") is None
     if "move" in commands[-1]:
-        moved = manager.find(JOBS, "train", "a")
+        moved = manager.named(JOBS, "train", "a")
         assert moved is not None
         assert moved["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "other"
     if "resume" in commands[-1]:
-        resumed = manager.find(LOCAL_QUEUES, "main", "a")
+        resumed = manager.named(LOCAL_QUEUES, "main", "a")
         assert resumed is not None
         assert resumed["spec"]["stopPolicy"] == "None"

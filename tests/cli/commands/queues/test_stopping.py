@@ -19,7 +19,7 @@ def queue(world: World) -> World:
 
 
 def policy(world: World) -> str:
-    found = world.manager.find(LOCAL_QUEUES, "main", "a")
+    found = world.manager.named(LOCAL_QUEUES, "main", "a")
     assert found is not None
     return str(found["spec"].get("stopPolicy", "None"))
 
@@ -48,5 +48,5 @@ def test_a_drain_asks_first(queue: World, cli: Run, monkeypatch: pytest.MonkeyPa
 def test_a_dry_run_changes_nothing(queue: World, cli: Run) -> None:
     ended = cli("queues", "hold", "cq/shared", "--dry-run")
 
-    assert (ended.code, ended.out, queue.manager.writes) == (0, "", [])
+    assert (ended.code, ended.out, queue.manager.sent) == (0, "", [])
     assert ended.err.endswith("(dry run)\n")
