@@ -93,9 +93,12 @@ class Job(AnyJob):
     """batch/v1 Job."""
 
 
+_spec, _status = decoder(JobSpec), decoder(JobStatus)
+
+
 def job_spec(job: AnyJob) -> JobSpec:
-    return decoder(JobSpec)(job.spec)
+    return _spec(job.spec)
 
 
 def job_status(job: AnyJob) -> JobStatus:
-    return decoder(JobStatus)(job.status)
+    return _status(job.status)

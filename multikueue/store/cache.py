@@ -76,7 +76,7 @@ class Cache(Generic[T]):
 
     def by(self, index: str, value: Hashable) -> tuple[T, ...]:
         """The objects whose index function named `value`, in the order they came."""
-        return tuple(self._objects[key] for key in self.keys_by(index, value))
+        return tuple([self._objects[key] for key in self._indexes[index].get(value, ())])
 
     def keys_by(self, index: str, value: Hashable) -> tuple[ObjectKey, ...]:
         """Their keys."""
@@ -168,12 +168,10 @@ class Cache(Generic[T]):
     def _collection(self, namespace: str) -> _Told[T]:
         return self._lists.setdefault(namespace, _Told())
 
-    def _collections_with(self, item: T) -> Iterator[_Told[T]]:
+    def _collections_with(self, item: T) -> tuple[_Told[T], ...]:
         """Those that are listed and have the object in them."""
-        yield self._lists[""]
         own = self._lists.get(item.metadata.namespace) if item.metadata.namespace else None
-        if own is not None:
-            yield own
+        return (self._lists[""],) if own is None else (self._lists[""], own)
 
     def _take(self, item: T) -> None:
         self._gone.pop(item.metadata.uid, None)

@@ -208,14 +208,18 @@ class State:
 
     def multikueue_check(self, workload: Workload) -> AdmissionCheck | None:
         """The first of the workload's checks that is ours (contract 3.1 E2)."""
-        checks = (self.checks.get(ObjectKey("", c.name)) for c in workload.status.admission_checks)
-        return next((c for c in checks if c and c.spec.controller_name == CONTROLLER_NAME), None)
+        return self._first_of_ours(c.name for c in workload.status.admission_checks)
 
     def queue_check(self, queue: ClusterQueue) -> AdmissionCheck | None:
         """The MultiKueue check of a ClusterQueue."""
-        rules = queue.spec.admission_checks_strategy.admission_checks
-        checks = (self.checks.get(ObjectKey("", rule.name)) for rule in rules)
-        return next((c for c in checks if c and c.spec.controller_name == CONTROLLER_NAME), None)
+        return self._first_of_ours(rule.name for rule in queue.spec.admission_checks_strategy.admission_checks)
+
+    def _first_of_ours(self, names: Iterable[str]) -> AdmissionCheck | None:
+        for name in names:
+            check = self.checks.get(ObjectKey("", name))
+            if check is not None and check.spec.controller_name == CONTROLLER_NAME:
+                return check
+        return None
 
     def uses_multikueue(self, namespace: str, queue: str) -> bool | None:
         """Whether jobs of a LocalQueue are dispatched; None if the queue or its ClusterQueue does not exist."""
