@@ -14,7 +14,7 @@ from multikueue.api import kinds
 from multikueue.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass, Secret
 from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.kinds import POD_GROUPS, Kind
-from multikueue.api.meta import ObjectKey
+from multikueue.api.meta import ObjectKey, OwnerReference
 from multikueue.api.multikueue import (
     CONTROLLER_NAME,
     AdmissionCheck,
@@ -143,7 +143,9 @@ class State:
 
     def owner(self, workload: Workload) -> JobKey | None:
         """The key of the job that owns a workload."""
-        owner = owner_of(workload)
+        return self._key_of(owner_of(workload), workload)
+
+    def _key_of(self, owner: OwnerReference | None, workload: Workload) -> JobKey | None:
         if owner is None and is_of_group(workload):
             return JobKey(POD_GROUPS.name, *workload.key)
         adapter = self.adapters.owner(owner.api_version, owner.kind) if owner else None
@@ -182,7 +184,8 @@ class State:
 
     def local_job(self, workload: Workload) -> AnyJob | None:
         """The job that owns a workload, if it is the very one and not a later job of the same name."""
-        key, owner = self.owner(workload), owner_of(workload)
+        owner = owner_of(workload)
+        key = self._key_of(owner, workload)
         job = self.jobs.get(key) if key else None
         if isinstance(job, PodGroup):
             return job

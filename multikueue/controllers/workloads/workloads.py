@@ -95,24 +95,25 @@ class Workloads:
         return DONE
 
     def _step(self, local: Workload, group: Group) -> lifecycle.Step:
-        store, now = self.world.store, self.world.now()
+        store, now, key = self.world.store, self.world.now(), local.key
+        scheduler, quota = store.engine.scheduler, store.engine.view
         local_queue = store.local_queues.get(queue_of(local))
         name = local_queue.spec.cluster_queue if local_queue else ""
-        reservation = store.engine.scheduler.reservation(local.key)
+        reservation = scheduler.reservation(key)
         admission = reservation or local.status.admission
         flavors = {f for a in admission.pod_set_assignments for f in a.flavors.values()} if admission else ()
         scheduling = lifecycle.Scheduling(
             reservation=reservation,
-            until=store.engine.scheduler.until(local.key),
-            preemption=store.engine.scheduler.eviction(local.key),
-            switched_off=store.engine.scheduler.was_switched_off(local.key),
-            verdict=store.engine.view.verdict(local.key),
-            required_checks=store.engine.view.required_checks(admission.cluster_queue if admission else name, flavors),
+            until=scheduler.until(key),
+            preemption=scheduler.eviction(key),
+            switched_off=scheduler.was_switched_off(key),
+            verdict=quota.verdict(key),
+            required_checks=quota.required_checks(admission.cluster_queue if admission else name, flavors),
         )
         queues = lifecycle.Queues(
             local_queue=local_queue,
             cluster_queue=store.cluster_queues.get(ObjectKey("", name)),
-            cluster_queue_active=not store.engine.view.cluster_queue_problems(name),
+            cluster_queue_active=not quota.cluster_queue_problems(name),
         )
         facts = lifecycle.Facts(
             now=now,
