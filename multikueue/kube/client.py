@@ -37,7 +37,7 @@ from multikueue.kube.cluster_client import FIELD_MANAGER, Body, Page
 from multikueue.kube.credentials import Credentials
 from multikueue.kube.decode import Listing, Stub, cut_list_of, list_of, object_of, without_depths
 from multikueue.kube.errors import error_from_answer
-from multikueue.kube.identity import Identity, Proof
+from multikueue.kube.identity import Identity, Proof, loop_time
 from multikueue.kube.retry import is_repeatable, wait_before_retry
 from multikueue.kube.session import (
     CONNECT_TIMEOUT,
@@ -56,7 +56,6 @@ from multikueue.kube.session import (
     explain,
     open_session,
 )
-from multikueue.runtime.clock import loop_time
 
 __all__ = ["Call", "Client", "OnGarbage", "Stream"]
 

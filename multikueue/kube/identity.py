@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,12 +14,17 @@ from multikueue.errors import ClusterUnreachable, ConfigurationError
 from multikueue.kube.credentials import Credentials
 from multikueue.kube.tls import tls_context
 from multikueue.kube.tokens import Grant
-from multikueue.runtime.clock import loop_time
 
-__all__ = ["Identity", "Proof"]
+__all__ = ["Identity", "Proof", "loop_time"]
 
 _PAUSE = 5.0
 """Seconds between two fetches that the source did not ask for itself: a plugin must not be run once per refused call."""
+
+
+def loop_time() -> float:
+    """The time of the running event loop, as of `anyio.current_time`, which first finds out whose loop it is: for what is
+    asked several times per request."""
+    return asyncio.get_running_loop().time()
 
 
 @dataclass(frozen=True, slots=True)

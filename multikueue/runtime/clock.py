@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -22,12 +21,6 @@ class Clock(Protocol):
 
     async def sleep(self, seconds: float) -> None:
         """Waits; a checkpoint even if `seconds` is 0."""
-
-
-def loop_time() -> float:
-    """The time of the running event loop, as of `anyio.current_time`, which first finds out whose loop it is: for what is
-    asked several times per request."""
-    return asyncio.get_running_loop().time()
 
 
 def boot_time() -> float:
