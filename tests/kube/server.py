@@ -1,4 +1,8 @@
-"""An API server that says what a test tells it to: answers in order, faults included; the last one goes on for ever."""
+"""An API server that says what a test tells it to: answers in order, faults included; the last one goes on for ever.
+
+For tests of the client and the reflector alone. Not fakekube, which says nothing that an API server would not say: halves of
+lines, no JSON, a page that is its own next one, connections that are reset between two bytes.
+"""
 
 from __future__ import annotations
 

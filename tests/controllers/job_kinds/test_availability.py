@@ -2,34 +2,50 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
 import anyio
 import msgspec
 import pytest
-from aiohttp import web
 from structlog.testing import capture_logs
 
+from fakekube import notation
+from fakekube.notation import Version, defined, record
 from multikueue.api.job import AnyJob, JobKey
-from multikueue.api.kinds import JOBS
+from multikueue.api.kinds import JOBS, Kind
 from multikueue.api.meta import OwnerReference
 from multikueue.api.workload import Workload
 from multikueue.controllers.job_kinds.availability import JobKinds
-from multikueue.controllers.reconcile.context import World
+from multikueue.errors import Forbidden, MultiKueueError, ServerError
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS, Adapters
 from multikueue.quota.engine import Engine
 from multikueue.store.queues import Nowhere
 from multikueue.store.store import Store
 from multikueue.store.views import Views
 from multikueue.testing import NOW, job, workload
+from tests.cluster import Cluster
+from tests.controllers.table import table
 from tests.jobs.gadgets import GADGETS, WITH_GADGETS, gadget
-from tests.kube.server import Answer, client_of, lists, refuses, streams
 
 pytestmark = pytest.mark.anyio
 
 GADGET = JobKey("Gadget.example.com", "default", "g")
-BODY = {"metadata": {"name": "g", "namespace": "default", "uid": "u", "resourceVersion": "5"}}
+BODY = {"metadata": {"name": "g", "namespace": "default", "uid": "u"}}
+RUNTIME = {"metadata": {"name": "torch", "uid": "r"}, "spec": {}}
+
+
+def definition(kind: Kind[Any]) -> dict[str, Any]:
+    """A CustomResourceDefinition with room for anything."""
+    version = Version(name=kind.version, storage=True, schema=record(spec=record()))
+    return defined(
+        notation.Kind(
+            group=kind.group, kind=kind.kind, plural=kind.plural, namespaced=kind.namespaced, versions=(version,)
+        )
+    )
+
+
+GADGETS_DEFINED = definition(GADGETS)
 
 
 def store(adapters: Adapters = WITH_GADGETS) -> Store:
@@ -59,18 +75,22 @@ def owned(name: str, owner: AnyJob) -> Workload:
     return msgspec.structs.replace(bare, metadata=meta)
 
 
-class Cluster:
-    """Has no gadgets, and says so with `refusal`, until `there`."""
+def manager(refusal: MultiKueueError | None = None) -> Cluster:
+    """The manager cluster, which has no gadgets; `refusal` is all it says."""
+    cluster = Cluster("manager", lambda: NOW)
+    cluster.fault = lambda _verb, _plural: refusal
+    return cluster
 
-    def __init__(self, refusal: Answer) -> None:
-        self.refusal, self.there, self.asked = refusal, False, 0
 
-    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
-        self.asked += 1
-        if not self.there:
-            return await self.refusal(request)
-        answer = streams(then="silence") if request.query.get("watch") else lists(BODY)
-        return await answer(request)
+def install(cluster: Cluster) -> None:
+    """It has gadgets now, and says what there is."""
+    cluster.server.install([GADGETS_DEFINED])
+    cluster.put(GADGETS, BODY)
+    cluster.fault = lambda _verb, _plural: None
+
+
+def job_kinds(known: Store, cluster: Cluster, **how: Any) -> JobKinds:
+    return JobKinds(replace(table().world, store=known, manager=cluster), sleep=at_once, **how)
 
 
 async def until(condition: Any) -> None:
@@ -86,61 +106,47 @@ async def at_once(_seconds: float) -> None:
 @pytest.mark.parametrize(
     ("refusal", "why"),
     [
-        (refuses(404, "NotFound"), "the cluster has no kind Gadget (example.com/v1)"),
-        (refuses(403, "Forbidden", "you may not"), "you may not"),
+        (None, "the cluster has no kind Gadget (example.com/v1)"),
+        (Forbidden(403, "Forbidden", "you may not"), "you may not"),
     ],
     ids=["it is not installed", "we may not see it"],
 )
-async def test_a_kind_that_is_not_there_is_off_with_one_line_and_on_once_it_is(refusal: Answer, why: str) -> None:
-    known, cluster = store(), Cluster(refusal)
+async def test_a_kind_that_is_not_there_is_off_with_one_line_and_on_once_it_is(
+    refusal: MultiKueueError | None, why: str
+) -> None:
+    known, cluster = store(), manager(refusal)
     with capture_logs() as logs:
-        async with client_of(cluster) as (client, _), anyio.create_task_group() as tasks:
-            kinds = JobKinds(cast("World", SimpleNamespace(store=known, manager=client)), sleep=at_once)
+        async with anyio.create_task_group() as tasks:
+            kinds = job_kinds(known, cluster)
             tasks.start_soon(kinds.run)
             with anyio.fail_after(5):
                 await kinds.known()
-            await until(lambda: cluster.asked > 5)
+            await until(lambda: len(cluster.calls) > 5)
             assert known.jobs.kinds == (JOBS,)
             (off,) = [entry for entry in logs if entry["event"] == "jobs.kind_off"]
             assert why in off["why"]
-            cluster.there = True
+            install(cluster)
             await until(lambda: known.jobs.get(GADGET) is not None)
             tasks.cancel_scope.cancel()
     assert [entry["kind"] for entry in logs if entry["event"] == "jobs.kind_on"] == ["Gadget.example.com"]
 
 
-class Trainer:
-    """Has TrainJobs, and runtimes once they are `there`."""
-
-    def __init__(self) -> None:
-        self.there, self.asked = False, [""]
-
-    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
-        plural = request.path.rpartition("/")[2]
-        self.asked.append(plural)
-        if plural != "trainjobs" and not self.there:
-            return await refuses(404, "NotFound")(request)
-        runtime = {"metadata": {"name": "torch", "uid": "r", "resourceVersion": "4"}, "spec": {}}
-        listed = lists(runtime) if plural == "clustertrainingruntimes" else lists()
-        answer = streams(then="silence") if request.query.get("watch") else listed
-        return await answer(request)
-
-
 @pytest.mark.parametrize("makes_workloads", [True, False], ids=["who makes Workloads", "who makes none"])
 async def test_jobs_that_name_a_runtime_are_on_once_the_runtimes_are(makes_workloads: bool) -> None:
     adapter = FRAMEWORKS["trainer.kubeflow.org/trainjob"]
-    known, cluster = store(Adapters((FRAMEWORKS["batch/job"], adapter))), Trainer()
-    async with client_of(cluster) as (client, _), anyio.create_task_group() as tasks:
-        world = cast("World", SimpleNamespace(store=known, manager=client))
-        kinds = JobKinds(world, makes_workloads=makes_workloads, sleep=at_once)
+    assert adapter.runtimes is not None
+    known, cluster = store(Adapters((FRAMEWORKS["batch/job"], adapter))), manager()
+    cluster.server.install([definition(adapter.kind)])
+    async with anyio.create_task_group() as tasks:
+        kinds = job_kinds(known, cluster, makes_workloads=makes_workloads)
         tasks.start_soon(kinds.run)
         with anyio.fail_after(5):
             await kinds.known()
-        await until(lambda: len(cluster.asked) > 3)
+        await until(lambda: len(cluster.calls) > 1)
         assert (adapter.kind in known.jobs.kinds) is not makes_workloads
-        cluster.there = True
+        cluster.server.install(definition(kind) for kind in adapter.runtimes.kinds)
+        cluster.put(adapter.runtimes.kinds[0], RUNTIME)
         await until(lambda: adapter.kind in known.jobs.kinds)
-        assert adapter.runtimes is not None
         seen = {
             name for kind in adapter.runtimes.kinds for name in (each.metadata.name for each in known.runtimes.of(kind))
         }
@@ -149,15 +155,15 @@ async def test_jobs_that_name_a_runtime_are_on_once_the_runtimes_are(makes_workl
 
 
 async def test_a_manager_that_does_not_answer_says_nothing_about_its_kinds() -> None:
-    known, cluster = store(), Cluster(refuses(500, "InternalError"))
-    async with client_of(cluster, call_timeout=0.05) as (client, _), anyio.create_task_group() as tasks:
-        kinds = JobKinds(cast("World", SimpleNamespace(store=known, manager=client)), sleep=at_once)
+    known, cluster = store(), manager(ServerError(500, "InternalError", "no"))
+    async with anyio.create_task_group() as tasks:
+        kinds = job_kinds(known, cluster)
         tasks.start_soon(kinds.run)
-        await until(lambda: cluster.asked > 5)
+        await until(lambda: len(cluster.calls) > 5)
         with anyio.move_on_after(0.05) as waited:
             await kinds.known()
         assert waited.cancelled_caught
-        cluster.there = True
+        install(cluster)
         with anyio.fail_after(5):
             await kinds.known()
         assert known.jobs.get(GADGET) is not None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import pytest
@@ -14,15 +14,17 @@ from structlog.testing import capture_logs
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.api.ocm import PLACEMENT_LABEL
-from multikueue.controllers.reconcile.context import World
 from multikueue.controllers.reconcile.strategies import STRATEGY_ANNOTATION
 from multikueue.controllers.workers.ocm_placements import PlacementWatch
+from multikueue.errors import ApiError, Forbidden, NotFound
+from multikueue.kube.cluster_client import WatchingClient
 from multikueue.settings import EXTERNAL_DISPATCHER
 from multikueue.store.placements import PLACEMENT_ANNOTATION, Named, Placements
 from multikueue.testing import NOW
+from tests.cluster import Cluster
 from tests.controllers.kueue_core import Core
 from tests.controllers.table import CHECK, NAMESPACE, QUEUE, Table, table
-from tests.kube.server import Answer, client_of, lists, refuses, streams
+from tests.kube.server import client_of, lists, streams
 
 pytestmark = pytest.mark.anyio
 
@@ -342,68 +344,54 @@ async def test_a_nomination_by_somebody_else_ends_with_the_attempt() -> None:
 # The watch.
 
 
-class Server:
-    """Answers by path: a kind that is there is listed empty and watched, one that is not is refused."""
-
-    def __init__(self, refusal: Answer) -> None:
-        self.refusal = refusal
-        self.there = False
-        self.asked = 0
-
-    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
-        self.asked += 1
-        if not self.there:
-            return await self.refusal(request)
-        return await (streams(then="silence") if "watch" in request.query else lists())(request)
-
-
 async def until(condition: Any) -> None:
     with anyio.fail_after(10):
         while not condition():  # noqa: ASYNC110  # what is waited for happens in a server, not in an event of ours
             await anyio.sleep(0.005)
 
 
-def watch(client: Any, placements: Placements, *, any_reads: bool) -> PlacementWatch:
-    async def reads(_word: str) -> bool:
-        return any_reads
-
-    strategies = SimpleNamespace(any_reads=reads)
-    fake = SimpleNamespace(manager=client, strategies=strategies, store=SimpleNamespace(placements=placements))
-    return PlacementWatch(cast("World", fake))
+def watch(client: WatchingClient, placements: Placements, *, any_reads: bool) -> PlacementWatch:
+    world = table(**({"strategy": EXTERNAL} if any_reads else {})).world
+    world.store.placements = placements
+    return PlacementWatch(replace(world, manager=client))
 
 
 @pytest.mark.parametrize(
     ("refusal", "why"),
     [
-        (refuses(404, "NotFound"), "the server has no kind Placement (cluster.open-cluster-management.io/v1beta1)"),
-        (refuses(403, "Forbidden", "you may not"), "you may not"),
+        (
+            NotFound(404, "NotFound", "no"),
+            "the server has no kind Placement (cluster.open-cluster-management.io/v1beta1)",
+        ),
+        (Forbidden(403, "Forbidden", "you may not"), "you may not"),
     ],
     ids=["OCM is not installed", "we may not read it"],
 )
 async def test_what_cannot_be_read_is_said_once_and_read_once_it_can_be(
-    monkeypatch: pytest.MonkeyPatch, refusal: Answer, why: str
+    monkeypatch: pytest.MonkeyPatch, refusal: ApiError, why: str
 ) -> None:
     monkeypatch.setattr("multikueue.kube.reflector._ABSENT_PAUSE", 0.01)
     monkeypatch.setattr("multikueue.kube.reflector._LONGEST_PAUSE", 0.01)
     monkeypatch.setattr("multikueue.controllers.workers.ocm_placements.PATIENCE", 1000.0)
     touched: list[ObjectKey] = []
-    placements, server = Placements(touched.append, lambda: NOW), Server(refusal)
+    placements, cluster = Placements(touched.append, lambda: NOW), Cluster("manager", lambda: NOW)
+    cluster.fault = lambda _verb, _plural: refusal
     wanted, job = Named(ObjectKey(OURS, "gpu")), ObjectKey(NAMESPACE, "job")
     with capture_logs() as logs:
-        async with client_of(server) as (client, _), anyio.create_task_group() as tasks:
-            watching = watch(client, placements, any_reads=True)
+        async with anyio.create_task_group() as tasks:
+            watching = watch(cluster, placements, any_reads=True)
             tasks.start_soon(watching.run)
             with anyio.fail_after(10):
                 await watching.contact()
             await until(lambda: len([entry for entry in logs if entry["event"] == "watch.broken"]) == 2)
             seen = placements.view(job, wanted, ())
-            asked = server.asked
-            await until(lambda: server.asked > asked + 10)
+            asked = len(cluster.calls)
+            await until(lambda: len(cluster.calls) > asked + 10)
             assert placements.view(job, wanted, ()) == seen
             assert seen is not None
             assert "cannot be read: " in seen.problem
             assert touched == []
-            server.there = True
+            cluster.fault = lambda _verb, _plural: None
             await until(lambda: placements.since is not None)
             await until(lambda: len([entry for entry in logs if entry["event"] == "watch.stands"]) == 2)
             tasks.cancel_scope.cancel()
@@ -443,13 +431,12 @@ async def test_garbage_among_the_decisions_breaks_neither_list_nor_watch() -> No
 
 
 async def test_nothing_is_watched_before_somebody_asks() -> None:
-    placements, server = Placements(lambda _: None, lambda: NOW), Server(refuses(500))
-    server.there = True
-    async with client_of(server) as (client, _), anyio.create_task_group() as tasks:
-        watching = watch(client, placements, any_reads=False)
+    placements, cluster = Placements(lambda _: None, lambda: NOW), Cluster("manager", lambda: NOW)
+    async with anyio.create_task_group() as tasks:
+        watching = watch(cluster, placements, any_reads=False)
         tasks.start_soon(watching.run)
         await watching.contact()
-        assert (server.asked, placements.since) == (0, None)
+        assert (cluster.calls, placements.since) == ([], None)
         placements.view(ObjectKey(NAMESPACE, "job"), Named(ObjectKey(OURS, "gpu")), ())
         await until(lambda: placements.since == NOW)
         tasks.cancel_scope.cancel()

@@ -1,4 +1,8 @@
-"""A worker's API server over HTTP, as far as a connection needs one: tokens that are good, lists, watches that stay open."""
+"""A worker's API server over HTTP, as far as a connection needs one: tokens that are good, lists, watches that stay open.
+
+Not fakekube, for these tests are about what goes over sockets: a token per request of each connection while credentials
+change, a server that accepts and never answers, watches that end on a version that is forgotten.
+"""
 
 from __future__ import annotations
 
