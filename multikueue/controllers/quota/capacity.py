@@ -59,7 +59,7 @@ def rules_of(settings: CapacityFollow) -> Rules:
 
 async def read_queues(worker: ClusterClient, namespaces: Collection[str]) -> WorkerQueues:
     """What a worker has for the namespaces that it offers; one that it refuses to show costs what is in that. Raises as
-    `Client` does, Forbidden if it shows none, and InvalidObject if some of it is not of its kind's shape."""
+    `ClusterClient` does, Forbidden if it shows none, and InvalidObject if some of it is not of its kind's shape."""
     pages, hidden = list[Page[LocalQueue]](), list[str]()
     for namespace in namespaces:
         try:

@@ -26,7 +26,7 @@ async def keep_certificate(
 ) -> Serving:
     """The certificate in that Secret, for a server of these names, after it was created, renewed, or found good.
 
-    Raises as `Client` does, Conflict if the Secret does not come to rest.
+    Raises as `ClusterClient` does, Conflict if the Secret does not come to rest.
     """
     for _ in range(_ATTEMPTS):
         try:

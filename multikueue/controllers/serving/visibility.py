@@ -73,7 +73,7 @@ class AccessReviewer:
     _known: dict[bytes, tuple[float, bool, str]] = field(default_factory=dict)
 
     async def admit(self, user: User, asked: Question) -> None:
-        """Returns if it is allowed. Raises Refused (403) if not, and as `Client` does if nobody could tell."""
+        """Returns if it is allowed. Raises Refused (403) if not, and as `ClusterClient` does if nobody could tell."""
         if _ADMINISTRATORS in user.groups:
             return
         body = encode(_review(user, asked))
@@ -154,7 +154,7 @@ class Visibility:
 
     async def reconcile(self) -> int:
         """Certificate, listening socket, registration, in this order; answers with the port. Writes nothing when all is
-        in place. Raises as `Client` does, and ValueError if the API server publishes no usable front proxy CA."""
+        in place. Raises as `ClusterClient` does, and ValueError if the API server publishes no usable front proxy CA."""
         trust = trust_in((await self.client.get(CONFIG_MAPS, AUTHENTICATION)).data)
         key = ObjectKey(self.namespace, CERTIFICATE_SECRET)
         certificate = await keep_certificate(self.client, key, names=names_of(self.service), now=self.now)

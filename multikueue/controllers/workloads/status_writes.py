@@ -24,7 +24,7 @@ log = get_logger()
 async def merge(world: World, local: Workload, status: WorkloadStatus) -> Workload:
     """The workload with that status, by a merge patch of what differs. Its reconcile is not asked to look at it again.
 
-    Raises as `Client` does; Conflict: look again.
+    Raises as `ClusterClient` does; Conflict: look again.
     """
     patch = difference(local.status, status)
     if not patch:

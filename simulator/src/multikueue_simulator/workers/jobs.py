@@ -20,7 +20,7 @@ from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import Conflict, NotFound
 from multikueue.jobs.trees.canonical import merge_patch
-from multikueue.kube.client import Client
+from multikueue.kube.cluster_client import WatchingClient
 from multikueue.runtime import DONE, Result, WorkQueue, run_controller
 from multikueue.store.cache import Cache
 from multikueue_simulator.workers.pods import PodObjects
@@ -89,7 +89,7 @@ class JobRunner:
 
     def __init__(
         self,
-        client: Client,
+        client: WatchingClient,
         *,
         now: Callable[[], datetime],
         rng: random.Random,

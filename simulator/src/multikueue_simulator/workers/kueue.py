@@ -57,7 +57,7 @@ from multikueue.jobs.framework.actions import (
     RemoveFinalizer,
     UpdateWorkloadSpec,
 )
-from multikueue.kube.client import Client
+from multikueue.kube.cluster_client import WatchingClient
 from multikueue.quota.workload import lifecycle
 from multikueue.quota.workload.outcome import Verdict
 from multikueue.runtime import DONE, Result, WorkQueue, run_controller
@@ -87,7 +87,7 @@ class SimulatedKueue:
 
     def __init__(
         self,
-        client: Client,
+        client: WatchingClient,
         *,
         now: Callable[[], datetime],
         rng: random.Random,

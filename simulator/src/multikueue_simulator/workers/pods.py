@@ -13,7 +13,7 @@ from multikueue.api.kinds import JOBS, Kind
 from multikueue.api.meta import Object, ObjectKey, decoder, render_time
 from multikueue.errors import AlreadyExists, NotFound
 from multikueue.jobs.framework.workloads import owner_reference
-from multikueue.kube.client import Client
+from multikueue.kube.cluster_client import WatchingClient
 from multikueue_simulator.workers.runs import Pod, Pods, Sync
 
 __all__ = ["PODS", "PodObjects", "pod_body", "pod_name", "pod_status"]
@@ -32,7 +32,7 @@ _PHASES = {"running": "Running", "succeeded": "Succeeded", "failed": "Failed"}
 class PodObjects:
     """Writes Pod objects as the pods of jobs come and go; those that ended are left to garbage collection."""
 
-    def __init__(self, client: Client, *, now: Callable[[], datetime]) -> None:
+    def __init__(self, client: WatchingClient, *, now: Callable[[], datetime]) -> None:
         self._client, self._now = client, now
 
     async def show(self, job: Job, before: Pods, outcome: Sync) -> None:

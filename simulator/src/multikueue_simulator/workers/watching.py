@@ -10,7 +10,7 @@ from typing import Any
 from anyio.abc import TaskGroup
 
 from multikueue.api.kinds import Kind
-from multikueue.kube.client import Client
+from multikueue.kube.cluster_client import WatchingClient
 from multikueue.kube.reflector import Reflector
 from multikueue.runtime import Backoff
 from multikueue.store.cache import Cache
@@ -26,7 +26,7 @@ def retries(rng: random.Random) -> Backoff:
 
 
 async def reflect(
-    tasks: TaskGroup, client: Client, caches: Sequence[tuple[Kind[Any], Cache[Any]]], *, rng: random.Random
+    tasks: TaskGroup, client: WatchingClient, caches: Sequence[tuple[Kind[Any], Cache[Any]]], *, rng: random.Random
 ) -> None:
     """Keep each cache equal to its collection for as long as the task group lasts; returns once all have been filled."""
     reflectors = [
