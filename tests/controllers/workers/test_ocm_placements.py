@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -20,6 +21,7 @@ from multikueue.errors import ApiError, Forbidden, NotFound
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue.settings import EXTERNAL_DISPATCHER
 from multikueue.store.placements import PLACEMENT_ANNOTATION, Named, Placements
+from multikueue.store.store import Store
 from multikueue.testing import NOW
 from tests.cluster import Cluster
 from tests.controllers.kueue_core import Core
@@ -352,8 +354,8 @@ async def until(condition: Any) -> None:
 
 def watch(client: WatchingClient, placements: Placements, *, any_reads: bool) -> PlacementWatch:
     world = table(**({"strategy": EXTERNAL} if any_reads else {})).world
-    world.store.placements = placements
-    return PlacementWatch(replace(world, manager=client))
+    store = cast("Store", SimpleNamespace(placements=placements))
+    return PlacementWatch(replace(world, manager=client, store=store))
 
 
 @pytest.mark.parametrize(
