@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from multikueue.kube.cluster_client import ClusterClient
 
 __all__ = [
+    "COLUMNS",
     "NO_END",
     "RESOURCE",
     "Member",
@@ -34,6 +35,7 @@ __all__ = [
     "gather",
     "listing",
     "pick",
+    "row",
 ]
 
 RESOURCE = "multikueuecluster.kueue.x-k8s.io"
@@ -170,14 +172,15 @@ async def _from_secret(client: ClusterClient, key: ObjectKey) -> bytes:
 def listing(members: Sequence[Member], now: datetime) -> Listing:
     return Listing(
         columns=COLUMNS,
-        rows=[_row(member, now) for member in members],
+        rows=[row(member, now) for member in members],
         items=[member.item for member in members],
         resource=RESOURCE,
         nothing="No clusters found. Register one: multikueue clusters register --help",
     )
 
 
-def _row(member: Member, now: datetime) -> tuple[str, ...]:
+def row(member: Member, now: datetime) -> tuple[str, ...]:
+    """One cluster as a row of `COLUMNS`."""
     active, known = member.active, member.known
     return (
         member.name,

@@ -27,13 +27,14 @@ from multikueue.cli.commands.clusters.sides import (
 )
 from multikueue.cli.terminal.exit import CommandFailed, ExitCode
 from multikueue.cli.terminal.formats import Format, NoHeaders, Output, SortBy, is_document
-from multikueue.cli.terminal.output import note, print_document, print_facts, print_items
+from multikueue.cli.terminal.output import Ticker, note, print_document, print_facts, print_items
 
 if TYPE_CHECKING:
+    from multikueue.api.multikueue import MultiKueueCluster
     from multikueue.cli.access.worker_clusters import Member
     from multikueue.cli.commands.clusters.inspection import Report
 
-__all__ = ["app", "list_clusters"]
+__all__ = ["app", "list_clusters", "watch_clusters"]
 
 app = group("clusters", "Register, show, check and remove worker clusters.")
 
@@ -44,6 +45,7 @@ app.command("register")(register)
 def list_clusters(
     namespace: Namespace = "kueue-system",
     _config: SettingsFile = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on and show each change.")] = False,
     output: Output = Format.TABLE,
     sort_by: SortBy = "",
     no_headers: NoHeaders = False,
@@ -54,11 +56,16 @@ def list_clusters(
 
     \b
     Examples:
-      multikueue clusters list
+      multikueue clusters list -w
       multikueue clusters list -o wide --context prod
     """
     from multikueue.cli.access import worker_clusters
 
+    if watch:
+        if output is not Format.TABLE:
+            raise typer.BadParameter("--watch shows a table")
+        run_async(lambda: watch_clusters(Target(kubeconfig, context), headers=not no_headers))
+        return
     members = _gather(Target(kubeconfig, context), namespace, secrets=output is Format.WIDE)
     print_items(worker_clusters.listing(members, now()), output, sort_by=sort_by, headers=not no_headers)
 
@@ -187,6 +194,22 @@ def show_capacity(
 
 
 app.command("remove")(remove_cluster)
+
+
+async def watch_clusters(target: Target, *, headers: bool) -> None:
+    """What there is, and then each change."""
+    from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
+    from multikueue.cli.access import worker_clusters
+    from multikueue.cli.workload.session import follow
+
+    ticker = Ticker(worker_clusters.COLUMNS, Format.TABLE, headers=headers)
+
+    async def take(cluster: MultiKueueCluster, gone: bool) -> None:
+        name, _, _, *rest = row = worker_clusters.row(worker_clusters.Member(item={}, cluster=cluster), now())
+        ticker.add((name, "Gone", "", *rest) if gone else row)
+
+    async with target.connect() as client:
+        await follow(client, MULTIKUEUE_CLUSTERS, "", take)
 
 
 def _gather(target: Target, namespace: str, *, secrets: bool = True) -> list[Member]:

@@ -20,10 +20,11 @@ from multikueue.cli.access.connection import (
 from multikueue.cli.access.groups import group
 from multikueue.cli.commands.queues import stopping
 from multikueue.cli.commands.queues.naming import Found, InQueueNamespace, NamedQueue, find
-from multikueue.cli.terminal.formats import Format, NoHeaders, Output, SortBy, is_document
+from multikueue.cli.terminal.formats import Form, Format, NoHeaders, Output, SortBy, is_document
 from multikueue.cli.terminal.output import (
     Column,
     Listing,
+    Ticker,
     age,
     heading,
     note,
@@ -34,11 +35,12 @@ from multikueue.cli.terminal.output import (
 )
 
 if TYPE_CHECKING:
+    from multikueue.api.kinds import Kind
     from multikueue.api.queues import ClusterQueue, LocalQueue
     from multikueue.api.workload import Workload
     from multikueue.kube.client import Client
 
-__all__ = ["app", "list_queues"]
+__all__ = ["app", "list_queues", "watch_queues"]
 
 app = group("queues", "See queues, hold and resume them.")
 
@@ -57,6 +59,7 @@ def list_queues(
     cluster_queues: Annotated[
         bool, typer.Option("--cluster-queues", help="The ClusterQueues in place of the LocalQueues.")
     ] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on and show each change.")] = False,
     output: Output = Format.TABLE,
     sort_by: SortBy = "",
     no_headers: NoHeaders = False,
@@ -68,13 +71,19 @@ def list_queues(
 
     \b
     Examples:
-      multikueue queues list -n team-a
+      multikueue queues list -n team-a -w
       multikueue queues list --cluster-queues -o wide
     """
     from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES
 
     kind = CLUSTER_QUEUES if cluster_queues else LOCAL_QUEUES
     target = Target(kubeconfig, context)
+    if watch:
+        if is_document(output):
+            raise typer.BadParameter("--watch shows rows: choose table or wide")
+        everywhere = "" if all_namespaces or cluster_queues else namespace
+        run_async(lambda: watch_queues(target, everywhere, kind, output, headers=not no_headers))
+        return
 
     async def work() -> tuple[str, list[tuple[dict[str, Any], Any]]]:
         async with target.connect_in(namespace) as (client, meant):
@@ -83,11 +92,10 @@ def list_queues(
 
     where, pairs = run_async(work)
     moment, spaced = now(), not where and not cluster_queues
-    columns = CLUSTER if cluster_queues else LOCAL
     rows = [_row(queue, moment) for _, queue in pairs]
     print_items(
         Listing(
-            columns=(NAMESPACE, *columns) if spaced else columns,
+            columns=_columns(kind, where),
             rows=[
                 (queue.metadata.namespace, *row) if spaced else row for row, (_, queue) in zip(rows, pairs, strict=True)
             ],
@@ -135,6 +143,28 @@ def show_queue(
 
 app.command("hold")(stopping.hold)
 app.command("resume")(stopping.resume)
+
+
+async def watch_queues(target: Target, namespace: str | None, kind: Kind[Any], output: Form, *, headers: bool) -> None:
+    """What there is, and then each change; of all namespaces if that is empty."""
+    from multikueue.cli.workload.session import follow
+
+    async with target.connect_in(namespace) as (client, meant):
+        where = "" if namespace == "" else meant
+        ticker = Ticker(_columns(kind, where), output, headers=headers)
+
+        async def take(queue: LocalQueue | ClusterQueue, gone: bool) -> None:
+            spaced = (queue.metadata.namespace,) if kind.namespaced and not where else ()
+            row = _row(queue, now())
+            ticker.add((*spaced, *row[:5], "Gone", *row[6:]) if gone else (*spaced, *row))
+
+        await follow(client, kind, where, take)
+
+
+def _columns(kind: Kind[Any], where: str) -> tuple[Column, ...]:
+    if not kind.namespaced:
+        return CLUSTER
+    return LOCAL if where else (NAMESPACE, *LOCAL)
 
 
 def _row(queue: LocalQueue | ClusterQueue, moment: datetime) -> tuple[str, ...]:

@@ -4,9 +4,11 @@ import json
 import re
 from base64 import b64decode
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 import yaml
 
@@ -24,6 +26,8 @@ from multikueue.api.kinds import (
 )
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue import CORDON_ANNOTATION
+from multikueue.cli.access.connection import Target
+from multikueue.cli.commands.clusters.group import watch_clusters
 from multikueue.controllers.job_kinds.crd_annotations import KIND_ANNOTATION
 from multikueue.registration.credentials import Credential, Endpoint, build_kubeconfig
 from multikueue.registration.plan import CLUSTER_ROLES, ROLE_BINDINGS, ROLES
@@ -37,8 +41,10 @@ from multikueue.testing import (
     secret,
     workload,
 )
+from testbed.client import eventually
 from tests.cli.cluster import NOW, json_web_token
 from tests.cli.conftest import Run, World
+from tests.cli.field import MERGE, Field
 
 REGISTER = ("clusters", "register", "w1", "--context", "worker")
 
@@ -294,6 +300,29 @@ def test_a_cordon_is_seen_and_so_is_what_is_none(members: World, cli: Run, writt
     assert f"  Cordoned:    {shown}" in cli("clusters", "show", "w1").lines
     assert shown in cli("clusters", "list").lines[1]
     assert ("cordoned" in cli("clusters", "check", "w1").out) is (shown != "no")
+
+
+@pytest.mark.anyio
+async def test_each_change_of_a_cluster_is_a_row(field: Field, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = list[list[str]]()
+
+    async def seen(number: int) -> None:
+        async def yet() -> bool:
+            rows.extend(line.split() for line in capsys.readouterr().out.splitlines())
+            return len(rows) >= number
+
+        await eventually(yet)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(watch_clusters, headers=False), Target(field.kubeconfig, None))
+        await seen(2)
+        path = "/apis/kueue.x-k8s.io/v1beta2/multikueueclusters/worker1"
+        cordon = {"metadata": {"annotations": {CORDON_ANNOTATION: "true"}}}
+        await field.manager.request("PATCH", path, body=cordon, content_type=MERGE)
+        await seen(3)
+        tasks.cancel_scope.cancel()
+
+    assert [(row[0], row[3]) for row in rows] == [("worker1", "no"), ("worker2", "no"), ("worker1", "yes")]
 
 
 def test_a_check_of_nothing_is_no_success(world: World, cli: Run) -> None:

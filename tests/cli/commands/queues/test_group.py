@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
+import anyio
 import pytest
 
 from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
+from multikueue.cli.access.connection import Target
+from multikueue.cli.commands.queues.group import watch_queues
+from multikueue.cli.terminal.formats import Format
 from multikueue.testing import cluster_queue, local_queue, workload
+from testbed.client import eventually
 from tests.cli.conftest import Run, World
+from tests.cli.field import MERGE, Field
 
 
 @pytest.fixture
@@ -86,3 +93,28 @@ def test_what_is_not_there_has_the_nearest(queues: World, cli: Run, words: tuple
 
     assert ended.code == 1
     assert hint in ended.err
+
+
+@pytest.mark.anyio
+async def test_each_change_is_a_row(field: Field, capsys: pytest.CaptureFixture[str]) -> None:
+    queue = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue", "spec": {"clusterQueue": "cq"}}
+    rows = list[list[str]]()
+
+    async def seen(number: int) -> None:
+        async def yet() -> bool:
+            rows.extend(line.split() for line in capsys.readouterr().out.splitlines())
+            return len(rows) >= number
+
+        await eventually(yet)
+
+    await field.manager.create({**queue, "metadata": {"name": "main", "namespace": "default"}})
+    async with anyio.create_task_group() as tasks:
+        watch = partial(watch_queues, headers=False)
+        tasks.start_soon(watch, Target(field.kubeconfig, None), None, LOCAL_QUEUES, Format.TABLE)
+        await seen(1)
+        path = "/apis/kueue.x-k8s.io/v1beta2/namespaces/default/localqueues/main"
+        await field.manager.request("PATCH", path, body={"spec": {"stopPolicy": "Hold"}}, content_type=MERGE)
+        await seen(2)
+        tasks.cancel_scope.cancel()
+
+    assert [(row[0], row[5]) for row in rows] == [("main", "Unknown"), ("main", "Held")]
