@@ -113,7 +113,7 @@ async def test_a_job_that_waits_is_followed_to_its_end(field: Field) -> None:
     done = await follow.result()
 
     assert (done.code, done.lines) == (0, [said("one"), said("two")])
-    assert done.err.endswith("Done on worker2: all went well\n")
+    assert done.err.endswith("Done on worker2: all went well.\n")
 
 
 async def test_more_containers_than_wanted_are_not_followed(field: Field) -> None:

@@ -116,7 +116,7 @@ async def test_without_a_cluster_it_says_why(field: Field) -> None:
 
     assert shown.code == 1
     assert shown.err == (
-        "error: workload default/job-train is on no cluster: Waits for quota in queue main: nobody has looked at it yet\n"
+        "error: workload default/job-train is on no cluster: Waits for quota in queue main: nobody has looked at it yet.\n"
     )
 
 
