@@ -34,7 +34,7 @@ async def test_without_a_context_of_ones_own_the_secret_is_used(opened: Any) -> 
         assert (await field.run("workloads", "pods", "train", "-o", "name")).lines == ["pod/one"]
 
 
-@pytest.mark.parametrize("words", [["pods"], ["pods", "-w"], ["logs"], ["logs", "-f"], ["events"], ["events", "-w"]])
+@pytest.mark.parametrize("words", [["pods"], ["pods", "-w"], ["logs"], ["logs", "-f"], ["events", "-w"]])
 async def test_what_the_credential_may_not_see_is_told_in_one_line(opened: Any, words: list[str]) -> None:
     async with opened(contexts=False, registered="manager") as field:
         await running(field)
@@ -47,6 +47,15 @@ async def test_what_the_credential_may_not_see_is_told_in_one_line(opened: Any, 
         "register it with --view-pods (multikueue clusters register worker1),"
         " or use a context of your own with --worker-context"
     )
+
+
+async def test_events_that_the_credential_may_not_see_are_said_to_be_there(opened: Any) -> None:
+    async with opened(contexts=False, registered="manager") as field:
+        await running(field)
+        shown = await field.run("workloads", "events", "train")
+
+    assert (shown.code, shown.out) == (0, "")
+    assert "Of the manager only: worker1 refuses (Secret kueue-system/multikueue-worker1): " in shown.err
 
 
 async def test_ones_own_context_goes_before_the_secret(opened: Any) -> None:
