@@ -33,6 +33,7 @@ from multikueue.registration.credentials import (
     request_certificate,
     request_token,
 )
+from multikueue.registration.definitions import definitions
 from multikueue.registration.facts import kubeconfig_facts
 from multikueue.registration.ownership import Side
 from multikueue.registration.plan import (
@@ -121,7 +122,8 @@ async def join(
         await _tell_manager(manager, request, build_kubeconfig(registration.cluster, request.endpoint, credential))
         say(f"looking at {worker.where} with the new credential")
         queues = (await routes(manager.client)).queues_to(registration.cluster)
-        findings = await preflight(client, queues, namespaces=registration.namespaces)
+        ours = await definitions(manager.client)
+        findings = await preflight(client, queues, namespaces=registration.namespaces, ours=ours)
     return Joined(credential, findings)
 
 

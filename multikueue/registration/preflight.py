@@ -25,6 +25,7 @@ from multikueue.api.multikueue import ACTIVE, CONTROLLER_NAME, AdmissionCheck, M
 from multikueue.api.queues import ClusterQueue, LocalQueue
 from multikueue.errors import ApiError, Forbidden, MultiKueueError, NotFound
 from multikueue.kube.cluster_client import ClusterClient
+from multikueue.registration.definitions import Definitions, definitions, lost
 from multikueue.registration.ownership import ask
 from multikueue.registration.plan import IDENTITY, JOB_KINDS, OPTIONAL_KINDS, RIGHTS, Right, copy_rights
 from multikueue.store.sight import EVERYWHERE
@@ -70,9 +71,11 @@ async def preflight(
     declared: Sequence[Kind[Any]] = (),
     *,
     namespaces: Sequence[str] = EVERYWHERE,
+    ours: Definitions | None = None,
 ) -> tuple[Finding, ...]:
     """Everything the manager needs of a worker, one finding each; `queues` are the LocalQueues that must be there, `declared`
-    the kinds of jobs that somebody declared to the manager, `namespaces` those that the worker offers.
+    the kinds of jobs that somebody declared to the manager, `namespaces` those that the worker offers, `ours` Kueue's
+    definitions on the manager cluster, if they are known.
 
     Raises ClusterUnreachable and Unauthorized: then there is nothing to look at.
     """
@@ -82,6 +85,7 @@ async def preflight(
     return (
         reached,
         *(_kind(kind, served, "failed", "install Kueue 0.16 or newer there") for kind in _KUEUE),
+        *_skew(ours, await definitions(worker)),
         *(_kind(kind, served, "warning", _NOT_THERE) for kind in JOB_KINDS),
         *await _rights(worker, namespaces),
         await _identity(worker),
@@ -187,6 +191,19 @@ def _kind(kind: Kind[Any], served: _Served, otherwise: Level, advice: str) -> Fi
     if _is_served(kind, served):
         return Finding("ok", f"kind {kind.kind}", f"served as {kind.api_version}")
     return Finding(otherwise, f"kind {kind.kind}", f"{kind.api_version} is not served: {advice}")
+
+
+def _skew(ours: Definitions | None, theirs: Definitions | None) -> list[Finding]:
+    """Of which Kueue its definitions are, and what of the manager's they lack: a copy would come without it."""
+    if theirs is None:
+        return []
+    subject, there = "Kueue's definitions", f"as of Kueue {theirs.release}, served as {', '.join(theirs.versions)}"
+    if ours is None or ours == theirs:
+        return [Finding("ok", subject, there)]
+    lacks = [f"a copy there is without {', '.join(unknown)}"] if (unknown := lost(ours, theirs)) else []
+    lacks += [f"has at most {theirs.pod_sets} pod sets, not {ours.pod_sets}"] if theirs.pod_sets < ours.pod_sets else []
+    detail = "; ".join([f"{there}; the manager's are as of {ours.release}", *lacks])
+    return [Finding("warning" if lacks else "ok", subject, detail)]
 
 
 async def _resources(worker: ClusterClient, path: str) -> set[str]:

@@ -48,7 +48,7 @@ class Cluster(clusters.Cluster):
 
     `served` are the kinds that discovery tells of, by path, if not all that there are. `denied` holds (resource,
     verb[, namespace]) that nobody may use; `longest` is the longest life of a token, None when there are no tokens at all;
-    it `signs` certificates. `aggregated` are answers of other API servers, by path. `sent` lists each change that was asked
+    it `signs` certificates. `documents` are answers by path. `sent` lists each change that was asked
     for, as method and path.
     """
 
@@ -57,13 +57,14 @@ class Cluster(clusters.Cluster):
         name: str,
         *,
         served: Mapping[str, set[str]] | None = None,
+        documents: Mapping[str, Tree] | None = None,
         denied: set[tuple[str, ...]] | None = None,
         longest: timedelta | None = timedelta(days=365),
         signs: bool = True,
     ) -> None:
         super().__init__(name, lambda: NOW)
         self.served, self.denied, self.longest, self.signs = served, denied or set(), longest, signs
-        self.aggregated: dict[str, Tree] = {}
+        self.documents = dict(documents or {})
         self.sent: list[str] = []
         self.change(NAMESPACES, ObjectKey("", "kube-system"), {"metadata": {"uid": f"{name}-1"}})
         self.server.users.add("admin", MASTERS, token=ADMIN_TOKEN)
@@ -90,8 +91,8 @@ class Cluster(clusters.Cluster):
 
     async def _asked(self, request: Request) -> Response | Watch | None:
         await super()._asked(request)
-        if request.path in self.aggregated:
-            return _says(self.aggregated[request.path])
+        if request.path in self.documents:
+            return _says(self.documents[request.path])
         if self.served is not None and request.path.startswith("/apis/") and request.path.count("/") == 3:
             return self._discovered(request.path)
         if request.path.endswith("/selfsubjectaccessreviews"):

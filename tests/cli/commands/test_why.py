@@ -152,7 +152,7 @@ CHOSEN = {"workers": [{"cluster": "w1", "state": "can never hold it", "message":
 def telling(world: World, name: str, told: dict[str, Any]) -> None:
     """A manager that explains a workload to a user who may see nothing but his own namespace."""
     path = f"/apis/visibility.multikueue.dev/v1alpha1/namespaces/a/workloads/{name}/explanation"
-    world.manager.aggregated[path] = {"kind": "WorkloadExplanation", "metadata": {}} | told
+    world.manager.documents[path] = {"kind": "WorkloadExplanation", "metadata": {}} | told
     world.manager.fault = own_namespace(world)
 
 

@@ -21,6 +21,7 @@ from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, Un
 from multikueue.jobs.declared.adapter import DeclaredJob
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.kube.kubeconfig import InsecureKubeconfig, check_worker_kubeconfig
+from multikueue.registration.definitions import Definitions, definitions
 from multikueue.registration.join import busy
 from multikueue.registration.ownership import Side
 from multikueue.registration.plan import Registration
@@ -81,11 +82,11 @@ async def check_all(
     kinds: Sequence[Kind[Any]] = (),
 ) -> list[Report]:
     """Check the clusters side by side; one that hangs delays only the end. `kinds` are those that are declared."""
-    way = await routes(manager)
+    way, ours = await routes(manager), await definitions(manager)
     reports: dict[str, Report] = {}
 
     async def check(member: Member) -> None:
-        reports[member.name] = await _check(member, way, kinds, connect=connect, moment=moment)
+        reports[member.name] = await _check(member, way, kinds, ours, connect=connect, moment=moment)
 
     async with anyio.create_task_group() as tasks:
         for member in members:
@@ -94,7 +95,13 @@ async def check_all(
 
 
 async def _check(
-    member: Member, way: Routes, kinds: Sequence[Kind[Any]], *, connect: Connect, moment: datetime
+    member: Member,
+    way: Routes,
+    kinds: Sequence[Kind[Any]],
+    ours: Definitions | None,
+    *,
+    connect: Connect,
+    moment: datetime,
 ) -> Report:
     known = [_connection(member), *_cordon(member), _membership(member), _credential(member, moment)]
     if known[-1].level in ("failed", "unchecked"):
@@ -102,7 +109,7 @@ async def _check(
     try:
         async with connect(member.name, member.kubeconfig) as worker:
             offered = namespaces_of(member.cluster)
-            found = await preflight(worker, way.queues_to(member.name), kinds, namespaces=offered)
+            found = await preflight(worker, way.queues_to(member.name), kinds, namespaces=offered, ours=ours)
     except ClusterUnreachable as error:
         return Report(member.name, (*known, Finding("unreachable", "API server", error.why)))
     except Unauthorized:

@@ -1,0 +1,79 @@
+"""Of which release of Kueue the definitions of a cluster are, and what a copy loses on the way to an older one.
+
+No object says which Kueue runs somewhere, but any account may read the schema of what is served. That matters more, too: an
+API server drops fields that it does not know without a word, and refuses lists that it finds too long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from multikueue.api.kinds import WORKLOADS
+from multikueue.errors import Forbidden, NotFound
+from multikueue.registration.ownership import Client, ask
+
+__all__ = ["Definitions", "definitions", "lost"]
+
+Schema = Mapping[str, Any]
+
+_DOCUMENT = f"/openapi/v3/apis/{WORKLOADS.api_version}"
+_OWN_KIND = {"group": WORKLOADS.group, "version": WORKLOADS.version, "kind": WORKLOADS.kind}
+
+POD_SETS = {18: "0.19", 10: "0.18"}
+"""The release that first let a Workload have so many pod sets (its CHANGELOG); 8 are those of older ones."""
+
+GATES = "preemptionGates"
+"""What a Workload has since 0.17 (KEP 8303)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """What a cluster's definition says of the spec of a Workload: its fields, such as `podSets.minCount`, without those of a
+    pod, and how many pod sets one may have; 0 is not told. `versions` are those that are served."""
+
+    versions: tuple[str, ...]
+    fields: frozenset[str]
+    pod_sets: int
+
+    @property
+    def release(self) -> str:
+        """The oldest release of Kueue that has them: one that brings nothing new to Workloads is not told from it."""
+        return POD_SETS.get(self.pod_sets) or ("0.17" if GATES in self.fields else "0.16")
+
+
+async def definitions(client: Client) -> Definitions | None:
+    """Those of a cluster; None where it does not tell, or has no Kueue."""
+    try:
+        group = await ask(client, "GET", f"/apis/{WORKLOADS.group}")
+        document = await ask(client, "GET", _DOCUMENT)
+    except (Forbidden, NotFound):
+        return None
+    spec = _spec(document)
+    if spec is None:
+        return None
+    versions = tuple(each["version"] for each in group.get("versions", ()))
+    pod_sets = spec.get("properties", {}).get("podSets", {})
+    return Definitions(versions, frozenset(_fields(spec)), pod_sets.get("maxItems", 0))
+
+
+def lost(here: Definitions, there: Definitions) -> tuple[str, ...]:
+    """What a copy from here loses there: fields, the outermost ones that are unknown."""
+    unknown = here.fields - there.fields
+    return tuple(sorted(field for field in unknown if field.rpartition(".")[0] not in unknown))
+
+
+def _spec(document: Schema) -> Schema | None:
+    for schema in document.get("components", {}).get("schemas", {}).values():
+        if _OWN_KIND in schema.get("x-kubernetes-group-version-kind", ()):
+            spec: Schema | None = schema.get("properties", {}).get("spec")
+            return spec
+    return None
+
+
+def _fields(schema: Schema, path: str = "") -> Iterator[str]:
+    for name, field in schema.get("properties", {}).items():
+        yield f"{path}{name}"
+        if name != "template":
+            yield from _fields(field.get("items", field), f"{path}{name}.")

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pytest
+
+from multikueue.registration.definitions import Definitions, definitions, lost
+from multikueue.registration.preflight import Finding, preflight
+from tests.cli.cluster import Cluster, Fake, Tree
+
+PLAIN = frozenset({"podSets", "podSets.name", "podSets.template", "queueName"})
+
+
+def served(*fields: str, pod_sets: int = 8) -> Cluster:
+    """A cluster with Kueue's definition of Workloads, these fields in its spec besides the plain ones."""
+    return Cluster("w", documents=documents({*PLAIN, *fields}, pod_sets))
+
+
+def documents(fields: Collection[str], pod_sets: int) -> dict[str, Tree]:
+    spec: Tree = {"properties": {}}
+    for field in sorted(fields):
+        *above, name = field.split(".")
+        at = spec
+        for step in above:
+            at = at["properties"][step].setdefault("items", {"properties": {}})
+        at["properties"][name] = {"type": "string"}
+    spec["properties"]["podSets"]["maxItems"] = pod_sets
+    # Of a pod's own fields nothing is asked: they are Kubernetes', and many.
+    spec["properties"]["podSets"]["items"]["properties"]["template"] = {"properties": {"spec": {}}}
+    kind = {"group": "kueue.x-k8s.io", "version": "v1beta2", "kind": "Workload"}
+    schema = {"x-kubernetes-group-version-kind": [kind], "properties": {"spec": spec}}
+    return {
+        "/apis/kueue.x-k8s.io": {"versions": [{"version": "v1beta2"}, {"version": "v1beta1"}]},
+        "/openapi/v3/apis/kueue.x-k8s.io/v1beta2": {"components": {"schemas": {"Other": {}, "Workload": schema}}},
+    }
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("cluster", "release"),
+    [
+        pytest.param(served(), "0.16", id="8 pod sets and no gates"),
+        pytest.param(served("preemptionGates"), "0.17", id="gates of preemption"),
+        pytest.param(served("preemptionGates", pod_sets=10), "0.18", id="10 pod sets"),
+        pytest.param(served("preemptionGates", pod_sets=18), "0.19", id="18 pod sets"),
+    ],
+)
+async def test_the_release_is_told_by_what_is_new_in_a_workload(cluster: Cluster, release: str) -> None:
+    found = await definitions(Fake(cluster))
+
+    assert found is not None
+    assert (found.release, found.versions) == (release, ("v1beta2", "v1beta1"))
+    assert found.fields >= PLAIN
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        pytest.param(Cluster("w"), id="no document"),
+        pytest.param(
+            Cluster("w", documents={**documents(PLAIN, 8), "/openapi/v3/apis/kueue.x-k8s.io/v1beta2": {}}),
+            id="a document without Workloads",
+        ),
+    ],
+)
+async def test_a_cluster_that_does_not_tell_is_nothing_to_complain_about(cluster: Cluster) -> None:
+    assert await definitions(Fake(cluster)) is None
+    assert "Kueue's definitions" not in {each.subject for each in await preflight(Fake(cluster))}
+
+
+def test_what_a_copy_loses_is_named_by_its_outermost_field() -> None:
+    here = Definitions(("v1beta2",), PLAIN | {"gates", "gates.name", "podSets.slices", "podSets.slices.size"}, 18)
+
+    assert lost(here, Definitions(("v1beta2",), PLAIN, 8)) == ("gates", "podSets.slices")
+    assert lost(Definitions(("v1beta2",), PLAIN, 8), here) == ()
+
+
+NEW, OLD = served("preemptionGates", pod_sets=18), served()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("manager", "worker", "level", "detail"),
+    [
+        pytest.param(NEW, NEW, "ok", "as of Kueue 0.19, served as v1beta2, v1beta1", id="the same"),
+        pytest.param(Cluster("m"), OLD, "ok", "as of Kueue 0.16, served as v1beta2, v1beta1", id="not told here"),
+        pytest.param(
+            OLD,
+            NEW,
+            "ok",
+            "as of Kueue 0.19, served as v1beta2, v1beta1; the manager's are as of 0.16",
+            id="newer there",
+        ),
+        pytest.param(
+            NEW,
+            OLD,
+            "warning",
+            "as of Kueue 0.16, served as v1beta2, v1beta1; the manager's are as of 0.19; a copy there is without "
+            "preemptionGates; has at most 8 pod sets, not 18",
+            id="older there",
+        ),
+    ],
+)
+async def test_a_worker_with_other_definitions_than_the_managers_is_told(
+    manager: Cluster, worker: Cluster, level: str, detail: str
+) -> None:
+    ours = await definitions(Fake(manager))
+
+    (found,) = [each for each in await preflight(Fake(worker), ours=ours) if each.subject == "Kueue's definitions"]
+
+    assert found == Finding(level, "Kueue's definitions", detail)  # type: ignore[arg-type]  # a level of the table
