@@ -23,6 +23,7 @@ from testbed.kueue import BATCH_JOB, QUICK_CLIENT, Kueue
 from testbed.ocm import PlacementController
 from testbed.plane import ControlPlane, Identity
 from testbed.process import Process
+from testbed.programs import Release
 from testbed.proxy import Link, Proxy
 
 __all__ = ["MANAGER", "Plan", "Testbed", "unique"]
@@ -37,7 +38,8 @@ class Plan:
 
     The manager plane is called `manager` and gets CRDs only; workers are `worker1`, `worker2`, ... and get a Kueue
     each, with a client quicker than shipped (`QUICK_CLIENT`) unless `worker_configuration` says otherwise.
-    `controllers` names, per plane, the controllers of kube-controller-manager to run there.
+    `controllers` names, per plane, the controllers of kube-controller-manager to run there; `releases`, per plane, another
+    release than the chosen one: its API server, CRDs and Kueue.
     """
 
     manager: bool = True
@@ -47,9 +49,10 @@ class Plan:
     frameworks: Sequence[str] | None = BATCH_JOB
     worker_configuration: Mapping[str, Any] = field(default_factory=lambda: {"clientConnection": QUICK_CLIENT})
     controllers: Mapping[str, Collection[str]] = field(default_factory=dict)
+    releases: Mapping[str, Release] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        assert set(self.controllers) <= set(self.names), f"controllers for planes besides {self.names}"
+        assert {*self.controllers, *self.releases} <= set(self.names), f"there are no planes besides {self.names}"
 
     @property
     def names(self) -> list[str]:
@@ -134,7 +137,7 @@ class Testbed:
     async def install(self, plane: ControlPlane, crds: Sequence[str]) -> None:
         """Install CRDs on a plane, by the names of their sets."""
         async with plane.client() as client:
-            await install(client, crds)
+            await install(client, crds, plane.release)
 
     async def start_kueue(self, plane: ControlPlane, **options: Any) -> Kueue:
         """Start a Kueue on a plane; the options are those of `Kueue`. It replaces one that runs there."""
@@ -171,7 +174,9 @@ class Testbed:
             await self.start_kueue(plane, configuration=self.plan.worker_configuration, frameworks=self.plan.frameworks)
 
     def _plane(self, name: str) -> ControlPlane:
-        return ControlPlane(name, self.programs, etcd=self.etcd.url, identity=self._identity, folder=self.folder)
+        release = self.plan.releases.get(name)
+        found = self.programs if release is None else programs.find(release)
+        return ControlPlane(name, found, etcd=self.etcd.url, identity=self._identity, folder=self.folder)
 
     @property
     def processes(self) -> list[Process]:

@@ -25,7 +25,7 @@ from testbed.kubeconfig import dump
 from testbed.plane import ControlPlane
 from testbed.ports import free_port
 from testbed.process import Process
-from testbed.programs import Release, find_one, module_folder
+from testbed.programs import Release, module_folder
 
 __all__ = ["BATCH_JOB", "NAMESPACE", "QUICK_CLIENT", "Kueue", "shipped_configuration"]
 
@@ -56,8 +56,7 @@ class Kueue:
     """One Kueue process and what it needs in its control plane.
 
     `configuration` is laid over the shipped one, key by key. `frameworks` replaces the shipped list of integrations
-    (None keeps it). `release` is another one than that of the testbed; its CRDs must be those in the plane. `binary` is
-    another program to run in its place.
+    (None keeps it). `binary` is another program to run in its place. It is of the release of the plane.
     """
 
     def __init__(
@@ -67,11 +66,10 @@ class Kueue:
         configuration: Mapping[str, Any] | None = None,
         frameworks: Sequence[str] | None = BATCH_JOB,
         feature_gates: Mapping[str, bool] | None = None,
-        release: Release | None = None,
         binary: Path | None = None,
     ) -> None:
         self.plane = plane
-        self.release = release or Release.chosen()
+        self.release = plane.release
         self.folder = plane.folder / "kueue"
         self.webhook_port = free_port()
         self.health_port = free_port()
@@ -80,7 +78,7 @@ class Kueue:
         self.process = Process(
             f"kueue of {plane.name}",
             [
-                str(binary or find_one("kueue", self.release)),
+                str(binary or plane.programs.kueue),
                 f"--config={self.folder / 'config.yaml'}",
                 f"--feature-gates={_gates({'VisibilityOnDemand': False, **(feature_gates or {})})}",
             ],

@@ -17,7 +17,7 @@ from testbed.client import ApiError, Client, Kind
 from testbed.kubeconfig import kubeconfig
 from testbed.ports import free_port
 from testbed.process import RARE_COLLECTIONS, Process
-from testbed.programs import Programs
+from testbed.programs import Programs, Release
 
 __all__ = ["ADMINISTRATORS", "ControlPlane", "Identity"]
 
@@ -66,6 +66,11 @@ class ControlPlane:
         self.tokens = {user: f"{name}-{user}-{secrets.token_hex(8)}" for user in USERS}
         self.audit = Audit(self.folder / "audit.log", self)
         self.process = Process(name, self._command(etcd), log=self.folder / "kube-apiserver.log", env=RARE_COLLECTIONS)
+
+    @property
+    def release(self) -> Release:
+        """The release of Kueue whose API server, CRDs and Kueue it has."""
+        return self.programs.release
 
     async def start(self) -> None:
         """Write the files and start; ready means that RBAC's first roles are there."""

@@ -26,7 +26,6 @@ __all__ = [
     "Programs",
     "Release",
     "find",
-    "find_one",
     "install",
     "module_folder",
     "releases",
@@ -45,8 +44,9 @@ class NotInstalledError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """Where the programs are."""
+    """Where the programs of a release are."""
 
+    release: Release
     etcd: Path
     kube_apiserver: Path
     kube_controller_manager: Path
@@ -103,6 +103,11 @@ class Release:
         return cls(version)
 
     @property
+    def version(self) -> tuple[int, ...]:
+        """To compare with another one's."""
+        return tuple(map(int, self.kueue.split(".")))
+
+    @property
     def folder(self) -> Path:
         return MODULE_FILES / f"kueue-{self.kueue}"
 
@@ -151,7 +156,7 @@ class Release:
 def releases() -> tuple[str, ...]:
     """Those there are, oldest first."""
     names = (folder.name.removeprefix("kueue-") for folder in MODULE_FILES.glob("kueue-*"))
-    return tuple(sorted(names, key=lambda version: tuple(map(int, version.split(".")))))
+    return tuple(sorted(names, key=lambda name: Release(name).version))
 
 
 # What KUBEBUILDER_ASSETS may hold, as for controller-runtime's envtest.
@@ -161,11 +166,11 @@ ASSETS = frozenset({"etcd", "kube-apiserver", "kube-controller-manager", "kubect
 def find(release: Release | None = None) -> Programs:
     """Find the installed programs, of the chosen release unless one is named, without running anything."""
     release = release or Release.chosen()
-    found = {build.program.replace("-", "_"): find_one(build.program, release) for build in release.builds()}
-    return Programs(**found)
+    found = {build.program.replace("-", "_"): _find_one(build.program, release) for build in release.builds()}
+    return Programs(release, **found)
 
 
-def find_one(program: str, release: Release) -> Path:
+def _find_one(program: str, release: Release) -> Path:
     """One program of a release. Raises NotInstalledError, as `find`."""
     for folder in _places(release, program):
         if (folder / program).is_file():
