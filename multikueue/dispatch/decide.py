@@ -72,6 +72,8 @@ class Event:
     type: str
     reason: str
     message: str
+    of_each: bool = False
+    """Whether each workload has one, if all is well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -670,18 +672,20 @@ def _given_up_at(v: View) -> datetime | None:
 
 def _recorded(v: View, desired: Iterable[Desired]) -> Outcome:
     """The win, in a write of its own. What stands in its way goes in the one before."""
-    stale = v.local.status.cluster_name not in (None, v.won.cluster)
-    return replace(_same(v, desired=desired, after=timedelta() if stale else None), status=_won(v))
+    if v.local.status.cluster_name not in (None, v.won.cluster):
+        stale = msgspec.structs.replace(v.local.status, cluster_name=None)
+        return replace(_same(v, desired=desired, after=timedelta()), status=stale)
+    told = Event("Normal", "MultiKueue", _told_of_win(v), of_each=True)
+    return replace(_same(v, desired=desired), status=_won(v), events=(told,))
+
+
+def _told_of_win(v: View) -> str:
+    return f'The workload was admitted on "{v.won.cluster}"'
 
 
 def _won(v: View) -> WorkloadStatus:
     """The one write of a win: check Ready, clusterName, nominations emptied, delayed topology settled."""
-    stale = v.local.status.cluster_name not in (None, v.won.cluster)
-    if stale:
-        return msgspec.structs.replace(v.local.status, cluster_name=None)
-    status = _with_check(
-        v, "Ready", f'The workload was admitted on "{v.won.cluster}"', without_nomination(v.local.status)
-    )
+    status = _with_check(v, "Ready", _told_of_win(v), without_nomination(v.local.status))
     conditions = without_condition(status.conditions, FITS_NO_WORKER)
     return msgspec.structs.replace(
         status, cluster_name=v.won.cluster, admission=_with_topology(v), conditions=conditions

@@ -253,6 +253,10 @@ class Dispatch(_Group):
     queues again after its back-off, and others may go first; but its copies lose their places in the queues of workers that
     are only busy. What fits no worker does not wait for this. `null`: for ever, as with Kueue's own MultiKueue."""
 
+    tell_wins: Live[bool] = True
+    """Whether an event `MultiKueue` on the workload says which worker won, as with Kueue's own MultiKueue. It costs one write
+    for each job; the check's message says the same."""
+
     strategy_timeout: Wait = timedelta(seconds=1)
     """How long a strategy that is not ours may think about one workload, and the wait after its first failure."""
 

@@ -13,7 +13,7 @@ from multikueue.api.meta import Condition, find_condition
 from multikueue.api.workload import FAILED_ON, MAX_CONDITIONS, NOMINATED, Workload, WorkloadStatus
 from multikueue.dispatch.actions import CreateJob, CreateWorkload, DeleteJob, DeleteWorkload
 from multikueue.dispatch.consult import Answer, Chosen
-from multikueue.dispatch.decide import Decision, decide, is_holding, nominate
+from multikueue.dispatch.decide import Decision, Event, decide, is_holding, nominate
 from multikueue.dispatch.group import MAX_NOMINATED, Reach, Remote
 from multikueue.dispatch.phases import Phase
 from multikueue.strategy import Fleet, Nomination
@@ -481,6 +481,17 @@ def test_the_win_is_one_write_once_the_job_exists() -> None:
     assert status is not None
     assert (status.cluster_name, status.nominated_cluster_names) == ("w1", ())
     assert check_of(status) == ("Ready", 'The workload was admitted on "w1"')
+
+
+def test_a_win_is_told_once_with_the_write_that_says_so() -> None:
+    """As Kueue's own MultiKueue does (contract 6.2)."""
+    won = worker("w1", admitted_copy(), remote_job())
+    first = decided(reserved().nominated("w1"), won)
+    assert first.events == (Event("Normal", "MultiKueue", 'The workload was admitted on "w1"', of_each=True),)
+    settled = replace(group(reserved().nominated("w1"), won), local=_with(reserved().build(), first.status))
+    assert decide(settled, NOW).events == ()
+    stale = decided(reserved().cluster_name("w2"), won, worker("w2"))
+    assert (check_of(stale.status)[0], stale.events) == ("Pending", ())
 
 
 def test_late_news_of_an_earlier_admission_does_not_turn_the_choice_around() -> None:

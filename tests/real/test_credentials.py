@@ -551,7 +551,7 @@ async def test_a_file_that_comes_and_goes_and_is_spoilt(crew: Team, tmp_path: Pa
     folder = tmp_path / "not" / "there"
     path = folder / "kubeconfig"
     await by_path(crew, worker, path)
-    await says(crew, worker, "False", "BadKubeConfig", f"load client config failed: {path}: No such file")
+    await says(crew, worker, "False", "BadKubeConfig", f"load client config failed: open {path}: no such file")
     folder.mkdir(parents=True)
     path.write_bytes(dump(config_of(crew, worker)))
     await says(crew, worker, "True", "Active", "Connected")

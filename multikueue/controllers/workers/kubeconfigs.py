@@ -168,9 +168,11 @@ def _from_file(location: str, directory: Path | None) -> bytes:
             data = file.read(LARGEST + 1)
     except IsADirectoryError as error:
         raise RefusedError("BadKubeConfig", f"{location}: expected a file") from error
-    except (OSError, ValueError, RuntimeError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise RefusedError("BadKubeConfig", f"{location}: {why}") from error
+    except OSError as error:
+        # In Go's words, for those who look for Kueue's.
+        raise RefusedError("BadKubeConfig", f"open {location}: {(error.strerror or str(error)).lower()}") from error
+    except (ValueError, RuntimeError) as error:
+        raise RefusedError("BadKubeConfig", f"{location}: {error}") from error
     if len(data) > LARGEST:
         raise RefusedError("BadKubeConfig", f"{location}: expected at most {LARGEST} bytes")
     return data

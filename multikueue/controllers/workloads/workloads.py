@@ -347,7 +347,8 @@ def _with_hint(world: World, group: Group, decision: Decision) -> Decision:
 
 def _tell(world: World, local: Workload, events: Iterable[lifecycle.Event | Event]) -> None:
     for event in events:
-        if event.reason not in ROUTINE:
+        quiet = isinstance(event, Event) and event.of_each and not world.settings.dispatch.tell_wins
+        if event.reason not in ROUTINE and not quiet:
             world.recorder.emit(WORKLOADS, local, type_=event.type, reason=event.reason, message=event.message)
 
 

@@ -75,7 +75,7 @@ async def test_a_file_that_is_not_there() -> None:
     _, reason, message = await condition(table(), spec=spec)
     assert (reason, message) == (
         "BadKubeConfig",
-        "load client config failed: /nowhere/kubeconfig: No such file or directory",
+        "load client config failed: open /nowhere/kubeconfig: no such file or directory",
     )
 
 

@@ -116,19 +116,23 @@ async def test_a_path_that_leads_from_elsewhere_is_refused(location: str) -> Non
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        pytest.param(lambda path: None, "No such file or directory", id="missing"),
-        pytest.param(Path.mkdir, "expected a file", id="a directory"),
-        pytest.param(os.mkfifo, "expected a file", id="a pipe, which would be waited for"),
-        pytest.param(lambda path: path.symlink_to(path), "Too many levels of symbolic links", id="a link to itself"),
+        pytest.param(lambda path: None, "open {}: no such file or directory", id="missing"),
+        pytest.param(Path.mkdir, "{}: expected a file", id="a directory"),
+        pytest.param(os.mkfifo, "{}: expected a file", id="a pipe, which would be waited for"),
         pytest.param(
-            lambda path: path.write_bytes(b"x" * (LARGEST + 1)), f"expected at most {LARGEST} bytes", id="too long"
+            lambda path: path.symlink_to(path), "open {}: too many levels of symbolic links", id="a link to itself"
+        ),
+        pytest.param(
+            lambda path: path.write_bytes(b"x" * (LARGEST + 1)),
+            f"{{}}: expected at most {LARGEST} bytes",
+            id="too long",
         ),
     ],
 )
 async def test_a_file_that_cannot_be_read_is_named_with_the_reason(tmp_path: Path, make: Any, why: str) -> None:
     path = tmp_path / "kubeconfig"
     make(path)
-    assert await refusal(sources(), at(path)) == ("BadKubeConfig", f"{path}: {why}")
+    assert await refusal(sources(), at(path)) == ("BadKubeConfig", why.format(path))
 
 
 async def test_a_file_system_that_does_not_answer_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:

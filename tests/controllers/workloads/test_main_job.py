@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 JOB = ObjectKey(NAMESPACE, "job")
 
 
-async def running(**settings: int) -> Table:
+async def running(**settings: Any) -> Table:
     """A job that runs on w1."""
     world = table(**settings)
     world.submit()
@@ -46,6 +46,12 @@ async def test_the_first_to_admit_gets_the_job_and_the_others_lose_their_copies(
     assert world.status()["clusterName"] == "w1"
     assert world.condition("Admitted") is not None
     assert (world.manager.find(kinds.JOBS, JOB) or {})["spec"]["suspend"] is False
+
+
+@pytest.mark.parametrize(("tell", "told"), [(True, ['The workload was admitted on "w1"']), (False, [])])
+async def test_who_won_is_told_unless_that_is_switched_off(tell: bool, told: list[str]) -> None:
+    world = await running(tell_wins=tell)
+    assert [message for reason, message in world.said() if reason == "MultiKueue"] == told
 
 
 async def test_the_result_comes_home_and_nothing_is_left() -> None:
