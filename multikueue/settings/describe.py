@@ -132,8 +132,9 @@ def _kueue() -> Iterator[str]:
     yield "## Fields of Kueue's configuration\n"
     yield "| Field | In | Here |\n|---|---|---|"
     for known in kueue.FIELDS:
-        where = {"both": "v1beta1, v1beta2", "newer": "newer Kueue"}.get(known.versions, known.versions)
-        yield f"| `{known.name}` | {where} | {_fate(known)} |"
+        versions = "v1beta1, v1beta2" if known.versions == "both" else known.versions
+        since = "" if known.since == kueue.FIRST else f", since {known.since}"
+        yield f"| `{known.name}` | {versions}{since} | {_fate(known)} |"
     yield ""
 
 

@@ -17,10 +17,23 @@ from multikueue.errors import ConfigurationError
 from multikueue.settings.problems import shown, spelled
 from multikueue.settings.tree import FAIR_STRATEGIES, FRAMEWORKS
 
-__all__ = ["FIELDS", "FRAMEWORKS", "GROUP", "VERSIONS", "Field", "Ignored", "Translation", "is_kueues", "translate"]
+__all__ = [
+    "FIELDS",
+    "FIRST",
+    "FRAMEWORKS",
+    "GROUP",
+    "VERSIONS",
+    "Field",
+    "Ignored",
+    "Translation",
+    "is_kueues",
+    "translate",
+]
 
 GROUP = "config.kueue.x-k8s.io"
 VERSIONS = ("v1beta1", "v1beta2")
+FIRST = "0.16"
+"""The first release of Kueue whose configuration is known here."""
 
 ALL_AT_ONCE = "kueue.x-k8s.io/multikueue-dispatcher-all-at-once"
 INCREMENTAL = "kueue.x-k8s.io/multikueue-dispatcher-incremental"
@@ -103,8 +116,8 @@ class Field:
     a value that is `fine` asks for what is done anyhow. `off` tells why it has no effect in a given file, if so.
     `default` is what it stands for when it is left out, in the words of `left_out`; without it, or if that is None, our
     own default holds.
-    `versions` are those that have it; `newer` is for what Kueue got after 0.16. A `group` that means something by being
-    there has fields of its own.
+    `versions` are those that have it, from the release `since` on if that is not the first we know. A `group` that means
+    something by being there has fields of its own.
     """
 
     path: Parts
@@ -116,7 +129,8 @@ class Field:
     off: Callable[[Tree], str] = _never
     default: Callable[[Tree], Any] | None = None
     left_out: str = ""
-    versions: Literal["both", "v1beta1", "v1beta2", "newer"] = "both"
+    versions: Literal["both", "v1beta1", "v1beta2"] = "both"
+    since: str = FIRST
     group: bool = False
 
     @property
@@ -168,7 +182,7 @@ class _Reading:
             known = _BY_PATH.get(where) or _BY_PATH.get((*at, "*"))
             if value is None or where in (("apiVersion",), ("kind",)):
                 continue
-            if known is not None and known.versions in ("both", "newer", self.version):
+            if known is not None and known.versions in ("both", self.version):
                 self.field(where, known, value)
                 if known.group and isinstance(value, Mapping):
                     self.group(value, where)
@@ -386,6 +400,9 @@ FIELDS: tuple[Field, ...] = (
     _ignored("leaderElection.resourceNamespace", "the Lease is in cluster.namespace"),
     _means("metrics.bindAddress", "metrics.host", "metrics.port", convert=_address),
     _means("metrics.enableClusterQueueResources", "metrics.enable_cluster_queue_resources"),
+    _means("metrics.localQueueMetrics.enable", "metrics.enable_local_queues", since="0.17"),
+    _ignored("metrics.localQueueMetrics.localQueueSelector", "those of all LocalQueues or of none", since="0.17"),
+    _ignored("metrics.customLabels", _LATER, fine=([],), since="0.17"),
     _means(
         "health.healthProbeBindAddress",
         "probes.host",
@@ -434,6 +451,7 @@ FIELDS: tuple[Field, ...] = (
         ),
     ),
     _ignored("tls.cipherSuites", _LATER, fine=([],)),
+    _ignored("tls.curvePreferences", _LATER, fine=([],), since="0.19"),
     _ignored("manageJobsWithoutQueueName", "only jobs that name a queue are taken in", fine=(False,)),
     _ignored("managedJobsNamespaceSelector", "in every namespace, only jobs that name a queue are taken in"),
     _ignored("internalCertManagement.enable", "the webhook makes its own certificate", fine=(True,)),
@@ -494,7 +512,8 @@ FIELDS: tuple[Field, ...] = (
         "multiKueue.incrementalDispatcherConfig.stepSize",
         "dispatch.strategy.options.step",
         off=_not_incremental,
-        versions="newer",
+        versions="v1beta2",
+        since="0.19",
     ),
     _means("multiKueue.externalFrameworks", "integrations.external", convert=_names),
     _means(
@@ -507,7 +526,8 @@ FIELDS: tuple[Field, ...] = (
         "multiKueue.clusterProfile.accessProviders",
         "dispatch.cluster_profile.access_providers",
         convert=_providers,
-        versions="newer",
+        versions="v1beta2",
+        since="0.19",
     ),
     _means("fairSharing", "quota.fair_sharing", convert=_by_being_there, group=True, versions="v1beta2"),
     _means("fairSharing.enable", "quota.fair_sharing", versions="v1beta1"),
@@ -528,6 +548,7 @@ FIELDS: tuple[Field, ...] = (
     _means("resources.excludeResourcePrefixes", "quota.exclude_resource_prefixes"),
     _means("resources.transformations", "quota.transformations", convert=_transformations),
     _ignored("resources.deviceClassMappings", _LATER, fine=([],)),
+    _ignored("resources.quotaCheckStrategy", _LATER, fine=("BlockUndeclared",), versions="v1beta2", since="0.18"),
     *(_ignored(f"featureGates.{gate}", "it is always on", fine=(True,)) for gate in GATES),
     _means(
         "featureGates.MultiKueueIncrementalDispatcherRespectConfigOrder",
@@ -542,6 +563,8 @@ FIELDS: tuple[Field, ...] = (
     _ignored("featureGates.*", "feature gates of Kueue have no meaning here"),
     _means("objectRetentionPolicies.workloads.afterFinished", "retention.after_finished"),
     _means("objectRetentionPolicies.workloads.afterDeactivatedByKueue", "retention.after_deactivated"),
+    _means("visibilityServer.bindAddress", "visibility.host", versions="v1beta2", since="0.17"),
+    _means("visibilityServer.bindPort", "visibility.port", versions="v1beta2", since="0.17"),
     _ignored("queueVisibility", "pending workloads are shown on demand", versions="v1beta1"),
 )
 

@@ -106,6 +106,7 @@ def nested(path: str, value: Any) -> dict[str, Any]:
         ("leaderElection.retryPeriod", "3s", "leader_election.retry_period", timedelta(seconds=3)),
         ("featureGates.LocalQueueDefaulting", False, "webhook.default_queue", False),
         ("featureGates.LocalQueueMetrics", True, "metrics.enable_local_queues", True),
+        ("metrics.localQueueMetrics.enable", True, "metrics.enable_local_queues", True),
     ],
 )
 def test_a_field_means_what_it_means_in_kueue(
@@ -265,6 +266,20 @@ def test_fair_sharing_that_makes_no_sense_stops_the_start(tmp_path: Path, value:
 )
 def test_transformations_that_are_none_are_refused(tmp_path: Path, rules: Any, problem: str) -> None:
     assert problem in refusal(tmp_path, {"resources": {"transformations": rules}})
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "setting"),
+    [
+        ("visibilityServer.bindAddress", "127.0.0.1", "visibility.host"),
+        ("visibilityServer.bindPort", 9082, "visibility.port"),
+    ],
+)
+def test_a_field_that_only_v1beta2_got(tmp_path: Path, field: str, value: Any, setting: str) -> None:
+    (leaf,) = [leaf for leaf in leaves() if leaf.name == setting]
+    assert leaf.of(loaded(tmp_path, nested(field, value), "v1beta2").settings) == value
+    (ignored,) = loaded(tmp_path, nested(field, value), "v1beta1").ignored
+    assert ignored.why == "there is no such field in v1beta1"
 
 
 def test_the_step_of_the_incremental_dispatcher(tmp_path: Path) -> None:
