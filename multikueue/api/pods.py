@@ -10,6 +10,8 @@ from multikueue.api.kinds import EVENTS, Kind
 from multikueue.api.meta import Int64, Object, Time, Value
 
 __all__ = [
+    "CLUSTER_QUEUE_LABEL",
+    "LOCAL_QUEUE_LABEL",
     "PODS",
     "POD_SET_LABEL",
     "TOLD",
@@ -27,6 +29,10 @@ __all__ = [
 
 POD_SET_LABEL = "kueue.x-k8s.io/podset"
 """On each pod of a job that Kueue has started: the pod set it belongs to."""
+
+LOCAL_QUEUE_LABEL = "kueue.x-k8s.io/local-queue-name"
+CLUSTER_QUEUE_LABEL = "kueue.x-k8s.io/cluster-queue-name"
+"""On the same pods, from Kueue 0.17 on: the queues they have their quota from."""
 
 WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
 """On the same pods, while Kueue's topology-aware scheduling is on, as it is by default: the name of their Workload."""

@@ -12,7 +12,8 @@ from typing import Any
 
 from multikueue.api.kinds import WORKLOADS
 from multikueue.errors import Forbidden, NotFound
-from multikueue.registration.ownership import Client, ask
+from multikueue.kube.cluster_client import ClusterClient
+from multikueue.registration.ownership import ask
 
 __all__ = ["Definitions", "definitions", "lost"]
 
@@ -43,7 +44,7 @@ class Definitions:
         return POD_SETS.get(self.pod_sets) or ("0.17" if GATES in self.fields else "0.16")
 
 
-async def definitions(client: Client) -> Definitions | None:
+async def definitions(client: ClusterClient) -> Definitions | None:
     """Those of a cluster; None where it does not tell, or has no Kueue."""
     try:
         group = await ask(client, "GET", f"/apis/{WORKLOADS.group}")

@@ -24,6 +24,7 @@ from testbed.objects import (
     Object,
 )
 from tests.real.chronicle import AGENT, Chronicle
+from tests.real.dialect import spoken
 from tests.real.harness import Manager, Team, complaints, starts, writers
 from tests.real.skipping import needs_kueue, needs_testbed
 
@@ -190,7 +191,11 @@ Disturbance = Callable[[Team, str], Awaitable[None]]
         pytest.param(deactivate, "evicted on worker cluster", id="deactivated"),
         pytest.param(drain, "evicted on worker cluster", id="drained"),
         pytest.param(preempt, "evicted on worker cluster", id="preempted", marks=needs_kueue("preemption")),
-        pytest.param(delete_job, "no longer exists on worker cluster", id="job deleted"),
+        pytest.param(
+            delete_job,
+            "ended as OwnerNotFound" if spoken("orphans finish") else "no longer exists on worker cluster",
+            id="job deleted",
+        ),
         pytest.param(delete_copy, "worker cluster", id="copy deleted"),
         pytest.param(change_job, "ended as OutOfSync", id="out of sync"),
     ],

@@ -244,6 +244,7 @@ async def test_a_job_costs_seven_writes_here_and_two_k_plus_two_there_and_no_rea
                 reads[plane_name, event.verb, event.resource] += 1
     queue_statuses = here.pop(("patch", "localqueues/status"), 0)
     assert queue_statuses <= 4 * JOBS_COUNTED, "one waits, reserves, is admitted, is over"
+    assert here.pop(("create", "events"), 0) == JOBS_COUNTED, "which worker won (dispatch.tell_wins)"
     assert sum(here.values()) <= 7 * JOBS_COUNTED, here
     assert sum(there.values()) <= (2 * len(crew.clients) + 2) * JOBS_COUNTED, there
     assert not reads

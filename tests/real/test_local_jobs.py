@@ -13,10 +13,12 @@ from typing import Any
 import anyio
 import pytest
 
+from multikueue.api.pods import CLUSTER_QUEUE_LABEL, LOCAL_QUEUE_LABEL
 from testbed import objects
 from testbed.bed import Testbed, unique
 from testbed.jobs import start_job
 from testbed.objects import JOB, Object
+from tests.real.dialect import spoken
 from tests.real.harness import Manager
 from tests.real.sides import Side
 
@@ -59,7 +61,10 @@ def told(job: Object) -> Object:
     """What the job says of its pods but for their containers, and how many there are."""
     spec, template = job["spec"], job["spec"]["template"]
     pods = {key: template["spec"].get(key) for key in ("nodeSelector", "tolerations", "schedulingGates")}
-    meta = {key: template["metadata"].get(key) for key in ("labels", "annotations")}
+    labels = template["metadata"].get("labels") or {}
+    if not spoken("queue labels on pods"):
+        labels = {key: text for key, text in labels.items() if key not in (LOCAL_QUEUE_LABEL, CLUSTER_QUEUE_LABEL)}
+    meta = {"labels": labels, "annotations": template["metadata"].get("annotations")}
     return {**pods, **meta, **{key: spec[key] for key in ("suspend", "parallelism", "completions")}}
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from multikueue.api.job import AnyJob
 from multikueue.api.meta import encode
-from multikueue.api.pods import POD_SET_LABEL, WORKLOAD_ANNOTATION
+from multikueue.api.pods import CLUSTER_QUEUE_LABEL, LOCAL_QUEUE_LABEL, POD_SET_LABEL, WORKLOAD_ANNOTATION
 from multikueue.api.queues import ResourceFlavor
 from multikueue.api.workload import (
     ADMITTED,
@@ -23,6 +23,7 @@ from multikueue.api.workload import (
     Finish,
     PodSetAssignment,
     Workload,
+    queue_of,
     workload_spec,
 )
 from multikueue.jobs.framework.actions import PatchJob, PatchJobStatus
@@ -43,6 +44,12 @@ __all__ = [
 ]
 
 Tree = dict[str, Any]
+
+QUEUES = frozenset({LOCAL_QUEUE_LABEL, CLUSTER_QUEUE_LABEL})
+MARKS = frozenset({POD_SET_LABEL, WORKLOAD_ANNOTATION}) | QUEUES
+"""What a start leaves in a template, and its restoration takes away."""
+
+LONGEST_LABEL = 63
 
 _MARK = f'"{WORKLOAD_ANNOTATION}"'.encode()
 """In each template that was placed; so it is known by itself what is to be restored, whoever placed it."""
@@ -132,7 +139,7 @@ def _place(
     used = [flavors[name] for name in dict.fromkeys(name for _, name in sorted(assignment.flavors.items()))]
     found = PodSetInfo(
         count=count if assignment.count is None else assignment.count,
-        labels={POD_SET_LABEL: assignment.name},
+        labels={POD_SET_LABEL: assignment.name, **dict(_queues(workload))},
         annotations={WORKLOAD_ANNOTATION: workload.metadata.name},
         node_selector={k: v for flavor in reversed(used) for k, v in flavor.spec.node_labels.items()},
         tolerations=_joined(msgspec.to_builtins(each) for flavor in used for each in flavor.spec.tolerations),
@@ -143,6 +150,16 @@ def _place(
         except BadPodSetInfo as conflict:
             raise BadPodSetInfo(f'in admission check "{check}": {conflict}') from None
     return found
+
+
+def _queues(workload: Workload) -> Iterator[tuple[str, str]]:
+    """Labels with the names of its queues, unless one is too long to be a label. As Kueue, a ClusterQueue whose name has dots
+    is not named."""
+    admission = workload.status.admission
+    cluster_queue = admission.cluster_queue if admission else ""
+    for label, name in (LOCAL_QUEUE_LABEL, queue_of(workload).name), (CLUSTER_QUEUE_LABEL, cluster_queue):
+        if name and len(name) <= LONGEST_LABEL and not (label == CLUSTER_QUEUE_LABEL and "." in name):
+            yield label, name
 
 
 def _told(workload: Workload, pod_set: str) -> Iterator[tuple[str, _Update]]:
@@ -207,14 +224,15 @@ def failed_start(
 def placed(template: Tree, place: PodSetInfo) -> Tree:
     """The template, or Pod, with all that the place demands beside what it says itself. Raises BadPodSetInfo.
 
-    The Workload it names is never its user's word, but left from another start: who resubmits what a cluster shows brings
-    that along.
+    The Workload and the queues it names are never its user's word, but left from another start: who resubmits what a cluster
+    shows brings that along.
     """
     meta, spec = part(template, "metadata"), part(template, "spec")
+    labels = {key: text for key, text in part(meta, "labels").items() if key not in QUEUES}
     known = spec.get("tolerations") or ()
     said = {
         "annotations": _agreed("annotations", _own(meta, "annotations"), place.annotations),
-        "labels": _agreed("labels", part(meta, "labels"), place.labels),
+        "labels": _agreed("labels", labels, place.labels),
     }
     where = {
         "nodeSelector": _agreed("nodeSelector", part(spec, "nodeSelector"), place.node_selector),
@@ -263,4 +281,4 @@ def _with(tree: Tree, **new: Any) -> Tree:
 
 def _own(meta: Tree, what: str) -> Tree:
     """The labels or annotations without the marks."""
-    return {key: text for key, text in part(meta, what).items() if key not in (POD_SET_LABEL, WORKLOAD_ANNOTATION)}
+    return {key: text for key, text in part(meta, what).items() if key not in MARKS}

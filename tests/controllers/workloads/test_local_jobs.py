@@ -78,7 +78,12 @@ async def test_a_job_starts_where_its_flavor_is() -> None:
     await submitted(world)
     template = spec(world)["template"]
     assert spec(world)["suspend"] is False
-    assert labels(world) == {"app": "x", "kueue.x-k8s.io/podset": "main"}
+    assert labels(world) == {
+        "app": "x",
+        "kueue.x-k8s.io/podset": "main",
+        "kueue.x-k8s.io/local-queue-name": "main",
+        "kueue.x-k8s.io/cluster-queue-name": "cq",
+    }
     assert template["metadata"]["annotations"] == {"kueue.x-k8s.io/workload": world.key().name}
     assert (template["spec"]["nodeSelector"], template["spec"]["tolerations"]) == ({"pool": "blue"}, [TOLERATION])
 

@@ -64,7 +64,11 @@ def test_it_starts_where_its_flavor_is_and_only_as_it_was_seen() -> None:
             "suspend": False,
             "template": {
                 "metadata": {
-                    "labels": {"kueue.x-k8s.io/podset": "main"},
+                    "labels": {
+                        "kueue.x-k8s.io/podset": "main",
+                        "kueue.x-k8s.io/local-queue-name": "main",
+                        "kueue.x-k8s.io/cluster-queue-name": "cq",
+                    },
                     "annotations": {"kueue.x-k8s.io/workload": workload.metadata.name},
                 },
                 "spec": {"nodeSelector": {"pool": "blue"}, "tolerations": [TOLERATION]},

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from multikueue.api.pods import WORKLOAD_ANNOTATION
+from multikueue.api.pods import CLUSTER_QUEUE_LABEL, LOCAL_QUEUE_LABEL, WORKLOAD_ANNOTATION
 from multikueue.api.workload import Finish
 from multikueue.jobs.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.batch_job.pod_set_info import BATCH_PLACING
@@ -31,6 +31,7 @@ Tree = dict[str, Any]
 
 HELD = job("j").queue("main").suspended().build()
 SEEN = workload_of(HELD)
+QUEUES: Tree = {LOCAL_QUEUE_LABEL: "main", CLUSTER_QUEUE_LABEL: "cq"}
 MARKS: Tree = {"kueue.x-k8s.io/workload": SEEN.metadata.name}
 EXCLUDES = "invalid admission check PodSetUpdate: conflict for"
 
@@ -45,7 +46,7 @@ def place(*updates: Tree, **flavors: str) -> PodSetInfo:
 def test_pods_go_where_their_flavor_is() -> None:
     assert place() == PodSetInfo(
         count=1,
-        labels={"kueue.x-k8s.io/podset": "main"},
+        labels={"kueue.x-k8s.io/podset": "main", **QUEUES},
         annotations=MARKS,
         node_selector={"pool": "blue"},
         tolerations=(TOLERATION,),
@@ -144,7 +145,7 @@ OWN: Tree = {
 def test_what_a_template_says_itself_stays() -> None:
     made = placed(OWN, place())
     assert made["metadata"] == {
-        "labels": {"app": "x", "kueue.x-k8s.io/podset": "main"},
+        "labels": {"app": "x", "kueue.x-k8s.io/podset": "main", **QUEUES},
         "annotations": MARKS,
         "creationTimestamp": None,
     }
@@ -193,6 +194,29 @@ def test_the_workload_of_another_start_is_no_wish() -> None:
     before = placed({"spec": {}}, dataclasses.replace(place(), annotations={WORKLOAD_ANNOTATION: "old"}))
     assert mark_of(before) == "old"
     assert mark_of(placed(before, place())) == mark_of(placed({"spec": {}}, place()))
+
+
+def test_the_queues_of_another_start_are_no_wish() -> None:
+    before = placed({"spec": {}}, dataclasses.replace(place(), labels=dict.fromkeys(QUEUES, "old")))
+    assert placed(before, place()) == placed({"spec": {}}, place())
+
+
+@pytest.mark.parametrize(
+    ("local", "cluster", "labels"),
+    [
+        pytest.param("main", "cq", {LOCAL_QUEUE_LABEL: "main", CLUSTER_QUEUE_LABEL: "cq"}, id="both"),
+        pytest.param("a.b", "a.b", {LOCAL_QUEUE_LABEL: "a.b"}, id="dots in names, as Kueue"),
+        pytest.param("x" * 64, "y" * 64, {}, id="names too long to be labels, for which Kueue's jobs cannot start"),
+    ],
+)
+def test_pods_are_labelled_with_the_queues_that_can_be_labels(local: str, cluster: str, labels: Tree) -> None:
+    seen = workload_of(job("j").queue(local).suspended().build())
+    status = admitted(seen).status
+    assert status.admission is not None
+    there = msgspec.structs.replace(status.admission, cluster_queue=cluster)
+    known = msgspec.structs.replace(seen, status=msgspec.structs.replace(status, admission=there))
+    (found,) = placement(known, FLAVORS).places.values()
+    assert {key: text for key, text in found.labels.items() if key in QUEUES} == labels
 
 
 def test_without_the_original_a_template_loses_its_marks_alone() -> None:

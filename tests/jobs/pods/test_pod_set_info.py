@@ -43,7 +43,8 @@ def test_a_pod_goes_where_its_flavor_is() -> None:
     assert spec["nodeSelector"] == {"zone": "a", "pool": "blue"}
     assert spec["tolerations"] == [{"key": "own"}, TOLERATION]
     meta = applied(seen, patch).metadata
-    assert meta.labels == seen.metadata.labels | {"kueue.x-k8s.io/podset": "main"}
+    queues = {"kueue.x-k8s.io/local-queue-name": "main", "kueue.x-k8s.io/cluster-queue-name": "cq"}
+    assert meta.labels == seen.metadata.labels | {"kueue.x-k8s.io/podset": "main"} | queues
     assert meta.annotations["kueue.x-k8s.io/workload"].startswith("pod-p-")
 
 

@@ -184,7 +184,11 @@ def test_an_admitted_job_starts_with_what_its_flavor_demands() -> None:
             "suspend": False,
             "template": {
                 "metadata": {
-                    "labels": {"kueue.x-k8s.io/podset": "main"},
+                    "labels": {
+                        "kueue.x-k8s.io/podset": "main",
+                        "kueue.x-k8s.io/local-queue-name": "main",
+                        "kueue.x-k8s.io/cluster-queue-name": "cq",
+                    },
                     "annotations": {"kueue.x-k8s.io/workload": ADMITTED.metadata.name},
                 },
                 "spec": {

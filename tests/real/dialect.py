@@ -1,0 +1,56 @@
+"""What the releases of Kueue on the workers do differently: the one place where a test learns which it runs against.
+
+A line for each difference that a test meets, by the release that has it first (Kueue's CHANGELOG). The sandbox's workers play
+`PLAYED`.
+"""
+
+from __future__ import annotations
+
+from testbed.programs import Release
+from tests.real.skipping import SIMULATED
+
+__all__ = ["PLAYED", "judged_otherwise", "release", "spoken"]
+
+PLAYED = Release("0.16.2")
+"""What the sandbox plays: its definitions, webhooks and workers."""
+
+SINCE = {
+    "queue labels on pods": "0.17.0",
+    "orphans finish": "0.18.0",
+}
+"""
+- queue labels on pods: the pods of what runs bear the names of their queues (#9348). Ours and the sandbox's do always.
+- orphans finish: a Workload whose job is deleted is Finished as OwnerNotFound (#11296), where it was evicted or deleted before.
+"""
+
+
+VERDICTS = {
+    "nine pod sets": "0.18.0",
+    "fewer pods than reserved for": "0.18.0",
+    "no queue while quota is reserved": "0.19.0",
+    "a queue while quota is reserved": "0.19.0",
+    "a cluster twice": "0.19.0",
+}
+"""
+Cases that later releases judge otherwise than the one that is played:
+
+- nine pod sets: 10 are allowed, and 18 from 0.19 on.
+- fewer pods than reserved for: elastic jobs are on by default, so what is reserved may shrink.
+- no queue, a queue while quota is reserved: neither may come or go (#12594).
+- a cluster twice: refused for the whole list, since its order counts (#13041).
+"""
+
+
+def release() -> Release:
+    """That of the workers' Kueue."""
+    return PLAYED if SIMULATED else Release.chosen()
+
+
+def spoken(difference: str) -> bool:
+    """Whether the workers' Kueue is of a release that has this difference."""
+    return release().version >= Release(SINCE[difference]).version
+
+
+def judged_otherwise(sentence: str) -> bool:
+    """Whether that release judges a case otherwise than the one that is played."""
+    return sentence in VERDICTS and release().version >= Release(VERDICTS[sentence]).version
