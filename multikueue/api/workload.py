@@ -14,6 +14,7 @@ from multikueue.api.meta import (
     Int64,
     Object,
     ObjectKey,
+    ObjectMeta,
     OwnerReference,
     Time,
     Value,
@@ -24,7 +25,8 @@ from multikueue.api.meta import (
 )
 
 ORIGIN_LABEL = "kueue.x-k8s.io/multikueue-origin"
-PREBUILT_LABEL = "kueue.x-k8s.io/prebuilt-workload-name"
+PREBUILT_LABEL = PREBUILT_ANNOTATION = "kueue.x-k8s.io/prebuilt-workload-name"
+"""On a job, the name of a Workload that was made for it: Kueue writes it as an annotation from 0.18 on, as a label before."""
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 PRIORITY_CLASS_LABEL = "kueue.x-k8s.io/priority-class"
 MAX_EXEC_TIME_LABEL = "kueue.x-k8s.io/max-exec-time-seconds"
@@ -233,6 +235,11 @@ def workload_spec(workload: Workload) -> WorkloadSpec:
 _SPECS_KEPT = 1024
 _SPECS: dict[int, tuple[msgspec.Raw, WorkloadSpec]] = {}
 """By the identity of the raw text, which is kept beside it: another text never has that as long as it is here."""
+
+
+def prebuilt_workload(meta: ObjectMeta) -> str:
+    """The Workload that was made for a job, and is named on it; empty if none. As in Kueue, the annotation goes first."""
+    return meta.annotations.get(PREBUILT_ANNOTATION) or meta.labels.get(PREBUILT_LABEL, "")
 
 
 def queue_of(workload: Workload) -> ObjectKey:

@@ -11,7 +11,7 @@ from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.api.pod import GROUP_LABEL, Pod
-from multikueue.api.workload import PREBUILT_LABEL, Workload
+from multikueue.api.workload import Workload, prebuilt_workload
 from multikueue.dispatch.group import Asked, Link, Reach, Unfit
 from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
@@ -37,7 +37,7 @@ def _workload_of(job: AnyJob) -> Iterable[ObjectKey]:
 
 def prebuilt_key(job: AnyJob) -> Iterable[ObjectKey]:
     """The workload a remote job belongs to."""
-    name = job.metadata.labels.get(PREBUILT_LABEL)
+    name = prebuilt_workload(job.metadata)
     return (ObjectKey(job.metadata.namespace, name),) if name else ()
 
 

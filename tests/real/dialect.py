@@ -6,10 +6,12 @@ A line for each difference that a test meets, by the release that has it first (
 
 from __future__ import annotations
 
+import pytest
+
 from testbed.programs import Release
 from tests.real.skipping import SIMULATED
 
-__all__ = ["PLAYED", "judged_otherwise", "release", "spoken"]
+__all__ = ["PLAYED", "as_played", "judged_otherwise", "release", "spoken"]
 
 PLAYED = Release("0.16.2")
 """What the sandbox plays: its definitions, webhooks and workers."""
@@ -44,6 +46,10 @@ Cases that later releases judge otherwise than the one that is played:
 def release() -> Release:
     """That of the workers' Kueue."""
     return PLAYED if SIMULATED else Release.chosen()
+
+
+as_played = pytest.mark.skipif(release() != PLAYED, reason=f"the sandbox plays Kueue {PLAYED.kueue}")
+"""A mark for what compares the whole of it with the real one."""
 
 
 def spoken(difference: str) -> bool:

@@ -16,7 +16,7 @@ from testbed import crds
 from testbed.bed import Testbed, unique
 from testbed.client import ApiError, Client, Kind, eventually
 from tests.real import facts
-from tests.real.dialect import PLAYED, judged_otherwise, release
+from tests.real.dialect import as_played, judged_otherwise
 from tests.real.skipping import needs_programs
 from tests.simulator.verdicts import CASES, Case
 
@@ -39,9 +39,6 @@ ON_PURPOSE: Mapping[str, str] = {
 
 def on_purpose(fact: str) -> bool:
     return any(re.search(pattern, fact) for pattern in ON_PURPOSE)
-
-
-as_played = pytest.mark.skipif(release() != PLAYED, reason=f"the sandbox has the definitions of {PLAYED.kueue}")
 
 
 @as_played

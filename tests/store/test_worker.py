@@ -10,9 +10,11 @@ import pytest
 
 from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey
+from multikueue.api.workload import PREBUILT_ANNOTATION
 from multikueue.dispatch.group import Asked, Unfit
 from multikueue.store.worker import WorkerView
 from multikueue.testing import NOW, job, workload
+from multikueue.testing.workloads import JobBuilder
 
 KEY = ObjectKey("default", "wl")
 ASKED = Asked("attempt", NOW)
@@ -29,6 +31,22 @@ def test_a_job_is_found_by_the_workload_it_names() -> None:
     found = worker.job_of(KEY)
     assert found is not None
     assert found.metadata.name == "job"
+    assert worker.held() == {KEY}
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param(
+            job("job").annotations({PREBUILT_ANNOTATION: "wl"}), id="an annotation, as Kueue's MultiKueue since 0.18"
+        ),
+        pytest.param(job("job").annotations({PREBUILT_ANNOTATION: "wl"}).prebuilt("old"), id="before an old label"),
+    ],
+)
+def test_a_job_is_found_by_the_workload_it_names_in_an_annotation(found: JobBuilder) -> None:
+    """Else what Kueue's own MultiKueue started would be started once more by who takes over."""
+    worker = view()
+    worker.jobs.upsert(found.build())
     assert worker.held() == {KEY}
 
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.meta import ObjectMeta, OwnerReference, controller_of, decoder, encode
 from multikueue.api.pods import PODS, WORKLOAD_ANNOTATION, Pod, Reference
-from multikueue.api.workload import PREBUILT_LABEL, Workload, any_owner_of
+from multikueue.api.workload import Workload, any_owner_of, prebuilt_workload
 from multikueue.cli.access.connection import fetch_pairs
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.errors import Forbidden, NotFound
@@ -98,7 +98,7 @@ class Kin:
         return await self._is_ours(OwnerReference(api_version="v1", kind="Pod", name=about.name, uid=about.uid), 0)
 
     def _is_marked(self, meta: ObjectMeta) -> bool:
-        return self._key.name in (meta.annotations.get(WORKLOAD_ANNOTATION), meta.labels.get(PREBUILT_LABEL))
+        return self._key.name in (meta.annotations.get(WORKLOAD_ANNOTATION), prebuilt_workload(meta))
 
     async def _is_ours(self, ref: OwnerReference, far: int) -> bool:
         if ref.uid not in self._judged:

@@ -18,6 +18,7 @@ from multikueue.api.slices import is_elastic, is_past, replaced_key, slice_name
 from multikueue.api.workload import (
     ATTEMPT_ANNOTATION,
     ELASTIC_ANNOTATION,
+    PREBUILT_ANNOTATION,
     PREBUILT_LABEL,
     REPLACES_ANNOTATION,
     SLICE_NAME_ANNOTATION,
@@ -119,8 +120,11 @@ def remote_patch(job: AnyJob, remote: AnyJob, workload: Workload, *, attempt: st
     if type(job) is not Job or type(remote) is not Job:
         return None
     meta = remote.metadata
-    labels = _differing({PREBUILT_LABEL: workload.metadata.name}, meta.labels)
-    annotations = _differing({ATTEMPT_ANNOTATION: attempt}, meta.annotations)
+    # One that Kueue's own MultiKueue made may be named by an annotation, which goes before a label.
+    prebuilt = {PREBUILT_LABEL: workload.metadata.name}
+    by_label = PREBUILT_ANNOTATION not in meta.annotations
+    labels = _differing(prebuilt if by_label else {}, meta.labels)
+    annotations = _differing({ATTEMPT_ANNOTATION: attempt} | ({} if by_label else prebuilt), meta.annotations)
     spec = _resized(job, remote) if size(workload) == pods_count(job) else {}
     if not (labels or annotations or spec):
         return None

@@ -18,6 +18,7 @@ from multikueue.api.workload import (
     MAX_EXEC_TIME_LABEL,
     NON_PREEMPTIBLE_ANNOTATION,
     ORIGIN_LABEL,
+    PREBUILT_ANNOTATION,
     PREBUILT_LABEL,
     PRIORITY_CLASS_LABEL,
     QUEUE_LABEL,
@@ -26,6 +27,7 @@ from multikueue.api.workload import (
     Workload,
     WorkloadSpec,
     owner_of,
+    prebuilt_workload,
 )
 from multikueue.jobs.framework.priority import Priority
 
@@ -116,7 +118,7 @@ def stateful_set_workload_name(name: str) -> str:
 
 def prebuilt_name(job: Object) -> str:
     """The Workload that the user made for the job and named on it; empty if none."""
-    return job.metadata.labels.get(PREBUILT_LABEL, "")
+    return prebuilt_workload(job.metadata)
 
 
 def owner_reference(kind: Kind[Any], meta: ObjectMeta) -> dict[str, Any]:
@@ -199,9 +201,11 @@ def remote_metadata(job: Object, *, workload_name: str, origin: str, attempt: st
     `queue` is the Workload's queue, in case the job's label has changed since it got quota.
     """
     meta = job.metadata
-    labels = {key: value for key, value in meta.labels.items() if key != CLUSTER_LABEL}
-    labels |= {ORIGIN_LABEL: origin, PREBUILT_LABEL: workload_name}
-    annotations = {k: v for k, v in meta.annotations.items() if k != _LAST_APPLIED}
+    labels = {k: v for k, v in meta.labels.items() if k not in (PREBUILT_LABEL, CLUSTER_LABEL)} | {ORIGIN_LABEL: origin}
+    annotations = {k: v for k, v in meta.annotations.items() if k not in (_LAST_APPLIED, PREBUILT_ANNOTATION)}
+    # Every worker knows the label; but a name may be too long for one, and then it takes Kueue 0.18.
+    fits = len(workload_name) <= LONGEST_NAME
+    (labels if fits else annotations).update({PREBUILT_LABEL: workload_name})
     return {
         "name": meta.name,
         "namespace": meta.namespace,

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from multikueue.api.job import Job
 from multikueue.api.meta import encode
-from multikueue.api.workload import Finish, PriorityClassRef, ReclaimablePod, Workload
+from multikueue.api.workload import (
+    PREBUILT_ANNOTATION,
+    PREBUILT_LABEL,
+    Finish,
+    PriorityClassRef,
+    ReclaimablePod,
+    Workload,
+)
 from multikueue.jobs.batch_job.adapter import BATCH_JOB, STOPPING_ANNOTATION
 from multikueue.jobs.framework.priority import Priority
 from multikueue.testing import NOW, job
@@ -136,6 +143,26 @@ def test_each_variable_of_a_container_once_with_its_last_value() -> None:
 
 def test_a_prebuilt_name_is_the_workloads() -> None:
     assert BATCH_JOB.workload_name(ours().prebuilt("mine").build()) == "mine"
+
+
+def test_a_prebuilt_name_may_be_an_annotation_and_that_goes_first() -> None:
+    named = ours().annotations({PREBUILT_ANNOTATION: "mine"})
+    assert BATCH_JOB.workload_name(named.build()) == "mine"
+    assert BATCH_JOB.workload_name(named.prebuilt("other").build()) == "mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "annotations"),
+    [
+        pytest.param("wl", "wl", None, id="a label, which every Kueue reads"),
+        pytest.param("w" * 64, None, "w" * 64, id="an annotation, if it is too long for a label"),
+    ],
+)
+def test_a_copy_names_its_workload_once(name: str, labels: str | None, annotations: str | None) -> None:
+    """What its user wrote at home never stands against it."""
+    mine = ours().annotations({PREBUILT_ANNOTATION: "mine"}).prebuilt("mine").build()
+    meta = remote_of(mine, workload_name=name)["metadata"]
+    assert (meta["labels"].get(PREBUILT_LABEL), meta["annotations"].get(PREBUILT_ANNOTATION)) == (labels, annotations)
 
 
 def test_a_job_made_anew_has_another_workload() -> None:

@@ -13,6 +13,7 @@ from multikueue.api.pod import Pod
 from multikueue.api.workload import (
     ATTEMPT_ANNOTATION,
     ELASTIC_ANNOTATION,
+    PREBUILT_ANNOTATION,
     PREBUILT_LABEL,
     REPLACES_ANNOTATION,
     SLICE_NAME_ANNOTATION,
@@ -215,6 +216,15 @@ PATCHES: dict[str, tuple[Job, Job, Workload, dict[str, Any] | None]] = {
         SECOND,
         {
             "metadata": {"labels": {PREBUILT_LABEL: TWO}},
+            "spec": {"parallelism": 5},
+        },
+    ),
+    "taken over by the new slice, from Kueue's own MultiKueue": (
+        elastic(5, generation=2),
+        job("j").parallelism(3).completions(99).attempt("a").annotations({PREBUILT_ANNOTATION: ONE}).build(),
+        SECOND,
+        {
+            "metadata": {"annotations": {PREBUILT_ANNOTATION: TWO}},
             "spec": {"parallelism": 5},
         },
     ),
