@@ -18,10 +18,12 @@ PLAYED = Release("0.16.2")
 
 SINCE = {
     "queue labels on pods": "0.17.0",
+    "stateful sets by UID": "0.17.0",
     "orphans finish": "0.18.0",
 }
 """
 - queue labels on pods: the pods of what runs bear the names of their queues (#9348). Ours and the sandbox's do always.
+- stateful sets by UID: the name of their Workload is made of their UID, too (#9091). Ours is made of the name.
 - orphans finish: a Workload whose job is deleted is Finished as OwnerNotFound (#11296), where it was evicted or deleted before.
 """
 

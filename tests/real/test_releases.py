@@ -121,7 +121,8 @@ async def findings(bed: Testbed, crew: Team) -> dict[str, list[dict[str, Any]]]:
     access = bed.folder / "check.kubeconfig"
     access.write_bytes(dump(bed.manager.kubeconfig()))
     names = [crew.cluster(worker) for worker in WORKERS]
-    command = [sys.executable, "-m", "multikueue", "clusters", "check", *names, "-o", "json"]
+    command = [sys.executable, "-m", "multikueue", "clusters", "check", "-o", "json"]
     done = await anyio.run_process(command, env={**os.environ, "KUBECONFIG": str(access)}, check=False)
+    assert done.stdout, done.stderr.decode()
     items = json.loads(done.stdout)["items"]
     return {name: [item for item in items if item["metadata"]["name"] == name] for name in names}

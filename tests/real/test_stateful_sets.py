@@ -12,6 +12,7 @@ from testbed.bed import MANAGER, Plan, Testbed
 from testbed.client import ApiError, Client, Kind, eventually
 from testbed.controllers import GARBAGE
 from testbed.objects import WORKLOAD, Object
+from tests.real.dialect import spoken
 from tests.real.harness import Manager, Team
 from tests.real.skipping import needs_programs
 from tests.real.test_pods import GATES, GROUP, POD, RUNNING, gates
@@ -192,7 +193,7 @@ async def test_it_has_the_workload_that_kueue_makes(crew: Team) -> None:
     assert "labels" not in ours["metadata"]
     # In later releases the UID of the StatefulSet is among them; nothing reads it there.
     assert set(theirs["metadata"].get("labels", ())) <= {"kueue.x-k8s.io/job-uid"}
-    for part in ("name", "annotations"):
+    for part in ("annotations",) if spoken("stateful sets by UID") else ("name", "annotations"):
         assert ours["metadata"][part] == theirs["metadata"][part]
     for one, other in ((ours, here), (theirs, there)):
         # Of Kueue's the Pods are owners as well, as they come.

@@ -16,6 +16,7 @@ from testbed.bed import Testbed, unique
 from testbed.client import ApiError, Client, Kind, eventually
 from testbed.controllers import GARBAGE, JOBS, NAMESPACES
 from testbed.jobs import complete_job, fail_job
+from testbed.kueue import shipped_configuration
 from testbed.objects import JOB, WORKLOAD
 from testbed.plane import ControlPlane
 from testbed.queues import manager_setup, workers_setup
@@ -165,7 +166,7 @@ async def test_a_killed_plane_comes_back_on_its_port_with_its_objects(bed: Testb
 async def test_kueue_itself_can_be_the_manager(bed: Testbed, namespace: str) -> None:
     kueue = await bed.start_kueue(bed.manager)
     try:
-        assert kueue.configuration["clientConnection"] == {"qps": 50, "burst": 100}
+        assert kueue.configuration["clientConnection"] == shipped_configuration(kueue.release)["clientConnection"]
         workers = {plane.name: plane.kubeconfig() for plane in bed.workers}
         await manager_setup(bed.manager, workers, namespace=namespace)
         async with bed.manager.client() as client:
