@@ -1,11 +1,11 @@
-"""What workers have for a ClusterQueue of the manager: their nominal quotas, over time, in the manager's flavors.
+"""Quota that workers offer to a ClusterQueue of the manager: their nominal quotas, over time, in the manager's flavors.
 
-The LocalQueues of the ClusterQueue lead to LocalQueues of the same namespace and name on a worker, and those to ClusterQueues
-there; each of these counts once, whoever of them leads to it. One that several ClusterQueues of the manager share is divided
-evenly among those that follow, so that what is promised never exceeds what is there.
+A LocalQueue of the ClusterQueue leads to the LocalQueue of the same namespace and name on a worker, and from there to a
+ClusterQueue of the worker, which counts once however many LocalQueues lead to it. If several following ClusterQueues of
+the manager lead to it, it is divided evenly among them, so that the promised sum never exceeds what is there.
 
-A worker that has more counts at once. One that has less, or is away, counts as before for a while: whoever comes and goes
-moves nothing.
+More quota counts at once. A worker that has less, or is away, counts as before for a while, so that a short absence
+changes nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Feeders = Mapping[str, Collection[ObjectKey]]
 class WorkerQueues:
     """The queues of a worker: where its LocalQueues lead, and the nominal quotas of its ClusterQueues, in its flavors.
 
-    One that takes in no work has the same quotas, of 0. Of the namespaces that are `hidden` nobody may read the LocalQueues.
+    A ClusterQueue that admits nothing has the same quotas, of 0. LocalQueues in `hidden` namespaces cannot be read.
     """
 
     routes: Mapping[ObjectKey, str]
@@ -43,7 +43,7 @@ class WorkerQueues:
         return cls(routes, quotas, frozenset(hidden))
 
     def behind(self, feeders: Collection[ObjectKey]) -> set[str]:
-        """The ClusterQueues that LocalQueues of these names lead to."""
+        """The worker's ClusterQueues that LocalQueues of these names lead to."""
         return {self.routes[key] for key in feeders if key in self.routes} & self.quotas.keys()
 
 
@@ -56,8 +56,8 @@ def _nominal(queue: ClusterQueue) -> Amounts:
 
 @dataclass(slots=True)
 class Record:
-    """One worker over time, as looked at since `since`. `absent` says in which way it was not there the last time, and
-    `problem` why it could not be read though it was."""
+    """One worker over time, observed since `since`. `absent` says why it was missing at the last look, and `problem`
+    why it could not be read although it was there."""
 
     since: datetime
     absent: str = "was not looked at yet"
@@ -74,12 +74,12 @@ class Record:
         self._now = queues
 
     def missed(self, now: datetime, why: str = "is away") -> None:
-        """It was not there, or is to get no work."""
+        """The worker was not there, or is to get no work."""
         self.absent, self.problem = why, ""
         self._end(now)
 
     def refused(self, why: str) -> None:
-        """It was there and could not be read: nobody knows what it has."""
+        """The worker was there and could not be read: its quotas are unknown."""
         self.problem = why
 
     def _end(self, now: datetime) -> None:
@@ -88,20 +88,20 @@ class Record:
         self._now = None
 
     def forget(self, hold: timedelta, now: datetime) -> None:
-        """What counts no more; of what is over the last is kept: it tells which resources the worker counts."""
+        """Drop past quotas that no longer count. The last is kept: it tells which resources the worker counts."""
         self._past = [(known, ended) for known, ended in self._past[:-1] if now - ended < hold] + self._past[-1:]
 
     def settled(self, hold: timedelta, now: datetime) -> bool:
-        """Whether it was looked at for so long that it is known what it had of late."""
+        """Whether the worker has been observed for `hold`, so that its recent quotas are known."""
         return now - self.since >= hold
 
     def counting(self, hold: timedelta, now: datetime) -> tuple[WorkerQueues, ...]:
-        """What it has, and what it had until less than `hold` ago."""
+        """Its present quotas, and those that ended less than `hold` ago."""
         held = tuple(known for known, ended in self._past if now - ended < hold)
         return held if self._now is None else (self._now, *held)
 
     def latest(self) -> Iterator[WorkerQueues]:
-        """What it has, and had, the latest first."""
+        """Its present and past quotas, the latest first."""
         if self._now is not None:
             yield self._now
         yield from (known for known, _ in reversed(self._past))
@@ -109,10 +109,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What one worker has for a ClusterQueue, in that one's flavors, and the resources that the worker counts at all.
+    """Quota of one worker for a ClusterQueue, in the manager's flavors; `resources` are all that the worker counts.
 
-    Until it is `settled` it may have had more of late. `problem` says why nothing is known of it, `notes` what of it
-    does not count, or soon will no more.
+    Until it is `settled` the worker may have had more recently. `problem` says why nothing is known of it, `notes` what
+    does not count, or soon will not.
     """
 
     cluster: str
@@ -133,10 +133,10 @@ def offer(
     hold: timedelta,
     now: datetime,
 ) -> Offer:
-    """What the worker of that record has for a ClusterQueue.
+    """The quota that the worker of `record` has for a ClusterQueue.
 
-    `feeders` are those of all that follow the worker; `flavors` leads from its flavors, as `flavor` or `cluster/flavor`,
-    to the manager's. What it has less now counts for as long as `hold`.
+    `feeders` has all ClusterQueues that follow the worker; `flavors` maps its flavors, as `flavor` or `cluster/flavor`,
+    to the manager's. Quota that the worker lost still counts for `hold`.
     """
     if record.problem:
         return Offer(cluster=cluster, problem=record.problem)
@@ -161,12 +161,12 @@ def offer(
 
 
 def _hidden(queues: WorkerQueues, feeders: Collection[ObjectKey]) -> list[str]:
-    """The namespaces of which nobody knows whether LocalQueues of these names lead anywhere."""
+    """The namespaces of these LocalQueues that cannot be read on the worker."""
     return sorted(queues.hidden & {key.namespace for key in feeders})
 
 
 def share(queues: WorkerQueues, name: str, feeders: Feeders) -> dict[FlavorResource, int]:
-    """The part of a worker's quota that is there for one ClusterQueue of the manager, in the worker's flavors."""
+    """The part of a worker's quotas for one ClusterQueue of the manager, in the worker's flavors."""
     found: dict[FlavorResource, int] = {}
     for behind in queues.behind(feeders[name]):
         sharers = sorted(each for each, keys in feeders.items() if behind in queues.behind(keys))
@@ -178,7 +178,8 @@ def share(queues: WorkerQueues, name: str, feeders: Feeders) -> dict[FlavorResou
 
 @dataclass(frozen=True, slots=True)
 class _Translation:
-    """From a worker's flavors to those of a ClusterQueue: as said, or by the same name, or to the only one there is."""
+    """Maps a worker's flavors to those of a ClusterQueue: as configured, else by the same name, else to the only one
+    there is."""
 
     cluster: str
     flavors: Mapping[str, str]
@@ -192,7 +193,7 @@ class _Translation:
         return found
 
     def unknown(self, amounts: Amounts) -> list[str]:
-        """Flavors with something that the ClusterQueue counts, and counts under no flavor that is known."""
+        """Flavors with an amount of a resource that the ClusterQueue counts, but that map to none of its flavors."""
         counted = {resource for _, resource in self.known}
         return sorted({f for (f, r), some in amounts.items() if some and r in counted and self._flavor(f, r) is None})
 

@@ -1,7 +1,7 @@
-"""The engine: all that the process believes about queues and quota, from what is seen of the cluster.
+"""The engine: what the process knows about queues and quota, kept up to date from watch events.
 
-In the parts that Kueue has: a cache of what there is and who uses it, a queue manager of who waits, a scheduler that gives
-quota, and a view for those who only ask. Here they are put together, and told what changed: the one way in for objects.
+It puts Kueue's parts together: a cache of configuration and usage, a queue manager of pending workloads, a scheduler
+that gives out quota, and a read-only view. `Engine.observe` is the only entry point for objects.
 """
 
 from __future__ import annotations
@@ -38,17 +38,18 @@ from multikueue.quota.scheduler.scheduler import Scheduler
 from multikueue.quota.view import QuotaView
 
 Concerned = Iterable[str]
-"""The ClusterQueues of which something else is to be said now, but for those that were observed themselves."""
+"""ClusterQueues whose status may differ now, besides those that were observed themselves."""
 
 
 class Engine:
-    """Told what is seen, in the order it is seen. Every `now` is aware and never goes back.
+    """Takes in objects in the order in which they are seen. Each `now` has a time zone and never goes back.
 
-    With `fair_sharing` heads are served, and workloads preempted, by dominant resource share. With `admission_sharing`
-    the LocalQueues of ClusterQueues that ask for it take turns. With `block_admission` nobody gets quota while pods of
-    those who have some are not ready. With `keep_place` a workload evicted because its pods were late queues by its
-    creation again. With `non_preemptible` those that ask for it by annotation are not preempted. With `elastic` slices
-    of elastic jobs take the place of others; of those of any other job with `copies`, as those on a worker have no owner.
+    With `fair_sharing` heads are ordered, and workloads preempted, by dominant resource share. With `admission_sharing`
+    the LocalQueues of ClusterQueues that ask for it are ordered by usage. With `block_admission` no workload gets quota
+    while pods of a workload with quota are not ready. With `keep_place` a workload evicted for PodsReadyTimeout keeps
+    its creation as its queue time. With `non_preemptible` workloads that ask for it by annotation are not preempted.
+    With `elastic` a slice of an elastic job takes the quota of the slice it replaces; with `copies` also one of another
+    job, since copies on a worker have no owner.
     """
 
     def __init__(
@@ -88,17 +89,18 @@ class Engine:
         }
 
     def observe(self, old: Object | None, new: Object | None, now: datetime) -> Concerned:
-        """An object is `new` now; None: it is gone, and was `old`. Every event of a watch goes here.
+        """One watch event: the object is `new` now; None: it was deleted, and was `old`.
 
-        Raises msgspec.ValidationError or InvalidObject if it cannot be understood; then all is as before.
+        Raises msgspec.ValidationError or InvalidObject if the object cannot be decoded; then nothing has changed.
         """
         seen = new if new is not None else old
         assert seen is not None, "of an object something was seen"
         return self._handlers[type(seen)](seen, new, now)
 
     def sample(self, local_queue: ObjectKey, now: datetime) -> timedelta | None:
-        """Bring what a LocalQueue used of late up to date, if it is time to; answers when it will be again. None where
-        it does not matter, or will not as long as nothing else changes."""
+        """Update the consumed resources of a LocalQueue if an interval has passed. Returns the time until the next
+        sample; None while no samples are due: without admission fair sharing, or while one of its queues is stopped or
+        inactive."""
         return self._cache.sample(local_queue, now)
 
     # --- queues, flavors, checks, namespaces ---
@@ -148,7 +150,7 @@ class Engine:
         return self._refresh(catalog.remove_check(seen.metadata.name) if new is None else catalog.set_check(new), now)
 
     def _refresh(self, names: Iterable[str], now: datetime) -> Concerned:
-        """Something that these ClusterQueues refer to changed."""
+        """A flavor or check of these ClusterQueues changed."""
         for name in names:
             self._cache.renew_snapshot(name)
             self._queues.wake(name, now)
@@ -175,7 +177,7 @@ class Engine:
     # --- workloads ---
 
     def _workload_changed(self, seen: Workload, new: Workload | None, now: datetime) -> Concerned:
-        """What may raise comes before what changes (quota-engine 4.4 end)."""
+        """What may raise comes first: a failed event changes nothing (quota-engine 4.4 end)."""
         if new is None:
             self._remove(seen.key, now)
             return ()
@@ -215,7 +217,7 @@ class Engine:
         return spec
 
     def _hold(self, workload: Workload, spec: WorkloadSpec, admission: Admission, now: datetime) -> None:
-        """Its reservation is in its status: what was assumed is confirmed, or another process did it."""
+        """The status has a reservation: one that we assumed, or one that another process made."""
         evicted = self.scheduler.is_to_go(workload.key)
         new = self._cache.reservation_of(workload, spec, admission, now, evicted=evicted)
         self.scheduler.confirm(workload)
@@ -229,7 +231,7 @@ class Engine:
             self._queues.wake_after(old, now)
 
     def _is_succeeded(self, workload: Workload, now: datetime) -> bool:
-        """Whether a later slice has its quota; if it is such a slice, it has that of the one before it from now on."""
+        """Whether a later slice has quota in place of this one. Releases the slice that this one replaces."""
         slice_replacements = self._cache.slice_replacements
         if slice_replacements is None:
             return False
@@ -244,7 +246,7 @@ class Engine:
 
     def _await_quota(self, workload: Workload, spec: WorkloadSpec, now: datetime) -> None:
         if self.scheduler.is_assumed(workload):
-            return  # an older state: the reservation is still on its way
+            return  # an older status: the assumed reservation is not in it yet
         waiting = self._queues.waiting_of(workload, spec)
         self.scheduler.forget_all_of(workload.key)
         self._release(workload.key, now)

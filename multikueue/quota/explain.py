@@ -1,7 +1,7 @@
-"""Why a workload waits, in full: what is lacking, who has it, which rule keeps it from being taken, what has to end.
+"""Why a workload is pending, in full: the missing quota, its holders, the rules that protect them, what has to end.
 
-Computed when somebody asks, from what the engine knows just now; a cycle never comes here. Kueue's own message stays as it
-is and comes first. Amounts are quantities as in Kueue's objects.
+Computed on request, from the present state of the engine; a cycle never runs this. Kueue's own message stays as it is
+and comes first. Amounts are quantities as in Kueue's objects.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from multikueue.quota.scheduler.flavors import Assignment, PodSetFlavors, assign
 from multikueue.quota.view import QuotaView
 
 TOP = 5
-"""So many holders are named of each flavor and resource."""
+"""The number of holders named per flavor and resource."""
 
 CAREFULLY = 200
-"""Among so many that have to end at most it is looked who need not after all."""
+"""Up to this many workloads that have to end, those that turn out to be unnecessary are dropped."""
 
 
 class Holder(Value):
-    """A ClusterQueue that has some of what is lacking; `borrowed` is what it has beyond its own quota."""
+    """A ClusterQueue that uses some of the missing quota; `borrowed` is its usage beyond its nominal quota."""
 
     cluster_queue: str
     path: str
@@ -43,7 +43,7 @@ class Holder(Value):
 
 
 class Barrier(Value):
-    """A rule by which so many workloads of a ClusterQueue need not give way, and what they have of what is lacking."""
+    """A rule that protects workloads of a ClusterQueue from preemption; `amount` is the missing quota that they use."""
 
     cluster_queue: str
     rule: str
@@ -52,8 +52,8 @@ class Barrier(Value):
 
 
 class Lack(Value):
-    """Why a pod set gets one resource not of one flavor. A `problem` is beyond quota: the flavor does not suit the pods,
-    or could never hold them; there is no more to say then."""
+    """Why one flavor does not give a pod set one resource. With a `problem` the flavor does not suit the pods, or could
+    never hold them; holders and barriers are empty then."""
 
     pod_set: str
     flavor: str
@@ -67,7 +67,8 @@ class Lack(Value):
 
 
 class Ending(Value):
-    """A workload that has to end, or is about to (`leaving`); `at_latest` by its maximum execution time, if it has one."""
+    """A workload that has to end. `at_latest`: when it has to be gone, if that is known; `leaving`: it is evicted
+    already."""
 
     workload: str
     cluster_queue: str
@@ -76,11 +77,11 @@ class Ending(Value):
 
 
 class Explanation(Value):
-    """All there is to say about a workload without quota.
+    """All reasons why a workload has no quota.
 
-    `message` is Kueue's, as in its condition. A `problem` keeps it from being looked at at all. It is number `place` in
-    its line; `behind` is the first there, if that has to go first. With all of `endings` gone it fits; none: it fits, or
-    no end of others helps.
+    `message` is Kueue's, as in its condition. A `problem` keeps cycles from looking at the workload. `place` is its
+    position in its queue, from 1; `behind` is the head of a StrictFIFO queue, which has to go first. Once all `endings`
+    are gone it fits; none: it fits now, or no end of others helps.
     """
 
     workload: str
@@ -94,7 +95,7 @@ class Explanation(Value):
 
 
 def explain(view: QuotaView, key: ObjectKey, now: datetime) -> Explanation | None:
-    """Why a workload has no quota; None if it does not wait for any. All is as before afterwards."""
+    """Why a workload has no quota; None if it waits for none. Usage is the same before and after."""
     waiting = view.pending_workload(key)
     if waiting is None:
         return None
@@ -117,13 +118,13 @@ def explain(view: QuotaView, key: ObjectKey, now: datetime) -> Explanation | Non
 
 
 def _message(view: QuotaView, waiting: PendingWorkload) -> str:
-    """What its condition says, or will."""
+    """The message of its verdict, else of its condition QuotaReserved."""
     verdict, told = view.verdict(waiting.key), waiting.workload.condition(QUOTA_RESERVED)
     return verdict.message if verdict else told.message if told else ""
 
 
 def _no_way(view: QuotaView, local_queue: ObjectKey) -> str:
-    """Why a workload stands in no line."""
+    """Why a workload is in no ClusterQueue's queue."""
     known = view.local_queue(local_queue)
     if known is None:
         return f"LocalQueue {local_queue.name} doesn't exist"
@@ -133,7 +134,7 @@ def _no_way(view: QuotaView, local_queue: ObjectKey) -> str:
 
 
 def _problem(view: QuotaView, head: Head, now: datetime) -> str:
-    """What keeps a cycle from looking at it, or from going on."""
+    """The reason why a cycle does not look at the workload, or does not go on."""
     problems = view.cluster_queue_problems(head.queue.name)
     if problems:
         return f"ClusterQueue {head.queue.name} {'; '.join(problem.message for problem in problems)}"
@@ -149,7 +150,7 @@ def _no_help(_fr: FlavorResource, _amount: int) -> Grade:
 
 @dataclass(slots=True)
 class _Group:
-    """Some workloads of one queue, counted together."""
+    """Workloads of one queue that the same rule protects."""
 
     workloads: int = 0
     amount: int = 0
@@ -177,7 +178,7 @@ class _Inquiry:
         return self.head.queue.node
 
     def lacks(self) -> Iterator[Lack]:
-        """By pod set, flavor and resource, as far as the search for flavors went."""
+        """Per pod set, flavor and resource, as far as the search for flavors went."""
         earlier: dict[FlavorResource, int] = {}
         for each in self.assignment.pod_sets:
             if each.reasons:
@@ -204,7 +205,7 @@ class _Inquiry:
                 yield from self._shortage(lack, (name, resource), total)
 
     def _shortage(self, lack: Callable[..., Lack], fr: FlavorResource, total: int) -> Iterator[Lack]:
-        """What there is to say of a flavor and resource if that much of it is needed in all."""
+        """The lack if `total` of a flavor and resource is needed; nothing if it is available."""
         flavor, resource = fr
         cell = self.node.cell(fr)
         show = partial(quantity.render, resource)
@@ -221,14 +222,14 @@ class _Inquiry:
                 barriers=tuple(self._barriers(fr, total)),
             )
 
-    # --- who has it ---
+    # --- holders ---
 
     def _queues(self) -> Iterator[Node]:
         *_, root = self.node, *self.node.ancestors()
         return _leaves(root)
 
     def _holders(self, fr: FlavorResource) -> Iterator[Holder]:
-        """Those who have most of it, first."""
+        """The largest users first."""
         found = [(node.cell(fr).usage, node) for node in self._queues() if node.cell(fr).usage > 0]
         show = partial(quantity.render, fr[1])
         for usage, node in sorted(found, key=lambda pair: (-pair[0], pair[1].name))[:TOP]:
@@ -240,7 +241,7 @@ class _Inquiry:
                 borrowed=show(max(0, usage - node.cell(fr).quota.nominal)),
             )
 
-    # --- why nobody gives way ---
+    # --- rules against preemption ---
 
     def _barriers(self, fr: FlavorResource, total: int) -> Iterator[Barrier]:
         groups: dict[tuple[str, str], _Group] = {}
@@ -255,7 +256,7 @@ class _Inquiry:
             yield Barrier(cluster_queue=queue, rule=rule, workloads=group.workloads, amount=amount_text)
 
     def _rule_against(self, reservation: Reservation, node: Node, fr: FlavorResource, total: int) -> str:
-        """The rule by which a workload need not give way; empty if it would have to, or leaves anyhow."""
+        """The rule that protects a workload from preemption; empty if none does, or if it is evicted already."""
         if reservation.evicted:
             return ""
         rules, own = self.head.queue.spec.preemption, node is self.node
@@ -278,7 +279,7 @@ class _Inquiry:
         return "" if own or self.assignment.mode is not Mode.NO_CANDIDATES else "fair sharing: its share is not larger"
 
     def _rule_of_borrowing(self, reservation: Reservation, fr: FlavorResource, total: int, *, own: bool) -> str:
-        """What stands against a preemptor that needs more than its queue, or a cohort of it, has by itself."""
+        """The rule against a preemptor that needs more than its queue, or any cohort below the root, has by itself."""
         cell = self.node.cell(fr)
         if total <= cell.quota.nominal or subtree_that_fits(cell, total)[1]:
             return ""
@@ -296,7 +297,8 @@ class _Inquiry:
     # --- what would have to end ---
 
     def endings(self) -> Iterator[Ending]:
-        """Who has to end so that it fits: who leaves anyhow first, then those known to end soonest, then the large."""
+        """The workloads that have to end so that this one fits: evicted ones first, then those known to end soonest,
+        then the largest."""
         if self._fits():
             return
         log = UndoLog()
@@ -326,14 +328,15 @@ class _Inquiry:
         return sorted(found, key=lambda user: _ending_order(user[0], wanted))
 
     def _wanted(self) -> frozenset[FlavorResource]:
-        """All it could use, of all flavors."""
+        """All flavors and resources that the workload could use."""
         queue = self.head.queue
         resources = {name for pod_set in self.head.waiting.demand.pod_sets for name in pod_set.with_pods()}
         groups = ((name, queue.group_of[name]) for name in resources if name in queue.group_of)
         return frozenset((flavor, name) for name, group in groups for flavor in group.flavors)
 
     def _fewest(self, users: list[tuple[Reservation, Node]], log: UndoLog) -> int:
-        """With how many of them gone, from the first on, it fits; 0: not even with all."""
+        """How many users, from the first on, have to be gone so that the workload fits; 0: not even all of them are
+        enough."""
 
         def fits_without(count: int) -> bool:
             mark = log.mark()
@@ -355,7 +358,8 @@ class _Inquiry:
 def _needed(
     users: list[tuple[Reservation, Node]], fits: Callable[[], bool], log: UndoLog
 ) -> list[tuple[Reservation, Node]]:
-    """Those of them without whom it fits only if they are gone; the last is one of them."""
+    """The users that have to be gone so that the workload fits, and the evicted ones. The last user is always one of
+    them."""
     for reservation, node in users:
         node.remove(reservation.amounts, log)
     if len(users) > CAREFULLY:

@@ -1,8 +1,8 @@
-"""Nominal quotas that follow what the workers have: how much it is to be, what keeps it from that, and the patch for it.
+"""Nominal quotas that follow the workers: the target, what prevents it, and the patch for it.
 
-The settings turn it on for all ClusterQueues with a MultiKueue check, and an annotation for one of them, or off; beyond
-Kueue's rules. Quota grows at once. It shrinks only once all its workers were looked at for long enough; what is in use may
-be more than that then, and nobody is evicted for it.
+Beyond Kueue's rules: a setting turns it on for all ClusterQueues with a MultiKueue check, an annotation turns it on or
+off for one of them. Quota grows at once. It shrinks only after all its workers were observed for long enough; usage may
+exceed the quota then, and nothing is evicted for that.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ _PERCENT = re.compile(r"(100|[1-9]?[0-9])%")
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A part of what there is: so many percent, or nano-units of it."""
+    """The part of an amount to keep back: a percentage of it, or nano-units."""
 
     percent: int = 0
     nanos: int = 0
 
     def of(self, resource: str, total: int) -> int:
-        """That part of a total, no more than all of it. Percents are rounded up."""
+        """The part of `total`, both in counted amounts, at most all of it. Percentages are rounded up."""
         return min(total, -(-total * self.percent // 100) + quantity.amount(resource, self.nanos))
 
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """What the manager leaves to others of what the workers have, by resource, in each flavor of it."""
+    """The part of the workers' quota that the manager leaves to other users, by resource, in each of its flavors."""
 
     others: Kept = Kept()
     by_resource: Mapping[str, Kept] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, text: str) -> Reserve:
-        """Of a text such as `10%` or `5%,cpu=4,memory=10%`. Raises ValueError."""
+        """Parse a text such as `10%` or `5%,cpu=4,memory=10%`. Raises ValueError."""
         kept: dict[str, Kept] = {}
         for part in text.split(","):
             resource, equals, amount = (each.strip() for each in part.rpartition("="))
@@ -70,10 +70,10 @@ def _kept(text: str, *, percent_only: bool) -> Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """How ClusterQueues follow that do not say otherwise.
+    """How ClusterQueues follow their workers, unless their annotation says otherwise.
 
-    Quota shrinks by what has been gone for `shrink_after`; a change of less than `threshold` percent is let be. `flavors`
-    leads from the workers' flavors to the manager's.
+    Quota shrinks by what has been gone for `shrink_after`; a change of less than `threshold` percent is ignored.
+    `flavors` maps the workers' flavors to the manager's.
     """
 
     enabled: bool = False
@@ -84,7 +84,7 @@ class Rules:
 
 
 def reserve_of(queue: ClusterQueue, rules: Rules) -> Reserve | None:
-    """With which reserve a ClusterQueue follows; None: it does not."""
+    """The reserve of a ClusterQueue that follows its workers; None: it does not follow."""
     default = rules.reserve if rules.enabled else None
     match queue.metadata.annotations.get(FOLLOW_ANNOTATION):
         case None:
@@ -101,7 +101,7 @@ def reserve_of(queue: ClusterQueue, rules: Rules) -> Reserve | None:
 
 
 def follow_problem(queue: ClusterQueue) -> str:
-    """What is wrong with the annotation, which then counts as absent; empty: nothing."""
+    """The error in the annotation, which then counts as absent; empty if there is none."""
     text = queue.metadata.annotations.get(FOLLOW_ANNOTATION, "true")
     if text in ("true", "false"):
         return ""
@@ -115,8 +115,8 @@ def follow_problem(queue: ClusterQueue) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One (flavor, resource) of a ClusterQueue, in counted amounts: its nominal quota, what the workers have of it, what
-    of that is reserved, and what the quota is to be. `why` says why it is not what is left by the reserve."""
+    """One (flavor, resource) of a ClusterQueue, in counted amounts: nominal quota, the workers' quotas, the reserve out
+    of them, and the quota that is `wanted`. `why` says why that is not what the reserve leaves."""
 
     flavor: str
     resource: str
@@ -143,7 +143,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """All figures of a ClusterQueue. With a `problem` nothing is to change; `notes` say what does not count."""
+    """All figures of a ClusterQueue. With a `problem` nothing changes; `notes` name quota that does not count."""
 
     figures: tuple[Figure, ...]
     problem: str = ""
@@ -155,7 +155,7 @@ class Decision:
 
 
 def follow(queue: ClusterQueue, offers: Sequence[Offer], *, reserve: Reserve, threshold: int = 0) -> Decision:
-    """How much a ClusterQueue is to have, given what its workers have for it."""
+    """The nominal quotas that a ClusterQueue should have, given what its workers offer."""
     unread = [f"{each.cluster}: {each.problem}" for each in offers if each.problem]
     problem = "; ".join(unread) if offers else "no worker is configured"
     figures = (_figure(fr, quota, offers, reserve) for fr, quota in quotas(queue.spec.resource_groups).items())
@@ -172,7 +172,7 @@ def _notes(offers: Iterable[Offer]) -> tuple[str, ...]:
 
 
 def _figure(fr: FlavorResource, quota: Quota, offers: Iterable[Offer], reserve: Reserve) -> Figure:
-    """What is there for one (flavor, resource)."""
+    """The figure of one (flavor, resource), whatever the size and time of the change."""
     (flavor, resource), least = fr, quota.lending_limit or 0
     workers = {each.cluster: each.amounts.get(fr, 0) for each in offers if resource in each.resources}
     total = sum(workers.values())
@@ -193,7 +193,7 @@ def _figure(fr: FlavorResource, quota: Quota, offers: Iterable[Offer], reserve: 
 
 
 def _damped(figure: Figure, *, threshold: int, settled: bool) -> Figure:
-    """It stays as it is where the change is too small, or comes too soon."""
+    """Keep the nominal quota where the change is too small, or shrinks it too early."""
     change = figure.wanted - figure.nominal
     if change and abs(change) * 100 < threshold * figure.nominal:
         return replace(figure, wanted=figure.nominal, why=f"a change of less than {threshold}%")
@@ -203,7 +203,8 @@ def _damped(figure: Figure, *, threshold: int, settled: bool) -> Figure:
 
 
 def json_patch(queue: ClusterQueue, changes: Iterable[Figure]) -> list[dict[str, Any]]:
-    """The operations that write these changes and nothing else, on the very quotas they were decided on."""
+    """The JSON patch for these changes and nothing else. Its tests fail if the ClusterQueue was recreated, or if a
+    quota that it changes was changed since the decision."""
     wanted = {(each.flavor, each.resource): quantity.render(each.resource, each.wanted) for each in changes}
     same = {"op": "test", "path": "/metadata/uid", "value": queue.metadata.uid}
     return [same, *_operations(queue, wanted)]

@@ -1,4 +1,4 @@
-"""What there is to know about queues and quota, for those who only ask: statuses, metrics, visibility, explanations."""
+"""The read-only view of queues and quota, for statuses, metrics, visibility and explanations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from multikueue.quota.workload.outcome import Verdict
 
 
 class QuotaView:
-    """Read-only. What it answers is to be read, and not kept."""
+    """Read-only. Use its answers at once and do not keep them: they change with the engine."""
 
     def __init__(self, cache: QuotaCache, queues: QueueManager, scheduler: Scheduler) -> None:
         self._cache, self._queues, self._scheduler = cache, queues, scheduler
@@ -31,21 +31,21 @@ class QuotaView:
     # --- workloads ---
 
     def verdict(self, key: ObjectKey) -> Verdict | None:
-        """Why a pending workload has no quota, if a cycle looked at it."""
+        """Why a pending workload has no quota, if a cycle has looked at it."""
         waiting = self._queues.get(key)
         return None if waiting is None else self._queues.verdict(waiting)
 
     def pending_workload(self, key: ObjectKey) -> PendingWorkload | None:
-        """A workload that waits for quota, in a line or not."""
+        """A pending workload, whether it is in a queue or not."""
         return self._queues.get(key)
 
     def head(self, waiting: PendingWorkload, cluster_queue: str) -> Head:
-        """A workload as a cycle would see it, were it first in that ClusterQueue, which must be known."""
+        """A workload as a cycle would see it at the head of that ClusterQueue, which must be known."""
         self._cache.build()
         return self._scheduler.head(waiting, cluster_queue)
 
     def rules(self, now: datetime) -> Preemption:
-        """Who may be preempted now."""
+        """The rules of preemption as of now."""
         return self._scheduler.rules(now)
 
     # --- queues ---
@@ -73,38 +73,38 @@ class QuotaView:
         return self._cache.forest.quotas(cluster_queue)
 
     def queue_usage(self, cluster_queue: str) -> QueueUsage:
-        """What the workloads of a ClusterQueue hold now."""
+        """Sums over the reservations of a ClusterQueue."""
         return self._cache.reservations.queue(cluster_queue)
 
     def local_queue_usage(self, local_queue: ObjectKey) -> QueueUsage:
-        """The same for a LocalQueue."""
+        """Sums over the reservations of a LocalQueue."""
         return self._cache.reservations.local_queue(local_queue)
 
     def reservations_in(self, cluster_queue: str) -> Iterable[Reservation]:
-        """Who has quota of a ClusterQueue, active or not; first the one that would go first."""
+        """The reservations of a ClusterQueue, active or not, in order of eviction."""
         return self._cache.reservations.in_queue(cluster_queue)
 
-    # --- who waits in a queue ---
+    # --- pending workloads ---
 
     def waiting_in(self, cluster_queue: str) -> Iterator[PendingWorkload]:
-        """Who waits in a ClusterQueue, in queue order; as long as nothing changes."""
+        """Pending workloads of a ClusterQueue in queue order. Valid until something changes."""
         line = self._queues.lines.get(cluster_queue)
         return line.in_order() if line else iter(())
 
     def pending_in(self, cluster_queue: str) -> tuple[ObjectKey, ...]:
-        """The same, by key and at once."""
+        """The keys of the pending workloads of a ClusterQueue in queue order, as a copy."""
         return tuple(waiting.key for waiting in self.waiting_in(cluster_queue))
 
     def waiting(self, cluster_queue: str) -> tuple[int, int]:
-        """How many wait in a ClusterQueue: those to be looked at, and those parked until something changes. Nothing is
-        looked at in a queue that is not active (quota-engine 7)."""
+        """The numbers of active and of inadmissible workloads of a ClusterQueue. In a queue that is not active all are
+        inadmissible: no cycle looks at them (quota-engine 7)."""
         line = self._queues.lines.get(cluster_queue)
         if line is None:
             return 0, 0
         return (line.size - line.inadmissible, line.inadmissible) if self.is_active(cluster_queue) else (0, line.size)
 
     def waiting_by_local_queue(self, cluster_queue: str) -> tuple[Counter[ObjectKey], Counter[ObjectKey]]:
-        """The same by LocalQueue."""
+        """The numbers of active and of inadmissible workloads of a ClusterQueue, by LocalQueue."""
         line = self._queues.lines.get(cluster_queue)
         if line is None:
             return Counter(), Counter()
@@ -147,11 +147,11 @@ class QuotaView:
         return CohortStatus(fair_sharing=None if share is None else FairSharingStatus(weighted_share=share.figure))
 
     def queue_share(self, cluster_queue: str) -> Share | None:
-        """The weighted share of a ClusterQueue; None: sharing is not fair."""
+        """The weighted share of a ClusterQueue; None without fair sharing."""
         return self._share(self._cache.forest.queue, cluster_queue)
 
     def cohort_share(self, cohort: str) -> Share | None:
-        """The same of a cohort."""
+        """The weighted share of a cohort; None without fair sharing."""
         return self._share(self._cache.forest.cohort, cohort)
 
     def _share(self, node_of: Callable[[str], Node | None], name: str) -> Share | None:
@@ -162,6 +162,6 @@ class QuotaView:
         return NOTHING if node is None else share(node)
 
     def cohorts_above(self, cluster_queue: str) -> tuple[str, ...]:
-        """The cohorts that share what a ClusterQueue uses, the nearest first."""
+        """The cohorts above a ClusterQueue, the nearest first."""
         node = None if self._cache.forest.stale else self._cache.forest.queue(cluster_queue)
         return tuple(cohort.name for cohort in node.ancestors()) if node is not None else ()

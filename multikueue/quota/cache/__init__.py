@@ -1,5 +1,5 @@
-"""What the cluster has, and who uses what of it, as in Kueue's pkg/cache (quota-engine 1.7).
+"""Configuration of queues and usage of quota, as in Kueue's pkg/cache (quota-engine 1.7).
 
-The quota tree, the reservations, the objects that configure queues with what is wrong with them, what LocalQueues used of
-late. `cache` holds it all together. Who waits is above, in `queueing`; who gets what, in `scheduler`.
+The quota tree, the reservations, the objects that configure queues and their problems, the consumed resources of
+LocalQueues. `cache` holds it all together. Pending workloads are above, in `queueing`, and decisions in `scheduler`.
 """

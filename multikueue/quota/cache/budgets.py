@@ -1,4 +1,4 @@
-"""How many more workloads of each ClusterQueue may be preempted now."""
+"""Preemption budgets: how many more workloads of each ClusterQueue may be preempted now."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def unlimited(_queue: str) -> int:
 
 
 class Budgets:
-    """The budgets of all ClusterQueues, and all preemptions known. Owned by the cache.
+    """The budgets of all ClusterQueues, and all known preemptions. Owned by the cache.
 
-    `place` answers the ClusterQueue that a LocalQueue leads to; a preemption counts there.
+    `place` returns the ClusterQueue that a LocalQueue leads to; a preemption counts there.
     """
 
     def __init__(self, place: Callable[[ObjectKey], str | None]) -> None:
@@ -39,7 +39,7 @@ class Budgets:
         self._eased: set[str] = set()
 
     def set_queue(self, queue: ClusterQueue) -> bool:
-        """Answers whether its budget is another than before."""
+        """Returns whether its budget has changed."""
         return self._set(queue.metadata.name, budget_of(queue))
 
     def remove_queue(self, name: str) -> None:
@@ -53,11 +53,11 @@ class Budgets:
         return old != budget
 
     def routes_changed(self) -> None:
-        """LocalQueues may lead elsewhere."""
+        """LocalQueues may lead to other ClusterQueues now."""
         self._stale = True
 
     def see(self, workload: Workload, local_queue: ObjectKey) -> None:
-        """A workload as it is now, finished or not."""
+        """A workload as last seen, finished or not."""
         times = preemptions(workload.status)
         if not times:
             self.forget(workload.key)
@@ -72,7 +72,7 @@ class Budgets:
         self._stale = True
 
     def forget(self, key: ObjectKey) -> None:
-        """The workload is no more: nobody can tell by the objects that it was preempted."""
+        """The workload is gone: no object tells any more that it was preempted."""
         local_queue, _ = self._preempted.pop(key, (None, ()))
         if local_queue is not None:
             self._stale = True
@@ -87,7 +87,7 @@ class Budgets:
         return UNLIMITED if budget is None else budget.left(self._in(queue), now)
 
     def freed(self, now: datetime) -> set[str]:
-        """The ClusterQueues where a preemption ceased to count since this was asked last."""
+        """The ClusterQueues where a preemption has ceased to count since the last call."""
         due = self.next_end()
         if due is None or due > now:
             return set()
@@ -96,7 +96,7 @@ class Budgets:
         return names
 
     def next_end(self) -> datetime | None:
-        """When the next preemption ceases to count; long ago if one did by accident."""
+        """When the next preemption ceases to count; in the past if one did because its workload is gone."""
         if self._eased:
             return self._told
         if self._stale:
@@ -104,7 +104,7 @@ class Budgets:
         return self._next
 
     def _ends(self) -> Iterator[tuple[str, datetime]]:
-        """All ends that nobody was told of yet."""
+        """The ends that `freed` has not reported yet."""
         for local_queue, times in self._preempted.values() if self._budgets else ():
             name = self._place(local_queue) or ""
             if (budget := self._budgets.get(name)) is not None:

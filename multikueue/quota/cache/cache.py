@@ -1,7 +1,7 @@
-"""What the cluster has, and who uses what of it: Kueue's cache (quota-engine 1.7).
+"""Kueue's cache: the configuration of queues, and the usage of their quota (quota-engine 1.7).
 
-Its ClusterQueues, cohorts, flavors, checks and namespaces, and the workloads with quota, those included to which the
-scheduler gave some that their status does not show yet. Who waits is the queue manager's, which is told of what changes here.
+ClusterQueues, cohorts, flavors, checks and namespaces, and the workloads with quota, including quota that the scheduler
+only assumes. Pending workloads belong to the queue manager; the engine tells it of changes here.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class QuotaCache:
         self.fair_sharing = fair_sharing
         self.keep_place = keep_place
         self.not_ready: set[ObjectKey] = set()
-        """Who has quota while not all of its pods are ready, where that keeps others from theirs."""
+        """Workloads with quota whose pods are not all ready, where that keeps others from getting quota."""
         self.settled: set[str] = set()
-        """Trees whose heads were refused and where nothing changed since: looking again would say the same."""
+        """Trees whose heads were refused, without a change since: another look would end the same way."""
         self._block_admission = block_admission
         self._non_preemptible = non_preemptible
         self._snapshots: dict[str, QueueSnapshot] = {}
@@ -60,7 +60,8 @@ class QuotaCache:
     # --- ClusterQueues and cohorts ---
 
     def set_cluster_queue(self, queue: ClusterQueue) -> bool:
-        """Answers whether its work may fare otherwise than before. What may raise comes before what changes."""
+        """Returns whether its workloads may fare differently now. What may raise comes first: a failed call changes
+        nothing."""
         name = queue.metadata.name
         member = Member(
             queue.spec.cohort_name, quotas(queue.spec.resource_groups), fair_weight(queue.spec.fair_sharing)
@@ -75,7 +76,7 @@ class QuotaCache:
         return new_rules
 
     def remove_cluster_queue(self, name: str) -> bool:
-        """Answers whether it was there."""
+        """Returns whether it was there."""
         if not self.catalog.remove_queue(name):
             return False
         self.budgets.remove_queue(name)
@@ -85,14 +86,14 @@ class QuotaCache:
         return True
 
     def set_cohort(self, cohort: Cohort) -> bool:
-        """Answers whether it is new, or another than before."""
+        """Returns whether it is new or has changed."""
         weight = fair_weight(cohort.spec.fair_sharing)
         return self._declare_cohort(
             cohort.metadata.name, Member(cohort.spec.parent_name, quotas(cohort.spec.resource_groups), weight)
         )
 
     def remove_cohort(self, name: str) -> bool:
-        """Answers whether it was there."""
+        """Returns whether it was there."""
         return self._declare_cohort(name, None)
 
     def _declare_cohort(self, name: str, member: Member | None) -> bool:
@@ -107,7 +108,7 @@ class QuotaCache:
             self.unsettle(queue.spec.cluster_queue)
 
     def remove_local_queue(self, key: ObjectKey) -> bool:
-        """Answers whether it was there."""
+        """Returns whether it was there."""
         if not self.catalog.remove_local_queue(key):
             return False
         if self.history is not None:
@@ -115,18 +116,18 @@ class QuotaCache:
         return True
 
     def renew_snapshot(self, name: str) -> None:
-        """Something that a ClusterQueue refers to changed."""
+        """An object that the ClusterQueue refers to has changed."""
         self._snapshots.pop(name, None)
 
     def build(self) -> None:
-        """Shape the trees anew if a spec changed."""
+        """Build the trees again if a spec changed."""
         if self.forest.stale:
             self.forest.build(self.reservations.by_queue())
             self._snapshots.clear()
             self._generations = {name: self.generation(name) + 1 for name in self.catalog.queues}
 
     def snapshot(self, name: str) -> QueueSnapshot:
-        """What a cycle sees of a ClusterQueue; only after a build."""
+        """A ClusterQueue as a cycle sees it. Call `build` first."""
         known = self._snapshots.get(name)
         if known is None:
             node = self.forest.queue(name)
@@ -137,17 +138,17 @@ class QuotaCache:
         return known
 
     def generation(self, name: str) -> int:
-        """Another one whenever a search for flavors in a ClusterQueue has to begin anew."""
+        """A number that changes whenever a search for flavors in a ClusterQueue has to start over."""
         return self._generations.get(name, 1)
 
     def unsettle(self, name: str) -> None:
-        """Something changed in the tree of a ClusterQueue: another look may say something else."""
+        """The tree of a ClusterQueue changed: another look may end differently."""
         self.settled.discard(self.forest.root_name(name))
 
     def is_settled(self, name: str) -> bool:
         return self.forest.root_name(name) in self.settled
 
-    # --- who has quota ---
+    # --- reservations ---
 
     def add(self, reservation: Reservation) -> None:
         self.reservations.add(reservation)
@@ -163,7 +164,7 @@ class QuotaCache:
             node.remove(reservation.amounts)
 
     def replace(self, new: Reservation, now: datetime) -> Reservation | None:
-        """A workload has quota, as its status shows; answers what was known of it, if that was something else."""
+        """A workload has quota by its status. Returns the former reservation, if that was another."""
         old = self.reservations.get(new.key)
         if old == new:
             return None
@@ -175,7 +176,7 @@ class QuotaCache:
         return old
 
     def release(self, key: ObjectKey) -> Reservation | None:
-        """A workload has no quota any more; answers what it had. What it only was to replace has its own again."""
+        """A workload has no quota any more. Returns what it had. A slice whose quota it only assumed gets that back."""
         self.not_ready.discard(key)
         restored = self.slice_replacements.lose(key) if self.slice_replacements is not None else None
         if restored is not None:
@@ -188,7 +189,7 @@ class QuotaCache:
         return reservation
 
     def assume(self, reservation: Reservation, demand: Demand, replaced: Reservation | None) -> None:
-        """The scheduler gave a workload quota, in the place of the slice `replaced` if there is one."""
+        """The scheduler gave a workload quota; in place of the slice `replaced`, if there is one."""
         self.note_pods(reservation.key, ready=False)
         if self.history is not None:
             self.history.charge(reservation.local_queue, reservation.key, demand)
@@ -199,7 +200,7 @@ class QuotaCache:
         self.add(reservation)
 
     def evict(self, key: ObjectKey, now: datetime) -> None:
-        """A workload is about to go. It goes on using its quota; only its place among those to go is new."""
+        """A workload is to be evicted. It keeps using its quota; only its place in the order of eviction is new."""
         reservation = self.reservations.remove(key)
         assert reservation is not None, "only who holds quota is evicted"
         self.reservations.add(replace(reservation, evicted=True))
@@ -219,8 +220,11 @@ class QuotaCache:
     def reservation_of(
         self, workload: Workload, spec: WorkloadSpec, admission: Admission, now: datetime, *, evicted: bool
     ) -> Reservation:
-        """What a workload has by its status. `evicted`: it is to go, though its status does not show that yet. Raises
-        InvalidObject if its quantities are none."""
+        """The reservation in a workload's status.
+
+        `evicted`: it is to be evicted, though its status does not show that yet. Raises InvalidObject if a quantity
+        cannot be parsed.
+        """
         counts = {pod_set.name: pod_set.count for pod_set in spec.pod_sets}
         reserved = workload.condition(QUOTA_RESERVED)
         return Reservation(
@@ -240,15 +244,16 @@ class QuotaCache:
         )
 
     def is_protected(self, workload: Workload) -> bool:
-        """Whether it is not to be preempted."""
+        """Whether the workload is exempt from preemption."""
         return self._non_preemptible and is_non_preemptible(workload)
 
     def job_of(self, workload: Workload) -> str:
-        """The UID of the job whose slice a workload is, where jobs have slices."""
+        """The UID of the job that the workload is a slice of; empty without elastic jobs."""
         return job_of(workload) if self.slice_replacements is not None else ""
 
     def holders(self, name: str) -> Sequence[Reservation]:
-        """Who may be evicted from a ClusterQueue; nobody from one that admits nothing: it has no heads either."""
+        """The workloads of a ClusterQueue that may be evicted. An inactive ClusterQueue has none: it has no heads
+        either."""
         if not self.catalog.is_active(name):
             return ()
         reservations = self.reservations.in_queue(name)
@@ -260,21 +265,21 @@ class QuotaCache:
     # --- slices of elastic jobs ---
 
     def replaced_by(self, workload: Workload) -> ObjectKey | None:
-        """The slice whose place a workload is to take."""
+        """The slice that the workload replaces."""
         return replaced_key(workload) if self.slice_replacements is not None else None
 
     def may_replace(self, workload: Workload, old: Reservation | None) -> bool:
         return self.slice_replacements is not None and self.slice_replacements.may_replace(job_of(workload), old)
 
-    # --- what LocalQueues used of late ---
+    # --- consumed resources ---
 
     def is_usage_based(self, name: str) -> bool:
-        """Whether the LocalQueues of a ClusterQueue are served by what they used of late."""
+        """Whether the LocalQueues of a ClusterQueue are ordered by consumed resources."""
         scope = self.catalog.queues[name].spec.admission_scope
         return self.history is not None and scope is not None and scope.admission_mode == USAGE_BASED
 
     def _record(self, reservation: Reservation, now: datetime) -> None:
-        """A workload was admitted: what it uses is history from now on."""
+        """A workload was admitted: from now on its usage counts as consumed."""
         if self.history is None:
             return
         if reservation.cluster_queue not in self.catalog.queues or not self.is_usage_based(reservation.cluster_queue):
@@ -284,8 +289,9 @@ class QuotaCache:
         self.history.admitted(reservation.local_queue, reservation.key, takes=reservation.amounts, used=used, now=now)
 
     def sample(self, key: ObjectKey, now: datetime) -> timedelta | None:
-        """Bring what a LocalQueue used of late up to date, if it is time to; answers when it will be again. None where
-        it does not matter, or will not as long as nothing else changes."""
+        """Update the consumed resources of a LocalQueue if an interval has passed. Returns the time until the next
+        sample; None while no samples are due: without admission fair sharing, or while one of its queues is stopped or
+        inactive."""
         queue = self.catalog.local_queues.get(key)
         if self.history is None or queue is None or queue.spec.stop_policy != "None":
             return None
@@ -300,5 +306,5 @@ def _backfill(queue: ClusterQueue) -> str | None:
 
 
 def whole_second(time: datetime) -> datetime:
-    """As it will be read back from the API."""
+    """The time as the API returns it: in whole seconds."""
     return time.replace(microsecond=0)

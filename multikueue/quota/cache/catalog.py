@@ -1,4 +1,4 @@
-"""What is configured: queues, flavors, checks and namespaces as last seen, and which ClusterQueues can admit."""
+"""The configuration: queues, flavors, checks and namespaces as last seen, and which ClusterQueues can admit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from multikueue.quota.requests.matching import selects
 
 
 class Catalog:
-    """Owned by the cache. A change answers the ClusterQueues it concerns."""
+    """Owned by the cache. A change returns the ClusterQueues it concerns."""
 
     def __init__(self) -> None:
         self._queues: dict[str, ClusterQueue] = {}
@@ -36,7 +36,7 @@ class Catalog:
         return self._flavors
 
     def set_queue(self, queue: ClusterQueue) -> bool:
-        """Answers whether it is new, or another than before in more than its status."""
+        """Returns whether it is new, or has changed in more than its status."""
         name = queue.metadata.name
         old = self._queues.get(name)
         self._queues[name] = queue
@@ -85,7 +85,7 @@ class Catalog:
         return self._inspect_those_with(name, check_names) if known else ()
 
     def set_namespace(self, namespace: Namespace) -> bool:
-        """Answers whether the namespace is new or its labels are."""
+        """Returns whether the namespace or its labels are new."""
         name = namespace.metadata.name
         old = self._namespaces.get(name)
         self._namespaces[name] = namespace
@@ -98,7 +98,7 @@ class Catalog:
         return name in self._namespaces
 
     def selects(self, queue: str, namespace: str) -> bool:
-        """Whether work of a namespace may use a ClusterQueue; not if the namespace is unknown."""
+        """Whether workloads of a namespace may use a ClusterQueue; False if the namespace is unknown."""
         known = self._namespaces.get(namespace)
         return known is not None and selects(self._queues[queue].spec.namespace_selector, known.metadata.labels)
 

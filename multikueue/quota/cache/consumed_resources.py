@@ -1,6 +1,6 @@
-"""Resources that LocalQueues consumed of late, for admission fair sharing (quota-engine 5.1).
+"""Consumed resources of LocalQueues, for admission fair sharing (quota-engine 5.1).
 
-Amounts are thousandths of each resource: Kueue cuts off at those, and so two histories stay equal.
+Amounts are thousandths of each resource: Kueue truncates to those, so two histories stay equal.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from multikueue.quota.cache.tree import Amounts, fair_weight
 from multikueue.quota.requests.amounts import Demand
 
 USAGE_BASED = "UsageBasedAdmissionFairSharing"
-"""The admission mode of a ClusterQueue whose LocalQueues take turns."""
+"""The admission mode of a ClusterQueue whose LocalQueues are ordered by usage."""
 
 Thousandths = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageDecay:
-    """After its `half_life` half of what was used is forgotten; 0: all of it at each sampling, every `interval`.
+    """Half of the consumed resources decays in each `half_life`; 0: all of it at each sampling, every `interval`.
 
-    `weights` say how much a resource counts; 1 where they do not.
+    `weights` are factors by resource, 1 by default.
     """
 
     half_life: timedelta
@@ -34,13 +34,13 @@ class UsageDecay:
     weights: Mapping[str, float] = field(default_factory=dict)
 
     def forgotten(self, elapsed: timedelta) -> float:
-        """The part that is forgotten after that time."""
+        """The part that decays in that time, from 0 to 1; 0 without a half-life, so that there are no penalties."""
         if not self.half_life:
             return 0.0
         return 1.0 - math.pow(0.5, elapsed.total_seconds() / self.half_life.total_seconds())
 
     def decayed(self, past: Thousandths, present: Thousandths, elapsed: timedelta) -> Thousandths:
-        """What was used lately, if so much was before and so much is used now."""
+        """The consumed resources, given those of before (`past`) and the usage since then (`present`)."""
         part = self.forgotten(elapsed)
         return _sum(_times(past, 1 - part), _times(present, part))
 
@@ -57,9 +57,10 @@ class _Record:
 class ConsumedResources:
     """Owned by the cache.
 
-    Who gets quota pays at once, by a penalty that lasts until it is admitted: what it then uses takes long to show, and
-    until then its LocalQueue would be served on and on. Kueue forgets to take the penalty back from those who have to
-    pass checks first, which all do here; so for it the queue that was served most would come last for ever.
+    A workload that gets quota costs its LocalQueue a penalty at once, until it is admitted: its usage takes long to
+    show, and until then the LocalQueue would be served again and again. Kueue does not take the penalty back from
+    workloads that have to pass checks first, as all do here: there the LocalQueue that was served most would come last
+    for ever.
     """
 
     def __init__(self, decay: UsageDecay) -> None:
@@ -70,7 +71,7 @@ class ConsumedResources:
         self._usage: dict[ObjectKey, float] = {}
 
     def usage(self, queue: ObjectKey) -> float:
-        """By what LocalQueues are compared: the least goes first. Of one whose weight is 0 it is more than any."""
+        """The usage that LocalQueues are ordered by, the least first; infinite if its weight is 0."""
         known = self._usage.get(queue)
         if known is None:
             known = self._usage[queue] = self._weighed(queue)
@@ -89,8 +90,8 @@ class ConsumedResources:
     # --- queues ---
 
     def set_queue(self, queue: LocalQueue) -> bool:
-        """Its weight may be new. What its status tells is taken over if it is younger than what we know: another
-        process wrote it, before we began or while it was the one that acts. Answers whether its usage is new."""
+        """Set its weight, and take over its status if that is younger than what we know: another process wrote it,
+        before we started or while it was the leader. Returns whether its usage has changed."""
         before = self._usage.pop(queue.key, None)
         self._weights[queue.key] = fair_weight(queue.spec.fair_sharing)
         told = queue.status.fair_sharing.admission_fair_sharing_status if queue.status.fair_sharing else None
@@ -106,14 +107,14 @@ class ConsumedResources:
     # --- workloads ---
 
     def charge(self, queue: ObjectKey, workload: ObjectKey, demand: Demand) -> None:
-        """A workload got quota."""
+        """A workload got quota: add its penalty."""
         asked = _total(demand)
         penalty = _times(asked, self._decay.forgotten(self._decay.interval))
         self._penalties.setdefault(queue, {})[workload] = penalty
         self._usage.pop(queue, None)
 
     def discharge(self, queue: ObjectKey, workload: ObjectKey) -> bool:
-        """Its penalty is over; answers whether there was one."""
+        """Take its penalty back. Returns whether there was one."""
         penalties = self._penalties.get(queue, {})
         if workload not in penalties:
             return False
@@ -122,9 +123,9 @@ class ConsumedResources:
         return True
 
     def admitted(self, queue: ObjectKey, workload: ObjectKey, *, takes: Amounts, used: Amounts, now: datetime) -> None:
-        """A workload that paid its penalty was admitted: what it takes is in the history from now on.
+        """A workload with a penalty was admitted: from now on its usage is in the history.
 
-        `used` is what all workloads of its LocalQueue use that are admitted, this one included.
+        `takes` is what it uses itself, `used` what all admitted workloads of its LocalQueue use, this one included.
         """
         if self.discharge(queue, workload):
             penalty = _times(_by_resource(takes), self._decay.forgotten(self._decay.interval))
@@ -134,21 +135,21 @@ class ConsumedResources:
     # --- sampling ---
 
     def sample(self, queue: LocalQueue, used: Amounts, now: datetime) -> timedelta:
-        """Bring the history up to date if it is time to; answers when it will be again."""
+        """Update the history if an interval has passed. Returns the time until the next sample."""
         status = queue.status.fair_sharing
         is_told = status is not None and status.admission_fair_sharing_status is not None
         record = self._records.get(queue.key)
         if record is not None and is_told and now - record.at < self._decay.interval:
             return self._decay.interval - (now - record.at)
         if self._decay.half_life:
-            before = record or _Record(_by_resource(used), now)  # one that begins has what is used now for its past
+            before = record or _Record(_by_resource(used), now)  # a new history has the present usage as its past
             self._note(queue.key, self._decayed(before, used, now), now)
         else:
             self._note(queue.key, {}, now)
         return self._decay.interval
 
     def status(self, queue: ObjectKey) -> AdmissionFairSharingStatus | None:
-        """What the LocalQueue's status should tell; None while it was never sampled."""
+        """The consumed resources for the LocalQueue's status; None before the first sample."""
         record = self._records.get(queue)
         if record is None:
             return None

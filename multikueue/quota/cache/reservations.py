@@ -22,11 +22,11 @@ EvictionRank = tuple[bool, int, float, str, ObjectKey]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """One workload's reservation. It counts from the moment a cycle assumes it until quota is released.
+    """The reservation of one workload. It counts from the moment a cycle assumes it until the quota is released.
 
-    `since` is its place by time in its queue, `reserved_at` when it got the quota; once `evicted` it is about to go.
-    A `protected` one is not to be preempted. `ends_by`: when its maximum execution time is over, if it has one and runs.
-    `job` is the UID of what it is a slice of, where jobs have slices.
+    `since` is its queue time, `reserved_at` when it got the quota. `evicted`: it is about to go. `protected`: it is
+    exempt from preemption. `ends_by`: when it has to be gone, if that is known. `job`: the UID of the job that it is a
+    slice of, with elastic jobs.
     """
 
     key: ObjectKey
@@ -43,7 +43,7 @@ class Reservation:
     ends_by: datetime | None = None
     job: str = ""
     eviction_rank: EvictionRank = field(init=False, compare=False, repr=False)
-    """The order of eviction in one queue: evicted ones, then the low priority, then the late, then by UID, then by name."""
+    """The order of eviction in a queue: evicted first, then low priority, then late reservation, then UID, then key."""
 
     def __post_init__(self) -> None:
         late = -self.reserved_at.timestamp()
@@ -51,12 +51,12 @@ class Reservation:
 
     @property
     def traits(self) -> tuple[object, ...]:
-        """What others who wait may fare otherwise by."""
+        """The values that decide how pending workloads fare beside it."""
         return self.amounts, self.priority, self.cluster_queue, self.protected
 
 
 class Reordered(tuple[Reservation, ...]):
-    """Reservations of a queue in another order of eviction than the lowest priority first."""
+    """Reservations of a queue in an order of eviction other than lowest priority first."""
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ class Reservations:
         return reservation
 
     def in_queue(self, name: str) -> Sequence[Reservation]:
-        """The reservations of a ClusterQueue, first the one that would go first. To be read, and not kept."""
+        """The reservations of a ClusterQueue in order of eviction. Use it at once and do not keep it: it changes."""
         return self._by_eviction_rank.get(name, ())
 
     def queue(self, name: str) -> QueueUsage:
@@ -138,7 +138,8 @@ def _count(total: dict[FlavorResource, int], amounts: Amounts, sign: int) -> Non
 def admission_amounts(
     admission: Admission, counts: Mapping[str, int], reclaimed: Iterable[ReclaimablePod] = ()
 ) -> Amounts:
-    """What an admission uses. `counts` are the pods of the spec by pod set; reclaimed ones need no quota any more."""
+    """The usage of an admission, in counted amounts. `counts` has the pods of the spec by pod set; reclaimed pods need
+    no quota."""
     gone = {pods.name: pods.count for pods in reclaimed}
     total: dict[FlavorResource, int] = {}
     for pod_set in admission.pod_set_assignments:

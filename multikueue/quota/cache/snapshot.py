@@ -1,6 +1,6 @@
-"""What a cycle sees of one ClusterQueue: its place in the tree, its resource groups, its rules.
+"""A ClusterQueue as a cycle sees it: its place in the tree, its resource groups, its rules.
 
-Compiled once per change of a spec, not per cycle; only usage in the tree moves in between.
+Built once per change of a spec, not per cycle; in between only usage in the tree changes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from multikueue.quota.requests.topology import is_topology_only
 class Group:
     """Resources that take the same flavor, out of an ordered choice.
 
-    `label_keys` are those that any flavor of the group declares: node selectors on others say nothing about flavors.
+    `label_keys` are the keys that any flavor of the group declares: node selectors on other keys say nothing about
+    flavors.
     """
 
     resources: frozenset[str]
@@ -28,10 +29,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class QueueSnapshot:
-    """One ClusterQueue, ready for a cycle. `node` is live: its usage is the usage of now.
+    """One ClusterQueue, ready for a cycle. `node` is live: its usage is the present one.
 
-    `preempts_while_borrowing`: its heads may have others evicted even to borrow. `topology_only`: all of its flavors
-    have a topology.
+    `preempts_while_borrowing`: its heads may preempt even in order to borrow. `topology_only`: all of its flavors have
+    a topology.
     """
 
     name: str

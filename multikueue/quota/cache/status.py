@@ -1,4 +1,4 @@
-"""What is wrong with a queue, and the figures in its status (quota-engine 4.5, multikueue-contract 1.4)."""
+"""Problems of a queue, and the figures in its status (quota-engine 4.5, multikueue-contract 1.4)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROVISIONING_CONTROLLER_NAME = "kueue.x-k8s.io/provisioning-request"
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why a ClusterQueue admits nothing: Kueue's reason and a finding."""
+    """Why a ClusterQueue admits nothing: Kueue's reason and part of its message."""
 
     reason: str
     message: str
@@ -36,7 +36,7 @@ class Problem:
 def cluster_queue_problems(
     queue: ClusterQueue, *, flavors: Mapping[str, ResourceFlavor], checks: Mapping[str, AdmissionCheck]
 ) -> tuple[Problem, ...]:
-    """Everything that keeps a ClusterQueue from admitting, the most important first; empty: it is active."""
+    """All that keeps a ClusterQueue from admitting, the most important first; empty: it is active."""
     if queue.metadata.deletion_timestamp is not None:
         return (Problem("Terminating", "clusterQueue is terminating"),)
     return tuple(_problems(queue, flavors, checks))
@@ -61,7 +61,7 @@ def _problems(
 
 
 def _topology_problems(queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor]) -> Iterator[Problem]:
-    """Pods are placed on workers only; where none is asked there is no topology."""
+    """A flavor with a topology needs a MultiKueue check: the workers place pods, and the manager has no Topology."""
     for name in sorted(flavor_names(queue) & flavors.keys()):
         if topology := flavors[name].spec.topology_name:
             yield Problem("TopologyNotFound", f'there is no Topology "{topology}" for TAS flavor "{name}"')
@@ -104,8 +104,8 @@ def cluster_queue_status(
     now: datetime,
     share: int | None = None,
 ) -> QueueStatus:
-    """The status after `queue.status`, whose transition times live on; equal to it when nothing changed. `share` is the
-    weighted share, where sharing is fair."""
+    """The status that follows `queue.status`, with its transition times; equal to it if nothing changed. `share` is the
+    weighted share; None without fair sharing."""
     nominal = {fr: quota.nominal for fr, quota in quotas.items()} if queue.spec.cohort_name else {}
     return QueueStatus(
         conditions=with_condition(queue.status.conditions, _cluster_queue_condition(queue, problems), now),
@@ -138,7 +138,8 @@ def local_queue_status(
     now: datetime,
     history: AdmissionFairSharingStatus | None = None,
 ) -> QueueStatus:
-    """As for a ClusterQueue; `active` says whether that one is, `history` what was used of late, where that counts."""
+    """As `cluster_queue_status`, for a LocalQueue. `active`: its ClusterQueue is; `history`: its consumed resources,
+    where they count."""
     condition = _local_queue_condition(local_queue, exists=queue is not None, active=active)
     return QueueStatus(
         conditions=with_condition(local_queue.status.conditions, condition, now),
@@ -175,7 +176,7 @@ def _active(generation: int, reason: str, message: str, *, active: bool) -> Cond
 
 
 def _flavors(queue: ClusterQueue | None, used: Amounts, nominal: Amounts | None) -> tuple[FlavorUsage, ...]:
-    """The amounts by flavor in the order of the spec. `nominal` is None where borrowing is no matter of the queue's."""
+    """The amounts by flavor in the order of the spec. `nominal` is None where the status has no borrowed amounts."""
 
     def usage(flavor: str, resource: str) -> ResourceUsage:
         amount = used.get((flavor, resource), 0)

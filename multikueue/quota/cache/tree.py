@@ -1,8 +1,8 @@
 """The quota tree: how much each ClusterQueue and Cohort has, uses, lends and may borrow (quota-engine 1.7).
 
 Each (flavor, resource) is an independent tree of `Cell`s, so the arithmetic is a walk along parents. The shape is built
-anew only when a spec changed; in between only usage moves. Nothing is ever copied: whoever tries something out passes
-an `UndoLog` and rolls it back.
+again only when a spec changes; in between only usage changes. Nothing is ever copied: a trial takes an `UndoLog` and
+rolls back.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from multikueue.api.queues import FairSharing, ResourceGroup
 from multikueue.api.queues import ResourceQuota as QuotaSpec
 
 FlavorResource = tuple[str, str]
-"""(flavor, resource): what quota is counted by."""
+"""(flavor, resource): the key of a quota."""
 
 Amounts = Mapping[FlavorResource, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """Limits in counted amounts. No borrowing limit: whatever the cohort has; no lending limit: everything."""
+    """Limits in counted amounts. No borrowing limit: all that the cohort has; no lending limit: everything."""
 
     nominal: int = 0
     borrowing_limit: int | None = None
@@ -42,7 +42,7 @@ def quotas(groups: Iterable[ResourceGroup]) -> dict[FlavorResource, Quota]:
 
 
 def fair_weight(spec: FairSharing | None) -> float:
-    """The weight of a queue or cohort: 1 unless said otherwise; rounded once, from the exact decimal."""
+    """The weight of a queue or cohort, 1 by default; rounded once, from the exact decimal."""
     return 1.0 if spec is None else quantity.parse(spec.weight) / quantity.NANO
 
 
@@ -77,7 +77,7 @@ class Cell:
     """One (flavor, resource) at one node.
 
     `subtree` is the quota of the node and all below that lend to it; `private` the part it never lends; `usage` what
-    the node uses, for a cohort only what its children do not cover by their private part.
+    the node uses: of a cohort, what its children use beyond their private part.
     """
 
     __slots__ = ("node", "parent", "private", "quota", "subtree", "usage")
@@ -92,7 +92,7 @@ class Cell:
         return max(0, self.private - self.usage)
 
     def available(self) -> int:
-        """What could be used now, by borrowing too. Negative below an oversubscribed root."""
+        """The amount that can be used now, including by borrowing. Negative below an oversubscribed root."""
         if self.parent is None:
             return self.subtree - self.usage
         above = self.parent.available()
@@ -102,7 +102,7 @@ class Cell:
         return self.local_available() + above
 
     def potential(self) -> int:
-        """What could be used if nobody used anything."""
+        """The amount that could be used if all usage were 0."""
         if self.parent is None:
             return self.subtree
         reachable = self.private + self.parent.potential()
@@ -132,7 +132,7 @@ class Cell:
 class Node:
     """A ClusterQueue or Cohort in the tree; `height` is 0 for a ClusterQueue, 1 for a cohort of ClusterQueues only.
 
-    `declared` is what it or anything below it has a quota of; `weight` its claim to a fair share.
+    `declared` has each (flavor, resource) of which it or a node below has a quota; `weight` is for fair shares.
     """
 
     __slots__ = (
@@ -162,7 +162,7 @@ class Node:
         self.in_cycle = False
 
     def cell(self, fr: FlavorResource) -> Cell:
-        """The cell, made (with those above it) where nobody declared a quota."""
+        """The cell; created, with those above it, where no quota is declared."""
         cell = self.cells.get(fr)
         if cell is None:
             parent = self.parent.cell(fr) if self.parent else None
@@ -170,7 +170,7 @@ class Node:
         return cell
 
     def available(self, fr: FlavorResource) -> int:
-        """What a ClusterQueue can still use; never negative."""
+        """The amount that a ClusterQueue can still use; never negative."""
         return max(0, self.cell(fr).available())
 
     def ancestors(self) -> Iterator[Node]:
@@ -182,25 +182,25 @@ class Node:
 
     @property
     def path(self) -> str:
-        """The way here from the root, as Kueue writes it: `/root/cohort/queue`."""
+        """The path from the root, as Kueue writes it: `/root/cohort/queue`."""
         names = [self.name, *(node.name for node in self.ancestors())]
         return f"/{'/'.join(reversed(names))}"
 
     def is_within_nominal(self, frs: Iterable[FlavorResource]) -> bool:
-        """Whether nothing of these is borrowed."""
-        for fr in frs:  # asked of each queue of a tree for each head that has no room
+        """Whether the node borrows none of these."""
+        for fr in frs:  # a plain loop: called for each queue of a tree per head without room
             cell = self.cells.get(fr)
             if cell is not None and cell.usage > cell.subtree:
                 return False
         return True
 
     def fit(self, amounts: Amounts) -> tuple[bool, dict[FlavorResource, int]]:
-        """Whether its own quota holds that much more, and what remains of it for the parent to find."""
+        """Whether its own quota holds that much more, and the rest that the parent has to provide."""
         rest = {fr: max(0, amount - self.cell(fr).local_available()) for fr, amount in amounts.items()}
         return not any(self.cell(fr).borrows_with(amount) for fr, amount in amounts.items()), rest
 
     def potential(self) -> dict[str, int]:
-        """What could be used here if nobody used anything, by resource: all flavors that the tree has, together."""
+        """The amounts that could be used here if all usage were 0, by resource: all flavors of the tree together."""
         if self._potential is None:
             *_, root = self, *self.ancestors()
             self._potential = {}
@@ -219,7 +219,8 @@ class Node:
 
 
 def subtree_that_fits(cell: Cell, amount: int) -> tuple[int, bool]:
-    """Height of the lowest subtree whose quota holds `amount` more, and whether others could be asked to give back."""
+    """Height of the lowest subtree whose quota holds `amount` more, and whether quota may be reclaimed for that from
+    others."""
     parent = cell.parent
     if not cell.borrows_with(amount) or parent is None:
         return 0, parent is not None
@@ -242,7 +243,7 @@ class Member:
 
 
 class Forest:
-    """All trees. Declare members, then `build`; nodes handed out before a build are of the past after it."""
+    """All trees. Declare members, then `build`. A build makes new nodes: do not use older ones after it."""
 
     def __init__(self) -> None:
         self._queue_specs: dict[str, Member] = {}
@@ -253,11 +254,12 @@ class Forest:
         self.stale = False
 
     def declare_queue(self, name: str, member: Member | None) -> bool:
-        """Set a ClusterQueue, or remove it with None; answers whether that is new."""
+        """Set a ClusterQueue, or remove it with None. Returns whether that changed anything."""
         return self._declare(self._queue_specs, name, member)
 
     def declare_cohort(self, name: str, member: Member | None) -> bool:
-        """As for a ClusterQueue. A cohort without object that others name lives on without quota."""
+        """Set a Cohort, or remove it with None. Returns whether that changed anything. Without an object a cohort that
+        others name as their parent exists, without quota."""
         return self._declare(self._cohort_specs, name, member)
 
     def _declare(self, specs: dict[str, Member], name: str, member: Member | None) -> bool:
@@ -282,9 +284,10 @@ class Forest:
         return self._queue_specs.get(queue, Member()).quotas
 
     def root_name(self, queue: str) -> str:
-        """What stands for the tree of a ClusterQueue: its root cohort, or the queue itself when it has none.
+        """The name of a ClusterQueue's tree: `cohort/ROOT`, or `queue/NAME` without a cohort, so that names cannot
+        clash.
 
-        Read from the declarations, so it is right before a build too. The two kinds of names cannot clash.
+        Read from the declarations, so it is right before a build too.
         """
         root = self._roots.get(queue)
         if root is None:
@@ -293,7 +296,7 @@ class Forest:
         return root
 
     def queues_of(self, roots: Container[str]) -> list[str]:
-        """The ClusterQueues in these trees, as declared."""
+        """The declared ClusterQueues of these trees."""
         return [name for name in self._queue_specs if self.root_name(name) in roots]
 
     def root_of_cohort(self, cohort: str) -> str:
@@ -308,7 +311,7 @@ class Forest:
             cohort = self._cohort_specs.get(cohort, Member()).parent
 
     def build(self, usages: Mapping[str, Amounts]) -> None:
-        """Shape the trees as declared and fill in the usage of each ClusterQueue."""
+        """Build the trees as declared and fill in the usage of each ClusterQueue."""
         self._cohorts = {name: self._cohort_node(name) for name in self._cohort_names()}
         self._queues = {
             name: Node(name, is_queue=True, quotas=spec.quotas, weight=spec.weight)
@@ -324,7 +327,7 @@ class Forest:
             for fr in node.quotas:
                 node.cell(fr)
         for node in nodes:
-            node.declared = tuple(node.cells)  # cells made later are of what nobody has a quota of
+            node.declared = tuple(node.cells)  # cells made later have no declared quota
         for node in sorted(nodes, key=lambda node: node.height):
             _sum_up(node)
         for name, amounts in usages.items():
@@ -341,7 +344,7 @@ class Forest:
         return Node(name, is_queue=False, quotas=spec.quotas, weight=spec.weight)
 
     def _link(self, node: Node, parent: str) -> None:
-        """Hang a node below its parent, unless the way up never ends."""
+        """Put a node below its parent, unless the cohorts above form a cycle."""
         if not parent:
             return
         *_, top = self._lineage(parent)
@@ -358,7 +361,7 @@ def _height(node: Node) -> int:
 
 
 def _sum_up(node: Node) -> None:
-    """Fix what each cell keeps private and pass the rest on to the parent, which must come later."""
+    """Set what each cell keeps private and add the rest to the parent, which must be summed up later."""
     for cell in node.cells.values():
         lending_limit = cell.quota.lending_limit
         cell.private = 0 if lending_limit is None else max(0, cell.subtree - lending_limit)

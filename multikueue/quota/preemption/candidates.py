@@ -1,4 +1,4 @@
-"""Candidates for preemption by a head, and the eviction of those that are chosen (quota-engine 3.5, 3.7)."""
+"""Preemption candidates of a head, and the eviction of each target (quota-engine 3.5, 3.7)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from multikueue.quota.cache.tree import Amounts, FlavorResource, Node, UndoLog
 from multikueue.quota.workload.outcome import Cause, Eviction
 
 Holders = Callable[[str], Sequence[Reservation]]
-"""The workloads of a ClusterQueue that may be evicted, first the one that would go first (`Reservation.eviction_rank`)."""
+"""The workloads of a ClusterQueue that may be evicted, in order of eviction (`Reservation.eviction_rank`)."""
 
 
 _IN_WORDS = {
@@ -29,9 +29,9 @@ _IN_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class PreemptionRequest:
-    """What a head needs in its queue, and of what there is not enough: `short`, some of `needs`.
+    """The needs of a head in its queue; `short` are those that are not available.
 
-    Of each queue no more than its `allowance` are asked to go, beside those who go anyhow.
+    Each queue loses at most its `allowance` of workloads, besides those that are evicted already.
     """
 
     priority: int
@@ -46,7 +46,7 @@ class PreemptionRequest:
         return self.queue.node
 
     def fits(self, *, borrowing: bool) -> bool:
-        """Whether the needs are met as things stand now; without `borrowing`, out of the queue's own quota."""
+        """Whether the needs fit at current usage; without `borrowing`, within the queue's own quota."""
         for fr, amount in self.needs.items():
             cell = self.node.cell(fr)
             if amount > max(0, cell.available()) or not (borrowing or not cell.borrows_with(amount)):
@@ -56,7 +56,7 @@ class PreemptionRequest:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A workload that is to go, and its queue."""
+    """A workload that is to be preempted, and its queue."""
 
     reservation: Reservation
     node: Node
@@ -70,7 +70,7 @@ class Target:
 
 
 def of_queue(node: Node, policy: str, request: PreemptionRequest, holders: Holders) -> Iterator[Reservation]:
-    """Preemption candidates of a queue: they use something the request is short of, and the policy allows to evict them."""
+    """Preemption candidates of a queue: they use what the request is short of, and the policy allows to evict them."""
     if policy == "Never":
         return
     all_ = holders(node.name)
@@ -83,14 +83,14 @@ def of_queue(node: Node, policy: str, request: PreemptionRequest, holders: Holde
             continue
         gives = may_be_preempted(reservation, policy, priority=request.priority, since=request.since)
         if gives and not request.short.isdisjoint(reservation.amounts):
-            left -= not reservation.evicted  # who goes anyhow comes first
+            left -= not reservation.evicted  # evicted ones come first, and are free
             if left < 0:
                 return
             yield reservation
 
 
 def may_be_preempted(reservation: Reservation, policy: str, *, priority: int, since: datetime) -> bool:
-    """Whether a policy other than Never gives it up to a head of that priority and place by time."""
+    """Whether a policy other than Never lets a head of that priority and queue time preempt it."""
     if policy == "Any" or reservation.priority < priority:
         return True
     newer_equal = policy == "LowerOrNewerEqualPriority" and reservation.priority == priority
@@ -98,21 +98,21 @@ def may_be_preempted(reservation: Reservation, policy: str, *, priority: int, si
 
 
 def are_within(allowance: Allowance, *targets: Target) -> bool:
-    """Whether no queue loses more of its workloads than it may."""
+    """Whether no queue loses more workloads than its allowance."""
     new = Counter(target.node.name for target in targets if not target.reservation.evicted)
     return all(count <= allowance(queue) for queue, count in new.items())
 
 
 def candidate_order(reservation: Reservation, *, own: bool) -> tuple[bool, bool, int, float, str, ObjectKey]:
-    """The order of candidates over all queues: evicted ones, then those of other queues (quota-engine 3.5)."""
+    """The order of candidates of all queues: evicted ones, then those of other queues (quota-engine 3.5)."""
     stays, priority, late, uid, key = reservation.eviction_rank
     return stays, own, priority, late, uid, key
 
 
 def fill_back(targets: list[Target], fits: Callable[[], bool], log: UndoLog) -> None:
-    """Let those stay after all without whom it fits too, the last chosen first; the very last one is needed.
+    """Drop targets that turn out to be unnecessary, the last chosen first; the very last one is needed.
 
-    The place of one who stays is taken by the last, as in Kueue: which set remains depends on it.
+    As in Kueue, the last target takes the place of a dropped one: which set remains depends on that.
     """
     for index in range(len(targets) - 2, -1, -1):
         mark = log.mark()
@@ -125,7 +125,7 @@ def fill_back(targets: list[Target], fits: Callable[[], bool], log: UndoLog) -> 
 
 
 def eviction(target: Target, preemptor: Workload, queue: Node) -> Eviction:
-    """What the target is told for the sake of a preemptor in that queue."""
+    """The eviction of a target, with the message for a preemptor in that queue."""
     job = preemptor.metadata.labels.get(JOB_UID_LABEL)
     message = (
         f"Preempted to accommodate a workload (UID: {preemptor.metadata.uid or 'UNKNOWN'}, JobUID: {job or 'UNKNOWN'}) "

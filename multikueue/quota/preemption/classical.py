@@ -1,4 +1,4 @@
-"""Preemption by priority and by who borrows: the search without fair sharing (quota-engine 3.5)."""
+"""Preemption by priority and borrowing: the search without fair sharing (quota-engine 3.5)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from multikueue.quota.workload.outcome import Cause
 
 @dataclass(frozen=True, slots=True)
 class _CandidateGroup:
-    """The preemption candidates of one queue, in their order.
+    """The preemption candidates of one queue, in order of eviction.
 
-    `shared` is the lowest cohort that the head and the queue have in common; None: it is the head's own queue. With an
+    `shared` is the lowest cohort above both the head's queue and this one; None: it is the head's own queue. With an
     `advantage` what the queue borrows belongs to the head's side.
     """
 
@@ -32,7 +32,7 @@ class _CandidateGroup:
         return sum(reservation.amounts.get(fr, 0) for reservation in self.reservations)
 
     def borrows(self, short: Iterable[FlavorResource]) -> bool:
-        """Whether it is still there to be taken from: no part of the tree on its side lives on its own by now."""
+        """Whether it still borrows: no node from the queue up to the shared cohort is within its own quota."""
         node = self.queue
         while self.shared is not None and node is not self.shared:
             if node.is_within_nominal(short):
@@ -43,7 +43,7 @@ class _CandidateGroup:
 
 
 def classical_targets(request: PreemptionRequest, holders: Holders, log: UndoLog) -> list[Target]:
-    """Those to be evicted so that the request is met; none if it cannot be. What is changed in the tree is in `log`."""
+    """The targets to evict so that the request fits; none if it cannot. `log` has the changes in the tree."""
     return _Search(request, holders, log).run()
 
 
@@ -69,14 +69,14 @@ class _Search:
     def _group(
         self, queue: Node, policy: str, shared: Node | None = None, *, advantage: bool = False
     ) -> list[_CandidateGroup]:
-        """What a queue has to offer; an empty list if that is nothing."""
+        """The candidate group of a queue; an empty list if it has no candidates."""
         reservations = list(of_queue(queue, policy, self._request, self._holders))
         return [_CandidateGroup(queue, reservations, shared, advantage)] if reservations else []
 
     def _ask_cohorts(self) -> None:
-        """Collect those outside of the queue, in ever larger cohorts.
+        """Collect candidates of other queues, in ever larger cohorts.
 
-        Once a cohort's own quota holds what is missing, those beyond it use what belongs here: an advantage.
+        Once a cohort's own quota holds what is missing, workloads beyond it use quota that belongs here: an advantage.
         """
         policy = self._rules.reclaim_within_cohort
         if policy == "Never":
@@ -92,7 +92,7 @@ class _Search:
             came_from = cohort
 
     def _borrowers(self, cohort: Node, came_from: Node) -> Iterator[Node]:
-        """The ClusterQueues below that borrow, in cohorts that do, except on the side we come from."""
+        """The borrowing ClusterQueues below, in borrowing cohorts, except on the side of the head."""
         short = self._request.short
         for child in cohort.children:
             if child is came_from or child.is_within_nominal(short):
@@ -103,7 +103,7 @@ class _Search:
                 yield from self._borrowers(child, came_from)
 
     def _attempts(self) -> tuple[bool, ...]:
-        """Whether to try with borrowing, in order."""
+        """The values of `borrowing` to try, in order."""
         may_borrow = self._rules.borrow_within_cohort.policy != "Never"
         if not (self._advantaged or self._others) or not (may_borrow or self._is_below_nominal()):
             return (True,)
@@ -135,8 +135,8 @@ class _Search:
     def _is_enough(
         self, lists: Iterable[list[_CandidateGroup]], own: list[_CandidateGroup], *, borrowing: bool
     ) -> bool:
-        """Whether it might fit if they all went; who goes frees no more here than what it uses. Mostly it does not, and
-        this is much cheaper than to try."""
+        """Whether the head might fit if all candidates went: a candidate frees no more here than it uses. Mostly it
+        would not, and this is much cheaper than a search."""
         groups = [group for each in lists for group in each]
         for fr, amount in self._request.needs.items():
             cell = self._node.cell(fr)
@@ -147,7 +147,7 @@ class _Search:
         return True
 
     def _cause(self, reservation: Reservation, group: _CandidateGroup) -> Cause | None:
-        """What it is to be told; None: the head, too weak to borrow at its expense, must not while it takes its quota."""
+        """The cause of the eviction; None: the head may not borrow while it takes this candidate's quota."""
         if group.shared is None:
             return Cause.IN_QUEUE
         if group.advantage:
@@ -162,8 +162,8 @@ class _Search:
 
 
 def _in_candidate_order(lists: Iterable[list[_CandidateGroup]]) -> Iterator[tuple[Reservation, _CandidateGroup]]:
-    """The lists one after the other, each in going order; but those who go anyhow before all. One at a time: few are
-    ever asked."""
+    """The lists one after the other, each in order of eviction, but evicted ones of all lists first. Lazy: few are ever
+    needed."""
     for evicted in (True, False):
         for groups in lists:
             parts = [_part(group, evicted=evicted) for group in groups]
@@ -171,6 +171,7 @@ def _in_candidate_order(lists: Iterable[list[_CandidateGroup]]) -> Iterator[tupl
 
 
 def _part(group: _CandidateGroup, *, evicted: bool) -> Iterator[tuple[EvictionRank, Reservation, _CandidateGroup]]:
-    """In going order; but those of one queue in the order in which it offers them, which may be another."""
+    """The candidates of a queue as it offers them, beside their sorted ranks: with admission fair sharing the two
+    orders differ."""
     going = [reservation for reservation in group.reservations if reservation.evicted is evicted]
     return zip(sorted(reservation.eviction_rank for reservation in going), going, repeat(group))

@@ -1,4 +1,4 @@
-"""Preemption under fair sharing: who uses the largest share gives first (quota-engine 3.6)."""
+"""Preemption under fair sharing: the queue with the largest share gives first (quota-engine 3.6)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FINAL_SHARE = "LessThanOrEqualToFinalShare"
 INITIAL_SHARE = "LessThanInitialShare"
 
 Strategy = Callable[[Share, Share, Share], bool]
-"""Whether a workload may be taken, from the share of the head's side with the head, and the share of the other side
+"""Whether a workload may be preempted, from the share of the head's side with the head, and the share of the other side
 before and after."""
 
 _STRATEGIES: dict[str, Strategy] = {
@@ -36,17 +36,17 @@ _STRATEGIES: dict[str, Strategy] = {
 
 @dataclass(frozen=True, slots=True)
 class FairSharing:
-    """Fair sharing is on. The names of the strategies, in the order they are tried: one of the two, or both."""
+    """Fair sharing is on. `strategies` are tried in this order: one of the two, or both."""
 
     strategies: tuple[str, ...] = (FINAL_SHARE, INITIAL_SHARE)
 
 
 CandidatesByQueue = dict[Node, deque[Reservation]]
-"""The candidates by queue, in their order; only queues that have some."""
+"""The candidates by queue, in order of eviction; only queues that have some."""
 
 
 def fair_targets(request: PreemptionRequest, holders: Holders, rules: FairSharing, log: UndoLog) -> list[Target]:
-    """As `classical_targets`."""
+    """The targets to evict so that the request fits; none if it cannot. `log` has the changes in the tree."""
     candidates = _candidates(request, holders)
     if not candidates:
         return []
@@ -72,7 +72,7 @@ def _queues(node: Node) -> Iterator[Node]:
 
 
 class _Search:
-    """The head's needs are in the tree during the search: shares are those there will be with it."""
+    """The head's needs are in the tree during the search, so shares are those with the head."""
 
     def __init__(self, request: PreemptionRequest, rules: FairSharing, log: UndoLog) -> None:
         self._request, self._rules, self._log = request, rules, log
@@ -90,7 +90,8 @@ class _Search:
         return self._targets
 
     def _by_first(self, candidates: CandidatesByQueue, allows: Strategy) -> bool:
-        """Take from where the share is largest, as long as the strategy allows it. What it does not is left."""
+        """Take from the queue with the largest share while the strategy allows it. Candidates that it does not allow
+        are left."""
         for queue in _Order(self._node, candidates):
             if queue is self._node:
                 if self._take(candidates, queue, Cause.IN_QUEUE):
@@ -103,12 +104,12 @@ class _Search:
                 if allows(ours, before, after):
                     if self._take(candidates, queue, Cause.FAIR_SHARING):
                         return True
-                    break  # another queue may be the one to take from now
+                    break  # another queue may have the largest share now
                 self._left.setdefault(queue, deque()).append(_pop(candidates, queue))
         return False
 
     def _by_second(self) -> bool:
-        """Take of what is left one from each queue that still has more than we would."""
+        """Take one of the candidates left from each queue whose share is still larger than the head's."""
         for queue in _Order(self._node, self._left):
             our_side, their_side = _sides(self._node, queue)
             if share(our_side) < share(their_side) and self._take(self._left, queue, Cause.FAIR_SHARING):
@@ -117,7 +118,7 @@ class _Search:
         return False
 
     def _take(self, candidates: CandidatesByQueue, queue: Node, cause: Cause) -> bool:
-        """Take the first that a queue offers; answers whether the head fits now."""
+        """Take the first candidate of a queue. Returns whether the head fits now."""
         target = Target(_pop(candidates, queue), queue, cause)
         target.simulate_removal(self._log)
         self._targets.append(target)
@@ -143,7 +144,7 @@ def _pop(candidates: CandidatesByQueue, queue: Node) -> Reservation:
 
 
 def _sides(ours: Node, theirs: Node) -> tuple[Node, Node]:
-    """The two children of the lowest shared cohort that the queues are below of, or are."""
+    """The children of the lowest shared cohort that the two queues are below of, or are themselves."""
     below = {cohort: child for child, cohort in _steps(ours)}
     for child, cohort in _steps(theirs):
         if cohort in below:
@@ -159,10 +160,9 @@ def _steps(node: Node) -> Iterator[tuple[Node, Node]]:
 
 
 class _Order:
-    """The queues to take from, one at a time, down the tree to where the share is largest just then.
+    """The queues to take from, one at a time: down the tree to the largest share at that moment.
 
-    Iterating goes on as long as there are offers; a queue or cohort that is out once stays out, whatever its share may
-    become.
+    Iteration ends when no candidates are left. A queue or cohort that is out stays out, whatever its share becomes.
     """
 
     def __init__(self, own: Node, candidates: CandidatesByQueue) -> None:

@@ -1,4 +1,4 @@
-"""What a flavor is worth to a request, by itself or by preemption."""
+"""The grade of a flavor for a request: whether it fits, by itself or by preemption."""
 
 from __future__ import annotations
 
@@ -27,4 +27,4 @@ class Grade(NamedTuple):
 
 
 Oracle = Callable[[FlavorResource, int], Grade]
-"""What preemption could do for an amount of one (flavor, resource): no candidates, preempt or reclaim."""
+"""The grade that preemption gives an amount of one (flavor, resource): no candidates, preempt or reclaim."""

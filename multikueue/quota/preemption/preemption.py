@@ -1,4 +1,4 @@
-"""Who has to go so that a head fits, and what the mere chance of it is worth when flavors are chosen."""
+"""The search for preemption targets, and the grade that a flavor gets from their existence."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def _nobody(_queue: str) -> Sequence[Reservation]:
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """Who may be evicted, and by which rules: with `fair` sharing, or by priority and who borrows; and how many of each
-    queue at most."""
+    """The rules of preemption: by share with `fair`, else by priority and borrowing; and how many workloads each queue
+    may lose."""
 
     holders: Holders = _nobody
     fair: FairSharing | None = None
@@ -34,9 +34,10 @@ NO_PREEMPTION = Preemption()
 
 
 def find_targets(request: PreemptionRequest, preemption: Preemption) -> tuple[Target, ...]:
-    """Those to be evicted so that the request is met; none if it cannot be. Usage is as before afterwards.
+    """The targets to evict so that the request fits; none if it cannot. Usage is the same before and after.
 
-    Where these are more than some queue may lose, it is tried once more with so many candidates of each: others may do.
+    If some queue would lose more than its allowance, a second search takes no more candidates of each than that: others
+    may do.
     """
     targets = _search(request, preemption)
     if are_within(preemption.allowance, *targets):
@@ -55,7 +56,8 @@ def _search(request: PreemptionRequest, preemption: Preemption) -> tuple[Target,
 
 
 class Searches:
-    """The searches for one head, on unchanged usage. The last one often repeats one of the oracle's."""
+    """The searches for one head, on unchanged usage. Results are kept: the last search often repeats one of the
+    oracle's."""
 
     def __init__(self, waiting: PendingWorkload, queue: QueueSnapshot, preemption: Preemption) -> None:
         self._waiting, self._queue, self._preemption = waiting, queue, preemption
@@ -72,7 +74,7 @@ class Searches:
         return found
 
     def oracle(self, fr: FlavorResource, amount: int) -> Grade:
-        """What evictions could do for one (flavor, resource) alone, as `flavors.Oracle`."""
+        """The grade that evictions give one (flavor, resource) alone (`grade.Oracle`)."""
         node = self._queue.node
         targets = self.targets(frozenset((fr,)), {fr: amount})
         log = UndoLog()

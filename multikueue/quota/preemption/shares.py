@@ -1,4 +1,4 @@
-"""How much more than its own a queue or cohort uses: the dominant resource share (quota-engine 1.8)."""
+"""The dominant resource share: how much a queue or cohort uses beyond its own quota (quota-engine 1.8)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UNBOUNDED = 2**63 - 1
 
 
 class Share(NamedTuple):
-    """Compares as shares do. Whoever borrows with weight 0 has an unbounded share, above all others; among these the
+    """Ordered as shares are. A borrower with weight 0 has an unbounded share, above all others; among such shares the
     ratio alone decides."""
 
     unbounded: bool
@@ -32,7 +32,7 @@ NOTHING = Share(False, 0.0)
 
 
 def share(node: Node) -> Share:
-    """The share as usage stands now: thousandths of what the parent could lend, over the weight.
+    """The share at current usage: thousandths of what the parent could lend, over the weight.
 
     The order of the operations is Kueue's: another one rounds differently, and makes or breaks ties.
     """

@@ -1,5 +1,6 @@
-"""Who waits for quota, in which order, and who is parked until something changes (quota-engine 2).
+"""Pending workloads: their order, and the inadmissible ones that wait for a change (quota-engine 2).
 
-`queue_manager` is the way in: it knows the line of each ClusterQueue (`pending`; `turns` where LocalQueues take turns) and
-wakes what is parked. It tells the cache which trees are worth another look; the scheduler takes the heads.
+`queue_manager` is the entry point: it has the queue of each ClusterQueue (`pending_queue`; `admission_fair_sharing`
+where LocalQueues are ordered by usage) and requeues inadmissible workloads. It tells the cache which trees are worth
+another look; the scheduler takes the heads.
 """

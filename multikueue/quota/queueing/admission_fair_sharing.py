@@ -1,4 +1,4 @@
-"""Admission fair sharing: the LocalQueue that used least of late goes first (quota-engine 2.1, 5.1)."""
+"""Admission fair sharing: the LocalQueue with the least recent usage goes first (quota-engine 2.1, 5.1)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from multikueue.quota.queueing.pending_workload import PendingWorkload, Reason
 from multikueue.quota.workload.outcome import Verdict
 
 Usage = Callable[[ObjectKey], float]
-"""What a LocalQueue used of late, as it counts just now."""
+"""The recent usage of a LocalQueue, as it counts now."""
 
 
 class AdmissionFairSharingQueue:
-    """As a PendingQueue, made of one per LocalQueue. Usage changes under it as it likes: nothing is sorted by it, and
-    who is next is found among as many as there are LocalQueues.
-    """
+    """A PendingQueue made of one per LocalQueue. Usage changes at any time, so nothing is sorted by it: the head is
+    found among one workload per LocalQueue."""
 
     def __init__(self, usage: Usage, *, strict: bool = False) -> None:
         self._usage = usage
@@ -101,7 +100,7 @@ class AdmissionFairSharingQueue:
         return line is not None and line.is_active(key)
 
     def mark_inadmissible(self, waiting: PendingWorkload, verdict: Verdict) -> list[ObjectKey]:
-        """As in a queue, as long as it is nobody else's turn before."""
+        """As `PendingQueue.mark_inadmissible`, unless another LocalQueue is first now."""
         local_queue = waiting.local_queue
         others = (each for each, line in self._lines.items() if each != local_queue and line.top() is not None)
         if any(self._usage(each) <= self._usage(local_queue) for each in others):

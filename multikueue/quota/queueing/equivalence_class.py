@@ -1,7 +1,8 @@
 """Scheduling equivalence classes: pending workloads that ask for the same (quota-engine 11).
 
-What the scheduler tells one of a class holds for all. A full queue is mostly made of many workloads of few classes. So a
-class becomes inadmissible, is requeued and gets its verdict as one: that takes as long for a hundred thousand as for ten.
+A verdict on one workload of a class holds for all. A full queue is mostly made of many workloads of few classes. So a
+class gets its verdict, becomes inadmissible and is requeued as one: that takes as long for a hundred thousand as for
+ten.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from multikueue.quota.workload.ordering import Rank
 from multikueue.quota.workload.outcome import Verdict
 
 _SLACK = 16
+"""Outdated entries that even a small heap may have before it is built again."""
 
 
 class WorkloadHeap:
     """The active workloads of a class, or the inadmissible ones: by key, and in order.
 
-    Who leaves out of order keeps a place in the heap until that comes to the top, or such places are too many.
+    A workload that leaves out of order keeps its entry in the heap until that reaches the top, or such entries are too
+    many.
     """
 
     __slots__ = ("_heap", "members")
@@ -46,7 +49,7 @@ class WorkloadHeap:
         return None
 
     def in_order(self) -> Iterator[PendingWorkload]:
-        """One after the other, as far as somebody wants to know: nothing is sorted for those behind."""
+        """One after the other. Lazy: nothing is sorted beyond what the caller asks for."""
         ahead = [(*place, 0) for place in self._heap[:1]]
         last: PendingWorkload | None = None
         while ahead:
@@ -55,11 +58,11 @@ class WorkloadHeap:
                 heappush(ahead, (*self._heap[child], child))
             waiting = self.members.get(key)
             if waiting is not None and waiting.rank == rank and waiting is not last:
-                last = waiting  # who left and came back has two places, one behind the other
+                last = waiting  # a workload that left and came back has two entries, one behind the other
                 yield waiting
 
     def joined(self, other: WorkloadHeap) -> WorkloadHeap:
-        """Both as one; takes as long as the smaller of them is."""
+        """Both as one heap. Takes time in proportion to the smaller one."""
         large, small = (self, other) if len(self.members) >= len(other.members) else (other, self)
         for waiting in small.members.values():
             large.put(waiting)
@@ -67,7 +70,7 @@ class WorkloadHeap:
 
 
 class EquivalenceClass:
-    """The workloads of one queue that ask for the same. `common` is the last verdict of all, but for the `_others`."""
+    """The workloads of one queue that ask for the same. `common` is the last verdict of all except the `_others`."""
 
     __slots__ = ("_others", "active", "ask", "common", "inadmissible", "namespace", "offered")
 
@@ -77,7 +80,7 @@ class EquivalenceClass:
         self.common: Verdict | None = None
         self._others: set[ObjectKey] = set()
         self.offered: tuple[Rank, ObjectKey] | None = None
-        """The place of its head among the heads of all classes, as last noted by the queue."""
+        """The rank and key of its head among the heads of all classes, as last noted by the queue."""
 
     @property
     def is_empty(self) -> bool:
@@ -94,7 +97,7 @@ class EquivalenceClass:
         self._note(waiting, waiting.verdict)
 
     def replace(self, waiting: PendingWorkload) -> None:
-        """The same workload as seen later: it keeps its place and what it has heard."""
+        """The same workload, seen later: it keeps its place and its verdict."""
         heap = self.active if waiting.key in self.active.members else self.inadmissible
         waiting.verdict = self.verdict(heap.members[waiting.key])
         heap.members[waiting.key] = waiting
@@ -107,17 +110,17 @@ class EquivalenceClass:
         return waiting
 
     def requeue_inadmissible(self) -> None:
-        """All become active."""
+        """All workloads become active."""
         self.active, self.inadmissible = self.active.joined(self.inadmissible), WorkloadHeap()
 
     def mark_inadmissible(self, verdict: Verdict) -> list[ObjectKey]:
-        """All active workloads get the verdict and become inadmissible; answers those to which it is new."""
+        """All active workloads get the verdict and become inadmissible. Returns the keys to which it is new."""
         news = self._set_verdict_of_active(verdict)
         self.active, self.inadmissible = WorkloadHeap(), self.inadmissible.joined(self.active)
         return news
 
     def mark_one_inadmissible(self, waiting: PendingWorkload, verdict: Verdict) -> bool:
-        """The same for one of them; whether the verdict was new to it."""
+        """One active workload gets the verdict and becomes inadmissible. Returns whether the verdict is new to it."""
         is_new = self.verdict(waiting) != verdict
         self.inadmissible.put(self.active.members.pop(waiting.key))
         self._note(waiting, verdict)

@@ -1,4 +1,4 @@
-"""The queue of one ClusterQueue: those to be looked at, and those parked until something changes (2.2, 2.3).
+"""The queue of one ClusterQueue: active and inadmissible workloads (quota-engine 2.2, 2.3).
 
 A cycle is one synchronous step, so nothing can happen between taking a head and giving it back: Kueue's in-flight slot
 and its race rule have no counterpart here.
@@ -18,18 +18,22 @@ from multikueue.quota.workload.ordering import Rank
 from multikueue.quota.workload.outcome import Verdict
 
 _TRIED_AGAIN = (Reason.FAILED_AFTER_NOMINATION, Reason.PENDING_PREEMPTION)
+"""Reasons with which a head stays active under BestEffortFIFO (quota-engine 2.2)."""
+
 _SLACK = 16
+"""Outdated entries that even a small heap may have before it is built again."""
+
 _rank = attrgetter("rank")
 
 
 class PendingQueue:
-    """Everything that waits in one ClusterQueue. Owned by the queue manager.
+    """The pending workloads of one ClusterQueue. Owned by the queue manager.
 
-    Workloads that ask for the same form an `EquivalenceClass`. The active ones are to be looked at, the inadmissible ones
-    are parked until something changes. Workloads in back-off are parked one by one.
+    Workloads that ask for the same form an `EquivalenceClass`. The active ones are to be looked at, the inadmissible
+    ones are parked until something changes. Workloads in back-off are parked one by one.
 
-    The workload for which others are being evicted stays the head until it leaves, whatever comes: else those would
-    have gone for nothing. With StrictFIFO that needs no rule.
+    A workload with preemption targets stays the head until it leaves, whatever comes: otherwise the targets would have
+    gone for nothing. With StrictFIFO that needs no rule.
     """
 
     def __init__(self, *, strict: bool = False) -> None:
@@ -47,13 +51,13 @@ class PendingQueue:
 
     @property
     def inadmissible(self) -> int:
-        """How many are parked until something changes."""
+        """The number of workloads that are inadmissible or in back-off."""
         return len(self._held) + sum(
             len(equivalence_class.inadmissible.members) for equivalence_class in self._classes.values()
         )
 
     def push_or_update(self, waiting: PendingWorkload, now: datetime) -> bool:
-        """A pending workload was seen. Answers whether there is something new to look at."""
+        """Add or update a pending workload. Returns whether there is something new to look at."""
         known = self._get(waiting.key)
         if known is None:
             return self._place(waiting, active=waiting.may_queue(now))
@@ -66,7 +70,7 @@ class PendingQueue:
         return self._place(waiting, active=is_active or waiting.may_queue(now))
 
     def give_back(self, waiting: PendingWorkload, reason: Reason, now: datetime) -> None:
-        """A head returns from a cycle: to be looked at again, or parked."""
+        """Put a head back after a cycle: active again, or parked."""
         if reason is Reason.PENDING_PREEMPTION and not self.strict:
             self._favoured = waiting.key
         if self.is_active(waiting.key):
@@ -83,9 +87,9 @@ class PendingQueue:
         return waiting.progress is not None or reason in _TRIED_AGAIN
 
     def mark_inadmissible(self, waiting: PendingWorkload, verdict: Verdict) -> list[ObjectKey]:
-        """Those right behind a head that was just parked hear the same, if they ask for the same: they are parked too.
+        """Park the workloads of its class right behind a head that was just parked: they would get the same verdict.
 
-        Answers to whom that is new.
+        Returns the keys of those to which the verdict is new.
         """
         equivalence_class = self._class_of.get(waiting.key)
         follower = self.top()
@@ -104,7 +108,7 @@ class PendingQueue:
         return news
 
     def _next_to(self, equivalence_class: EquivalenceClass) -> Rank | None:
-        """The rank of the first head of another class. This one's offer is taken back meanwhile."""
+        """The rank of the first head of another class. The offer of this class is withdrawn meanwhile."""
         equivalence_class.offered = None
         while self._heads:
             rank, key, _, other = self._heads[0]
@@ -114,12 +118,12 @@ class PendingQueue:
         return None
 
     def unpark(self, key: ObjectKey) -> None:
-        """Look at one parked workload again: its back-off is over."""
+        """Make one parked workload active: its back-off is over."""
         if not self.is_active(key) and (waiting := self._take(key)):
             self._join(waiting, active=True)
 
     def flush(self, now: datetime, selected: Callable[[str], bool]) -> None:
-        """Look again at all parked workloads, but those in back-off or of namespaces that are not selected."""
+        """Make all parked workloads active, except those in back-off or in namespaces that are not selected."""
         for waiting in [each for each in self._held.values() if each.may_queue(now) and selected(each.key.namespace)]:
             del self._held[waiting.key]
             self._join(waiting, active=True)
@@ -149,7 +153,7 @@ class PendingQueue:
         return self._take(head.key) if head is not None else None
 
     def verdict(self, waiting: PendingWorkload) -> Verdict | None:
-        """What it was told last."""
+        """The last verdict of the workload."""
         equivalence_class = self._class_of.get(waiting.key)
         return equivalence_class.verdict(waiting) if equivalence_class is not None else waiting.verdict
 
@@ -159,7 +163,7 @@ class PendingQueue:
         yield from self._held.values()
 
     def in_order(self) -> Iterator[PendingWorkload]:
-        """As long as nothing changes; what is not asked for is not sorted."""
+        """In queue order; valid until something changes. Lazy: what the caller does not ask for is not sorted."""
         favoured = self._get(self._favoured) if self._favoured is not None else None
         if favoured is not None:
             yield favoured
@@ -173,7 +177,7 @@ class PendingQueue:
                 yield waiting
 
     def inadmissible_workloads(self) -> Iterator[PendingWorkload]:
-        """Those parked until something changes, in no order."""
+        """The parked workloads, in no order."""
         for equivalence_class in self._classes.values():
             yield from equivalence_class.inadmissible.members.values()
         yield from self._held.values()
@@ -185,7 +189,7 @@ class PendingQueue:
         return equivalence_class.get(key) if equivalence_class is not None else self._held.get(key)
 
     def is_active(self, key: ObjectKey) -> bool:
-        """Whether it is to be looked at."""
+        """Whether a cycle is to look at the workload."""
         equivalence_class = self._class_of.get(key)
         return equivalence_class is not None and key in equivalence_class.active.members
 
@@ -197,7 +201,7 @@ class PendingQueue:
         return active
 
     def _replace(self, known: PendingWorkload, waiting: PendingWorkload, *, active: bool) -> None:
-        """An update of no consequence."""
+        """An update that changes nothing for the queue."""
         waiting.progress = known.progress
         equivalence_class = self._class_of.get(waiting.key)
         if equivalence_class is None:
@@ -232,7 +236,7 @@ class PendingQueue:
     # --- the heads of all classes ---
 
     def _offer(self, equivalence_class: EquivalenceClass) -> None:
-        """See to it that its head is among the heads."""
+        """Make sure that the head of the class is among the heads."""
         head = equivalence_class.active.top()
         if head is None or equivalence_class.offered == (head.rank, head.key):
             return

@@ -1,4 +1,4 @@
-"""A pending workload: what it asks for, its place, and its last verdict (quota-engine 2)."""
+"""A pending workload: its demand, its rank and its last verdict (quota-engine 2)."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Reason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A search for flavors that was interrupted: the last one tried, per pod set and resource; -1: all were. Of a pod set
-    that is missing none was.
+    """An interrupted search for flavors.
 
-    Void once the quota changed, which `generation` tells.
+    `tried` is the index of the last flavor tried, per pod set and resource; -1: all were. Of a missing pod set none
+    was. Void once the quota has changed, which `generation` shows.
     """
 
     generation: int
@@ -39,8 +39,8 @@ class Progress:
 
 @dataclass(slots=True, eq=False)
 class PendingWorkload:
-    """A workload without quota, as last seen. Only `progress` and `verdict` change, by the cycle, and what is
-    remembered of it. `replaces` is the slice of an elastic job whose place it is to take."""
+    """A workload without quota, as last seen. Cycles change `progress`, `verdict` and `past`, and nothing else.
+    `replaces` is the slice that it replaces, if it is a slice of an elastic job."""
 
     workload: Workload
     spec: WorkloadSpec
@@ -63,11 +63,11 @@ class PendingWorkload:
         return state.requeue_at if state else None
 
     def goes_round(self) -> bool:
-        """Whether its search for flavors stopped where it had stopped before: it would go round and round. Where two pod
-        sets stop in turn, Kueue does so without an end.
+        """Whether its search for flavors stopped where it stopped before, and would repeat itself.
 
-        The next search begins with the first flavor again: nobody knows which one will be free by then. In Kueue it may
-        begin with any, but most often with the first, since each text that is new to the status starts it over.
+        Kueue repeats it without end where two pod sets stop in turn. Here the next search begins with the first flavor
+        again: which one will be free by then is unknown. In Kueue it may begin with any, but most often with the first,
+        since each message that is new to the status starts it over.
         """
         assert self.progress is not None, "only a search that was interrupted can be taken up"
         if self.progress in self.past:
@@ -78,7 +78,7 @@ class PendingWorkload:
         return False
 
     def may_queue(self, now: datetime) -> bool:
-        """Whether its back-off is over. Requeued=False holds it back whatever the time."""
+        """Whether its back-off is over. Requeued=False holds it back at any time."""
         requeued = self.workload.condition(REQUEUED)
         if requeued is not None and requeued.status == "False":
             return False
@@ -86,8 +86,8 @@ class PendingWorkload:
 
     @property
     def was_stopped(self) -> bool:
-        """Whether it was evicted because its LocalQueue was stopped. Once that runs again its place is by its rank: to
-        wait until its status says so too would let younger work pass."""
+        """Whether it was evicted because its LocalQueue was stopped. Once that is active again, its rank alone gives
+        its place: younger workloads would pass it while it waits for its status to say so."""
         requeued = self.workload.condition(REQUEUED)
         return requeued is not None and requeued.status == "False" and requeued.reason == "LocalQueueStopped"
 
@@ -96,8 +96,8 @@ class PendingWorkload:
         return any(check.state in _FAILED for check in self.workload.status.admission_checks)
 
     def ask(self) -> Hashable:
-        """Equal for all in a queue whom a cycle would refuse for the same reasons. Whose search for flavors was
-        interrupted goes on with its own, and a slice of an elastic job has the place of another."""
+        """Equal for all workloads of a queue that a cycle would refuse for the same reasons. A workload with an
+        interrupted search for flavors, or a slice that replaces another, is equal to none."""
         return (
             self.rank[0],
             self.key.namespace,
@@ -108,7 +108,7 @@ class PendingWorkload:
         )
 
     def same_for_queue(self, other: PendingWorkload) -> bool:
-        """Whether an update changes nothing that could make a parked workload worth another look."""
+        """Whether an update changes nothing that could make an inadmissible workload worth another look."""
         mine, its = self.workload, other.workload
         return (
             mine.spec == its.spec

@@ -1,4 +1,4 @@
-"""Who waits for quota, and when parked workloads are due for another look: Kueue's queue manager (quota-engine 2)."""
+"""Kueue's queue manager: pending workloads, and when inadmissible ones are due for another look (quota-engine 2)."""
 
 from __future__ import annotations
 
@@ -26,33 +26,34 @@ from multikueue.quota.workload.outcome import Verdict
 AnyPendingQueue = PendingQueue | AdmissionFairSharingQueue
 
 FLUSH_DELAY = timedelta(seconds=1)
-"""Freed or changed quota wakes parked workloads this much later, once per tree: changes come in bursts."""
+"""The delay from a change of quota to the flush of inadmissible workloads, once per tree: changes come in bursts
+(quota-engine 2.3)."""
 
 OVERLOOKED = timedelta(minutes=5)
-"""The same for quota that Kueue does not see become free: what nothing else wakes meanwhile does not wait for ever."""
+"""The delay of a flush after a change that Kueue does not notice, so that no workload waits for ever."""
 
 OUTDATED_AT_A_TIME = 500
-"""So many workloads are asked anew what they demand before others get a turn: some 20 ms."""
+"""The number of demands computed again before other tasks get a turn of the event loop: some 20 ms."""
 
 MOVED_AT_A_TIME = 500
-"""So many workloads go to another line before others get a turn: some 5 ms."""
+"""The number of workloads moved to another queue before other tasks get a turn of the event loop: some 5 ms."""
 
 
 @dataclass(slots=True)
 class _Move:
-    """Those of a LocalQueue that still stand in the line that it led to before."""
+    """Workloads of a LocalQueue that are still in the queue of the ClusterQueue `before`."""
 
     before: str
     left: dict[ObjectKey, None]
 
 
 class QueueManager:
-    """Owned by the engine; changed by its event handlers and by the scheduler. It tells the cache which trees are worth
-    another look.
+    """Owned by the engine; changed by its event handlers and by the scheduler.
 
-    Every waiting workload is a member of its LocalQueue, known or not; it stands in a ClusterQueue's line only while
-    there is a route: the LocalQueue exists, runs, and its ClusterQueue exists. Where that leads from or to another line,
-    the many change it some at a time, and nobody of either line is a head until all have.
+    Each pending workload is a member of its LocalQueue, known or not. It is in the queue of a ClusterQueue only while
+    there is a route: the LocalQueue exists and is active, and its ClusterQueue exists. When the route changes, many
+    workloads move in batches, and both queues have no head until all have moved. The cache is told which trees are
+    worth another look.
     """
 
     def __init__(self, cache: QuotaCache, accounting: Accounting = AS_IT_IS) -> None:
@@ -66,7 +67,7 @@ class QueueManager:
         self._namespaces: dict[str, dict[ObjectKey, PendingWorkload]] = {}
         self._runtime_classes: dict[str, dict[ObjectKey, PendingWorkload]] = {}
         self._outdated: dict[ObjectKey, None] = {}
-        """Who may ask for something else since a LimitRange or RuntimeClass changed, in the order to look at them."""
+        """Workloads whose demand may differ since a LimitRange or RuntimeClass changed, in order."""
         self._moves: dict[ObjectKey, _Move] = {}
         self._busy: set[str] = set()
         self._flushes: dict[str, datetime] = {}
@@ -75,7 +76,7 @@ class QueueManager:
     # --- queues ---
 
     def set_queue(self, name: str, *, strict: bool, now: datetime) -> None:
-        """A ClusterQueue exists, with this strategy."""
+        """A ClusterQueue exists; `strict`: with the queueing strategy StrictFIFO."""
         line, history = self._lines.get(name), self._cache.history
         usage = history.usage if history is not None and self._cache.is_usage_based(name) else None
         if line is not None and isinstance(line, AdmissionFairSharingQueue) == (usage is not None):
@@ -94,7 +95,7 @@ class QueueManager:
         self._busy.discard(name)
 
     def set_route(self, local_queue: ObjectKey, queue: str | None, now: datetime) -> None:
-        """Where a LocalQueue leads: to a ClusterQueue, or nowhere (stopped or gone)."""
+        """Set the ClusterQueue that a LocalQueue leads to; None: the LocalQueue is stopped or gone."""
         self._cache.budgets.routes_changed()
         old = self._routes.get(local_queue)
         if old == queue:
@@ -106,12 +107,12 @@ class QueueManager:
         else:
             self._routes[local_queue] = queue
         self._begin(local_queue, old or "", now)
-        if is_hasty:  # who changes it without pause would keep its lines from ever having a head
+        if is_hasty:  # changes without a pause must not leave its queues without a head
             self._finish(local_queue, now)
         self._cache.settled.clear()
 
     def _begin(self, local_queue: ObjectKey, before: str, now: datetime) -> None:
-        """Its members are to stand where it leads now; few go there at once."""
+        """Start to move its members to the queue that it leads to now. A few move at once."""
         members = self._members.get(local_queue, {})
         self._moves[local_queue] = _Move(before, dict.fromkeys(members))
         if len(members) <= MOVED_AT_A_TIME:
@@ -122,7 +123,7 @@ class QueueManager:
         return bool(self._moves)
 
     def move_some(self, now: datetime) -> None:
-        """Have some of those change their line who are to, so that no turn of the event loop is as long as they are many."""
+        """Move a batch of workloads, so that no turn of the event loop grows with their number."""
         for local_queue in tuple(islice(self._moves, 1)):
             self._move(local_queue, MOVED_AT_A_TIME, now)
 
@@ -147,7 +148,7 @@ class QueueManager:
             line.unpark(waiting.key)
 
     def _line_of(self, waiting: PendingWorkload) -> AnyPendingQueue | None:
-        """The line that it stands in, if in any."""
+        """The queue that the workload is in, if any."""
         name = (
             self._moves[waiting.local_queue].before
             if self._is_to_move(waiting)
@@ -159,10 +160,10 @@ class QueueManager:
         move = self._moves.get(waiting.local_queue)
         return move is not None and waiting.key in move.left
 
-    # --- what they demand ---
+    # --- demands ---
 
     def waiting_of(self, workload: Workload, spec: WorkloadSpec) -> PendingWorkload:
-        """A workload as it is to wait. Raises InvalidObject if its quantities are none."""
+        """The pending workload of an object. Raises InvalidObject if a quantity cannot be parsed."""
         rank = queue_rank(workload, spec.priority, keeping_place=self._cache.keep_place)
         replaces = self._cache.replaced_by(workload)
         return PendingWorkload(workload, spec, self._demand(workload, spec), rank, replaces=replaces)
@@ -176,12 +177,12 @@ class QueueManager:
         return demand(spec, reclaimed, accounting=self._accounting, rules=limits)
 
     def set_limit_range(self, key: ObjectKey, value: LimitRange | None) -> None:
-        """A LimitRange is there, or no more: those who wait in its namespace may ask for something else now."""
+        """A LimitRange is there, or gone (None): the demand of pending workloads in its namespace may differ now."""
         self._limits.set_range(key, value)
         self._outdated.update(dict.fromkeys(self._namespaces.get(key.namespace, ())))
 
     def set_runtime_class(self, name: str, value: RuntimeClass | None) -> None:
-        """The same for a RuntimeClass and those whose pods name it."""
+        """A RuntimeClass is there, or gone (None): the demand of pending workloads that name it may differ now."""
         self._limits.set_class(name, value)
         self._outdated.update(dict.fromkeys(self._runtime_classes.get(name, ())))
 
@@ -193,7 +194,7 @@ class QueueManager:
         return key in self._outdated
 
     def update_outdated(self, now: datetime) -> None:
-        """Ask some of those anew, so that no turn of the event loop is as long as they are many."""
+        """Compute a batch of demands again, so that no turn of the event loop grows with their number."""
         for key in tuple(islice(self._outdated, OUTDATED_AT_A_TIME)):
             self._ask_again(key, now)
 
@@ -211,12 +212,12 @@ class QueueManager:
         return self._waiting.get(key)
 
     def add_or_update(self, waiting: PendingWorkload, now: datetime) -> None:
-        """A workload waits, as last seen."""
+        """Add a pending workload, or update it, as last seen."""
         old = self._waiting.get(waiting.key)
         if old is not None:
             waiting.verdict = self.verdict(old)
             if old.local_queue != waiting.local_queue:
-                self.leave(waiting.key)  # who stood behind it there may be first now
+                self.leave(waiting.key)  # the workload behind it there may be the head now
             elif self._is_to_move(old):
                 self._move_one(old, now)
         self._join(waiting)
@@ -225,20 +226,20 @@ class QueueManager:
             self.unsettle(waiting)
 
     def leave(self, key: ObjectKey) -> None:
-        """A workload waits no more."""
+        """The workload is no longer pending."""
         waiting = self._waiting.get(key)
         if waiting is not None:
             self.remove(key)
             self.unsettle(waiting)
 
     def unsettle(self, waiting: PendingWorkload) -> None:
-        """The line a workload stands in looks different now."""
+        """The queue that the workload is in has changed."""
         queue = self._cache.catalog.place(waiting.local_queue)
         if queue is not None:
             self._cache.unsettle(queue)
 
     def give_back(self, waiting: PendingWorkload, reason: Reason, now: datetime) -> None:
-        """A head comes back from a cycle."""
+        """Put a head back after a cycle."""
         self._join(waiting)
         queue = self._routes.get(waiting.local_queue, "")
         if line := self._lines.get(queue):
@@ -247,12 +248,12 @@ class QueueManager:
             self._remember_backoff(waiting, now)
 
     def verdict(self, waiting: PendingWorkload) -> Verdict | None:
-        """What it was told last."""
+        """The last verdict of the workload."""
         line = self._line_of(waiting)
         return waiting.verdict if line is None else line.verdict(waiting)
 
     def remove(self, key: ObjectKey) -> None:
-        """The scheduler gives it quota."""
+        """Remove a workload that gets quota."""
         waiting = self._waiting.pop(key, None)
         self._outdated.pop(key, None)
         if waiting is None:
@@ -280,7 +281,7 @@ class QueueManager:
     def _groups_of(
         self, waiting: PendingWorkload
     ) -> Iterator[tuple[dict[Any, dict[ObjectKey, PendingWorkload]], Hashable]]:
-        """Where it can be found, and under what name."""
+        """The indexes that have the workload, each with the name it is under."""
         yield self._members, waiting.local_queue
         yield self._namespaces, waiting.key.namespace
         for name in waiting.demand.runtime_classes:
@@ -299,22 +300,25 @@ class QueueManager:
         if waiting.requeue_at is not None and waiting.requeue_at > now:
             heappush(self._backoffs, (waiting.requeue_at, waiting.key))
 
-    # --- looking again ---
+    # --- requeueing ---
 
     def wake(self, queue: str, now: datetime) -> None:
-        """Something changed in the tree of a ClusterQueue that may help those who wait."""
+        """The tree of a ClusterQueue changed: its pending workloads may fit now."""
         self._cache.unsettle(queue)
         self.request_flush(self._cache.forest.root_name(queue), now)
 
     def wake_selecting(self, namespace: str, now: datetime) -> None:
-        """The same for all ClusterQueues that select a namespace."""
+        """Wake all ClusterQueues that select a namespace."""
         for queue, line in self._lines.items():
             if line.size and self._cache.catalog.selects(queue, namespace):
                 self.wake(queue, now)
 
     def wake_after(self, freed: Reservation | None, now: datetime) -> None:
-        """Quota is free that others may wait for. Who that is Kueue finds by the LocalQueue of the workload that had it, and
-        wakes nobody if that is stopped or gone (quota-engine 2.3)."""
+        """Quota became free.
+
+        Kueue finds the queue to wake by the LocalQueue of the workload that had the quota, and wakes nothing if that is
+        stopped or gone (quota-engine 2.3). Here the tree of the quota is flushed too, after `OVERLOOKED`.
+        """
         if freed is None:
             return
         queue = self._routes.get(freed.local_queue)
@@ -324,7 +328,8 @@ class QueueManager:
             self.request_flush(self._cache.forest.root_name(freed.cluster_queue), now, after=OVERLOOKED)
 
     def wake_overlooked(self, key: ObjectKey, now: datetime) -> None:
-        """Who waits and goes leaves nothing behind; but Kueue wakes those who are parked then as well."""
+        """A pending workload that goes frees nothing; but Kueue requeues inadmissible workloads then too: a flush that
+        is requested already comes earlier."""
         waiting = self._waiting.get(key)
         queue = self._routes.get(waiting.local_queue) if waiting else None
         root = self._cache.forest.root_name(queue) if queue is not None else ""
@@ -332,11 +337,11 @@ class QueueManager:
             self.request_flush(root, now)
 
     def request_flush(self, root: str, now: datetime, *, after: timedelta = FLUSH_DELAY) -> None:
-        """Something changed in that tree: look at its parked workloads again, soon and once."""
+        """Requeue the inadmissible workloads of a tree after that delay, or earlier if a flush is due already."""
         self._flushes[root] = min(now + after, self._flushes.get(root, now + after))
 
     def wake_due(self, now: datetime) -> None:
-        """Look again at those whose time has come, but not at those of namespaces that their ClusterQueue does not select."""
+        """Requeue workloads whose time has come, except in namespaces that their ClusterQueue does not select."""
         for queue in self._cache.budgets.freed(now):
             self.wake(queue, now)
         if due := {root for root, at in self._flushes.items() if at <= now}:
@@ -366,21 +371,21 @@ class QueueManager:
     # --- heads ---
 
     def pop(self, queue: str, now: datetime) -> PendingWorkload | None:
-        """Take the head of a ClusterQueue, which asks for what it has to by now."""
+        """Take the head of a ClusterQueue, with an up-to-date demand."""
         line = self._lines[queue]
         while (head := line.top()) is not None and head.key in self._outdated:
             self._ask_again(head.key, now)
         return line.pop()
 
     def busy(self) -> list[str]:
-        """The ClusterQueues that have a head, by name; but those whose line is not complete."""
+        """The names of the ClusterQueues with a head, sorted; without those that workloads still move from or to."""
         self._busy = {name for name in self._busy if self._lines[name].top() is not None}
         moving = {name for key, move in self._moves.items() for name in (move.before, self._routes.get(key))}
         return sorted(self._busy - moving)
 
     @property
     def lines(self) -> Mapping[str, AnyPendingQueue]:
-        """The line of each ClusterQueue."""
+        """The queue of each ClusterQueue."""
         return self._lines
 
     def members(self, local_queue: ObjectKey) -> int:

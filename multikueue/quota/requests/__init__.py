@@ -1,5 +1,5 @@
-"""What the pods of a workload request, exactly, and on which nodes they may run (quota-engine 1.6).
+"""The requests of a workload's pods, exactly, and the nodes they may run on (quota-engine 1.6).
 
-Resources with what limits, LimitRanges and RuntimeClasses make of them, selectors, taints and topologies. Everything else
-of quota stands on it; it knows none of it.
+Resources under limits, LimitRanges and RuntimeClasses; selectors, taints and topologies. The rest of quota builds on
+this room, which knows none of it.
 """

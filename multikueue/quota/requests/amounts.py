@@ -1,4 +1,4 @@
-"""What the pods of a workload request, exactly (quota-engine 1.6)."""
+"""Requests of the pods of a workload, exactly (quota-engine 1.6)."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ class PodTemplate(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSetDemand:
-    """What one pod set needs: amounts for all its pods together, and which nodes will do.
+    """The demand of one pod set: amounts for all its pods together, and rules for its nodes.
 
-    `requests` counts milli-units of cpu and whole units of all else. Pod sets of one `group` share their flavors. Those
-    with `topology` ask where to be placed.
+    `requests` counts milli-units of cpu and whole units of all else. Pod sets of one `group` share their flavors.
+    `topology`: they ask for topology-aware placement.
     """
 
     name: str
@@ -84,8 +84,8 @@ class PodSetDemand:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a workload asks for. With a `problem` it cannot be scheduled, whatever the quota. `runtime_classes` are those
-    that its pods name, whether they are there or not."""
+    """The demand of a workload. With a `problem` it cannot be scheduled, whatever the quota. `runtime_classes` are the
+    names in its pods, whether such a class exists or not."""
 
     pod_sets: tuple[PodSetDemand, ...] = ()
     problem: str = ""
@@ -98,7 +98,7 @@ class Demand:
 
 
 class PodRules(Protocol):
-    """What pods get and have to obey where they are created."""
+    """Values that pods get on creation, and the bounds they have to keep."""
 
     def completed(self, pod: PodSpec) -> PodSpec: ...
 
@@ -118,9 +118,10 @@ _NO_RULES = _NoRules()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transformation:
-    """Each whole unit of the `input`, times those of another resource if that is requested, asks for so much of others.
+    """For example, each `nvidia.com/gpu` (`input`) counts as 10 credits (`outputs`, in nano-units).
 
-    `outputs` are nano-units by resource; unless it `replaces` the input, that counts too.
+    With `multiply_by` the input is first multiplied by the whole units of that resource, if the pod requests it. Unless
+    it `replaces` the input, that counts too.
     """
 
     input: str
@@ -131,14 +132,14 @@ class Transformation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accounting:
-    """How requests of pods are counted: resources whose name starts with one of `excluded` are not, others by way of
+    """How requests of pods are counted: not at all if the resource name starts with one of `excluded`, else by
     `transformations`."""
 
     excluded: tuple[str, ...] = ()
     transformations: tuple[Transformation, ...] = ()
 
     def counted(self, nanos: Nanos) -> Nanos:
-        """What one pod's requests count as."""
+        """The counted requests of one pod, given its `nanos` by resource."""
         left = {name: amount for name, amount in nanos.items() if not name.startswith(self.excluded)}
         by_input = {each.input: each for each in self.transformations if each.input in left}
         counted: Nanos = {}
@@ -170,7 +171,7 @@ def demand(
 ) -> Demand:
     """The demand of a pending workload.
 
-    A template that cannot be read is a `problem`, not an error: one bad workload must not stop the others.
+    A template that cannot be decoded is a `problem`, not an error: one bad workload must not stop the others.
     """
     gone = {pods.name: pods.count for pods in reclaimed}
     problems: list[str] = []
@@ -191,7 +192,7 @@ def demand(
 
 
 def _problem(problems: list[str], violations: list[str]) -> str:
-    """In Kueue's words, which checks the one before it looks at the other."""
+    """In Kueue's words. Like Kueue, look at LimitRanges only if the resources are valid."""
     if problems:
         return f"resources validation failed: {_together(problems)}"
     return f"resources didn't satisfy LimitRange constraints: {_together(violations)}" if violations else ""
@@ -202,7 +203,7 @@ def _together(findings: list[str]) -> str:
 
 
 def invalid(path: str, resources: Iterable[str], message: str) -> str:
-    """A finding about resources as Kubernetes words it."""
+    """A field error about resources, as Kubernetes words it."""
     return f"{path}: Invalid value: {json.dumps(sorted(resources), separators=(',', ':'))}: {message}"
 
 
@@ -225,7 +226,7 @@ def _pod_set_demand(pod_set: PodSet, pod: PodSpec, *, gone: int, accounting: Acc
 
 
 def pod_requests(pod: PodSpec) -> Nanos:
-    """Nano-units one pod needs: containers, init containers and sidecars, pod level, overhead."""
+    """The requests of one pod in nano-units: containers, init containers and sidecars, pod level, overhead."""
     total = _containers(pod)
     if pod.resources is not None:
         total |= {name: nanos for name, nanos in _parsed(pod.resources.requests) if _is_pod_level(name)}
@@ -256,7 +257,7 @@ def _containers(pod: PodSpec) -> Nanos:
 
 
 def _requests(container: Container) -> Nanos:
-    """The requests of a container; where only a limit is given it is the request."""
+    """The requests of a container; a limit without a request counts as the request."""
     return dict(_parsed({**container.resources.limits, **container.resources.requests}))
 
 
@@ -292,7 +293,7 @@ def _above_limits(pod: PodSpec, path: str) -> Iterator[str]:
 
 
 def scaled(total: int, *, of: int, to: int) -> int:
-    """An amount of `of` pods as that of `to` pods; divides first, as Kueue does, so a remainder is lost."""
+    """An amount of `of` pods as that of `to` pods. Divides first, as Kueue does, so a remainder is lost."""
     return total if of == to or of == 0 else total // of * to
 
 

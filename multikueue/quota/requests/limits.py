@@ -1,4 +1,4 @@
-"""What a namespace and the cluster add to pods and demand of them: LimitRanges and RuntimeClasses (quota-engine 1.6)."""
+"""LimitRanges and RuntimeClasses: defaults, overhead and bounds of pods (quota-engine 1.6)."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ _UNBOUNDED = LimitRangeItem()
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The LimitRanges of a namespace taken together, and the overhead of pods by RuntimeClass. The rules of `amounts`."""
+    """The combined LimitRanges of a namespace, and the overhead of pods by RuntimeClass: the `PodRules` of
+    `amounts`."""
 
     container: LimitRangeItem = _UNBOUNDED
     pod: LimitRangeItem = _UNBOUNDED
     overheads: Mapping[str, Quantities] = field(default_factory=dict)
 
     def completed(self, pod: PodSpec) -> PodSpec:
-        """The pod with what it would get on creation: overhead of its class, default limits and requests."""
+        """The pod as it is after creation: with the overhead of its class, default limits and default requests."""
         if not (self.container.default or self.container.default_request or pod.runtime_class_name):
-            return pod  # most clusters: worth not to build it anew
+            return pod  # the usual case, without a copy
         return replace(
             pod,
             overhead=pod.overhead or self.overheads.get(pod.runtime_class_name, {}),
@@ -48,7 +49,7 @@ class Limits:
         return replace(container, resources=Resources(requests=requests, limits=limits))
 
     def violations(self, pod: PodSpec, path: str) -> Iterator[str]:
-        """What of a completed pod is outside of its bounds, in Kueue's words."""
+        """The bounds that a completed pod violates, in Kueue's words."""
         if not any((self.container.max, self.container.min, self.pod.max, self.pod.min)):
             return
         for kind, containers in (("initContainers", pod.init_containers), ("containers", pod.containers)):
@@ -69,19 +70,19 @@ class LimitsByNamespace:
         self._known: dict[str, Limits] = {}
 
     def set_range(self, key: ObjectKey, value: LimitRange | None) -> None:
-        """A LimitRange is there, or no more. Raises InvalidObject if its bounds are no quantities."""
+        """A LimitRange is there, or gone (None). Raises InvalidObject if a bound is not a quantity."""
         ranges = dict(self._ranges.get(key.namespace, {}))
         _put(ranges, key.name, value)
         self._known[key.namespace] = combined(ranges.values(), self._overheads)
         self._ranges[key.namespace] = ranges
 
     def set_class(self, name: str, value: RuntimeClass | None) -> None:
-        """A RuntimeClass is there, or no more."""
+        """A RuntimeClass is there, or gone (None)."""
         _put(self._overheads, name, value.overhead.pod_fixed if value is not None and value.overhead else None)
         self._known.clear()
 
     def of(self, namespace: str) -> Limits:
-        """What holds in a namespace."""
+        """The limits of a namespace."""
         if namespace not in self._known:
             self._known[namespace] = combined(self._ranges.get(namespace, {}).values(), self._overheads)
         return self._known[namespace]
@@ -95,7 +96,7 @@ def _put(known: dict[str, T], name: str, value: T | None) -> None:
 
 
 def combined(ranges: Iterable[LimitRange], overheads: Mapping[str, Quantities]) -> Limits:
-    """All bounds hold; of several defaults the first one found counts, by the order of names."""
+    """All bounds apply; of several defaults the first counts, by the names of the LimitRanges."""
     items = [item for each in sorted(ranges, key=lambda each: each.metadata.name) for item in each.spec.limits]
     return Limits(_item(items, "Container"), _item(items, "Pod"), overheads)
 
@@ -124,7 +125,7 @@ def _strictest(choose: Callable[..., str | int | float], bounds: list[Quantities
 
 
 def _merged(choose: Callable[[int, int], int], both: tuple[Quantities, Quantities]) -> dict[str, int]:
-    """Nano-units by resource: those of either, and the larger or smaller ones where both have some."""
+    """Nano-units by resource, from either side; where both have a resource, `choose` (min or max) picks one."""
     merged: dict[str, int] = {}
     for quantities in both:
         for name, text in quantities.items():

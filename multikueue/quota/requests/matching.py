@@ -1,4 +1,4 @@
-"""Which namespaces a queue selects and which flavors suit a pod: labels, affinity, taints (quota-engine 3.4)."""
+"""Namespaces that a queue selects, and flavors that suit a pod: labels, affinity, taints (quota-engine 3.4)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class NodeAffinity(Value):
 
 @dataclass(frozen=True, slots=True)
 class NodeRules:
-    """What a pod demands of its node: labels, alternatives of expressions, and what it tolerates."""
+    """The demands of a pod on its node: labels, alternatives of expressions, and tolerations."""
 
     selector: Mapping[str, str] | None = None
     terms: tuple[tuple[LabelSelectorRequirement, ...], ...] = ()
@@ -33,7 +33,7 @@ class NodeRules:
 
 
 def node_rules(selector: Mapping[str, str], affinity: NodeAffinity, tolerations: tuple[Toleration, ...]) -> NodeRules:
-    """Required affinity counts, preferred does not; `matchFields` are not looked at."""
+    """The rules in a pod's spec. Required affinity counts, preferred does not; `matchFields` are ignored."""
     required = affinity.required_during_scheduling_ignored_during_execution
     terms = required.node_selector_terms if required else ()
     return NodeRules(selector or None, tuple(term.match_expressions for term in terms), tolerations)
@@ -50,7 +50,7 @@ def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
 def unsuitable(rules: NodeRules, flavor: ResourceFlavor, keys: frozenset[str]) -> str:
     """Why pods with these rules cannot use nodes of the flavor; empty if they can.
 
-    Only label `keys` that some flavor of the resource group declares take part: nothing is known about the others.
+    Only label `keys` that some flavor of the resource group declares count: nothing is known about others.
     """
     spec = flavor.spec
     if taint := _untolerated(spec.node_taints, (*rules.tolerations, *spec.tolerations)):
@@ -79,7 +79,7 @@ def _matches(rules: NodeRules, labels: Mapping[str, str], keys: frozenset[str]) 
             return False
     terms = [[expression for expression in term if expression.key in keys] for term in rules.terms]
     if not terms or not all(terms):
-        return True  # one alternative about unknown labels only could be met anywhere
+        return True  # a term about unknown labels only may match any node
     return any(all(_meets(expression, labels) for expression in term) for term in terms)
 
 

@@ -1,7 +1,7 @@
-"""Pods that want to be near each other (multikueue-contract 3.9).
+"""Topology requests of pod sets (multikueue-contract 3.9).
 
-The manager only finds them a flavor that knows of nearness, and leaves the placing to the worker. Whether a flavor has
-the level they ask for is the worker's to say, too.
+The manager only finds a flavor that has a topology. The worker places the pods, and says whether the flavor has the
+level they ask for.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PENDING = "Pending"
 
 
 class TopologyRequest(Value):
-    """What counts is only which of these are there, and the group."""
+    """Only the group name, and which other fields are present, count."""
 
     required: str | None = None
     preferred: str | None = None
@@ -27,20 +27,20 @@ class TopologyRequest(Value):
 
     @property
     def is_explicit(self) -> bool:
-        """Whether the pods ask to be placed; their index, or a group, alone does not."""
+        """Whether the pods ask for topology-aware placement; a pod index or a group alone does not."""
         asked = (self.required, self.preferred, self.unconstrained)
         sliced = (self.pod_set_slice_required_topology, self.pod_set_slice_size)
         return any(each is not None for each in (*asked, *sliced))
 
 
 def is_topology_only(flavors: Iterable[ResourceFlavor | None]) -> bool:
-    """Whether all flavors of a ClusterQueue have a topology: then its pods are placed by it, asked for or not."""
+    """Whether all flavors of a ClusterQueue have a topology: then it places all pods, requested or not."""
     known = tuple(flavors)
     return bool(known) and all(flavor is not None and flavor.spec.topology_name for flavor in known)
 
 
 def mismatch(flavor: ResourceFlavor, *, explicit: bool, only: bool) -> str:
-    """Why a flavor is not for pods that ask to be placed, or for those that do not; empty: it is."""
+    """Why a flavor does not suit pods that ask for a topology, or pods that do not; empty: it does."""
     has_topology = bool(flavor.spec.topology_name)
     if explicit and not has_topology:
         return f'Flavor "{flavor.metadata.name}" does not support TopologyAwareScheduling'

@@ -1,16 +1,16 @@
-"""Who may pass the head of a StrictFIFO queue while that waits for quota: only work that does not delay it.
+"""Backfill: workloads that may pass the head of a StrictFIFO queue that waits for quota, without delaying it.
 
-An annotation of the ClusterQueue turns it on, beyond Kueue's rules. Each (flavor, resource) is a tree of its own, so whether
-the head fits depends on those it may use and on nothing else. Whoever passes fits at once, within its queue's own quota: it
-neither borrows nor has anybody evicted, so that no other queue, and no share, is worse off than by any other use of that
+An annotation of the ClusterQueue turns it on, beyond Kueue's rules. Each (flavor, resource) is a tree of its own, so
+only those that the head may use decide whether it fits. A workload that passes fits at once, within its queue's own
+quota: it neither borrows nor preempts, so no other queue, and no share, is worse off than by any other use of that
 quota. And it
 
-- uses nothing that the head may use, or only so much that the head's whole need remains, out of quota that nobody else can
-  take meanwhile: then it surely does not delay the head;
-- or, where that is allowed, is over before the head starts if those with quota end as late as they may. By when it has to be
-  gone is kept in its status, and it is told to stop then, whatever it took to start it.
+- uses nothing that the head may use, or so little that the head's whole need remains, out of quota that no other queue
+  can take meanwhile: then it surely does not delay the head;
+- or, with `KnownEnds`, is over before the head starts, if all workloads with quota end as late as they may. Its status
+  says when it has to be gone, and it is evicted then, however late it started.
 
-The promise is to the head of the moment; nobody foresees who comes later with a higher priority and goes before it.
+The promise is to the present head. A workload of a higher priority that comes later and goes first cannot be foreseen.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from multikueue.quota.scheduler.flavors import assign
 from multikueue.quota.scheduler.partial import reduced, reduction
 
 DEPTH = 100
-"""So many of those behind a head are looked at per cycle."""
+"""The number of workloads behind a head that a cycle looks at."""
 
 LEEWAY = timedelta(seconds=30)
-"""What it may take to start somewhere, and again to stop there, so that the quota is free when the head wants it."""
+"""Time to start on a worker, and again to stop there, so that the quota is free when the head needs it."""
 
 _WAITS_FOR_QUOTA = (Reason.GENERIC, Reason.PENDING_PREEMPTION)
 
@@ -48,13 +48,13 @@ class Passing:
 
 
 def backfill(queue: ClusterQueue) -> str:
-    """Who may pass the head of the queue, in the annotation's word; empty: nobody."""
+    """The backfill mode of the queue, as its annotation names it; empty: nothing may pass its head."""
     value = queue.metadata.annotations.get(BACKFILL_ANNOTATION, "")
     return value if queue.spec.queueing_strategy == "StrictFIFO" and value in (SPARE_QUOTA, KNOWN_ENDS) else ""
 
 
 def backfill_problem(queue: ClusterQueue) -> str:
-    """What is wrong with the annotation, which then counts as absent; empty: nothing."""
+    """The error in the annotation, which then counts as absent; empty if there is none."""
     value = queue.metadata.annotations.get(BACKFILL_ANNOTATION)
     if value in (None, SPARE_QUOTA, KNOWN_ENDS):
         return ""
@@ -63,19 +63,21 @@ def backfill_problem(queue: ClusterQueue) -> str:
 
 
 def waits_for_quota(decision: Refuse) -> bool:
-    """Whether it is quota that the head waits for: else nobody knows what it will need."""
+    """Whether the head waits for quota. If not, its future need is unknown."""
     return decision.reason in _WAITS_FOR_QUOTA and not decision.head.problem
 
 
 def passing(follower: Head, head: Head, *, now: datetime, start: datetime | None = None) -> Passing | None:
-    """What a follower gets, if it may pass the head as things stand; `start` is when the head is to start, if what is
-    over before may pass too."""
+    """The reservation of a follower that may pass the head now; None if it may not.
+
+    With `start`, when the head is to start, a follower that is over before that may pass too.
+    """
     if follower.problem:
         return None
     waiting = follower.waiting
     progress, waiting.progress = waiting.progress, None
     (decision,) = run([follower])
-    waiting.progress = progress  # it was not at the head
+    waiting.progress = progress  # its own search goes on from there once it is the head
     if not isinstance(decision, Reserve) or _borrows(decision.usage, head.queue.node):
         return None
     if _leaves_enough(decision.usage, head):
@@ -95,7 +97,7 @@ def _leaves_enough(usage: Amounts, head: Head) -> bool:
 
 
 def needs_of(demand: Demand, queue: QueueSnapshot) -> Mapping[FlavorResource, int]:
-    """The most a workload may use of each flavor that it could be given."""
+    """The most that a workload may use of each (flavor, resource) it could get."""
     needs: dict[FlavorResource, int] = {}
     for pod_set in demand.pod_sets:
         requests = pod_set.with_pods() if queue.counts_pods else pod_set.requests
@@ -107,23 +109,23 @@ def needs_of(demand: Demand, queue: QueueSnapshot) -> Mapping[FlavorResource, in
 
 
 def _certain(node: Node, fr: FlavorResource) -> int:
-    """What the queue can use whatever others do: all there is if it stands alone, else what it never lends."""
+    """The amount that the queue can use whatever other queues do: all that is available without a cohort, else what it
+    never lends."""
     cell = node.cell(fr)
     return cell.available() if cell.parent is None else cell.local_available()
 
 
 def _is_over(waiting: PendingWorkload, until: datetime, now: datetime) -> bool:
-    """Whether its maximum execution time ends by then, if it starts soon."""
+    """Whether its maximum execution time ends by `until`, if it starts within `LEEWAY`."""
     limit = waiting.spec.maximum_execution_time_seconds
     past = waiting.workload.status.accumulated_past_execution_time_seconds or 0
     return limit is not None and now + LEEWAY + timedelta(seconds=limit - past) <= until
 
 
 def start_of(head: Head, holders: Iterable[Reservation], now: datetime) -> datetime | None:
-    """When the head starts, at the fewest pods it makes do with, if those with quota of its queue end as late as they may;
-    None: that is not known.
+    """The start of the head with its minimum of pods, if all workloads with quota of its queue end as late as they may.
 
-    It is known only where the queue stands alone: in a Cohort others may take what becomes free.
+    None: unknown, as always in a cohort, where other queues may take what becomes free.
     """
     node, waiting = head.queue.node, head.waiting
     if node.parent is not None:

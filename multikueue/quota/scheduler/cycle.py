@@ -1,7 +1,7 @@
 """One scheduling cycle: judge one head per ClusterQueue, order them, reserve in that order (quota-engine 3.1).
 
 All heads are judged against the usage at the start; what happens within the cycle can only make a head lose, never get
-other flavors. The cycle changes usage for its own arithmetic and rolls it back: applying the verdicts is the engine's.
+other flavors. The cycle changes usage for its own arithmetic and rolls it back; the scheduler applies its decisions.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from multikueue.quota.workload.outcome import Eviction
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A workload at the head of its queue, its namespace's verdict included; `generation` as in `flavors.assign`.
+    """A workload at the head of its queue; `generation` as in `flavors.assign`.
 
-    `replaced` is what the slice of an elastic job has whose place it is to take.
+    With a `problem` it is refused for that `reason`, whatever the quota. `replaced` is the reservation of the slice
+    that it replaces, if it is a slice of an elastic job.
     """
 
     waiting: PendingWorkload
@@ -56,7 +57,7 @@ class Reserve:
 class Refuse:
     """The head goes back to its queue. `evictions` are new: they make room for it, once they are carried out.
 
-    `lost`: it would have had others evicted, had it not lost to another head.
+    `lost`: it had preemption targets, but lost to another head.
     """
 
     head: Head
@@ -72,7 +73,7 @@ Decision = Reserve | Refuse
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A head that was judged: its flavors, and who would have to go. A contender of the tournament."""
+    """A judged head: its flavors and its preemption targets. A contender of the tournament."""
 
     head: Head
     assignment: Assignment
@@ -80,7 +81,7 @@ class _Entry:
 
     @property
     def has_room(self) -> bool:
-        """Whether it fits, or will once its targets have gone."""
+        """Whether it fits, or will once its targets are gone."""
         return self.assignment.mode is Mode.FIT or bool(self.targets)
 
     @property
@@ -89,7 +90,7 @@ class _Entry:
 
     @property
     def usage(self) -> Amounts:
-        """What it adds to the usage of its queue."""
+        """The amounts that the entry adds to the usage of its queue."""
         replaced = self.head.replaced
         return self.assignment.usage if replaced is None else difference(self.assignment.usage, replaced)
 
@@ -103,7 +104,7 @@ class _Entry:
 
 
 def run(heads: Iterable[Head], preemption: Preemption = NO_PREEMPTION) -> list[Decision]:
-    """Decide about all heads of a cycle; one decision each, in the order they were taken."""
+    """One decision for each head of a cycle: first those with a problem, then the others in the order of the cycle."""
     decisions: list[Decision] = []
     entries: list[_Entry] = []
     for head in heads:
@@ -124,7 +125,7 @@ def _entry_rank(entry: _Entry) -> EntryRank:
 
 
 def _nominate(head: Head, preemption: Preemption) -> _Entry:
-    """The judgement on a head: on all its pods, else on as many as there is room for, if it makes do with fewer."""
+    """Judge a head on all its pods, else on as many as there is room for, if it allows partial admission."""
     if head.replaced is not None:
         return _in_place_of(head.replaced, head, preemption)
     searches = Searches(head.waiting, head.queue, preemption)
@@ -140,8 +141,7 @@ def _nominate(head: Head, preemption: Preemption) -> _Entry:
 
 
 def _in_place_of(replaced: Reservation, head: Head, preemption: Preemption) -> _Entry:
-    """The judgement on a slice of an elastic job, which needs no more than the difference. It never makes do with fewer
-    pods."""
+    """Judge a slice of an elastic job on the difference to the slice it replaces. It gets no partial admission."""
     log = UndoLog()
     head = replace(head, queue=bound(head.queue, replaced))
     head.queue.node.remove(replaced.amounts, log)
@@ -162,14 +162,14 @@ def _judged(head: Head, demand: Demand, searches: Searches) -> _Entry:
 
 @dataclass(slots=True)
 class _Round:
-    """What was given and taken so far in this cycle. Those who are to go still count as users for later heads: they
-    are left out only when it is looked whether a head fits."""
+    """Reservations and evictions of this cycle so far. Preemption targets keep counting as usage for later heads: only
+    the check whether a head fits leaves them out."""
 
     allowance: Allowance = unlimited
     log: UndoLog = field(default_factory=UndoLog)
     leaving: dict[ObjectKey, Target] = field(default_factory=dict)
     replaced: set[ObjectKey] = field(default_factory=set)
-    """Slices whose quota another has by now."""
+    """Slices whose quota another slice took in this cycle."""
 
     def process(self, entry: _Entry) -> Decision:
         head, assignment, waiting = entry.head, entry.assignment, entry.head.waiting
@@ -197,7 +197,7 @@ class _Round:
         return Reserve(head, assignment.admission(head.queue.name), assignment.usage)
 
     def _overlaps(self, entry: _Entry) -> bool:
-        """Whether one who is to go for it, or to be replaced by it, went already."""
+        """Whether an earlier head of this cycle evicts or replaces a target, or evicts the slice it replaces."""
         gone = any(t.reservation.key in self.leaving or t.reservation.key in self.replaced for t in entry.targets)
         return gone or (entry.head.replaced is not None and entry.head.replaced.key in self.leaving)
 
@@ -211,7 +211,7 @@ class _Round:
 
 
 def _blocked(entry: _Entry) -> Amounts:
-    """What a head that waits for quota keeps from those after it, within what its queue may ever use."""
+    """Amounts that a head waiting for quota blocks for later heads, within what its queue may ever use."""
     blocked: dict[FlavorResource, int] = {}
     for fr, amount in entry.usage.items():
         cell = entry.node.cell(fr)
@@ -226,7 +226,7 @@ def _blocked(entry: _Entry) -> Amounts:
 
 
 def _preempt(entry: _Entry) -> Refuse:
-    """The head waits until its victims have gone. Who goes already is not told again."""
+    """The head waits until its targets are gone. A target that is evicted already gets no second eviction."""
     evictions = tuple(
         eviction(target, entry.head.waiting.workload, entry.node)
         for target in entry.targets

@@ -27,8 +27,10 @@ C = TypeVar("C", bound=Contender)
 
 
 def tournament(contenders: Iterable[C]) -> Iterator[C]:
-    """The contenders, one per ClusterQueue, in the order they are served. Whoever iterates adds the usage of each to
-    the tree before asking for the next: it counts."""
+    """The contenders, one per ClusterQueue, in the order in which they are served.
+
+    The caller adds the usage of each to the tree before it asks for the next: shares depend on it.
+    """
     by_root: dict[Node, list[C]] = {}
     for contender in contenders:
         *_, root = contender.node, *contender.node.ancestors()
@@ -38,9 +40,9 @@ def tournament(contenders: Iterable[C]) -> Iterator[C]:
 
 
 class _Rounds(Generic[C]):
-    """One round per contender: at each cohort the winners of the cohorts below and its own queues meet.
+    """One round per contender: at each cohort its own queues meet the winners of the cohorts below.
 
-    A share with the head's usage added stays what it is until something on the way up from its queue changes.
+    The shares of a contender stay valid until something changes on the way up from its queue.
     """
 
     def __init__(self, root: Node, contenders: Iterable[C]) -> None:
@@ -77,12 +79,12 @@ class _Rounds(Generic[C]):
         return best
 
     def _place(self, contender: C, cohort: Node) -> tuple[bool, Share, Rank]:
-        """Those within their own quota come first."""
+        """Contenders within their own quota come first."""
         priority, since, _ = contender.rank
         return contender.borrowing > 0, self._shares_with(contender)[cohort], (priority, since, contender.node.name)
 
     def _shares_with(self, contender: C) -> dict[Node, Share]:
-        """With its usage added, the shares of its queue and of the cohorts above, each by the cohort it is below of."""
+        """Shares of its queue and of the cohorts above, with its usage added, each by the cohort above it."""
         known = self._shares.get(contender.node)
         if known is None:
             known = self._shares[contender.node] = {}
@@ -95,7 +97,7 @@ class _Rounds(Generic[C]):
         return known
 
     def _outdate(self, served: Node) -> None:
-        """Forget the shares on which the usage of a served head has a bearing."""
+        """Forget the shares that the usage of a served head changes."""
         changed = {node for node in served.ancestors() if node is not self._root}
         for node in self._at:
             if not changed.isdisjoint(node.ancestors()):

@@ -1,4 +1,4 @@
-"""Which flavors a head gets in its ClusterQueue: an ordered choice per resource group (quota-engine 3.4)."""
+"""The flavors of a head in its ClusterQueue: an ordered choice per resource group (quota-engine 3.4)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from multikueue.quota.requests.matching import unsuitable
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The flavor of one resource; `tried` is the last flavor looked at, -1 if that was the last there is."""
+    """The flavor of one resource; `tried` is the index of the last flavor looked at, -1 if the group has no further
+    one."""
 
     flavor: str
     grade: Grade
@@ -28,7 +29,8 @@ class Choice:
 
 @dataclass(slots=True)
 class PodSetFlavors:
-    """What one pod set got, and every reason why it is not better. `placed`: its flavor is to place it, on the worker."""
+    """The flavors of one pod set, and every reason why they are not better. `placed`: the worker places its pods by
+    topology."""
 
     pod_set: PodSetDemand
     requests: Mapping[str, int]
@@ -45,7 +47,7 @@ class PodSetFlavors:
 
 @dataclass(slots=True)
 class Assignment:
-    """The outcome for all pod sets, in order; after one without flavors the others are missing."""
+    """The outcome for all pod sets, in order; those after one without flavors are missing."""
 
     pod_sets: list[PodSetFlavors] = field(default_factory=list)
     usage: dict[FlavorResource, int] = field(default_factory=dict)
@@ -57,7 +59,7 @@ class Assignment:
 
     @property
     def short(self) -> frozenset[FlavorResource]:
-        """Where somebody would have to go first."""
+        """The (flavor, resource) pairs that need preemption."""
         return frozenset(
             (choice.flavor, resource)
             for each in self.pod_sets
@@ -70,7 +72,7 @@ class Assignment:
         return max((c.grade.borrowing for each in self.pod_sets for c in each.choices.values()), default=0)
 
     def progress(self) -> Progress | None:
-        """Where the search for flavors is to resume; None when there is none left to try."""
+        """Where the search for flavors resumes; None if no flavor is left to try."""
         tried = tuple({r: choice.tried for r, choice in each.choices.items()} for each in self.pod_sets)
         untried = any(index != -1 for pod_set in tried for index in pod_set.values())
         return Progress(self.generation, tried) if untried else None
@@ -101,9 +103,10 @@ class Assignment:
 def assign(
     demand: Demand, queue: QueueSnapshot, *, oracle: Oracle, generation: int = 0, progress: Progress | None = None
 ) -> Assignment:
-    """Flavors for a demand, as things stand.
+    """Flavors for a demand at current usage.
 
-    `generation` counts changes of the quota the queue can use: an interrupted search resumes only while it is the same.
+    `generation` counts changes of the quota that the queue can use: an interrupted search resumes only at the same
+    generation.
     """
     if progress is not None and generation > progress.generation:
         progress = None
@@ -167,7 +170,7 @@ class _Search:
     def _outcome(
         self, pod_set: PodSetDemand, requests: Mapping[str, int], choices: dict[str, Choice], reasons: tuple[str, ...]
     ) -> PodSetFlavors:
-        """Only one flavor can place a pod set; with several nobody does."""
+        """A topology places a pod set only if all its resources have one flavor."""
         wanted = pod_set.topology or self._queue.topology_only
         placed = wanted and len({choice.flavor for choice in choices.values()}) == 1
         return PodSetFlavors(pod_set, requests, choices, reasons, placed)

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """The ways to take pods away from pod sets, from each in proportion to what it can spare: steps 0 to `steps`."""
+    """The steps from all pods (0) to the minimum (`steps`). Each pod set gives in proportion to what it can spare."""
 
     full: tuple[int, ...]
     spare: tuple[int, ...]
@@ -28,17 +28,17 @@ class Reduction:
 
 
 def reduction(pod_sets: Sequence[PodSet]) -> Reduction:
-    """Of the pods in the spec: those that are reclaimed by now do not make the counts smaller still."""
+    """The steps for the counts in the spec. Reclaimed pods do not make the counts smaller still."""
     full = tuple(each.count for each in pod_sets)
     least = (each.count if each.min_count is None else each.min_count for each in pod_sets)
     return Reduction(full, tuple(count - minimum for count, minimum in zip(full, least, strict=True)))
 
 
 def largest(reduction: Reduction, judge: Callable[[tuple[int, ...]], T | None]) -> T | None:
-    """What `judge` says to the largest counts that it does not answer with None.
+    """The answer of `judge` to the largest counts that it does not answer with None; None if there are no such counts.
 
-    As in Kueue it is taken for granted that fewer pods never have it harder. With evictions that can be wrong, and the
-    answer is then not the largest.
+    As in Kueue, fewer pods are assumed to fit whenever more do. With evictions that can be wrong, and the answer is
+    then not the largest.
     """
     found: T | None = None
     low, high = 0, reduction.steps + 1
@@ -53,7 +53,7 @@ def largest(reduction: Reduction, judge: Callable[[tuple[int, ...]], T | None]) 
 
 
 def reduced(demand: Demand, counts: Sequence[int]) -> Demand:
-    """The demand with these pods per pod set."""
+    """The demand with these counts of pods, one per pod set."""
     pod_sets = zip(demand.pod_sets, counts, strict=True)
     return replace(demand, pod_sets=tuple(_reduced(pod_set, count) for pod_set, count in pod_sets))
 

@@ -1,7 +1,7 @@
-"""The scheduler: one pass over the heads of the queues, which takes up what was decided about each (quota-engine 3.1).
+"""The scheduler: one pass over the heads of the queues, which applies the decisions of `cycle` (quota-engine 3.1).
 
-It writes nothing. What it gives is assumed at once, and confirmed or forgotten when the status of the workload is written;
-so is what it takes.
+It writes nothing. A reservation or eviction is assumed at once, and confirmed or forgotten when the status of the
+workload is written.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from multikueue.quota.workload.ordering import EPOCH
 from multikueue.quota.workload.outcome import Eviction, Verdict
 
 WAITING = "Waiting"
-"""The reason of QuotaReserved=False of the one whom `blockAdmission` keeps from its quota."""
+"""The reason of QuotaReserved=False for the workload that `blockAdmission` holds back."""
 
 WAITING_MESSAGE = "waiting for all admitted workloads to be in PodsReady condition"
 
 
 @dataclass(slots=True, kw_only=True)
 class Cycle:
-    """What a cycle did: at how many heads it looked, who got quota, who has to give it up, whose verdict is new.
+    """The outcome of a cycle: the number of heads, and the workloads with new quota, a new eviction or a new verdict.
 
-    `skips` counts by ClusterQueue the heads that would have had others evicted, but lost to another head.
+    `skips` counts by ClusterQueue the heads with preemption targets that lost to another head.
     """
 
     reserved: list[ObjectKey] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Cycle:
 
     @property
     def productive(self) -> bool:
-        """Whether another one might do something now."""
+        """Whether another cycle might do something now."""
         return bool(self.reserved or self.evicted)
 
 
@@ -60,7 +60,7 @@ class _Assumption:
 
 @dataclass(slots=True)
 class _Pass:
-    """A cycle while it runs: who was refused, and the ClusterQueues that look different now."""
+    """A running cycle: its outcome so far, the refused heads, and the ClusterQueues that changed."""
 
     done: Cycle
     refused: list[Refuse] = field(default_factory=list)
@@ -68,11 +68,11 @@ class _Pass:
 
 
 class Scheduler:
-    """Owned by the engine. With `fair` sharing the order of heads, and whom they preempt, goes by dominant resource share.
+    """Owned by the engine. With `fair`, heads are ordered and workloads preempted by dominant resource share.
 
-    With `blockAdmission` Kueue's scheduler stops where it is until all pods are ready, then goes on: the one who would have
-    got quota gets it, whoever came meanwhile (quota-engine 5.2). A cycle here ends with that one held, and the next begins
-    with it.
+    With `blockAdmission` Kueue's scheduler waits in mid-cycle until all pods are ready, then goes on: the workload it
+    was about to admit gets the quota, even if a better one came meanwhile (quota-engine 5.2). Here the cycle ends with
+    that workload held, and the next one begins with it.
     """
 
     def __init__(self, cache: QuotaCache, queues: QueueManager, fair: FairSharing | None = None) -> None:
@@ -81,36 +81,39 @@ class Scheduler:
         self._assumed: dict[ObjectKey, _Assumption] = {}
         self._evictions: dict[ObjectKey, Eviction] = {}
         self._switched_off: set[ObjectKey] = set()
-        """Those whose quota others may have, though their status does not show yet that they go."""
+        """Workloads that were deactivated while they had quota: others may have got it, though their status shows no
+        eviction yet."""
         self._held: Reserve | None = None
-        """What `blockAdmission` keeps back."""
+        """The decision that `blockAdmission` holds back."""
 
     # --- what statuses do not show yet ---
 
     def reservation(self, key: ObjectKey) -> Admission | None:
-        """What a cycle gave to a workload, as long as its status does not show it."""
+        """The admission that a cycle gave a workload, until its status shows it."""
         assumption = self._assumed.get(key)
         return assumption.admission if assumption else None
 
     def until(self, key: ObjectKey) -> datetime | None:
-        """By when a workload has to be gone to which a cycle gave quota, as long as its status does not show it."""
+        """When a workload with assumed quota has to be gone, until its status shows that."""
         assumption = self._assumed.get(key)
         return assumption.until if assumption else None
 
     def eviction(self, key: ObjectKey) -> Eviction | None:
-        """What a cycle wants to go, as long as its status does not show it."""
+        """The eviction that a cycle decided for a workload, until its status shows it."""
         return self._evictions.get(key)
 
     def was_switched_off(self, key: ObjectKey) -> bool:
-        """Whether its quota was free for others at some time since it has it, so that it has to go, as long as its status
-        does not show that: it may be switched on again before that is written."""
+        """Whether the workload was inactive at some time since it has quota, until its status shows the eviction.
+
+        Another workload may have got that quota, so this one has to go even if it was activated again before the write.
+        """
         return key in self._switched_off
 
     def is_to_go(self, key: ObjectKey) -> bool:
         return key in self._evictions or key in self._switched_off
 
     def is_assumed(self, workload: Workload) -> bool:
-        """Whether it got quota for what it asks for, and its status is of before."""
+        """Whether the workload has assumed quota for this very spec, and its status is from before."""
         assumption = self._assumed.get(workload.key)
         if assumption is None or assumption.waiting.workload.spec != workload.spec:
             return False
@@ -118,24 +121,24 @@ class Scheduler:
         return True
 
     def note_switched_off(self, key: ObjectKey) -> None:
-        """A workload with quota is not active any more."""
+        """A workload with quota is no longer active."""
         self._switched_off.add(key)
 
     def confirm(self, workload: Workload) -> None:
-        """Its status shows quota, and that it is evicted if it is."""
+        """The status shows the quota, and the eviction if there is one."""
         self._assumed.pop(workload.key, None)
         if workload.has(EVICTED):
             self._evictions.pop(workload.key, None)
             self._switched_off.discard(workload.key)
 
     def forget_all_of(self, key: ObjectKey) -> None:
-        """Its status shows no quota."""
+        """The status shows no quota."""
         self._assumed.pop(key, None)
         self._evictions.pop(key, None)
         self._switched_off.discard(key)
 
     def forget(self, key: ObjectKey, now: datetime) -> None:
-        """The reservation could not be written: take it back and give the head another chance."""
+        """The reservation could not be written: take it back and queue the head again."""
         assumption = self._assumed.pop(key, None)
         if assumption is None:
             return
@@ -149,7 +152,7 @@ class Scheduler:
     def drop_assumptions(
         self, now: datetime, *, cluster_queue: str | None = None, local_queue: ObjectKey | None = None
     ) -> None:
-        """A stopped queue gives no quota, not even what was just promised."""
+        """A stopped queue gives no quota, not even what was assumed a moment ago."""
         for key, assumption in list(self._assumed.items()):
             if assumption.admission.cluster_queue == cluster_queue or assumption.waiting.local_queue == local_queue:
                 self.forget(key, now)
@@ -157,9 +160,10 @@ class Scheduler:
     # --- the cycle ---
 
     def next_look(self, now: datetime) -> datetime | None:
-        """When a cycle is worth running: now if a head waits, else when the next flush or back-off is due.
+        """When the next cycle is due: now if a head waits, else at the next flush, or end of a back-off or budget
+        window.
 
-        While somebody is held by `blockAdmission`, never: whatever lets it in is told.
+        None while `blockAdmission` holds a workload: the event that lets it in starts the cycle.
         """
         if self._queues.is_moving:
             return now
@@ -171,7 +175,7 @@ class Scheduler:
         return min((due for due in dues if due is not None), default=None)
 
     def cycle(self, now: datetime) -> Cycle:
-        """One scheduling cycle. Call again at once while it is productive, else at `next_look`."""
+        """One scheduling cycle. Call it again at once while the outcome is productive, else at `next_look`."""
         self._cache.build()
         self._queues.move_some(now)
         if self._held is not None and self._cache.not_ready:
@@ -189,7 +193,7 @@ class Scheduler:
         return current.done
 
     def rules(self, now: datetime) -> Preemption:
-        """Who may be preempted now."""
+        """The rules of preemption as of now."""
         return replace(self._preemption, allowance=lambda queue: self._cache.budgets.left(queue, now))
 
     def _take_heads(self, now: datetime) -> Iterator[Head]:
@@ -202,7 +206,7 @@ class Scheduler:
         return self._cache.catalog.is_active(name) and not self._cache.is_settled(name)
 
     def head(self, waiting: PendingWorkload, name: str) -> Head:
-        """A workload as a cycle sees it that is first in that ClusterQueue; only after a build of the cache."""
+        """A workload as a cycle sees it at the head of that ClusterQueue. Call `build` of the cache first."""
         queue, catalog = self._cache.snapshot(name), self._cache.catalog
         generation = self._cache.generation(name)
         if waiting.has_failed_checks:
@@ -218,7 +222,8 @@ class Scheduler:
         return Head(waiting, queue, generation, waiting.demand.problem, replaced=self._replaced_by(waiting, name))
 
     def _replaced_by(self, waiting: PendingWorkload, name: str) -> Reservation | None:
-        """What the slice has whose place it is to take. Where there is no such, it needs all that it asks for."""
+        """The reservation of the slice that it replaces; None if there is no such slice: then it needs its whole
+        demand."""
         found = self._cache.reservations.get(waiting.replaces) if waiting.replaces is not None else None
         if found is None or found.evicted or found.cluster_queue != name:
             return None
@@ -249,8 +254,8 @@ class Scheduler:
         current.changed.add(decision.head.queue.name)
 
     def _hold_back(self, decision: Decision, current: _Pass, now: datetime) -> None:
-        """The first to get quota while pods are not ready waits for these; for those after it, it is as if they had not
-        been looked at."""
+        """Hold the first head that would get quota while pods are not ready. Later heads go back as if no cycle had
+        looked at them."""
         waiting, is_first = decision.head.waiting, self._held is None
         if is_first and isinstance(decision, Reserve):
             waiting.verdict = Verdict(WAITING_MESSAGE, reason=WAITING)
@@ -260,9 +265,9 @@ class Scheduler:
         current.changed.add(decision.head.queue.name)
 
     def _let_in(self, now: datetime) -> ObjectKey | None:
-        """All pods are ready: who was held gets its quota, if it still asks for the same and there is still room.
+        """All pods are ready: the held head gets its quota, if it still asks for the same and there is still room.
 
-        The latter Kueue does not look at again, and may give more than there is.
+        Kueue does not check the room again, and may give more than there is.
         """
         held, self._held = self._held, None
         waiting = self._queues.get(held.head.waiting.key) if held else None
@@ -271,7 +276,7 @@ class Scheduler:
         if waiting.demand != held.head.waiting.demand or waiting.spec != held.head.waiting.spec:
             return None
         if held.head.replaced is not None or self._queues.is_outdated(waiting.key):
-            return None  # in its line it is looked at anew, for so is the slice that it replaces
+            return None  # a cycle judges it again: the slice that it replaces may have changed
         node = self._cache.forest.queue(held.head.queue.name)
         if node is None or any(amount > node.available(fr) for fr, amount in held.usage.items()):
             return None
@@ -279,7 +284,7 @@ class Scheduler:
         return waiting.key
 
     def _is_led_to(self, waiting: PendingWorkload, name: str) -> bool:
-        """Whether a workload stands in the line of an active ClusterQueue."""
+        """Whether the LocalQueue is active and leads to that ClusterQueue, which is active too."""
         local_queue = self._cache.catalog.local_queues.get(waiting.local_queue)
         if local_queue is None or local_queue.spec.stop_policy != "None":
             return False
@@ -299,7 +304,7 @@ class Scheduler:
                 priority=waiting.spec.priority,
                 uid=waiting.workload.metadata.uid,
                 since=waiting.workload.metadata.creation_timestamp
-                or EPOCH,  # its eviction is over with the reservation
+                or EPOCH,  # the reservation ends its eviction, whose time no longer counts
                 reserved_at=whole_second(now),
                 protected=cache.is_protected(waiting.workload),
                 ends_by=until,
@@ -310,7 +315,7 @@ class Scheduler:
         )
 
     def _refuse(self, decision: Refuse, current: _Pass, now: datetime) -> None:
-        """Give the head back, and with it those behind it that ask for the same: they would hear the same."""
+        """Give the head back, and the workloads of its class right behind it, which would get the same verdict."""
         waiting = decision.head.waiting
         verdict = Verdict(decision.message, decision.resource_requests)
         if waiting.verdict != verdict:
@@ -320,7 +325,7 @@ class Scheduler:
         current.done.pending += self._queues.lines[decision.head.queue.name].mark_inadmissible(waiting, verdict)
 
     def _fill_back(self, current: _Pass, now: datetime) -> None:
-        """Let pass those who may, in the order of their line."""
+        """Let workloads pass a refused head where its queue allows that, in queue order."""
         for decision in current.refused:
             head, name = decision.head, decision.head.queue.name
             mode = backfill(self._cache.catalog.queues[name])
@@ -334,14 +339,14 @@ class Scheduler:
                     self._admit(found.reserve, current, now, until=found.until)
 
     def _followers(self, head: Head) -> tuple[PendingWorkload, ...]:
-        """The next behind a head that are to be looked at."""
+        """The active workloads behind a head, at most `DEPTH`."""
         line = self._queues.lines[head.queue.name]
         behind = (each for each in line.in_order() if each.key != head.waiting.key and line.is_active(each.key))
         return tuple(islice((each for each in behind if not self._queues.is_outdated(each.key)), DEPTH))
 
     def _settle(self, heads: Iterable[Head], current: _Pass) -> None:
         """Note the trees where another look would only repeat this one: nothing changed in any of their queues, and
-        whoever lost would lose to the same heads again."""
+        every loser would lose to the same heads again."""
         root_of = self._cache.forest.root_name
         restless = set(map(root_of, current.changed))
         lost = (each for each in current.refused if each.reason is Reason.FAILED_AFTER_NOMINATION)

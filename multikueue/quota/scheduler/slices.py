@@ -1,7 +1,7 @@
-"""Slices of elastic jobs: quota that one workload has, and another is to have in its place (quota-engine 3.1).
+"""Slices of elastic jobs: a slice takes over the quota of the slice that it replaces (quota-engine 3.1).
 
-A slice asks for all its pods, but is judged as if the one before it were gone: what it needs is the difference. It gets
-the same flavors, for the pods that run stay where they are.
+A slice asks for all its pods, but is judged as if the slice it replaces were gone: it needs the difference. It gets the
+same flavors, since running pods stay where they are.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["bound", "difference", "sparing"]
 
 
 def sparing(preemption: Preemption, replaced: Reservation) -> Preemption:
-    """The rules with nobody asked to go for the sake of a slice who goes for it anyhow."""
+    """The rules of preemption without the replaced slice as a candidate: it goes in any case."""
 
     def holders(queue: str) -> Sequence[Reservation]:
         found = preemption.holders(queue)
@@ -29,7 +29,7 @@ def sparing(preemption: Preemption, replaced: Reservation) -> Preemption:
 
 
 def bound(queue: QueueSnapshot, replaced: Reservation) -> QueueSnapshot:
-    """The queue with no other flavors than the slice has that is to be replaced, as far as it has any."""
+    """The queue limited to the flavors of the replaced slice, in each resource group where that has any."""
     groups = tuple(_bound(group, replaced) for group in queue.groups)
     return replace(queue, groups=groups, group_of={name: group for group in groups for name in group.resources})
 
@@ -42,5 +42,5 @@ def _bound(group: Group, replaced: Reservation) -> Group:
 
 
 def difference(usage: Amounts, replaced: Reservation) -> Mapping[tuple[str, str], int]:
-    """What a slice uses beyond the one before it; less than nothing where that had more."""
+    """Usage of a slice beyond that of the slice it replaces; negative where that used more."""
     return {fr: usage.get(fr, 0) - replaced.amounts.get(fr, 0) for fr in dict.fromkeys((*usage, *replaced.amounts))}

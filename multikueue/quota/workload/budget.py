@@ -1,7 +1,7 @@
-"""How many of a ClusterQueue's workloads may be preempted within a time: an annotation of the queue, beyond Kueue's rules.
+"""The preemption budget of a ClusterQueue: so many preemptions within a time; an annotation, beyond Kueue's rules.
 
-What counts is in the objects alone, so that another process counts the same: Kueue's condition Preempted forgets its time
-when the workload gets quota again, so a condition of ours keeps it in queues with a budget.
+The count comes from objects alone, so that every process counts the same. Kueue's condition Preempted loses its time
+when the workload gets quota again, so a condition of ours keeps it, in queues with a budget.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """At most that many preemptions in any `window`."""
+    """At most `most` preemptions in any `window`."""
 
     most: int
     window: timedelta
 
     def left(self, times: Iterator[datetime], now: datetime) -> int:
-        """How many more there may be now, after those at `times`."""
+        """How many more preemptions are allowed now, after those at `times`."""
         return max(0, self.most - sum(when + self.window > now for when in times))
 
 
 def budget_of(queue: ClusterQueue) -> Budget | None:
-    """The budget that the annotation of a ClusterQueue gives; None without one, or with one that makes no sense."""
+    """The budget in the annotation of a ClusterQueue; None if it is absent or invalid."""
     match = _NUMBER.fullmatch(queue.metadata.annotations.get(MAX_PREEMPTED_ANNOTATION, ""))
     if match is None:
         return None
@@ -44,7 +44,7 @@ def budget_of(queue: ClusterQueue) -> Budget | None:
 
 
 def budget_problem(queue: ClusterQueue) -> str:
-    """What is wrong with the annotation, which then counts as absent; empty: nothing."""
+    """The error in the annotation, which then counts as absent; empty if there is none."""
     text = queue.metadata.annotations.get(MAX_PREEMPTED_ANNOTATION)
     if text is None or budget_of(queue) is not None:
         return ""
@@ -56,7 +56,7 @@ def budget_problem(queue: ClusterQueue) -> str:
 
 
 def preemptions(status: WorkloadStatus) -> tuple[datetime, ...]:
-    """When a workload was preempted, as far as its status tells, the earliest first."""
+    """The times at which a workload was preempted, as far as its status shows them, the earliest first."""
     kept = find_condition(status.conditions, PREEMPTED_AT)
     last = find_condition(status.conditions, PREEMPTED)
     if kept is None and last is None:
@@ -72,12 +72,12 @@ def _times(text: str) -> Iterator[datetime]:
         try:
             yield datetime.fromisoformat(found)
         except ValueError:
-            continue  # looks like a time and is none: somebody else wrote that
+            continue  # looks like a time and is none: we did not write it
 
 
 def keep_time(status: WorkloadStatus, queue: ClusterQueue | None, *, generation: int, now: datetime) -> WorkloadStatus:
-    """The status of a workload that is preempted now, with what the budget of its queue has to know for as long as it
-    counts; the very status if there is no budget."""
+    """The status of a workload that is preempted now, with all times that count for the budget of its queue; the same
+    object if there is no budget."""
     budget = budget_of(queue) if queue else None
     if budget is None:
         return status

@@ -1,4 +1,4 @@
-"""By when a workload has to be gone, as its status tells: its maximum execution time, and what let it pass a head."""
+"""When a workload has to be gone, by its status: the end of its maximum execution time, or of its backfill."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from multikueue.quota.workload.transitions import put_condition
 
 
 def time_is_up(status: WorkloadStatus, spec: WorkloadSpec) -> datetime | None:
-    """When the maximum execution time of an admitted workload is over; None: never, or it is not admitted."""
+    """When the maximum execution time of an admitted workload is over; None: it has none, or is not admitted."""
     limit = spec.maximum_execution_time_seconds
     admitted = find_condition(status.conditions, ADMITTED)
     if limit is None or admitted is None or admitted.status != "True" or admitted.last_transition_time is None:
@@ -23,7 +23,7 @@ def time_is_up(status: WorkloadStatus, spec: WorkloadSpec) -> datetime | None:
 
 
 def keep_end(status: WorkloadStatus, until: datetime | None, *, generation: int, now: datetime) -> WorkloadStatus:
-    """The status of a workload that just got quota, with the time by which it has to be gone, if there is one."""
+    """The status of a workload that just got quota, with the time by which it has to be gone, if any."""
     conditions = without_condition(status.conditions, BACKFILLED)
     if conditions is not status.conditions:
         status = replace(status, conditions=conditions)
@@ -35,9 +35,9 @@ def keep_end(status: WorkloadStatus, until: datetime | None, *, generation: int,
 
 
 def end_of(status: WorkloadStatus) -> datetime | None:
-    """By when a workload that passed a head has to be gone."""
+    """When a backfilled workload has to be gone; None if no such time is known."""
     kept = find_condition(status.conditions, BACKFILLED)
     try:
         return datetime.fromisoformat(kept.message) if kept else None
     except ValueError:
-        return None  # somebody else wrote that
+        return None  # we did not write that

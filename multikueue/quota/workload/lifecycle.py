@@ -1,7 +1,7 @@
-"""What comes next for a workload, as one new status (quota-engine 4.2-4.4, 5.3, 12; multikueue-contract 3.11).
+"""The next status of a workload (quota-engine 4.2-4.4, 5.3, 12; multikueue-contract 3.11).
 
-`step` looks at everything that is due at once, so that several changes end in one write. It is safe to repeat: with
-nothing new it answers the very status it was given.
+`step` does everything that is due at once, so that several changes end in one write. It is safe to repeat: with nothing
+new it returns the same status object.
 """
 
 from __future__ import annotations
@@ -62,21 +62,24 @@ __all__ = [
 
 ADMISSION_CHECK = "AdmissionCheck"
 _EVENT_LENGTH = 1024
+"""Characters in the message of an Event, as in Kueue (quota-engine 3.1)."""
+
 _LONGEST_DELAY = 2**31 - 1
-"""Seconds that a check may ask for: what Kueue can say, and what can be reckoned with."""
+"""Seconds. The longest delay that a check may ask for: Kueue's field is an int32, and datetime can add that much."""
 
 _FIRST_LOOK = timedelta(seconds=2)
-"""How long after its creation a workload has usually been judged; one behind the head of its queue may never be."""
+"""The time after its creation in which a workload is usually judged; one behind the head of its queue may never be."""
 _RETRIED = (ADMISSION_CHECK, PODS_READY_TIMEOUT)
+"""Reasons of Requeued=False that end with the back-off (quota-engine 4.4)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheduling:
-    """What the scheduler says of the workload.
+    """The scheduler's decisions about the workload.
 
-    `until`: with the reservation, by when it has to be gone. `preemption`: another workload is to have its quota.
-    `switched_off`: it was for a moment, in which another one may have got its quota. `required_checks` are those of the
-    reservation or admission at hand, or those for all flavors while there is none.
+    `until`: with the reservation, when it has to be gone. `preemption`: another workload is to get its quota.
+    `switched_off`: it was inactive for a moment, in which another one may have got its quota. `required_checks` are
+    those of the present reservation or admission, else those for all flavors.
     """
 
     reservation: Admission | None = None
@@ -89,7 +92,7 @@ class Scheduling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queues:
-    """The queues it waits in, None where one is missing; and whether its ClusterQueue can admit anything."""
+    """Its queues, None where one is missing; and whether its ClusterQueue is active."""
 
     local_queue: LocalQueue | None = None
     cluster_queue: ClusterQueue | None = None
@@ -98,12 +101,12 @@ class Queues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFacts:
-    """What its job says.
+    """The state of its job.
 
-    `job_finished`: its status is final. `holding`: something of the workload runs, or may; an evicted workload keeps its quota
-    as long. `run_by_others`: it has no job of a kind that we know, so whoever runs its pods says when they are gone (4.4).
-    `ready_pods`: as the job's status says; None: there is no job to ask. `reclaimable`: the pods that will not be needed
-    again; None as before. `replaceable`: how many members a group of Pods lacks; None: it is none.
+    `job_finished`: its final status. `holding`: something of the workload runs, or may; until that ends an evicted
+    workload keeps its quota. `run_by_others`: it has no job of a known kind, so the controller that runs its pods says
+    when they are gone (4.4). `ready_pods`: by the job's status; None: there is no job. `reclaimable`: pods that are not
+    needed again; None: as before. `replaceable`: how many members a group of Pods lacks; None: it is no group.
     """
 
     job_finished: Finish | None = None
@@ -116,7 +119,7 @@ class JobFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceFacts:
-    """`stays`: the cluster where the slice runs whose place it is to take. `successor`: the slice that has quota in its
+    """`stays`: the cluster where the slice that it replaces runs. `successor`: the slice that has quota in its
     place."""
 
     stays: str | None = None
@@ -128,11 +131,11 @@ NO_SLICES = SliceFacts()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """All a step may know beside the workload.
+    """All that a step may know beside the workload.
 
-    `retry_backoff`: how long a workload waits after an eviction by a check that asked for another try, or for pods that were
-    late; None: not at all. `patience`: how long pods are waited for; None: nobody looks at them. `may_fit_now`: it waits since
-    it fitted no worker, and that may be another matter now: it waits no longer.
+    `retry_backoff`: the wait after an eviction by a check that asked for a retry, or for late pods; None: none.
+    `patience`: how long pods may take; None: nothing waits for them. `may_fit_now`: it is held back since it fits no
+    worker, and that may have changed, so its wait is over.
     """
 
     now: datetime
@@ -154,9 +157,9 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The status to write if it is not the old one; then, with `deactivate`, `spec.active` becomes false.
+    """The status to write if it differs; then, with `deactivate`, `spec.active` becomes false.
 
-    `again_after`: when time alone will bring something new; None: never.
+    `again_after`: when time alone makes another step due; None: never.
     """
 
     status: WorkloadStatus
@@ -166,7 +169,7 @@ class Step:
 
 
 def step(workload: Workload, facts: Facts) -> Step:
-    """The next status of a workload. Raises msgspec.ValidationError if its spec is no workload spec."""
+    """The next status of a workload. Raises msgspec.ValidationError if its spec cannot be decoded."""
     return _Step(workload, facts).run()
 
 
@@ -238,7 +241,7 @@ class _Step:
         return created + _FIRST_LOOK if created else None
 
     def waits_for(self, when: datetime | None) -> bool:
-        """Whether that time is yet to come; if so the step is due again then."""
+        """Whether that time is still to come; if so, the step is due again then."""
         if when is None or when <= self.now:
             return False
         self.due.append(when)
@@ -250,7 +253,8 @@ class _Step:
         self.put(FINISHED, "True", reason=finish.reason, message=finish.message)
 
     def make_way(self, successor: Workload) -> None:
-        """A later slice of the job has quota in its place. Only then, so that what runs is never without any."""
+        """Finish the workload as replaced. A later slice has quota in its place by now, so running pods are never
+        without quota."""
         meta = successor.metadata
         job = meta.labels.get(JOB_UID_LABEL, "UNKNOWN")
         message = f"Replaced by a later slice of its elastic job: Workload {meta.name} (UID: {meta.uid}, JobUID: {job})"
@@ -258,7 +262,7 @@ class _Step:
         self.tell("Normal", SLICE_REPLACED, message)
 
     def end_deactivation(self) -> None:
-        """The workload is switched off: by its user, or by us for the cause in DeactivationTarget."""
+        """Evict a deactivated workload: its user deactivated it, or we did, for the cause in DeactivationTarget."""
         target = find_condition(self.status.conditions, DEACTIVATION_TARGET)
         if not self.has(EVICTED):
             cause, message = "", "The workload is deactivated"
@@ -270,7 +274,7 @@ class _Step:
             self.status = replace(self.status, conditions=conditions, requeue_state=None)
 
     def reclaim(self) -> None:
-        """Others may have the quota of pods that are over. What was given back can't be taken again (Kueue's webhook)."""
+        """Free the quota of pods that are over. It cannot be taken again (Kueue's webhook)."""
         if self.facts.job.reclaimable is None or self.has(FINISHED):
             return
         freed = {pods.name: pods.count for pods in self.facts.job.reclaimable}
@@ -297,7 +301,7 @@ class _Step:
         self.tell("Normal", QUOTA_RESERVED, f"{message} {self.seconds_since(since)}s")
 
     def heed_delays(self) -> None:
-        """A check may ask for a delay; the latest end of all counts, and it never moves back."""
+        """A check may ask for a delay. The latest end of all counts, and it never moves back."""
         ends = [
             since + timedelta(seconds=max(-_LONGEST_DELAY, min(check.requeue_after_seconds, _LONGEST_DELAY)))
             for check in self.status.admission_checks
@@ -314,7 +318,7 @@ class _Step:
         self.status = replace(self.status, requeue_state=RequeueState(count=count, requeue_at=later))
 
     def list_checks(self) -> None:
-        """Keep the list of checks. It waits for the first verdict a while, else it would cost a write of its own."""
+        """Update the list of checks. At first it waits for the verdict: otherwise it would cost a write of its own."""
         judged = find_condition(self.status.conditions, QUOTA_RESERVED) is not None
         if judged or (self.facts.scheduling.required_checks and not self.waits_for(self.first_look_until)):
             self.status = transitions.synchronise_checks(
@@ -332,7 +336,7 @@ class _Step:
             self.tell("Normal", ADMITTED, message)
 
     def look_at_pods(self) -> None:
-        """Say whether all pods are ready, once there is something else to say: it is not worth a write of its own."""
+        """Set PodsReady, but not before the first verdict: it is not worth a write of its own."""
         judged = find_condition(self.status.conditions, QUOTA_RESERVED) is not None
         if self.facts.patience is None or self.facts.job.ready_pods is None or not judged or self.has(FINISHED):
             return
@@ -340,7 +344,7 @@ class _Step:
         self.put(PODS_READY, found.status, reason=found.reason, message=found.message)
 
     def look_for_members(self) -> None:
-        """Say whether a group of Pods lacks some, and what they went with."""
+        """Set WaitingForReplacementPods: whether a group of Pods lacks members, and why they went."""
         if self.facts.job.replaceable is None:
             return
         said = find_condition(self.status.conditions, WAITING_FOR_REPLACEMENT)
@@ -355,13 +359,13 @@ class _Step:
 
     @property
     def pods_wanted(self) -> int:
-        """How many pods were admitted; all of them before."""
+        """The number of admitted pods; before the admission, of all pods."""
         all_ = {pod_set.name: pod_set.count for pod_set in self.spec.pod_sets}
         some = self.status.admission.pod_set_assignments if self.status.admission else ()
         return sum((all_ | {each.name: each.count for each in some if each.count is not None}).values())
 
     def look_for_trouble(self) -> None:
-        """A reserved workload may have to go; the first rule that bites decides."""
+        """End a reservation if a rule says so; the first that applies decides."""
         rules = (
             self.heed_deactivation,
             self.heed_preemption,
@@ -385,7 +389,7 @@ class _Step:
         if eviction is None:
             return False
         if not self.workload.has(QUOTA_RESERVED):
-            self.due.append(self.now)  # let the reservation be seen first, else it would be taken for yet to come
+            self.due.append(self.now)  # the reservation is written first: otherwise it would pass for one still to come
             return False
         self.status = transitions.preempt(self.status, eviction, generation=self.generation, now=self.now)
         self.status = keep_time(self.status, self.facts.queues.cluster_queue, generation=self.generation, now=self.now)
@@ -394,7 +398,7 @@ class _Step:
         return True
 
     def heed_backfill(self) -> bool:
-        """What passed the head of its queue goes when that is to start, started late or not."""
+        """Evict a backfilled workload when the head that it passed is to start, however late it started itself."""
         until = end_of(self.status)
         if until is None or self.waits_for(until):
             return False
@@ -426,7 +430,7 @@ class _Step:
         return self.heed_queue("ClusterQueue", name, self.facts.queues.cluster_queue)
 
     def heed_queue(self, kind: str, name: str, queue: LocalQueue | ClusterQueue | None) -> bool:
-        """A stopped queue takes reservations back; only draining ends what is admitted already."""
+        """A stopped queue takes reservations back; admitted workloads it ends only with HoldAndDrain."""
         policy = queue.spec.stop_policy if queue else "None"
         gone = queue is None or queue.metadata.deletion_timestamp is not None
         admitted = self.has(ADMITTED)
@@ -444,7 +448,7 @@ class _Step:
         return True
 
     def heed_lateness(self) -> bool:
-        """A workload whose pods are not all ready in time makes room for others, and at last is given up."""
+        """Evict a workload whose pods are not all ready in time; after too many times, deactivate it."""
         patience = self.facts.patience
         deadline = readiness.deadline(self.status, patience) if patience else None
         if patience is None or deadline is None or self.waits_for(deadline.at):
@@ -466,21 +470,22 @@ class _Step:
         self.target(OUT_OF_TIME, message, event=OUT_OF_TIME)
 
     def release(self) -> None:
-        """An eviction is complete when nothing runs any more: only now does quota go back."""
+        """Complete an eviction once nothing runs any more: only now does the quota go back."""
         if self.facts.job.holding or self.facts.job.run_by_others:
             return
         if self.has(EVICTED) and self.has(QUOTA_RESERVED):
             self.status = transitions.release(self.status, generation=self.generation, now=self.now)
 
     def requeue(self) -> None:
-        """A workload may queue again when what held it back is over; one of a queue that runs again may have quota by then."""
+        """Let a workload queue again when the reason of its eviction is over. If its queue runs again, it may have
+        quota by then."""
         backing_off = not self.facts.may_fit_now and self.waits_for(self.requeue_at)
         if not self.has(QUOTA_RESERVED) and not backing_off and self.status.requeue_state and self.requeue_at:
             self.status = replace(self.status, requeue_state=replace(self.status.requeue_state, requeue_at=None))
         requeued = find_condition(self.status.conditions, REQUEUED)
         if requeued is None or requeued.status != "False":
             return
-        if requeued.reason.startswith(DEACTIVATED):
+        if requeued.reason.startswith(DEACTIVATED):  # with a cause too: else it would never queue again (5.3)
             self.put(REQUEUED, "True", reason="Reactivated", message="The workload is active again")
         elif requeued.reason in _RETRIED and not backing_off:
             self.put(REQUEUED, "True", reason="BackoffFinished", message="The back-off is over")
@@ -503,7 +508,8 @@ class _Step:
                 self.tell("Warning", "Pending", verdict.message)
 
     def blame_queue(self) -> bool:
-        """A workload without quota cannot get any where its queue gives none, switched off or not."""
+        """A workload without quota cannot get any while its queue gives none, active or not. Returns whether that is
+        so."""
         problem = "" if self.has(QUOTA_RESERVED) else self.queue_problem()
         if problem:
             self.put(QUOTA_RESERVED, "False", reason="Inadmissible", message=problem)
@@ -534,7 +540,8 @@ class _Step:
         self.tell("Normal", f"EvictedDueTo{reason}{because}", message)
 
     def target(self, reason: str, message: str, *, event: str = "") -> None:
-        """Have the workload switched off. The condition makes sure that it happens, and says why, after a crash too."""
+        """Have the workload deactivated. The condition keeps the reason, and makes sure that it happens even after a
+        crash."""
         self.put(DEACTIVATION_TARGET, "True", reason=reason, message=message)
         self.deactivate = True
         if event:

@@ -1,4 +1,4 @@
-"""Who comes first: workloads in a queue (quota-engine 2.1) and heads in a cycle (3.2).
+"""The order of workloads in a queue (quota-engine 2.1) and of heads in a cycle (3.2).
 
 Both orders are total: where Kueue leaves a tie to chance, the name or UID decides.
 """
@@ -17,12 +17,13 @@ EntryRank = tuple[int, int, datetime, str]
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TO_THE_BACK = (PODS_READY_TIMEOUT, "AdmissionCheck")
+"""Reasons of an eviction that becomes the queue time (quota-engine 2.1)."""
 
 
 def queue_time(workload: Workload, *, keeping_place: bool = False) -> datetime:
-    """Since when the workload waits: its creation, or its eviction if it is to blame for that.
+    """The queue time of a workload: its creation, or its eviction if the workload itself was the cause.
 
-    With `keeping_place` it is not for pods that were late.
+    With `keeping_place` an eviction for PodsReadyTimeout does not count.
     """
     to_the_back = _TO_THE_BACK[1:] if keeping_place else _TO_THE_BACK
     eviction = workload.condition(EVICTED)
@@ -36,6 +37,6 @@ def queue_rank(workload: Workload, priority: int, *, keeping_place: bool = False
 
 
 def entry_rank(*, borrowing: int, rank: Rank, queue: str) -> EntryRank:
-    """Order of heads in one cycle: those that stay low in the cohort tree first, then as in a queue."""
+    """The order of heads in one cycle: those that stay low in the cohort tree first, then as in a queue."""
     priority, since, _ = rank
     return borrowing, priority, since, queue

@@ -1,4 +1,4 @@
-"""What the scheduler decided about a workload, until its status shows it: why it waits, or why it has to go."""
+"""Decisions of the scheduler about a workload, until its status shows them: a verdict, or an eviction."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Cause(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """What a workload that has to go is told: why, in a word for its condition Preempted, and in a sentence. It goes for
-    a workload of the ClusterQueue `by`."""
+    """The eviction of a workload: the reason of its condition Preempted, and the message. `by` is the ClusterQueue of
+    the preemptor."""
 
     key: ObjectKey
     cause: Cause

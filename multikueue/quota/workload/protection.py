@@ -1,20 +1,20 @@
-"""What keeps workloads from being preempted, beyond Kueue's rules: annotations, read where something allows them."""
+"""Protection from preemption, beyond Kueue's rules: an annotation, which counts only where a setting allows it."""
 
 from __future__ import annotations
 
 from multikueue.api.workload import NON_PREEMPTIBLE_ANNOTATION, Workload
 
 INVALID_ANNOTATION = "InvalidAnnotation"
-"""The reason of the event that says which annotation cannot be followed."""
+"""The reason of the event about an invalid annotation."""
 
 
 def is_non_preemptible(workload: Workload) -> bool:
-    """Whether it asks not to be evicted for the sake of others."""
+    """Whether the workload asks not to be preempted."""
     return workload.metadata.annotations.get(NON_PREEMPTIBLE_ANNOTATION) == "true"
 
 
 def non_preemptible_problem(workload: Workload) -> str:
-    """What is wrong with its annotation, which then counts as absent; empty: nothing."""
+    """The error in its annotation, which then counts as absent; empty if there is none."""
     value = workload.metadata.annotations.get(NON_PREEMPTIBLE_ANNOTATION, "false")
     if value in ("true", "false"):
         return ""

@@ -1,6 +1,6 @@
 """Whether the pods of a workload are ready, and how long that may take (quota-engine 5.2).
 
-What counts is what the local job's status says, which is the winner's.
+The status of the local job decides; it is a copy of the winner's.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ REQUEUING_LIMIT_EXCEEDED = "RequeuingLimitExceeded"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long pods are waited for: `timeout` from admission on, and `recovery_timeout` from when one of those that were
-    ready failed; None: without end. A workload that was late `limit` times already is given up; None: never.
-    """
+    """How long pods may take: `timeout` from admission on, `recovery_timeout` from the failure of a pod that was ready;
+    None: no limit. A workload that was late `limit` times already is given up; None: never."""
 
     timeout: timedelta
     recovery_timeout: timedelta | None = None
@@ -31,7 +30,7 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """When a workload has to go, and for what it waits: the underlying cause of its eviction."""
+    """When a workload is evicted, and what it waits for until then: the underlying cause of the eviction."""
 
     at: datetime
     cause: str
@@ -39,7 +38,7 @@ class Deadline:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What the condition PodsReady should say."""
+    """The condition PodsReady to set."""
 
     status: Literal["True", "False"]
     reason: str
@@ -51,8 +50,7 @@ _NOT_RECOVERED = Finding("False", WAIT_FOR_RECOVERY, "At least one pod has faile
 
 
 def finding(status: WorkloadStatus, *, ready: bool) -> Finding:
-    """What there is to say about the pods, after what was said before; of a workload that is not admitted it is that it
-    has not started."""
+    """The condition PodsReady that follows the one in `status`. A workload that is not admitted has not started."""
     if not is_true(status.conditions, ADMITTED):
         return _NOT_STARTED
     before = find_condition(status.conditions, PODS_READY)
@@ -66,7 +64,7 @@ def finding(status: WorkloadStatus, *, ready: bool) -> Finding:
 
 
 def deadline(status: WorkloadStatus, patience: Patience) -> Deadline | None:
-    """By when the pods must be ready; None while nothing is waited for."""
+    """When the pods have to be ready; None while nothing is waited for."""
     admitted, ready = find_condition(status.conditions, ADMITTED), find_condition(status.conditions, PODS_READY)
     if admitted is None or admitted.status != "True" or (ready is not None and ready.status == "True"):
         return None
@@ -78,9 +76,10 @@ def deadline(status: WorkloadStatus, patience: Patience) -> Deadline | None:
 
 
 def is_given_up(status: WorkloadStatus, patience: Patience) -> bool:
-    """Whether a workload that is late once more has been queued again often enough.
+    """Whether a late workload has been requeued often enough.
 
-    Its requeue state counts the evictions by checks too, for their waits grow likewise; those are not its pods' fault.
+    Its requeue state also counts evictions by checks, since their waits grow likewise; but those are not its pods'
+    fault.
     """
     if patience.limit is None:
         return False

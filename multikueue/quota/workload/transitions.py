@@ -1,7 +1,6 @@
 """The steps of a workload's life, each from one status to the next (quota-engine 4.1-4.3, multikueue-contract 3.11).
 
-A step that changes nothing answers the very status it was given, so that a caller can tell that there is nothing to
-write.
+A step that changes nothing returns the same object, so that a caller can tell that there is nothing to write.
 """
 
 from __future__ import annotations
@@ -30,6 +29,9 @@ from multikueue.api.workload import (
 from multikueue.quota.workload.outcome import Eviction
 
 _REQUEUED_AT_ONCE = ("Preempted", "NodeFailures")
+"""Reasons of an eviction that sets Requeued=True at once; after others a rule of `lifecycle` does (quota-engine
+4.3)."""
+
 _SECOND = timedelta(seconds=1)
 
 
@@ -52,7 +54,7 @@ def put_condition(
 def reserve(
     status: WorkloadStatus, admission: Admission, checks: Iterable[str], *, generation: int, now: datetime
 ) -> WorkloadStatus:
-    """Quota is reserved. The transition is later than any before, in whole seconds: it tells attempts apart."""
+    """Quota is reserved. The transition time is later than any before, in whole seconds: it tells attempts apart."""
     old = find_condition(status.conditions, QUOTA_RESERVED)
     at = now
     if old and old.last_transition_time:
@@ -91,8 +93,8 @@ def synchronise_checks(status: WorkloadStatus, required: Iterable[str], *, now: 
 def synchronise_admitted(status: WorkloadStatus, generation: int, now: datetime) -> WorkloadStatus:
     """Admitted follows from the reservation and the checks; call it whenever one of them changed.
 
-    Once admitted, a workload stays so while it holds its reservation, whatever its checks say: it may be running, and
-    whoever wants it stopped evicts it. When Admitted ends, its time is added to the accumulated execution time.
+    Once admitted, a workload stays so while it has its reservation, whatever its checks say: it may be running, and
+    only an eviction stops it. When Admitted ends, its seconds are added to the accumulated execution time.
     """
     admitted = find_condition(status.conditions, ADMITTED)
     is_admitted = admitted is not None and admitted.status == "True"
@@ -120,9 +122,9 @@ def _awaits_topology(status: WorkloadStatus) -> bool:
 def evict(
     status: WorkloadStatus, *, reason: str, message: str, cause: str = "", generation: int, now: datetime
 ) -> WorkloadStatus:
-    """Ask for the end of a workload. It keeps its quota until nothing of it runs any more: `release`.
+    """Begin an eviction. The workload keeps its quota until nothing of it runs any more: `release`.
 
-    The winner stays recorded as long: what may still run there must be known to a process that starts meanwhile.
+    The winner stays recorded until then: a process that starts meanwhile must know where something may still run.
     """
     full_reason = f"{reason}DueTo{cause}" if cause and reason == DEACTIVATED else reason
     status = put_condition(status, EVICTED, "True", reason=full_reason, message=message, generation=generation, now=now)
@@ -133,7 +135,7 @@ def evict(
 
 
 def preempt(status: WorkloadStatus, eviction: Eviction, *, generation: int, now: datetime) -> WorkloadStatus:
-    """Ask for the end of a workload because another needs its quota."""
+    """Begin an eviction because another workload needs the quota."""
     message = eviction.message
     status = evict(status, reason=PREEMPTED, message=message, generation=generation, now=now)
     return put_condition(
@@ -142,7 +144,7 @@ def preempt(status: WorkloadStatus, eviction: Eviction, *, generation: int, now:
 
 
 def reset_checks(status: WorkloadStatus, *, now: datetime) -> WorkloadStatus:
-    """All checks have to be passed again."""
+    """Set all checks back to Pending: they have to be passed again."""
     at = now.replace(microsecond=0)
     checks = tuple(
         AdmissionCheckState(
@@ -173,7 +175,7 @@ def _counted(stats: SchedulingStats | None, *, reason: str, cause: str) -> Sched
 
 
 def release(status: WorkloadStatus, *, generation: int, now: datetime) -> WorkloadStatus:
-    """The end of an eviction: nothing runs any more, quota goes back. `status` has an Evicted condition."""
+    """End an eviction: nothing runs any more, and the quota goes back. `status` has an Evicted condition."""
     eviction = find_condition(status.conditions, EVICTED)
     assert eviction is not None, "only an evicted workload is released"
     at_once = eviction.reason in _REQUEUED_AT_ONCE
@@ -188,12 +190,12 @@ def release(status: WorkloadStatus, *, generation: int, now: datetime) -> Worklo
     )
     status = unreserve(status, reason="Pending", message=eviction.message, generation=generation, now=now)
     if eviction.reason == f"{DEACTIVATED}DueTo{OUT_OF_TIME}":
-        status = replace(status, accumulated_past_execution_time_seconds=None)  # whoever reactivates it grants all anew
+        status = replace(status, accumulated_past_execution_time_seconds=None)  # a reactivation grants it all again
     return status
 
 
 def unreserve(status: WorkloadStatus, *, reason: str, message: str, generation: int, now: datetime) -> WorkloadStatus:
-    """Quota goes back, and with it all that was built on it."""
+    """Give the quota back, with all that was built on it."""
     status = put_condition(
         status, QUOTA_RESERVED, "False", reason=reason, message=message, generation=generation, now=now
     )
