@@ -1,11 +1,11 @@
 """Generic controller machinery over keys: work queue, controller loop, supervisor, back-off, clock, mandate.
 
-Here belongs what keeps work going whatever it is about; nothing here knows Kubernetes, and no decision of the domain is
-made here. The room imports `telemetry` and `errors` only. `controllers` write the reconcile functions that it runs, `manager`
-starts the loops and the supervisors, `kube` borrows back-off and clock.
+Here belongs what keeps any work going. Nothing here knows Kubernetes, and no domain decision is made here. The room
+imports `telemetry` and `errors` only. `controllers` write the reconcile functions that it runs, `manager` starts the
+loops and the supervisors, `kube` borrows back-off and clock.
 
-Two of the three places that may catch every `Exception` are here: the controller loop and the supervisor (the third is
-the call of a strategy). Both let cancellation and `InvariantBroken` pass.
+Two of the four places that may catch every `Exception` are here: the controller loop and the supervisor. The others are
+a cache that takes in an object, and the call of a strategy. Both here let cancellation and `InvariantBroken` pass.
 """
 
 from multikueue.runtime.backoff import Backoff

@@ -1,4 +1,4 @@
-"""How long to wait after the n-th failure in a row."""
+"""Exponential back-off: the wait after the n-th failure in a row."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from multikueue.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Delays that grow by `factor` from `first` up to `cap`.
+    """Delays that grow by `factor` from `first` up to `cap`: 1, 2, 4, 8, 10, 10 s for 1 s and 10 s without jitter.
 
     `jitter` is the share of each delay that is random: 0 is none, 1 is "full jitter" (anything from nothing to the
-    delay), which spreads best what failed together. `draw` answers numbers from 0 up to 1.
+    delay), which best spreads out what failed together. `draw` returns numbers from 0 up to 1.
 
     Raises ConfigurationError unless 0 < first <= cap, factor > 1 and 0 <= jitter <= 1.
     """
@@ -32,11 +32,11 @@ class Backoff:
             raise ConfigurationError(f"back-off: expected 0 < first <= cap, factor > 1, 0 <= jitter <= 1, got {self}")
 
     def delay(self, failures: int) -> timedelta:
-        """The wait after that many failures in a row; none after no failure."""
+        """The wait after that many failures in a row; zero without a failure."""
         return self.longest(failures) * (1 - self.jitter * self.draw())
 
     def longest(self, failures: int) -> timedelta:
-        """The delay before any of it is taken off at random."""
+        """The delay without jitter."""
         if failures < 1:
             return timedelta()
         if failures - 1 >= log(self.cap / self.first, self.factor):  # compared as logarithms: the power may overflow

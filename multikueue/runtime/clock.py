@@ -11,22 +11,22 @@ import anyio
 
 
 class Clock(Protocol):
-    """What the shell asks about time; a test gives one of its own."""
+    """The time source of the shell; a test passes one of its own."""
 
     def now(self) -> datetime:
-        """The wall clock, with zone UTC, without its steps: for what is written into objects, and compared with it."""
+        """The wall clock in UTC, without its steps: for times in objects, and for comparison with those."""
 
     def monotonic(self) -> float:
-        """Seconds since some instant: for measuring how long something took."""
+        """Seconds since some instant: for measuring durations."""
 
     async def sleep(self, seconds: float) -> None:
-        """Waits; a checkpoint even if `seconds` is 0."""
+        """Sleeps; a checkpoint even if `seconds` is 0."""
 
 
 def boot_time() -> float:
-    """Seconds since the machine started, those it was suspended for included where the system can tell.
+    """Seconds since the machine started, including the time it was suspended, where the system can tell.
 
-    For leave that must not outlast a nap: `monotonic` stands still while a laptop or a virtual machine sleeps.
+    For leases that must expire during a suspend: `monotonic` stands still while a laptop or a virtual machine sleeps.
     """
     return time.clock_gettime(_BOOT) if _BOOT is not None else time.monotonic()
 
@@ -35,19 +35,20 @@ _BOOT: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 SLEW = 0.1
-"""How much faster or slower than time itself `now` goes, at most, to come up with a wall clock that was set."""
+"""The largest part by which `now` runs faster or slower than time, to catch up with a wall clock that was set."""
 
 
 LEAP = 86_400.0
-"""Seconds by which a wall clock may be off. One that is set by more was never right, and is believed at once."""
+"""Seconds. A wall clock that is set by more was never right, and is believed at once."""
 
 
 class SystemClock:
-    """The machine's clock, without its steps: how far apart two answers of `now` are tells how much time went by.
+    """The machine's clock, without its steps: the difference of two `now` is the time that passed between them.
 
-    A wall clock that is set by an hour must not make a worker lost at once, nor a wait longer by that hour. So `now` is the
-    wall clock at the start and what has passed since, naps included; a step is made up for little by little, as what
-    others write is by their own clocks. But a machine that did not know the day when it started learns it at once.
+    A wall clock that is set by an hour must not make a worker lost at once, nor a wait longer by that hour. So `now` is
+    the wall clock at the start plus the time since then, suspends included. It catches up with a step little by little,
+    since others write times by their own clocks. But a machine that did not know the day when it started learns it at
+    once.
     """
 
     def __init__(self, wall: Callable[[], float] = time.time, passed: Callable[[], float] = boot_time) -> None:

@@ -1,4 +1,4 @@
-"""The controller loop: long-lived workers that take keys from a queue and bring each to where it belongs."""
+"""The controller loop: long-lived workers that take keys from a queue and reconcile each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A reconcile that went well; with `again_after`, it wants to look again then even if nothing happens."""
+    """A successful reconcile; with `again_after`, the key is due again then even if nothing happens."""
 
     again_after: timedelta | None = None
 
@@ -32,7 +32,7 @@ DONE = Result()
 AGAIN = Result(again_after=timedelta())
 
 LASTING = 5
-"""Failures of a key in a row from which on trouble with a cluster is worth a warning of its own."""
+"""Failures of a key in a row from which on trouble with a cluster is logged as a warning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,20 +43,20 @@ class _Controller(Generic[K]):
     on_error: Callable[[K, Exception], None]
 
     async def work(self) -> None:
-        """One worker: until the queue is closed."""
+        """One worker, until the queue is closed."""
         bind(controller=self.name)
         while True:
             try:
                 key = await self.queue.get()
             except Closed:
                 return
-            # The worker's task has a context of its own and the next key takes this one's place: no need to unbind.
+            # The worker's task has a context of its own, where the next key replaces this one: no need to unbind.
             bind(key=str(key))
             try:
                 await self._attempt(key)
             finally:
                 self.queue.done(key)
-            await asyncio.sleep(0)  # a reconcile that finds nothing to do may never have let others run
+            await asyncio.sleep(0)  # a reconcile with nothing to do may never yield to other tasks
 
     async def _attempt(self, key: K) -> None:
         try:
@@ -77,7 +77,7 @@ class _Controller(Generic[K]):
 
 
 def _asked_to_wait(error: Exception) -> timedelta:
-    """How long the server told us to stay away."""
+    """The longest wait that a server asked for."""
     waits = (leaf.after or 0.0 for leaf in leaves(error) if isinstance(leaf, Throttled))
     return timedelta(seconds=max(waits, default=0.0))
 
@@ -89,7 +89,7 @@ def _log_retry(error: Exception, *, delay: timedelta, failures: int) -> None:
     elif all(isinstance(leaf, (Conflict, NotLeading)) for leaf in leaves(error)):
         log.debug("reconcile.conflicted", **facts)
     elif failures < LASTING and all(isinstance(leaf, (ClusterUnreachable, Unauthorized)) for leaf in leaves(error)):
-        log.debug("reconcile.failed", **facts)  # its connection tells of it, once instead of once per key
+        log.debug("reconcile.failed", **facts)  # its connection logs it once, instead of once per key
     else:
         log.warning("reconcile.failed", **facts)
 
@@ -108,9 +108,9 @@ async def run_controller(
 ) -> None:
     """Runs `reconcile` over the keys of `queue` with that many workers, until the queue is closed.
 
-    An error costs its key a back-off and nobody else anything; Throttled waits at least as long as the server asked.
-    There is no deadline here: each call that a reconcile makes has its own. `on_error` hears of every failure, for
-    metrics; what it raises ends the controller. So does InvariantBroken, raised within an exception group. Cancellation
+    An error costs its own key a back-off, and other keys nothing; Throttled waits at least as long as the server asked.
+    There is no deadline here: each call that a reconcile makes has its own. `on_error` gets every failure, for metrics;
+    an exception from it ends the controller. So does InvariantBroken, raised within an exception group. Cancellation
     passes.
     """
     controller = _Controller(name=name, queue=queue, reconcile=reconcile, on_error=on_error)

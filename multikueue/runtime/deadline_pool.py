@@ -1,4 +1,4 @@
-"""A thread pool with a deadline for each call, for code of others: it can hang, and must not hold up the event loop."""
+"""A thread pool with a deadline for each call, for foreign code: a call that hangs must not hold up the event loop."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Outcome = Callable[[T | Exception], None]
 
 
 class DeadlineExceeded(MultiKueueError):
-    """There was no result within the deadline."""
+    """No result within the deadline."""
 
 
 class PoolSaturated(MultiKueueError):
-    """All threads are taken by calls that are past their deadline and do not end."""
+    """All threads are taken by calls that are past their deadline and have not ended."""
 
 
 @dataclass(slots=True, eq=False)
@@ -38,12 +38,12 @@ class _Task(Generic[T]):
 
 @dataclass(slots=True)
 class DeadlinePool(Generic[T]):
-    """Runs calls in daemon threads, at most `size` at a time; the others wait their turn.
+    """Runs calls in daemon threads, at most `size` at a time; the others wait.
 
-    Each call's outcome is told once, in the event loop: its result, what it raised, or `DeadlineExceeded` after `deadline`. A
-    thread cannot be ended from outside: an overdue one is left alone, and keeps its place until it does end. So a call
-    that blocks for ever costs a place, and once all are lost every call is `PoolSaturated` at once. Threads that are left do
-    not hold up the end of the process. Owned by one event loop, like its `report`s.
+    Each call's outcome is reported once, in the event loop: its result, its exception, or `DeadlineExceeded` after
+    `deadline`. A thread cannot be ended from outside, so an overdue one keeps its slot until it ends by itself. Once
+    overdue calls have all slots, every call is `PoolSaturated` at once. Threads that remain do not hold up the end of
+    the process. Owned by one event loop, like its `report`s.
     """
 
     deadline: timedelta
@@ -52,7 +52,7 @@ class DeadlinePool(Generic[T]):
     _running: set[_Task[T]] = field(default_factory=set)
 
     def run(self, call: Callable[[], T], report: Outcome[T]) -> None:
-        """Have `call` run; `report` hears of its outcome, at once if there is no hope for a place."""
+        """Run `call` and pass its outcome to `report`; at once if no slot can be expected to become free."""
         self._waiting.append(_Task(call, report))
         self._next()
 
@@ -71,7 +71,7 @@ class DeadlinePool(Generic[T]):
         Thread(target=self._work, args=(task, loop), name="aside", daemon=True).start()
 
     def _work(self, task: _Task[T], loop: asyncio.AbstractEventLoop) -> None:
-        """In the thread. Whatever comes, the place is given back; a loop that is closed wants nothing back."""
+        """In the thread. The slot is given back whatever happens; a closed loop has no use for it."""
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(self._ended, task, _outcome(task.call))
 
@@ -92,7 +92,7 @@ class DeadlinePool(Generic[T]):
 def _outcome(call: Callable[[], T]) -> T | Exception:
     try:
         return call()
-    except Exception as error:  # noqa: BLE001  # it is told to whoever asked
+    except Exception as error:  # noqa: BLE001  # it is passed to the caller's `report`
         return error
-    except BaseException as end:  # noqa: BLE001  # it ended its thread
+    except BaseException as end:  # noqa: BLE001  # it was to end the thread, such as SystemExit
         return DeadlineExceeded(f"ended by {type(end).__name__}")

@@ -1,8 +1,8 @@
-"""The lag of the event loop, for which everybody waits: the lease, the probes and all tasks share it.
+"""The lag of the event loop, which the lease, the probes and all tasks share.
 
-A timer is set again and again, and how late it fires is how long the loop was busy with something else, but for the
-part that came before it was due: the figure is right to one `INTERVAL`. What kept the loop busy is not known here; but
-Linux tells for how long its thread was ready to run and got no processor, and that was nobody's work of ours.
+A timer is set again and again. How late it fires is how long the loop was busy with something else, except for the part
+before it was due: the figure is right to one `INTERVAL`. What kept the loop busy is not known here; but Linux tells how
+long its thread was ready to run and got no processor, which is no work of ours.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["INTERVAL", "LONG", "Told", "measure_event_loop_lag", "processor_awai
 
 INTERVAL = 0.02
 LONG = 0.25
-"""Seconds from which on a turn is worth a line of the log."""
+"""Seconds. A lag of that much is logged."""
 
 _SCHEDSTAT = "/proc/thread-self/schedstat"
 
@@ -35,8 +35,11 @@ log = get_logger()
 
 @contextmanager
 def processor_awaited() -> Iterator[Callable[[], float]]:
-    """For how many seconds by now this thread was ready to run and another one had the processor; always 0 where the system
-    does not say (Linux does, with scheduler statistics). For the thread that entered the block."""
+    """Yields a function: seconds so far in which this thread was ready to run and got no processor.
+
+    Always 0 where the system does not say (Linux does, with scheduler statistics). For the thread that entered the
+    block.
+    """
     try:
         statistics = os.open(_SCHEDSTAT, os.O_RDONLY)
     except OSError:
@@ -54,8 +57,10 @@ async def measure_event_loop_lag(
     clock: Callable[[], float] = time.monotonic,
     awaited: Callable[[], AbstractContextManager[Callable[[], float]]] = processor_awaited,
 ) -> NoReturn:
-    """Tells, until cancelled, how late each timer was. A callback of the loop itself, since a task would be woken one turn
-    later."""
+    """Passes the lag of each timer to `told`, until cancelled.
+
+    The timer is a callback of the loop itself: a task would be woken one turn later.
+    """
     loop = asyncio.get_running_loop()
 
     timer: asyncio.TimerHandle | None = None

@@ -1,4 +1,4 @@
-"""What an exception that reached a boundary means: for us a bug, for the program the end, or just a failure."""
+"""The meaning of an exception at a boundary: a bug of ours, the end of the program, or just a failure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from multikueue.errors import InvariantBroken, MultiKueueError
 
 
 def leaves(error: Exception) -> Iterator[Exception]:
-    """The exceptions of a group, of any depth; a plain exception is its own leaf."""
+    """The exceptions of a group, at any depth; a plain exception is its own leaf."""
     if not isinstance(error, ExceptionGroup):
         yield error
         return
@@ -22,7 +22,7 @@ def is_fatal(error: Exception) -> bool:
 
 
 def is_expected(error: Exception) -> bool:
-    """Whether a traceback would tell nothing: all of it was raised on purpose, or is a deadline that passed."""
+    """Whether a traceback would add nothing: all leaves were raised on purpose, or are deadlines that passed."""
     return all(isinstance(leaf, (MultiKueueError, TimeoutError)) for leaf in leaves(error))
 
 

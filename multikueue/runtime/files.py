@@ -1,8 +1,8 @@
-"""Tells when files change, whatever their directories do meanwhile.
+"""Watches files for changes, whatever happens to their directories meanwhile.
 
-It looks instead of being told: the system's own news (inotify) are about directories, and are silent when a directory is
-missing at first, is removed and made again, is on a network, or when a link far from the file is swapped, as Kubernetes
-does with mounted Secrets (`..data`). A look is one `stat` per file, and follows all links.
+It polls, because the system's notifications (inotify) are about directories. They are silent when a directory is
+missing at first, is removed and recreated, is on a network, or when a link far from the file is swapped, as Kubernetes
+does with mounted Secrets (`..data`). A poll is one `stat` per file, and follows all links.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from multikueue.runtime.clock import Clock, SystemClock
 __all__ = ["LOOK_EVERY", "watch_files"]
 
 LOOK_EVERY = timedelta(milliseconds=100)
-"""Time between two looks: news are this old at most, and a file that is being written has as long to be complete."""
+"""Time between two polls, and so the time that a file being written has to be complete."""
 
 _IDLE = timedelta(seconds=1)
-"""Time between two looks whether there is a file to watch now."""
+"""Time between two checks whether there is a file to watch."""
 
 _Trace = tuple[int, ...]
-"""What changes when a file does; the number of the error if there is none to be seen."""
+"""Values that change when the file does; the error number if it cannot be seen."""
 
 
 @dataclass(slots=True)
 class _Sight:
-    """How a file looked last, and whether that is still to be told."""
+    """The last state of a file, and whether that is still to be reported."""
 
     trace: _Trace
     news: bool = True
@@ -45,14 +45,15 @@ async def watch_files(
 ) -> None:
     """Calls `on_change` for each of `paths` that changed, appeared or vanished, for ever.
 
-    A path is told of once when it is first asked for, and after that once it looks the same in two looks in a row: what
-    is written in pieces, or removed to be made again, is told of as a whole. `paths` is asked before each look.
+    A path is reported once when it is first asked for. After that it is reported once it looks the same in two polls in
+    a row, so that a file written in pieces, or removed and recreated, is reported as a whole. `paths` is called before
+    each poll.
     """
     clock = clock or SystemClock()
     known: dict[str, _Sight] = {}
     while True:
         wanted = tuple(dict.fromkeys(paths()))
-        # In a thread: a file on a network may make whoever looks at it wait.
+        # In a thread: `stat` of a file on a network may block.
         traces = await anyio.to_thread.run_sync(_look, wanted, abandon_on_cancel=True) if wanted else {}
         for path in known.keys() - traces.keys():
             del known[path]
@@ -62,7 +63,7 @@ async def watch_files(
 
 
 def _settled(known: dict[str, _Sight], traces: dict[str, _Trace]) -> Iterable[str]:
-    """The paths whose news have come to rest."""
+    """The paths whose changes have come to rest."""
     for path, trace in traces.items():
         sight = known.get(path)
         if sight is None or sight.trace != trace:
@@ -81,6 +82,6 @@ def _trace(path: str) -> _Trace:
         found = os.stat(path)
     except OSError as error:
         return (error.errno or 0,)
-    except ValueError:  # no path at all: a null byte in it
+    except ValueError:  # not a path: it has a null byte
         return (-1,)
     return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size

@@ -1,8 +1,8 @@
-"""Until when this process may act.
+"""The fence of the leader: until when this process may act.
 
-The lease says who acts. A mandate is what the holder of the lease makes of it: leave to write until an instant of its own
-clock, which comes before any other process may take the lease. So the question whether a write may go out needs no call
-and no task that runs in time: a process that was frozen for an hour finds its mandate over at the first look.
+The lease says which process acts. A mandate is the holder's own part of it: permission to write until an instant of its
+own clock, which comes before any other process may take the lease. So the check before a write needs no call, and no
+task that runs in time: a process that was frozen for an hour finds its mandate over at the first check.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from multikueue.runtime.clock import boot_time
 
 
 class Mandate:
-    """Leave to act until an instant of `clock`, in seconds; none to begin with. Only its owner extends and ends it."""
+    """Permission to act until an instant of `clock`, in seconds; none at first. Only its owner extends and ends it."""
 
     __slots__ = ("_clock", "_until")
 
@@ -23,25 +23,25 @@ class Mandate:
 
     @classmethod
     def standing(cls) -> Mandate:
-        """One that never ends: there is nobody else who might act."""
+        """A mandate that never ends: no other process might act."""
         return cls(until=inf)
 
     def valid(self) -> bool:
-        """Whether we may act now. To be asked directly before each effect, with no wait in between."""
+        """Whether this process may act now. Call it directly before each effect, with no wait in between."""
         return self._clock() < self._until
 
     def lapsed(self) -> bool:
-        """Whether there was one that came to its end, and nobody has taken note of that yet."""
+        """Whether a mandate expired and `end` was not called since."""
         return -inf < self._until <= self._clock()
 
     def left(self) -> float:
-        """Seconds until it is over, 0 if it is."""
+        """Seconds until the mandate expires, 0 if it has."""
         return max(0.0, self._until - self._clock())
 
     def extend(self, until: float) -> None:
-        """Leave to act until then; never takes away any."""
+        """Permission until then; never shortens the mandate."""
         self._until = max(self._until, until)
 
     def end(self) -> None:
-        """No leave any more, as of now."""
+        """End the permission now."""
         self._until = -inf

@@ -20,7 +20,7 @@ RETRIES = Backoff(first=timedelta(milliseconds=200), cap=timedelta(minutes=5))
 
 
 class Priority(IntEnum):
-    """Which keys go first: something happened, then we asked for it, then "look at everything again"."""
+    """The order of keys: something happened, then a requeue that we asked for, then "look at everything again"."""
 
     LIVE = 0
     REQUEUE = 1
@@ -28,7 +28,8 @@ class Priority(IntEnum):
 
 
 PATIENCE = 8
-"""How many keys of higher priorities go before one that waits: however many come, each priority has its share."""
+"""At most this many keys of higher priorities pass a waiting one: each priority has its share, however many keys
+come."""
 
 
 class Closed(MultiKueueError):
@@ -37,10 +38,10 @@ class Closed(MultiKueueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Depth:
-    """How full a queue is: keys that wait by priority, that wait for their time, that are worked on, that failed last.
-    And `taken`, how often a key was handed to a worker so far.
+    """Numbers of keys by state; `waiting` by priority, `failing` if the last attempt failed.
 
-    A key that is worked on and was added again meanwhile counts in both places.
+    `taken` is how often a worker got a key so far. A key that was added again while it is processed counts in both
+    places.
     """
 
     waiting: tuple[int, ...]
@@ -51,7 +52,7 @@ class Depth:
 
 
 class _Timer(NamedTuple):
-    """`earliest` is the time that somebody asked to wait for: nobody hurries it any further."""
+    """`earliest` is the end of the wait that a server asked for: `hurry` does not go below it."""
 
     when: float
     priority: Priority
@@ -60,7 +61,7 @@ class _Timer(NamedTuple):
 
 
 class _Line(Generic[K]):
-    """The keys of one priority: those of one tenant first in first out, and tenant after tenant in turn."""
+    """The keys of one priority: first in, first out within a tenant, and tenants in turn."""
 
     def __init__(self, tenant: Callable[[K], Hashable]) -> None:
         self._tenant = tenant
@@ -104,11 +105,11 @@ class WorkQueue(Generic[K]):
 
     - A key that waits already is not added twice; it keeps the highest priority and the shortest delay of all adds.
     - A key that a worker has is not given to another one: added meanwhile, it waits until `done`.
-    - A key of a higher priority goes first, but no more than `PATIENCE` of them before a lower one that waits.
-    - Within a priority those whose keys `tenant` tells apart take turns: the many keys of one are not in the way of others.
+    - A key of a higher priority goes first, but at most `PATIENCE` of them before a lower one that waits.
+    - Within a priority, tenants (told apart by `tenant`) take turns: the many keys of one do not delay those of others.
 
-    Not for threads: one event loop owns it, every method but `get` is synchronous, so there is no lock.
-    Use it within a running loop.
+    Not thread-safe: one event loop owns it, and what changes it is synchronous, so there is no lock. Use it within a
+    running loop.
     """
 
     def __init__(self, *, retries: Backoff = RETRIES, tenant: Callable[[K], Hashable] = _all_alike) -> None:
@@ -126,7 +127,7 @@ class WorkQueue(Generic[K]):
         self._closed = False
 
     def __len__(self) -> int:
-        """How many keys wait for a worker or for their turn after `done`; those with a delay do not count."""
+        """The number of keys that wait for a worker, or for `done` to be queued again; delayed keys do not count."""
         return len(self._place) + len(self._again)
 
     def depth(self) -> Depth:
@@ -142,7 +143,7 @@ class WorkQueue(Generic[K]):
         )
 
     def add(self, key: K, priority: Priority = Priority.LIVE) -> None:
-        """Wants the key looked at as soon as may be. After `close`, nothing happens."""
+        """Queue the key now. After `close`, nothing happens."""
         if self._closed:
             return
         timer = self._drop_timer(key)
@@ -154,19 +155,19 @@ class WorkQueue(Generic[K]):
         self._enqueue(key, priority)
 
     def add_after(self, key: K, delay: timedelta, priority: Priority = Priority.REQUEUE) -> None:
-        """Wants the key looked at after `delay`, unless it is to be looked at sooner anyhow."""
+        """Queue the key after `delay`, unless it is due sooner."""
         if self._closed:
             return
         if delay <= timedelta():
             self.add(key, priority)
             return
         if key in self._place or key in self._again:
-            self.add(key, priority)  # sooner anyhow: only the priority may rise
+            self.add(key, priority)  # due sooner already: only the priority may rise
             return
         self._start_timer(key, delay.total_seconds(), priority)
 
     def retry(self, key: K, *, at_least: timedelta = timedelta()) -> timedelta:
-        """The key failed: wants it looked at after its back-off, which grows until `forget`. Answers the delay."""
+        """The key failed: queue it after its back-off, which grows until `forget`. Returns the delay."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         delay = max(self._retries.delay(failures), at_least)
         self.add_after(key, delay)
@@ -176,8 +177,8 @@ class WorkQueue(Generic[K]):
         return delay
 
     def hurry(self) -> None:
-        """What keys failed on is over: each failure counts as the first, and no key waits for longer than after that, but
-        for what it was told to wait."""
+        """The cause of the failures is over: each key counts as failed once, and waits no longer than after its first
+        failure, except for a wait that a server asked for."""
         now = asyncio.get_running_loop().time()
         for key in self._failures:
             self._failures[key] = 1
@@ -187,15 +188,15 @@ class WorkQueue(Generic[K]):
                 self._start_timer(key, when - now, timer.priority)
 
     def failures(self, key: K) -> int:
-        """How often the key failed since it was last forgotten."""
+        """How often the key failed since the last `forget`."""
         return self._failures.get(key, 0)
 
     def forget(self, key: K) -> None:
-        """The key went well: its next failure counts as the first."""
+        """The key succeeded: its next failure counts as the first."""
         self._failures.pop(key, None)
 
     async def get(self) -> K:
-        """The next key, which is then ours until `done`; waits for one if need be. Raises Closed."""
+        """The next key, which the caller has until `done`; waits for one if there is none. Raises Closed."""
         while not self._closed:
             if self._place:
                 key = self._next()
@@ -207,7 +208,7 @@ class WorkQueue(Generic[K]):
         raise Closed("the work queue is closed")
 
     def done(self, key: K) -> None:
-        """The worker has finished with the key, well or not. Raises KeyError if nobody had it."""
+        """The worker has finished with the key, successfully or not. Raises KeyError if no worker has it."""
         self._processing.remove(key)
         if self._idle is not None and not self._processing:
             self._idle.set_result(None)
@@ -217,7 +218,7 @@ class WorkQueue(Generic[K]):
             self.add(key, priority)
 
     def close(self) -> None:
-        """Forgets all keys and wakes all that wait in `get`, which then raise Closed."""
+        """Drops all keys and wakes all callers of `get`, which then raise Closed."""
         self._closed = True
         for timer in self._timers.values():
             timer.handle.cancel()
@@ -230,7 +231,7 @@ class WorkQueue(Generic[K]):
             self._wake_one()
 
     async def drained(self) -> None:
-        """Waits until no worker has a key. For a closed queue, which gives out no more."""
+        """Waits until no worker has a key. For a closed queue, which hands out no more."""
         while self._processing:
             self._idle = self._idle or asyncio.get_running_loop().create_future()
             await asyncio.shield(self._idle)
@@ -283,7 +284,7 @@ class WorkQueue(Generic[K]):
                 with suppress(ValueError):  # skipped by a wake-up already
                     self._getters.remove(getter)
             elif self._place:
-                self._wake_one()  # we were woken for a key and go without it: somebody else must take it
+                self._wake_one()  # woken for a key, but cancelled: another getter must take it
             raise
 
     def _wake_one(self) -> None:

@@ -1,4 +1,4 @@
-"""Several pieces of work of which the first to end ends the others."""
+"""Concurrent work of which the first to end cancels the rest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import anyio
 
 
 async def first(*works: Callable[[], Awaitable[object]]) -> None:
-    """Runs all; when one returns, cancels the rest and returns. What one raises is raised, in an exception group."""
+    """Runs all; when one returns, cancels the rest and returns. An exception is raised in an exception group."""
     async with anyio.create_task_group() as tasks:
 
         async def run(work: Callable[[], Awaitable[object]]) -> None:

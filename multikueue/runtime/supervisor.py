@@ -1,4 +1,4 @@
-"""The supervisor: starts a piece of work again whenever it fails."""
+"""The supervisor: restarts work whenever it fails."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = get_logger()
 RESTARTS = Backoff(first=timedelta(seconds=1), cap=timedelta(seconds=30), jitter=1)
 
 SETTLED = timedelta(minutes=1)
-"""Work that lived for so long had recovered: its failure counts as the first."""
+"""Work that ran for this long had recovered: its failure counts as the first."""
 
 
 async def supervise(
@@ -29,7 +29,7 @@ async def supervise(
 
     Each failure is logged before the wait. InvariantBroken ends the supervision, and cancellation passes.
 
-    A plain loop, not tenacity: its attempt counter cannot start anew when the work had recovered.
+    A plain loop, not tenacity: its attempt counter cannot be reset once the work has recovered.
     """
     clock = clock or SystemClock()
     failures = 0
