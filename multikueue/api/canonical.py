@@ -1,7 +1,8 @@
-"""Two JSON trees of Kubernetes' that mean the same, made equal.
+"""Canonical JSON trees: two trees that mean the same to Kubernetes become equal.
 
-Between two API servers, between a job and the pod template inside a Workload, and between what we write and what a Go
-program writes back, the same thing is written in several ways: null, empty and absent; `1`, `1000m` and `1.0`.
+The same thing is written in several ways: null, empty and absent; `1`, `1000m` and `1.0`. They differ between two API
+servers, between a job and the pod template inside its Workload, and between what we write and what a Go program writes
+back.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ QUANTITIES = ("requests", "limits")
 
 
 def canonical(tree: Any) -> Any:
-    """The tree without null and empty parts, quantities of resources as nano-units."""
+    """The tree without null and empty parts, and with quantities of resources as nano-units."""
     if isinstance(tree, dict):
         pairs = ((key, _canonical_field(key, value)) for key, value in tree.items())
         return {key: value for key, value in pairs if not _is_empty(value)}
@@ -28,7 +29,7 @@ def canonical(tree: Any) -> Any:
 
 
 def terse(tree: Any) -> Any:
-    """The canonical tree without what a Go program leaves out when it writes an object anew: false, zero, empty text."""
+    """The canonical tree without what a Go program omits when it writes an object again: false, zero, empty text."""
     return _without_zeros(canonical(tree))
 
 
@@ -46,7 +47,7 @@ def _canonical_field(key: str, value: Any) -> Any:
 
 
 def _nanos(amount: Any) -> Any:
-    """Of two texts that Kubernetes reads as the same amount the same: also of two that are more than it counts."""
+    """Equal for two texts that Kubernetes reads as the same amount, also for two beyond its largest one."""
     try:
         return parse(amount)
     except InvalidObject:

@@ -1,4 +1,4 @@
-"""The few kinds of Kubernetes' own that we read beside jobs.
+"""Kubernetes' built-in kinds that we read, besides jobs.
 
 Namespace, Secret, ConfigMap, APIService, PriorityClass, LimitRange, RuntimeClass, MutatingWebhookConfiguration.
 """
@@ -12,7 +12,8 @@ import msgspec
 from multikueue.api.meta import Int64, Object, ObjectKey, Value
 
 KUBE_SYSTEM = ObjectKey("", "kube-system")
-"""The namespace that every cluster has, made when the cluster was; nobody can delete it, so its UID is the cluster's."""
+"""The namespace that every cluster has since it was created. It cannot be deleted, so its UID identifies the
+cluster."""
 
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -23,7 +24,7 @@ class Namespace(Object):
 
 
 def is_namespace(name: str) -> bool:
-    """Whether a namespace can have the name (RFC 1123 label)."""
+    """Whether the name is valid for a namespace (RFC 1123 label)."""
     return _LABEL.fullmatch(name) is not None
 
 

@@ -1,4 +1,4 @@
-"""CustomResourceDefinition (v1), as far as it says which kind it brings."""
+"""CustomResourceDefinition (v1): the fields that say which kind it defines."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What somebody else says, judged where we first look at it.
+"""Data from other clusters, checked where it is first read.
 
-Text is cut, times are ones that can be, and an odd object does not answer each question. A worker's API server may send
-anything of the right shape. Whatever that is, it must cost that worker no more than its turn, so nothing here raises.
+Text is cut, impossible times are dropped, and a malformed object may give no answer. A worker's API server may send
+anything of the right shape. It must cost that worker no more than its turn, so nothing here raises.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ _USER_INFO = re.compile(r"(?<=://)[^/?#\s]*@")
 _YEARS = range(1970, 9000)
 
 _ODD = (msgspec.MsgspecError, InvalidObject, ArithmeticError, AttributeError, RecursionError, TypeError, ValueError)
-"""What a look into JSON of any shape may raise."""
+"""Exceptions from reading JSON of any shape."""
 
 T = TypeVar("T")
 
 
 def excerpt(text: str, longest: int = LONGEST_EXCERPT) -> str:
-    """Text of others as it may stand in errors, logs and statuses: short, printable, and no URL in it has a password."""
+    """Foreign text as it may stand in errors, logs and statuses: short, printable, and without the password of a
+    URL."""
     if len(text) <= longest and text.isprintable() and "@" not in text:
         return text
     shown = _USER_INFO.sub("***@", text)[: longest + 1]
@@ -39,12 +40,12 @@ def excerpt(text: str, longest: int = LONGEST_EXCERPT) -> str:
 
 
 def moment(time: datetime | None) -> datetime | None:
-    """A time that can be: with a zone, and far enough from the ends of the calendar to be reckoned with; else None."""
+    """The time, if it has a zone and is far enough from the ends of the calendar for arithmetic; else None."""
     return time if time is not None and time.year in _YEARS and time.tzinfo is not None else None
 
 
 def heard(condition: Condition | None) -> Condition | None:
-    """A condition as the API would have it: no longer than it may be, since a time that can be, or none."""
+    """The condition within the limits of the API: its texts cut, an impossible time dropped."""
     if condition is None or _is_sound(condition):
         return condition
     return msgspec.structs.replace(
@@ -61,7 +62,7 @@ def _is_sound(condition: Condition) -> bool:
 
 
 def asked(question: Callable[[], T], otherwise: T) -> T:
-    """The answer to a question about an odd object; `otherwise` if it is so odd that there is none."""
+    """The answer of `question` about a foreign object; `otherwise` if the object is too malformed for one."""
     try:
         return question()
     except _ODD:

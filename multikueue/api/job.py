@@ -1,6 +1,6 @@
-"""Jobs of any kind, and batch/v1 Job. Spec and status stay raw, for they are copied whole.
+"""Jobs of any kind, and batch/v1 Job. Spec and status stay raw, since they are copied whole.
 
-What is inside those of a batch Job, `job_spec` and `job_status` tell; of any other kind, its adapter.
+`job_spec` and `job_status` decode those of a batch Job; for any other kind its adapter does.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from multikueue.api.meta import Int64, Object, ObjectKey, Time, Value, decoder
 
 
 class JobKey(NamedTuple):
-    """One job among those of all kinds; `kind` is the name of its kind (`Kind.name`)."""
+    """One job among the jobs of all kinds; `kind` is the name of its kind (`Kind.name`)."""
 
     kind: str
     namespace: str
@@ -28,18 +28,18 @@ class JobKey(NamedTuple):
 
 
 class AnyJob(Object):
-    """What jobs of all kinds have in common. Each kind has a type of its own, by which its adapter is found."""
+    """The common part of jobs. Each kind has a type of its own, by which its adapter is found."""
 
     spec: msgspec.Raw = msgspec.Raw(b"{}")
     status: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 class CustomJob(AnyJob):
-    """A job of a kind that a CustomResourceDefinition brings.
+    """A job of a kind that a CustomResourceDefinition defines.
 
-    `others` are all further fields at its top, as one object: copies have them too. `runtime` is the spec of the object
-    that says what its pods are like, where the kind leaves that to another; null while nobody looked it up. Neither is a
-    field of the job's own: no server sends one of such a name.
+    `others` are all further top-level fields, as one object: copies have them too. `runtime` is the spec of the object
+    that describes its pods, where the kind leaves that to another object; null until that was looked up. Neither is a
+    field of the job itself: no server sends one of such a name.
     """
 
     others: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"{}"), name="*others")
@@ -55,7 +55,7 @@ class JobSpec(Value):
 
 
 class JobCondition(Value):
-    """batch/v1 leaves out what is empty, unlike metav1.Condition, and no API server looks at what the status says."""
+    """batch/v1 omits empty fields, unlike metav1.Condition, and no API server checks its `status`."""
 
     type: str = ""
     status: str = "Unknown"
@@ -64,7 +64,7 @@ class JobCondition(Value):
 
 
 class UncountedPods(Value):
-    """Pods that ended and are not in the counts yet, by UID."""
+    """UIDs of pods that have ended and are not in the counts yet."""
 
     succeeded: tuple[str, ...] = ()
 
@@ -82,7 +82,7 @@ class JobStatus(Value):
 
 
 def job_type(kind: str) -> type[CustomJob]:
-    """A new type, for the jobs of that kind."""
+    """A new type for the jobs of that kind."""
     made = msgspec.defstruct(
         kind, [], bases=(CustomJob,), frozen=True, gc=False, omit_defaults=True, rename="camel", kw_only=True
     )

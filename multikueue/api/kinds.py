@@ -1,4 +1,4 @@
-"""The table of kinds: where each lives in the REST API and which value it decodes to."""
+"""The table of kinds: the REST path of each, and the type it decodes to."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ T_co = TypeVar("T_co", bound=Object, covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T_co]):
-    """One kind: API group (empty for core), version, plural, kind, scope, and the value type.
+    """One kind: API group (empty for core), version, plural, kind, scope, and value type.
 
-    `name` is the kind with its group, whatever the version: `JobSet.jobset.x-k8s.io`, `Job.batch`, `Pod`.
+    `name` is the kind with its group, without the version: `JobSet.jobset.x-k8s.io`, `Job.batch`, `Pod`.
     """
 
     group: str
@@ -49,7 +49,7 @@ class Kind(Generic[T_co]):
 
     @property
     def is_optional(self) -> bool:
-        """Whether, as a kind of jobs, a cluster may lack it, or not let us see it: all but batch Jobs."""
+        """Whether a cluster may lack this kind of jobs, or hide it from us: all but batch Jobs."""
         return self.group != "batch"
 
     @property
@@ -65,7 +65,7 @@ class Kind(Generic[T_co]):
         return f"{self.collection(key.namespace)}/{key.name}{tail}"
 
     def collection(self, namespace: str) -> str:
-        """The URL path objects are created at."""
+        """The URL path to create objects at."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         return f"{root}/namespaces/{namespace}/{self.plural}" if self.namespaced else f"{root}/{self.plural}"
 
@@ -87,7 +87,7 @@ CLUSTER_PROFILES = Kind("multicluster.x-k8s.io", "v1alpha1", "clusterprofiles", 
 JOBS = Kind("batch", "v1", "jobs", "Job", True, Job)
 PODS = Kind("", "v1", "pods", "Pod", True, Pod)
 POD_GROUPS = Kind("", "v1", "", "PodGroup", True, PodGroup)
-"""Of no API: what has a key of its own, and is read and written as Pods."""
+"""No API has this kind: a group has a key of its own, and is read and written as Pods."""
 DEPLOYMENTS = Kind("apps", "v1", "deployments", "Deployment", True, Object)
 STATEFUL_SETS = Kind("apps", "v1", "statefulsets", "StatefulSet", True, StatefulSet)
 EVENTS = Kind("", "v1", "events", "Event", True, Object)

@@ -1,4 +1,4 @@
-"""Lease (coordination.k8s.io/v1) as a candidate reads and writes it."""
+"""Lease (coordination.k8s.io/v1), as candidates for leadership read and write it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ __all__ = ["Lease", "LeaseSpec", "record_of", "render_micro_time"]
 
 
 class LeaseSpec(Value):
-    """Who holds a lease: nobody if `holder_identity` is empty. The times are for people; nothing is judged by them."""
+    """The holder of a lease; none if `holder_identity` is empty. The times are for people: no decision rests on
+    them."""
 
     holder_identity: str = ""
     lease_duration_seconds: Int64 = 0
@@ -29,7 +30,7 @@ _decode_spec = decoder(LeaseSpec)
 
 
 def record_of(lease: Lease | None) -> LeaseSpec:
-    """What a lease says. One that says nothing we understand is as good as empty, and an empty one is nobody's yet."""
+    """The spec of a lease. One that cannot be decoded counts as empty, and an empty one has no holder."""
     if lease is None:
         return LeaseSpec()
     try:

@@ -1,4 +1,4 @@
-"""What every object has: key, metadata, owner, conditions; and the decoder that tolerates what servers send."""
+"""Common parts of all objects: key, metadata, owner, conditions; and a decoder that tolerates what servers send."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 T = TypeVar("T")
 
-# Numbers and times as Kubernetes has them; an object with any other is none of its kind.
+# Numbers and times within the limits of Kubernetes; an object with any other cannot be decoded.
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Time = Annotated[datetime, msgspec.Meta(tz=True)]
 
@@ -20,7 +20,7 @@ ConditionStatus = Literal["True", "False", "Unknown"]
 
 
 LONGEST_MESSAGE = 32768
-"""Characters of the message of a condition or a check; the API takes no more, and some of the words are those of others."""
+"""Characters in the message of a condition or a check. The API takes no more, and part of the text may be foreign."""
 
 
 class ObjectKey(NamedTuple):
@@ -34,7 +34,8 @@ class ObjectKey(NamedTuple):
 
 
 class Value(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rename="camel", kw_only=True):
-    """Base of all values. Without cycles by construction, so the collector need not track them."""
+    """Base of all values. They have no reference cycles by construction, so the garbage collector need not track
+    them."""
 
 
 class OwnerReference(Value):
@@ -61,7 +62,7 @@ class ObjectMeta(Value):
 
 
 class Condition(Value, kw_only=True):
-    """metav1.Condition. The API demands type, status and message even when empty, so they have no default to omit."""
+    """metav1.Condition. The API requires type, status and message even when empty, so they have no default to omit."""
 
     type: str
     status: ConditionStatus
@@ -72,7 +73,7 @@ class Condition(Value, kw_only=True):
 
 
 class Object(Value):
-    """Anything with metadata; the base of each kind."""
+    """Any object with metadata; the base of each kind."""
 
     metadata: ObjectMeta = ObjectMeta()
 
@@ -87,7 +88,7 @@ class Object(Value):
 
 
 def version_of(text: str) -> int:
-    """A resource version as a number; 0 for what is none. Kubernetes counts them in 64 bits, which have up to 20 digits."""
+    """A resource version as a number; 0 if it is none. Kubernetes counts in 64 bits, which have up to 20 digits."""
     return int(text) if len(text) <= _LONGEST_VERSION and text.isascii() and text.isdecimal() else 0
 
 
@@ -100,7 +101,7 @@ def controller_of(meta: ObjectMeta) -> OwnerReference | None:
 
 
 def find_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
-    for condition in conditions:  # a plain loop: asked for a hundred times per workload and event
+    for condition in conditions:  # a plain loop: called a hundred times per workload and event
         if condition.type == type_:
             return condition
     return None
@@ -116,8 +117,8 @@ def is_true(conditions: Iterable[Condition], type_: str) -> bool:
 def with_condition(conditions: tuple[Condition, ...], new: Condition, now: datetime) -> tuple[Condition, ...]:
     """The conditions with `new` in place of the one of its type (or at the end).
 
-    As in Kubernetes, the transition time moves only when the status does; when nothing differs the very same tuple
-    comes back, so that a caller can tell that there is nothing to write. A message that is too long is cut.
+    As in Kubernetes, the transition time moves only when the status does. If nothing differs the same tuple is
+    returned, so that a caller can tell that there is nothing to write. A message that is too long is cut.
     """
     old = find_condition(conditions, new.type)
     moved = old is None or old.status != new.status
@@ -143,8 +144,8 @@ def render_time(when: datetime) -> str:
 def decoder(kind: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
     """A decoder of `kind` from JSON that reads null as absent.
 
-    Servers write null for empty lists now and then. That is rare, so the strict fast decoder goes first and the slow
-    way only runs when it refused. Raises msgspec.ValidationError if the object is not of this shape at all.
+    Servers sometimes write null for an empty list. That is rare, so the fast strict decoder goes first, and the slow
+    way runs only if it fails. Raises msgspec.ValidationError if the object does not have this shape at all.
     """
     known = _DECODERS.get(kind)
     if known is None:
@@ -174,7 +175,7 @@ def _fields(kind: Any) -> tuple[msgspec.structs.FieldInfo, ...]:
 
 
 def _mended(data: bytes | msgspec.Raw, carried: set[str]) -> Any:
-    """Without nulls where we look; what we only carry stays as it is, byte for byte."""
+    """Without null in the fields that we read; raw fields stay as they are, byte for byte."""
     try:
         parts = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
     except msgspec.ValidationError:

@@ -67,7 +67,7 @@ class MultiKueueCluster(Object):
 
 
 class AccessProvider(Value):
-    """One way to reach a cluster: `cluster` is what a kubeconfig says of a cluster, in the same spelling."""
+    """One way to reach a cluster; `cluster` has the fields of a cluster in a kubeconfig, in the same spelling."""
 
     name: str = ""
     cluster: msgspec.Raw = msgspec.Raw(b"{}")
@@ -85,5 +85,5 @@ class ClusterProfile(Object):
 
     @property
     def providers(self) -> tuple[AccessProvider, ...]:
-        """All ways to reach it; of two with one name, the one in the field that is not deprecated goes first."""
+        """All ways to reach it. Of two with one name, the one in the field that is not deprecated comes first."""
         return (*self.status.access_providers, *self.status.credential_providers)

@@ -1,6 +1,6 @@
-"""OCM's Placement and its PlacementDecisions (cluster.open-cluster-management.io/v1beta1): what a reader needs of them.
+"""OCM's Placement and PlacementDecision (cluster.open-cluster-management.io/v1beta1): the fields that we read.
 
-Both are written by OCM's placement controller alone; how, and in which order, is in docs/ocm.md (ocm.md 2.2, 2.4).
+OCM's placement controller alone writes both; docs/ocm.md says how and in which order (ocm.md 2.2, 2.4).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SATISFIED = "PlacementSatisfied"
 
 
 class DecisionGroup(Value):
-    """One group of a Placement's status: the names of the PlacementDecisions it is written to, in order."""
+    """One group in the status of a Placement: the names of the PlacementDecisions it is written to, in order."""
 
     decision_group_index: Int64 = 0
     decisions: tuple[str, ...] = ()
@@ -46,6 +46,6 @@ class PlacementDecisionStatus(Value):
 
 
 class PlacementDecision(Object):
-    """One slice of the answer, at most 100 clusters. It is made without a status: empty is its first state."""
+    """One part of the answer, at most 100 clusters. It is created without a status: empty is its first state."""
 
     status: PlacementDecisionStatus = PlacementDecisionStatus()

@@ -1,4 +1,4 @@
-"""Pods that are jobs themselves: what Kueue marks them with, and what is read of their spec and status."""
+"""Pods that are jobs: Kueue's labels, annotations and gates, and the parts of spec and status that we read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ADMISSION_GATE = "kueue.x-k8s.io/admission"
 TOPOLOGY_GATE = "kueue.x-k8s.io/topology"
 PARENT_ANNOTATION = "kueue.x-k8s.io/pod-suspending-parent"
 STATEFUL_SET = "statefulset"
-"""The value of that annotation on the Pods of a StatefulSet, whose Workload is theirs."""
+"""The value of that annotation on the Pods of a StatefulSet: they and the StatefulSet have one Workload."""
 
 ROLE_HASH_ANNOTATION = "kueue.x-k8s.io/role-hash"
 GROUP_LABEL = "kueue.x-k8s.io/pod-group-name"
@@ -25,7 +25,7 @@ POD_INDEX_LABEL_ANNOTATION = "kueue.x-k8s.io/pod-group-pod-index-label"
 
 PENDING, RUNNING, SUCCEEDED_PHASE, FAILED_PHASE = "Pending", "Running", "Succeeded", "Failed"
 OVER = (SUCCEEDED_PHASE, FAILED_PHASE)
-"""The phases after which nothing of a Pod runs any more."""
+"""The phases in which nothing of a Pod runs any more."""
 
 
 class Pod(AnyJob):
@@ -33,14 +33,15 @@ class Pod(AnyJob):
 
 
 class PodGroup(AnyJob):
-    """The Pods of one group, oldest first, as one job: made up by us, with the name of the group and the marks that all
-    share. Its UID and generation change with its members."""
+    """The Pods of one group, oldest first, as one job: with the name of the group and the labels and annotations of the
+    oldest Pod, but the attempt only if all share it. Its UID and generation change with its members."""
 
     members: tuple[Pod, ...] = ()
 
 
 def is_of_stateful_set(pod: AnyJob) -> bool:
-    """Whether a Pod, or a group, is that of a StatefulSet: its Workload is made for that, and it comes again when deleted."""
+    """Whether a Pod or a group belongs to a StatefulSet: the Workload is made for that, and it recreates a deleted
+    Pod."""
     return pod.metadata.annotations.get(PARENT_ANNOTATION) == STATEFUL_SET
 
 

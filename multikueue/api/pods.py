@@ -1,4 +1,4 @@
-"""Pods and events as far as people look at them. The manager itself knows neither."""
+"""Pods and Events with the fields that people look at. The manager itself reads neither."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class PodSpec(Value):
 
 
 class State(Value):
-    """How a container waits, runs or ended."""
+    """Why a container waits, or how it ended."""
 
     reason: str = ""
     exit_code: Int64 = 0
@@ -85,7 +85,7 @@ class Pod(Object):
 
 
 class Reference(Value):
-    """What an event is about."""
+    """The object that an event is about."""
 
     api_version: str = ""
     kind: str = ""
@@ -111,7 +111,7 @@ class Event(Object):
 
     @property
     def at(self) -> datetime | None:
-        """When it was seen last."""
+        """When the event was last seen."""
         seen = self.series.last_observed_time if self.series else None
         meta = self.metadata.creation_timestamp
         return seen or self.last_timestamp or self.event_time or self.first_timestamp or meta
@@ -119,4 +119,4 @@ class Event(Object):
 
 PODS = Kind("", "v1", "pods", "Pod", True, Pod)
 TOLD = Kind(EVENTS.group, EVENTS.version, EVENTS.plural, EVENTS.kind, EVENTS.namespaced, Event)
-"""Events as one reads them."""
+"""Events with the fields that people look at."""

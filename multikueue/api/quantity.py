@@ -1,9 +1,9 @@
 """Kubernetes quantities, exactly: integers of nano-units inside, never floats.
 
-Rules: quota-engine reference 1.6, and for the far ends those that the documentation of resource.Quantity in Kubernetes'
-apimachinery gives: no quantity is greater than 2^63-1 in magnitude, larger ones are capped, finer ones rounded up. Ours are
-as fine as a nano-unit, as Kubernetes computes with. Whatever is written costs no more than reading its text: it never
-becomes a number longer than that.
+Rules: quota-engine reference 1.6, and for the extremes the documentation of resource.Quantity in Kubernetes'
+apimachinery: no quantity is greater than 2^63-1 in magnitude, larger ones are capped, finer ones rounded up. The finest
+unit here is the nano-unit, as in Kubernetes' arithmetic. Any text costs no more than reading it: it never becomes a
+number longer than that.
 
 Kueue counts in int64, so an `amount` is capped too. Sums of amounts are not: they are exact and never wrap around.
 """
@@ -21,7 +21,7 @@ __all__ = ["MOST", "NANO", "amount", "capped", "parse", "render", "scale", "thou
 NANO = 10**9
 
 MOST = 2**63 - 1
-"""What no quantity exceeds, and no amount."""
+"""The largest quantity, and the largest amount."""
 
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
@@ -32,18 +32,19 @@ _GRAMMAR = re.compile(r"([+-]?)([0-9]+\.?[0-9]*|\.[0-9]+)(?:([eE][+-]?[0-9]+)|([
 _BINARY_RESOURCES = ("memory", "ephemeral-storage")
 
 _FAR = Context(prec=200, rounding=ROUND_UP, Emin=-999, Emax=999, traps=[])
-"""Beyond it all is infinite or as good as nothing, and not nothing. What matters of a value below 2^63 times 1024^6 nanos
-has no more than 19 digits before the point and 69 behind it; of all the others only whether there are any."""
+"""Beyond its range a value is infinite, or nearly zero but not zero. Of a value below 2^63 times 1024^6 nanos no more
+than 19 digits before the point and 69 behind it matter; of any other only whether there are any."""
 
 _SHORT = 64
-"""Characters. Longer texts are not remembered: each may be as long as an object."""
+"""Characters. Longer texts are not cached: each may be as long as an object."""
 
 
 def parse(text: object) -> int:
-    """Nano-units of a quantity such as `100m`, `1.5Gi` or `2e3`; raises InvalidObject, and nothing else, if it is none."""
+    """Nano-units of a quantity such as `100m`, `1.5Gi` or `2e3`. Raises InvalidObject, and nothing else, for anything
+    else."""
     if type(text) is str:
         return _remembered(text) if len(text) <= _SHORT else _nanos(text)
-    if type(text) is int:  # whose text may have no more than some thousand digits
+    if type(text) is int:  # not by its text: Python renders only some thousand digits
         return max(-MOST, min(MOST, text)) * NANO
     return _nanos(repr(text) if type(text) is float else type(text).__name__)
 
@@ -62,22 +63,22 @@ _remembered = lru_cache(maxsize=4096)(_nanos)
 
 
 def amount(resource: str, nanos: int) -> int:
-    """The whole number Kueue counts with, rounded up."""
+    """The whole number that Kueue counts with, rounded up: milli-units of cpu, whole units of all else."""
     return capped(-(-nanos * scale(resource) // NANO))
 
 
 def scale(resource: str) -> int:
-    """How many of what Kueue counts make one of the resource: a cpu is 1000 milli-units."""
+    """Kueue's counting units in one unit of the resource: a cpu is 1000 milli-units."""
     return 1000 if resource == "cpu" else 1
 
 
 def capped(value: int) -> int:
-    """An amount that is to be written, and read back as it is."""
+    """An amount within the limits: it is read back as it was written."""
     return max(-MOST, min(MOST, value))
 
 
 def render(resource: str, value: int) -> str:
-    """An `amount` as the canonical text that Kueue's objects have for that resource."""
+    """An `amount` as the canonical text that Kueue writes for that resource."""
     if scale(resource) == 1000:
         return _render_milli(value)
     if value % 1024 == 0 and (resource in _BINARY_RESOURCES or resource.startswith("hugepages-")):
@@ -86,7 +87,7 @@ def render(resource: str, value: int) -> str:
 
 
 def thousandths(value: int) -> str:
-    """That many thousandths as canonical text, of whatever resource."""
+    """That many thousandths of any resource, as canonical text."""
     return _render_milli(value)
 
 

@@ -13,13 +13,14 @@ BACKFILL_ANNOTATION = "multikueue.dev/backfill"
 """On a ClusterQueue with StrictFIFO: which workloads may pass its head while that waits for quota."""
 
 SPARE_QUOTA = "SpareQuota"
-"""Those that use nothing that the head may use, or leave enough of it."""
+"""Workloads that use nothing that the head may use, or leave enough of it."""
 
 KNOWN_ENDS = "KnownEnds"
-"""These, and those that are over before the head starts."""
+"""Those of SpareQuota, and workloads that are over before the head starts."""
 
 FOLLOW_ANNOTATION = "multikueue.dev/follow-capacity"
-"""On a ClusterQueue: whether its nominal quotas follow what its workers have, `true` or `false`; or with which reserve."""
+"""On a ClusterQueue: whether its nominal quotas follow its workers, `true` or `false`; or the reserve to follow
+with."""
 
 StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
 
@@ -111,14 +112,14 @@ class FlavorUsage(Value):
 
 
 class AdmissionFairSharingStatus(Value):
-    """What a LocalQueue used of late. The API demands all of it, no resources too."""
+    """The consumed resources of a LocalQueue. The API requires both fields, the resources even when empty."""
 
     consumed_resources: dict[str, str | int | float]
     last_update: Time
 
 
 class FairSharingStatus(Value):
-    """The API demands the share, 0 too. What was used of late is a LocalQueue's."""
+    """The API requires the share, even 0. Only a LocalQueue has the other field."""
 
     weighted_share: Int64
     admission_fair_sharing_status: AdmissionFairSharingStatus | None = None

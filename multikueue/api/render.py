@@ -1,4 +1,4 @@
-"""Values to what the API server is sent: patches that name only what changed."""
+"""Request bodies from values: patches that name only what changed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from multikueue.api.meta import Object, Value, encode
 def difference(old: Value, new: Value) -> dict[str, Any]:
     """The JSON merge patch that turns `old` into `new`; empty if nothing changed.
 
-    What the values do not know is not touched. Lists are replaced whole, as a merge patch does, so the patch must travel
-    with the resourceVersion it was made from.
+    Fields that the values do not know are not touched. Lists are replaced whole, as in any merge patch, so the patch
+    must carry the resourceVersion it was made from.
     """
     return {} if old == new else _difference(_plain(old), _plain(new))
 
 
 def status_patch(obj: Object, patch: dict[str, Any]) -> dict[str, Any]:
-    """A status patch that holds only for the version of the object it was made from."""
+    """A status patch that applies only to the version of the object it was made from."""
     return {"metadata": {"resourceVersion": obj.metadata.resource_version}, "status": patch}
 
 

@@ -1,8 +1,8 @@
-"""The status of a Workload that Kueue's core writes too: what one must say to share it (contract 3.13, design 5.7).
+"""The status of a Workload that Kueue's core writes too, and how to share it (contract 3.13, design 5.7).
 
-Kueue's core applies on the server side as one field manager, always with everything that this manager holds. It clears
-`clusterName` and the nominations by leaving them out, which takes away only what nobody else holds. So whoever shares the
-Workload applies under the same name, with the same fields, from the version that was read.
+Kueue's core uses server-side apply as one field manager, always with all fields that this manager owns. It clears
+`clusterName` and the nominations by omitting them, which removes only what no other field manager owns. So a second
+writer of the Workload applies under the same name, with the same fields, from the version that it read.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ KUEUE_ADMISSION = "kueue-admission"
 """The field manager of Kueue's core."""
 
 SHARED_CONDITIONS = frozenset({QUOTA_RESERVED, EVICTED, ADMITTED, PREEMPTED, REQUEUED, DEACTIVATION_TARGET, FINISHED})
-"""The conditions that it holds; others, as PodsReady, have field managers of their own."""
+"""The conditions that it owns; others, such as PodsReady, have field managers of their own."""
 
 OUR_CONDITIONS = frozenset({NOMINATED, FAILED_ON, FITS_NO_WORKER})
-"""The conditions that are ours alone, so under a field manager of our own: Kueue's core would drop them."""
+"""The conditions that are ours alone, under a field manager of our own: Kueue's core would drop them."""
 
 
 def shared_part(status: WorkloadStatus) -> WorkloadStatus:
-    """What Kueue's core applies of a status, always all of it."""
+    """The part of a status that Kueue's core applies, always as a whole."""
     return replace(
         status,
         conditions=tuple(c for c in status.conditions if c.type in SHARED_CONDITIONS),
@@ -50,12 +50,12 @@ def shared_part(status: WorkloadStatus) -> WorkloadStatus:
 
 
 def our_part(status: WorkloadStatus) -> WorkloadStatus:
-    """What is ours alone of a status."""
+    """The part of a status that is ours alone."""
     return WorkloadStatus(conditions=tuple(c for c in status.conditions if c.type in OUR_CONDITIONS))
 
 
 def applied(workload: Workload, part: WorkloadStatus) -> dict[str, Any]:
-    """The body to apply that part with, for exactly the version of the workload that was read."""
+    """The body that applies `part`, for exactly the version of the workload that was read."""
     meta = workload.metadata
     return {
         "apiVersion": "kueue.x-k8s.io/v1beta2",

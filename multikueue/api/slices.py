@@ -1,7 +1,7 @@
-"""Elastic jobs: what one may change its size while it runs, and how the Workloads of such a job, its slices, are joined.
+"""Elastic jobs, which may change their size while they run, and the links between their Workloads, the slices.
 
-Scaled down, a job keeps its Workload, with lower counts. Scaled up, it gets another one, which takes the place of the
-first once there is quota for it.
+Scaled down, a job keeps its Workload, with lower counts. Scaled up, it gets another Workload, which replaces the first
+once there is quota for it.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ __all__ = ["is_elastic", "is_past", "job_of", "replaced_key", "slice_name"]
 
 
 def is_elastic(item: Object) -> bool:
-    """Whether a job, or the Workload of one, is marked as elastic."""
+    """Whether a job, or its Workload, is marked as elastic."""
     return item.metadata.annotations.get(ELASTIC_ANNOTATION) == "true"
 
 
 def is_past(workload: Workload) -> bool:
-    """Whether it is finished because its job goes on without it: that says nothing of the job."""
+    """Whether the Workload is finished because its job goes on without it: that says nothing about the job."""
     end = workload.condition(FINISHED)
     return end is not None and end.status == "True" and end.reason in (SLICE_REPLACED, OUT_OF_SYNC)
 
 
 def job_of(workload: Workload) -> str:
-    """The UID of the job that a workload is, or may be, a slice of; empty if nobody controls it."""
+    """The UID of the job that a Workload is, or may be, a slice of; empty without a controller."""
     owner = controller_of(workload.metadata)
     return owner.uid if owner is not None else ""
 
 
 def replaced_key(workload: Workload) -> ObjectKey | None:
-    """The slice whose place this one is to take, or took; None if it is the first of its job, or none at all."""
+    """The slice that this one replaces or replaced; None if it is the first of its job, or no slice."""
     text = workload.metadata.annotations.get(REPLACES_ANNOTATION)
     if not text or not is_elastic(workload):
         return None

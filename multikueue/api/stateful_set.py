@@ -1,4 +1,4 @@
-"""apps/v1 StatefulSet: what is read of its spec and status."""
+"""apps/v1 StatefulSet: the parts of spec and status that we read."""
 
 from __future__ import annotations
 

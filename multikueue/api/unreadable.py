@@ -1,4 +1,4 @@
-"""Why an object was set aside: it is there, and cannot be read or taken in, so nothing is decided about it."""
+"""Why an object was set aside: it cannot be decoded or taken in, so nothing is decided about it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from multikueue.errors import MultiKueueError
 __all__ = ["why_unreadable"]
 
 _LONGEST = 300
-"""Characters: the words are shown to people, and may be a stranger's."""
+"""Characters: the text is shown to people, and may be foreign."""
 
 
 def why_unreadable(error: Exception) -> str:
-    """In one line; of what we did not foresee also where it happened."""
+    """The reason in one line; for an unexpected error also where it happened."""
     return " ".join(excerpt(_words(error), _LONGEST).split())
 
 

@@ -1,4 +1,4 @@
-"""Kueue's Workload (v1beta2) and the words used in it.
+"""Kueue's Workload (v1beta2), and the labels, annotations, condition types and reasons that go with it.
 
 The spec stays raw: it is copied to workers byte for byte, and only `workload_spec` looks inside.
 """
@@ -34,20 +34,21 @@ JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
 JOB_OWNER_GVK_ANNOTATION = "kueue.x-k8s.io/job-owner-gvk"
 JOB_OWNER_NAME_ANNOTATION = "kueue.x-k8s.io/job-owner-name"
 RESOURCE_IN_USE = "kueue.x-k8s.io/resource-in-use"
-"""The finalizer of all that must not go before its time: Workloads, and what their quota is made of."""
+"""The finalizer that keeps objects while they are in use: Workloads, ClusterQueues, ResourceFlavors and
+AdmissionChecks."""
 
 ATTEMPT_ANNOTATION = "multikueue.dev/attempt"
-"""On each remote object: the reservation it was made for. A copy of another attempt can never win."""
+"""On each remote object: the attempt (reservation) it was made for. A copy of another attempt can never win."""
 
 NON_PREEMPTIBLE_ANNOTATION = "multikueue.dev/non-preemptible"
-"""On a job or Workload, "true": nobody has it evicted to get its quota, if the setting quota.non_preemptible allows that."""
+"""On a job or Workload, "true": it is exempt from preemption, if the setting quota.non_preemptible allows that."""
 
 ELASTIC_ANNOTATION = "kueue.x-k8s.io/elastic-job"
 """On a job and its Workloads, "true": the job may change its size while it runs."""
 REPLACES_ANNOTATION = "kueue.x-k8s.io/workload-slice-replacement-for"
-"""On a slice of an elastic job: which slice, as namespace/name, it takes the place of."""
+"""On a slice of an elastic job: the slice that it replaces, as namespace/name."""
 SLICE_NAME_ANNOTATION = "kueue.x-k8s.io/workload-slice-name"
-"""On all slices of an elastic job, and its pods: the name of the first of them."""
+"""On all slices of an elastic job, and on its pods: the name of the first slice."""
 
 UNDISPATCHABLE_ANNOTATION = "multikueue.dev/undispatchable"
 """On a Workload we keep inactive because its job can never be dispatched: why, and what the user can do."""
@@ -67,24 +68,25 @@ WAITING_FOR_REPLACEMENT = "WaitingForReplacementPods"
 PODS_FAILED = "PodsFailed"
 DEACTIVATION_TARGET = "DeactivationTarget"
 NOMINATED = "multikueue.dev/Nominated"
-"""Ours: which strategy nominated, why, and when the newest of the nominated clusters joined; gone with the nomination."""
+"""Ours: which strategy nominated, why, and when the newest of the nominated clusters joined; removed with the
+nomination."""
 FAILED_ON = "multikueue.dev/FailedOn"
 """Ours: on which clusters earlier attempts ended, and when."""
 FITS_NO_WORKER = "multikueue.dev/FitsNoWorker"
-"""Ours: what each worker lacks to ever hold it, since that was found out and until one admits it."""
+"""Ours: what each worker lacks to ever hold it, from when that was found out until one admits it."""
 PREEMPTED_AT = "multikueue.dev/PreemptedAt"
-"""Ours: when it was preempted, as long as that counts against the preemption budget of its ClusterQueue."""
+"""Ours: when it was preempted, while that counts against the preemption budget of its ClusterQueue."""
 BACKFILLED = "multikueue.dev/Backfilled"
 """Ours: until when it may have quota that the head of its queue waits for."""
 MAX_CONDITIONS = 16
-"""What status.conditions may hold."""
+"""The API's limit for status.conditions."""
 
 # Reasons that decisions depend on.
 SUCCEEDED = "Succeeded"
 FAILED = "Failed"
 OUT_OF_SYNC = "OutOfSync"
 FAILED_TO_START = "FailedToStart"
-"""The reason of a Finished condition: what is demanded of the pods excludes itself, or what they say themselves."""
+"""The reason of a Finished condition: the pod set info contradicts itself, or the pods."""
 SLICE_REPLACED = "WorkloadSliceReplaced"
 EVICTED_ON_MANAGER = "EvictedOnManagerCluster"
 DEACTIVATED = "Deactivated"
@@ -125,7 +127,7 @@ class WorkloadSpec(Value):
 
 
 class PodSetAssignment(Value):
-    """`count`: so many pods were admitted, maybe none; None: whoever wrote it did not say, then all."""
+    """`count`: the number of admitted pods, maybe 0; None: the writer did not say, so all."""
 
     name: str = ""
     flavors: dict[str, str] = {}
@@ -141,7 +143,7 @@ class Admission(Value):
 
 
 class AdmissionCheckState(Value):
-    """One entry of status.admissionChecks. The API demands the fields without default even when empty."""
+    """One entry of status.admissionChecks. The API requires the fields without default even when empty."""
 
     name: str
     state: CheckState
@@ -158,7 +160,7 @@ class RequeueState(Value):
 
 
 class ReclaimablePod(Value):
-    """One entry of status.reclaimablePods; all fields are demanded."""
+    """One entry of status.reclaimablePods. The API requires all fields."""
 
     name: str
     count: Int64
@@ -170,7 +172,7 @@ class PodSetRequest(Value):
 
 
 class EvictionCount(Value):
-    """One entry of status.schedulingStats.evictions. The API demands all of it, an empty cause too."""
+    """One entry of status.schedulingStats.evictions. The API requires all fields, even an empty cause."""
 
     reason: str
     underlying_cause: str
@@ -212,7 +214,7 @@ class Workload(Object):
 
 
 def without_nomination(status: WorkloadStatus) -> WorkloadStatus:
-    """The status with no cluster nominated, and no word about why."""
+    """The status without nominated clusters, and without the condition about them."""
     conditions = without_condition(status.conditions, NOMINATED)
     if not status.nominated_cluster_names and conditions is status.conditions:
         return status
@@ -220,7 +222,7 @@ def without_nomination(status: WorkloadStatus) -> WorkloadStatus:
 
 
 def workload_spec(workload: Workload) -> WorkloadSpec:
-    """The typed view of the raw spec, decoded once for as long as it is in use."""
+    """The typed view of the raw spec, decoded once while it is in use."""
     raw = workload.spec
     known = _SPECS.get(id(raw))
     if known is not None and known[0] is raw:
@@ -234,7 +236,7 @@ def workload_spec(workload: Workload) -> WorkloadSpec:
 
 _SPECS_KEPT = 1024
 _SPECS: dict[int, tuple[msgspec.Raw, WorkloadSpec]] = {}
-"""By the identity of the raw text, which is kept beside it: another text never has that as long as it is here."""
+"""By the identity of the raw text. The text is kept beside its spec, so that no other text can have its identity."""
 
 
 def prebuilt_workload(meta: ObjectMeta) -> str:
@@ -243,12 +245,13 @@ def prebuilt_workload(meta: ObjectMeta) -> str:
 
 
 def queue_of(workload: Workload) -> ObjectKey:
-    """The key of the LocalQueue a workload asks for."""
+    """The key of the LocalQueue that a workload names."""
     return ObjectKey(workload.metadata.namespace, workload_spec(workload).queue_name)
 
 
 def owner_of(workload: Workload) -> OwnerReference | None:
-    """The job it is made for: the one of its owners that its annotations name, else its controller (contract 3.1 E3)."""
+    """The job that the Workload is made for: the owner named by its annotations, else its controller (contract 3.1
+    E3)."""
     meta = workload.metadata
     kind, name = meta.annotations.get(JOB_OWNER_GVK_ANNOTATION), meta.annotations.get(JOB_OWNER_NAME_ANNOTATION)
     if kind is None or name is None:
@@ -258,7 +261,7 @@ def owner_of(workload: Workload) -> OwnerReference | None:
 
 
 def any_owner_of(workload: Workload) -> OwnerReference | None:
-    """The same, or the first of its owners if none is named and none controls it."""
+    """The job that the Workload is made for (`owner_of`); its first owner if none is named and none controls it."""
     return owner_of(workload) or next(iter(workload.metadata.owner_references), None)
 
 
