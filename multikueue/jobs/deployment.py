@@ -1,6 +1,6 @@
-"""Deployments: only what the admission webhook does. Their Pods, one by one, are the jobs (contract 5.4).
+"""Deployments: the admission webhook's part only. Their Pods are jobs, one by one (contract 5.4).
 
-What it does to pod templates is the same for StatefulSets.
+The rules for pod templates apply to StatefulSets too.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SubmittedDeployment(SubmittedOwned, frozen=True):
 
     @property
     def suspended(self) -> bool:
-        """As long as none of its Pods is ready, its queue may change."""
+        """Whether none of its Pods is ready: until then its queue may change."""
         return not (self.status and self.status.ready_replicas)
 
     @property
@@ -64,7 +64,7 @@ _read = msgspec.json.Decoder(SubmittedDeployment).decode
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """What the webhook does to apps/v1 Deployment; has no state."""
+    """The webhook's part of apps/v1 Deployment; has no state."""
 
     @property
     def kind(self) -> Kind[Object]:
@@ -77,7 +77,7 @@ class Deployment:
         return refusal_of_template(job, old)
 
     def defaults(self, job: SubmittedDeployment, *, queue_uses_multikueue: bool) -> list[Patch]:  # noqa: ARG002
-        """The JSON patch by which its Pods come into the queue: the marks that they are held by."""
+        """The JSON patch that puts its Pods into the queue, by the labels by which the webhook gates them."""
         wanted = {MANAGED_LABEL: "true", QUEUE_LABEL: job.queue}
         if job.labels.get(PRIORITY_CLASS_LABEL):
             wanted[PRIORITY_CLASS_LABEL] = job.labels[PRIORITY_CLASS_LABEL]
@@ -88,7 +88,7 @@ DEPLOYMENT = Deployment()
 
 
 def refusal_of_template(job: SubmittedDeployment, old: SubmittedDeployment | None) -> str | None:
-    """Why it must not be, new or changed, as far as its queue and the like are concerned."""
+    """Why the object, new or changed, is refused by the rules about queue labels; None if it is allowed."""
     if old is None:
         return refusal_of_any(job)
     if old.queue and not job.queue:
@@ -98,7 +98,7 @@ def refusal_of_template(job: SubmittedDeployment, old: SubmittedDeployment | Non
 
 
 def marked(job: SubmittedDeployment, wanted: dict[str, str], *, parent: str) -> list[Patch]:
-    """The JSON patch that gives its pod template these labels, and says whose the Pods are; empty without a queue."""
+    """The JSON patch that sets these labels and the parent's annotation in the pod template; empty without a queue."""
     if not job.queue or job.spec is None:
         return []
     labels, annotations = job.template.labels or {}, job.template.annotations or {}
@@ -111,5 +111,5 @@ def marked(job: SubmittedDeployment, wanted: dict[str, str], *, parent: str) -> 
 
 
 def _added(field: str, value: dict[str, Any]) -> Patch:
-    # "add" also replaces what is there.
+    # "add" also replaces an existing value.
     return {"op": "add", "path": f"/spec/template/metadata/{field}", "value": value}

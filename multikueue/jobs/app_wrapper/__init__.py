@@ -1,4 +1,5 @@
-"""The pods of AppWrappers, from its declared components (`pod_sets`) or from what it wraps (`inference`).
+"""The pods of AppWrappers, from the components they declare (`pod_sets`) or inferred from the wrapped objects
+(`inference`).
 
-No API server has filled in the templates in an AppWrapper yet: `template_defaults` does.
+No API server has defaulted the templates inside an AppWrapper yet: `template_defaults` does.
 """

@@ -1,4 +1,4 @@
-"""The pods of what an AppWrapper wraps without a declaration of them, as AppWrapper 1.1 infers them."""
+"""The pods of objects that an AppWrapper wraps without declaring them, as AppWrapper 1.1 infers them."""
 
 from __future__ import annotations
 
@@ -34,4 +34,4 @@ KNOWN: dict[tuple[str, str], tuple[Pods, ...]] = {
     ("ray.io/v1", "RayCluster"): _ray(_INSIDE),
     ("ray.io/v1", "RayJob"): _ray(f"{_INSIDE}.rayClusterSpec"),
 }
-"""By API version and kind, upon a tree with the wrapped object at `component`."""
+"""By API version and kind. The paths start at a tree with the wrapped object at `component`."""

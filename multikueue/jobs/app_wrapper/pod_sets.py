@@ -1,7 +1,8 @@
-"""The pods of an AppWrapper: those of the objects it wraps, as its author declares them, or as their kinds are known.
+"""The pods of an AppWrapper: those of the wrapped objects, as the AppWrapper declares them or as inferred from their
+kinds.
 
-Rules: Kueue 0.16 with AppWrapper 1.1. A template goes into the Workload without what decides nothing there, and with the
-defaults of an API server: none has seen it yet (quota-engine 6.2).
+Rules: Kueue 0.16 with AppWrapper 1.1. The Workload gets a template without the fields that decide nothing there, and
+with an API server's defaults, since no API server has seen it yet (quota-engine 6.2).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _OWN_PATH = re.compile(r"template((\.[^.\[]+)|(\[[0-9]+\]))*")
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """Each pod set of each component, numbered, under the name of the AppWrapper."""
+    """Each pod set of each component, named after the AppWrapper and numbered."""
 
     over: ClassVar[str] = ""
 
@@ -40,7 +41,7 @@ class Components:
         for index, each in enumerate(found):
             yield each | {"name": f"{name}-{index}".lower()}
 
-    def reclaimed(self, job: Tree) -> Iterator[ReclaimablePod]:  # noqa: ARG002  # it does not tell
+    def reclaimed(self, job: Tree) -> Iterator[ReclaimablePod]:  # noqa: ARG002  # an AppWrapper reports none
         return iter(())
 
     def templates(self, job: Tree) -> Iterator[tuple[str, Tree]]:  # noqa: ARG002  # what it wraps is not ours to change
@@ -78,7 +79,7 @@ def _declared(own: Tree, template: Tree) -> Tree | None:
 
 
 def _at(template: Tree, path: str) -> Any:
-    """What is at a path such as `template.spec.jobs[0].template`; None if nothing is."""
+    """The value at a path such as `template.spec.jobs[0].template`; None if there is none."""
     found: Any = template if _OWN_PATH.fullmatch(path) else None
     for field, index in _STEP.findall(path):
         if field:

@@ -1,4 +1,5 @@
-"""Defaults of pod templates that no API server has filled in yet, as Kueue writes them into a Workload (quota-engine 6.2)."""
+"""Defaults of pod templates that no API server has defaulted yet, as Kueue writes them into a Workload (quota-engine
+6.2)."""
 
 from __future__ import annotations
 
@@ -31,10 +32,10 @@ _CONTAINER_DEFAULTS: Tree = {"terminationMessagePath": "/dev/termination-log", "
 
 
 def completed(template: Tree) -> Tree:
-    """The template without what decides nothing in a Workload, and with the defaults of an API server."""
+    """The template without fields that decide nothing in a Workload, and with an API server's defaults."""
     spec = template["spec"]
     groups = {key: spec[key] for key in ("initContainers", "containers") if isinstance(spec.get(key), list)}
-    # Kueue drops the patience of a pod that has one of its own, and gives all others the usual.
+    # Kueue drops the grace period of a pod that sets one, and gives every other pod the default.
     patience = {} if spec.get("terminationGracePeriodSeconds") is not None else {"terminationGracePeriodSeconds": 30}
     return {
         "metadata": _some(part(template, "metadata"), ("labels", "annotations")),
@@ -58,7 +59,7 @@ def _container(container: Tree) -> Tree:
 
 
 def _pull_policy(image: str) -> str:
-    """What Kubernetes takes where none is said: what may be another image tomorrow is pulled again."""
+    """Kubernetes' default: an image whose tag may move is always pulled."""
     name, pinned, _ = image.partition("@")
     tag = name.rpartition("/")[2].partition(":")[2]
     return "Always" if tag == "latest" or not (tag or pinned) else "IfNotPresent"

@@ -1,4 +1,4 @@
-"""batch/v1 Job: its Workload, its copy on a worker, and its status back home (quota-engine 6, contract 5.3)."""
+"""batch/v1 Job: its Workload, its copy on a worker, and the status copied back (quota-engine 6, contract 5.3)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from multikueue.jobs.trees.templates import tree_of
 Tree = dict[str, Any]
 
 STOPPING_ANNOTATION = "kueue.x-k8s.io/stopping"
-"""On a Job that Kueue is stopping, until its template is restored: a crash between the steps does not lose that."""
+"""On a Job that Kueue is stopping, until its template is restored: a crash between these steps must not lose the
+restoration."""
 
 _UNMARKED: Tree = {"annotations": {STOPPING_ANNOTATION: None}}
 
@@ -85,9 +86,9 @@ class BatchJob(DefaultAdapter):
         return {"spec": remote_spec(job)}
 
     def matches(self, job: AnyJob, workload: Workload) -> bool:
-        """Compares what decides about running: counts, containers, execution time, tolerations until admission.
+        """Compares counts, containers, execution time, and tolerations until admission.
 
-        What a start adds to a template is none of that, but for tolerations and a smaller number of pods.
+        A start adds to the template only tolerations and a smaller number of pods among these.
         """
         spec = workload_spec(workload)
         if not workloads.may_be_of(workload, spec, job):
@@ -126,7 +127,7 @@ class BatchJob(DefaultAdapter):
 
     def reclaimable(self, job: AnyJob) -> tuple[ReclaimablePod, ...]:
         succeeded = job_status(job).succeeded
-        if not succeeded:  # as most of the time: the spec, which is much longer, need not be read
+        if not succeeded:  # the usual case, without decoding the much longer spec
             return ()
         spec = job_spec(job)
         remaining = (spec.parallelism if spec.completions is None else spec.completions) - succeeded
@@ -135,11 +136,11 @@ class BatchJob(DefaultAdapter):
         return (ReclaimablePod(name="main", count=spec.parallelism - remaining),)
 
     def status_to_copy(self, local: AnyJob, remote: AnyJob) -> msgspec.Raw | None:
-        """The status for the local job, if it says something new and may be written now (contract 5.3).
+        """The status for the local job, if it is new and may be written now (contract 5.3).
 
-        Never for a finished job, nor for one that is not managed by us: those have another writer. While the local
-        job is suspended and idle only an end is news: a startTime there would freeze the template. A remote that has
-        not started yet has nothing to say to a job that has not either.
+        Never for a finished job, nor for one not managed by us: another controller writes these. While the local job is
+        suspended and idle, only an end is written: a startTime there would freeze the template. While neither job has
+        started, nothing is written.
         """
         if self.unmanaged_reason(local) or self.finished(local):
             return None
@@ -152,7 +153,7 @@ class BatchJob(DefaultAdapter):
         return _news(local, ours, theirs)
 
     def status_of_end(self, local: AnyJob, end: Condition) -> msgspec.Raw | None:
-        """With the counters as they were last seen: nobody knows the last ones."""
+        """The counters stay as last seen: the final ones are unknown."""
         if self.unmanaged_reason(local) or self.finished(local):
             return None
         type_ = batch_status.COMPLETE if end.reason == SUCCEEDED else batch_status.FAILED
@@ -161,7 +162,8 @@ class BatchJob(DefaultAdapter):
         return _news(local, ours, ours | {"conditions": [tree_of(msgspec.Raw(encode(said)))]})
 
     def reset_status_patch(self, job: AnyJob) -> Tree | None:
-        """For a suspended, unfinished job of ours. The counters of finished pods stay: they may not decrease."""
+        """Only for a suspended, unfinished job managed by us. The counters of finished pods stay: they may not
+        decrease."""
         if self.unmanaged_reason(job) or self.finished(job) or not self.is_suspended(job):
             return None
         status = tree_of(job.status)
@@ -176,7 +178,7 @@ class BatchJob(DefaultAdapter):
         return workloads.precisely(job) | {"spec": {"suspend": False}} if self.is_suspended(job) else None
 
     def stop_patch(self, job: AnyJob) -> Tree | None:
-        """A Kueue that went before it had stopped the job leaves a mark that nobody but us takes away."""
+        """Also removes the mark of a Kueue that was uninstalled while it stopped the job: no other controller will."""
         if self.may_be_copied(job):
             return None
         # The UID keeps the patch from a new job of the same name.
@@ -192,7 +194,8 @@ def _is_stopping(job: AnyJob) -> bool:
 
 
 def _news(local: AnyJob, ours: Tree, theirs: Tree) -> msgspec.Raw | None:
-    """That status as far as the local job, whose own is `ours`, may have it; None if it may not, or says nothing new."""
+    """The status `theirs` as far as the local job, whose status is `ours`, may have it; None if it may not, or nothing
+    is new."""
     suspended = job_spec(local).suspend
     status = batch_status.writable(ours, theirs, suspended=suspended, succeeded_may_shrink=_is_elastic_index(local))
     if status is None or batch_status.comparable(status) == batch_status.comparable(ours):
@@ -201,6 +204,6 @@ def _news(local: AnyJob, ours: Tree, theirs: Tree) -> msgspec.Raw | None:
 
 
 def _is_elastic_index(job: AnyJob) -> bool:
-    """Whether the job may be scaled down by indexes: the one case in which `succeeded` may shrink."""
+    """Whether the indexes of the job may be scaled down: the one case in which `succeeded` may decrease."""
     shape = _shape(job.spec)
     return shape.completion_mode == "Indexed" and shape.completions == job_spec(job).parallelism

@@ -1,7 +1,7 @@
-"""The pod set info of a batch Job that runs on its own cluster, and the restoration of its own template.
+"""The pod set info of a batch Job that runs on its own cluster, and the restoration of its template.
 
-The API server lets a template change only while the Job is suspended and has no startTime, so a stop takes three writes:
-suspend, forget the start, restore. What is left to do is seen in the Job, whoever began it.
+The API server lets a template change only while the Job is suspended and has no startTime, so a stop takes three
+writes: suspend, clear startTime, restore. The Job itself shows which are left, whichever controller began.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ GENERATED_LABELS = (
 
 
 class BatchPlacing:
-    """That of batch/v1 Job; has no state."""
+    """Pod set info of batch/v1 Job; has no state."""
 
     def start_patch(self, job: AnyJob, patch: Tree, places: Mapping[str, PodSetInfo]) -> Tree:
         template, place = tree_of(job_spec(job).template), next(iter(places.values()), None)
@@ -57,7 +57,7 @@ class BatchPlacing:
         return PatchJob(workloads.precisely(job) | {"spec": change}) if change else None
 
     def restoring(self, job: AnyJob, workload: Workload | None) -> Tree:
-        """The changes of the spec by which it is as it was before."""
+        """The merge patch of the spec that restores it."""
         template = tree_of(job_spec(job).template)
         original = next(iter(originals(workload).values()), None)
         change = merge_patch(template, restored(template, original, kept=GENERATED_LABELS))
@@ -68,7 +68,8 @@ BATCH_PLACING = BatchPlacing()
 
 
 def runs_with_fewer(job: AnyJob, workload: Workload) -> bool:
-    """Whether the job was started with fewer pods than its workload asks for: just as many as got quota, if that is known."""
+    """Whether the job runs with fewer pods than its workload asks for: exactly as many as got quota, if the admission
+    is known."""
     pod_set, admission = workload_spec(workload).pod_sets[0], workload.status.admission
     if fewest_pods(job) is None or pod_set.min_count is None or not BATCH_PLACING.placed_for(job):
         return False
@@ -83,7 +84,7 @@ def _sized(job: AnyJob, count: int) -> Tree:
 
 
 def _grown(job: AnyJob, workload: Workload | None) -> Tree:
-    """The number of pods it had before it was started with fewer, unless its user chose another one meanwhile."""
+    """The change back to the full number of pods, unless its user chose another number meanwhile."""
     if workload is None or not runs_with_fewer(job, workload):
         return {}
     return _sized(job, workload_spec(workload).pod_sets[0].count)

@@ -1,4 +1,4 @@
-"""How many pods a batch Job has at a time, and how few will do."""
+"""The number of pods that a batch Job runs at a time, and the minimum it accepts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ __all__ = ["fewest_pods", "pods_count"]
 
 
 def pods_count(job: AnyJob) -> int:
-    """How many pods run at a time: the parallelism, or the completions if they are fewer."""
+    """The number of pods that run at a time: the parallelism, or the completions if they are fewer."""
     spec = job_spec(job)
     return spec.parallelism if spec.completions is None else min(spec.parallelism, spec.completions)
 
 
 def fewest_pods(job: AnyJob) -> int | None:
-    """The fewest pods that will do; None when all are needed, or if the annotation makes no sense."""
+    """The minimum number of pods, for partial admission; None if all are needed, or the annotation is invalid."""
     fewest = workloads.positive(job.metadata.annotations.get(workloads.MIN_PARALLELISM_ANNOTATION, ""))
     return fewest if fewest is not None and fewest <= pods_count(job) else None

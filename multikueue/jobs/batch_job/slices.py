@@ -1,7 +1,7 @@
-"""Elastic batch Jobs: which Workload is that of their present size, and what their copy on a worker must have.
+"""Elastic batch Jobs: the Workload of the present size, and the patch of the copy on a worker.
 
-Kueue's rules (contract 1.5, 3.5, 5.3): the size of a job that has quota is changed downwards in its Workload, upwards by
-another Workload, a slice, that takes the place of the first.
+Kueue's rules (contract 1.5, 3.5, 5.3): a job with quota is scaled down in its Workload, and scaled up by another
+Workload, a slice, that replaces the first.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ Tree = dict[str, Any]
 
 
 def is_sliced(job: AnyJob, workloads: Iterable[Workload] = ()) -> bool:
-    """Whether it is an elastic job of a kind that can be, whose Workloads we make. What began as one stays so, whatever
-    is said on it later."""
+    """Whether it is an elastic batch Job whose Workloads we create. A job with an elastic Workload stays elastic, even
+    if the annotation is removed later."""
     return type(job) is Job and not prebuilt_name(job) and (is_elastic(job) or any(map(is_elastic, workloads)))
 
 
 def present(workloads: tuple[Workload, ...]) -> tuple[Workload, ...]:
-    """The Workloads without the slices whose place others have taken."""
+    """The Workloads without replaced slices."""
     return tuple(w for w in workloads if not is_past(w))
 
 
 def in_order(workloads: Iterable[Workload]) -> tuple[Workload, ...]:
-    """The oldest first; times are in whole seconds, so that the one which replaces another comes after it."""
+    """The oldest first. Creation times are in whole seconds, so a slice is moved after the one it replaces."""
     found = sorted(workloads, key=lambda w: (_created(w), w.metadata.name))
     for index in range(len(found) - 1):
         if replaced_key(found[index]) == found[index + 1].key:
@@ -70,7 +70,7 @@ def _created(workload: Workload) -> str:
 
 
 def slice_body(job: AnyJob, *, priority: Priority, replaces: Workload | None = None) -> Tree:
-    """The Workload of the job in its present size, named by its generation, as Kueue's."""
+    """The Workload of the job in its present size. The generation is part of the name, as in Kueue."""
     body = BATCH_JOB.workload_body(job, priority=priority)
     meta = body["metadata"]
     name = slice_workload_name(job.metadata)
@@ -85,19 +85,19 @@ def slice_workload_name(meta: ObjectMeta) -> str:
 
 
 def size(workload: Workload) -> int:
-    """For how many pods it is."""
+    """The number of pods that the Workload asks for."""
     return sum(pod_set.count for pod_set in workload_spec(workload).pod_sets)
 
 
 def suits(job: AnyJob, workload: Workload) -> bool:
-    """Whether the Workload is a slice that describes the job, or would with another count."""
+    """Whether the Workload is a slice that describes the job, apart from the count."""
     if not is_elastic(workload) or workload.metadata.deletion_timestamp is not None:
         return False
     return BATCH_JOB.matches(job, workload) or BATCH_JOB.matches(job, _with_count(workload, pods_count(job)))
 
 
 def count_patch(job: AnyJob, workload: Workload) -> Tree:
-    """The merge patch that gives a Workload the job's present size, and changes nothing else."""
+    """The merge patch that changes only the Workload's count to the job's."""
     resized = _with_count(workload, pods_count(job))
     return {
         "metadata": {"resourceVersion": workload.metadata.resource_version},
@@ -112,10 +112,9 @@ def _with_count(workload: Workload, count: int) -> Workload:
 
 
 def remote_patch(job: AnyJob, remote: AnyJob, workload: Workload, *, attempt: str) -> Tree | None:
-    """The merge patch that makes the remote job that of this Workload, in its size; None if it is.
+    """The merge patch that gives the remote job this Workload's name, attempt and size; None if it has them.
 
-    While the Workload tells of another size than the job has, a later slice may be on its way to be admitted: then the
-    size stays as it is.
+    The size stays while the Workload's differs from the job's: a later slice may be about to be admitted.
     """
     if type(job) is not Job or type(remote) is not Job:
         return None
@@ -137,7 +136,8 @@ def _differing(wanted: dict[str, str], found: dict[str, str]) -> dict[str, str]:
 
 
 def _resized(job: AnyJob, remote: AnyJob) -> Tree:
-    """With indexes, completions change along with the parallelism; else the API server lets them never change."""
+    """With indexes, completions change along with the parallelism. In any other Job the API server keeps completions
+    immutable, so they never differ."""
     ours, theirs = job_spec(job), job_spec(remote)
     pairs = (
         ("parallelism", ours.parallelism, theirs.parallelism),

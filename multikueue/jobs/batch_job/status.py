@@ -1,15 +1,15 @@
-"""What may be written into the status of a local batch Job, given the status of its copy on a worker (contract 5.3).
+"""The status that a local batch Job may get, given the status of its copy on a worker (contract 5.3).
 
-Facts of Kubernetes 1.35 about updates of jobs/status (pkg/registry/batch/job/strategy.go, pkg/apis/batch/validation);
-they hold where the job has a managedBy, and most only for what the update changes:
+Facts of Kubernetes 1.35 about updates of jobs/status (pkg/registry/batch/job/strategy.go, pkg/apis/batch/validation).
+They apply to a job with managedBy, and most only to fields that the update changes:
 
-- startTime, once set, neither changes nor goes while the job is unsuspended (but in the very update that turns a
-  condition Suspended from True to False). On a suspended job it may do both; while it is set there, the pod template
-  stays frozen.
+- startTime, once set, neither changes nor goes while the job is unsuspended (except in the very update that turns a
+  condition Suspended from True to False). On a suspended job both are allowed; while startTime is set there, the pod
+  template stays frozen.
 - completionTime is required with Complete, refused without it (so also with Failed), not before startTime, final once
   set.
-- Complete demands SuccessCriteriaMet=True beside it, Failed demands FailureTarget=True. Job controllers before 1.31
-  do not set these. Complete excludes Failed and FailureTarget; SuccessCriteriaMet excludes Failed and FailureTarget.
+- Complete demands SuccessCriteriaMet=True beside it, Failed demands FailureTarget=True. Job controllers before 1.31 do
+  not set these. Complete excludes Failed and FailureTarget; SuccessCriteriaMet excludes Failed and FailureTarget.
 - Complete, Failed, FailureTarget and SuccessCriteriaMet are never taken back once True.
 - A finished job has a startTime (unless suspended with zero completions), no active and no terminating pods, and no
   uncountedTerminatedPods.
@@ -18,9 +18,9 @@ they hold where the job has a managedBy, and most only for what the update chang
 - completedIndexes and failedIndexes must be well-formed and exclude each other; failedIndexes needs
   backoffLimitPerIndex.
 
-The consequence for a job that runs a second time, after its first worker was lost: startTime and the counters of the
-first run stay where they may not change, so that the final result can still be written; and the two conditions that
-announce an end are held back until the end, since a run that announced one may yet be lost.
+The consequence for a job that runs a second time, after its first worker was lost: startTime and counters of the first
+run stay where they may not change, so that the final result can still be written. The two conditions that announce an
+end are held back until the end, since a run that announced one may yet be lost.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _POD_COUNTERS = ("active", "ready", "terminating")
 
 
 def end_of(status: Status) -> Status | None:
-    """The condition, Complete or Failed, that says that the job is over."""
+    """The condition Complete or Failed that is True; None while the job has not ended."""
     return next((c for c in _conditions(status) if c.get("type") in _ANNOUNCED_BY and c.get("status") == "True"), None)
 
 
 def writable(local: Status, remote: Status, *, suspended: bool, succeeded_may_shrink: bool = False) -> Status | None:
-    """The remote's status as far as the local job may have it; None if Kubernetes would refuse any form of it.
+    """The remote status as far as the local job may have it; None if Kubernetes would refuse any form of it.
 
-    `suspended` is the local job's. uncountedTerminatedPods, the notes of the worker's controller about pods that
-    exist only there, are not copied: they would cost a write per pod.
+    `suspended` is the local job's. uncountedTerminatedPods, the worker's controller's record of pods that exist only
+    there, is not copied: it would cost a write per pod.
     """
     end = end_of(remote)
     status = {key: value for key, value in remote.items() if key != "uncountedTerminatedPods"}
@@ -60,13 +60,13 @@ def writable(local: Status, remote: Status, *, suspended: bool, succeeded_may_sh
 
 
 def reset(local: Status) -> Status:
-    """The local status after the job was stopped: nothing runs, and it may start again at another time."""
+    """The local status of a stopped job: no running pods, and no startTime, so that it may start again."""
     gone = (*_POD_COUNTERS, "startTime", "uncountedTerminatedPods")
     return {key: value for key, value in local.items() if key not in gone}
 
 
 def comparable(status: Status) -> Status:
-    """The status without what means nothing: zero, empty, null."""
+    """The status without fields that mean nothing: zero, empty, null."""
     return {key: value for key, value in canonical(status).items() if value not in (0, "")}
 
 
@@ -91,7 +91,7 @@ def _finished_conditions(remote: Status, end: Status) -> list[Status]:
 
 
 def _keep_irrevocable(status: Status, local: Status) -> bool:
-    """Adds what the local status may not lose; False if that contradicts what it is to say."""
+    """Adds the irrevocable conditions of the local status; False if they contradict the new ones."""
     said = _true_types(status)
     kept = [
         c
@@ -113,8 +113,8 @@ def _keep_counters(status: Status, local: Status, *, succeeded_may_shrink: bool)
 
 
 def _keep_start(status: Status, local: Status, *, suspended: bool, ended: bool) -> None:
-    """While a job runs, its first start stays. While it is being stopped, a start that was taken away stays away: who
-    stops it needs that to put the template back."""
+    """While a job runs, its first startTime stays. While it is being stopped, a cleared startTime stays cleared: the
+    restoration of the template needs that."""
     if not suspended and local.get("startTime"):
         status["startTime"] = local["startTime"]
     elif suspended and not ended and not local.get("startTime"):
@@ -128,6 +128,6 @@ def _finished(status: Status, end: Status) -> Status:
     if started:
         status["startTime"] = started
     if end["type"] == COMPLETE:
-        # Times of the API are whole seconds in UTC, so their texts sort as they do. Clocks of two workers may differ.
+        # API times are whole seconds in UTC, so their texts sort as they do. The clocks of two workers may differ.
         status["completionTime"] = max(ended or "", started or "")
     return status

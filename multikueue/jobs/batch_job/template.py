@@ -1,4 +1,4 @@
-"""The pods of a batch Job: as its Workload has them, and as its copy on a worker does (quota-engine 6.2, contract 1.6)."""
+"""The pod template of a batch Job in its Workload and in its copy on a worker (quota-engine 6.2, contract 1.6)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Tree = dict[str, Any]
 _COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 _NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")
 _UID_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
-# Kueue lets the prefixed name label through into the Workload, and so do we, or templates would differ.
+# Kueue keeps the prefixed name label in the Workload. We do too, or the templates would differ.
 _LABELS_NOT_IN_WORKLOAD = frozenset((*_UID_LABELS, "job-name"))
 _NOT_FOR_REMOTE = ("managedBy", "suspend", "ttlSecondsAfterFinished")
 
@@ -48,7 +48,8 @@ def pod_set(job: AnyJob) -> Tree:
 
 
 def _workload_template(template: Tree) -> Tree:
-    """The template as Kueue puts it into a Workload: without generated labels, each variable of a container once."""
+    """The template as Kueue puts it into a Workload: without generated labels, and with each environment variable
+    once."""
     labels = part(part(template, "metadata"), "labels")
     kept = {name: value for name, value in labels.items() if name not in _LABELS_NOT_IN_WORKLOAD}
     return _with_labels(template, kept) | (
@@ -69,9 +70,9 @@ def is_same_pod_set(job: AnyJob, pod_set: PodSet, *, ignore_tolerations: bool) -
 
 
 def remote_spec(job: AnyJob) -> Tree:
-    """That of the copy, suspended, so that the worker's Kueue starts it.
+    """The spec of the copy, suspended, so that the worker's Kueue starts it.
 
-    All the user's fields travel as they are, but for: managedBy (the worker's own controller shall run it),
+    All of the user's fields are copied, except managedBy (the worker's own controller runs the copy),
     ttlSecondsAfterFinished (else the result can vanish before it is read, CX-15), and the selector and labels that the
     manager's API server generated.
     """
@@ -85,7 +86,7 @@ def remote_spec(job: AnyJob) -> Tree:
 
 
 def _without_generated_labels(raw: msgspec.Raw, job: AnyJob) -> Tree | msgspec.Raw:
-    """The template without the labels that name this very job: the worker's API server generates its own."""
+    """The template without the labels generated for this very job: the worker's API server generates its own."""
     template = tree_of(raw)
     labels = part(part(template, "metadata"), "labels")
     generated = dict.fromkeys(_NAME_LABELS, job.metadata.name) | dict.fromkeys(_UID_LABELS, job.metadata.uid)

@@ -1,5 +1,5 @@
-"""Kinds of jobs that need no code: a declaration says where in the object things are, and one adapter reads it.
+"""Job kinds that need no code: a declaration says where the fields are, and one adapter reads it.
 
-`declaration` is that value, with the places of pods (`pod_sets`) and of what the status says (`status`). The declarations of
-the kinds that Kueue integrates are in `integrations`.
+`declaration` is that value, with the paths of pods (`pod_sets`) and of states (`status`). The declarations of the kinds
+that Kueue integrates are in `integrations`.
 """

@@ -1,7 +1,7 @@
-"""Kinds of jobs that need no code: a declaration says where in the object things are, one adapter does the rest.
+"""The adapter of declared kinds: a declaration says where the fields are.
 
-What holds for all of them (contract 5.2, 5.6): the copy is the object without its managedBy, suspended for the worker's
-Kueue to start it; its status comes home whole.
+For all these kinds (contract 5.2, 5.6), the copy is the object without its managedBy, suspended so that the worker's
+Kueue starts it, and the copy's whole status is written back.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class DeclaredJob(DefaultAdapter):
         )
 
     def refusal(self, job: webhook.SubmittedCustom, old: webhook.SubmittedCustom | None = None) -> str | None:
-        """By the rules for all kinds and by its own; what was wrong before is no news, or nothing could be mended."""
+        """Refused by the rules for all kinds and those of its own. Violations that `old` has too are allowed, or it
+        could not be repaired step by step."""
         known = self._problems(old) if old is not None else []
         own = [problem for problem in self._problems(job) if problem not in known]
         return "; ".join(filter(None, (webhook.refusal_of_any(job, old), *own))) or None
@@ -97,7 +98,7 @@ class DeclaredJob(DefaultAdapter):
 
     def matches(self, job: AnyJob, workload: Workload) -> bool:
         if self.runtimes is not None and self.runtimes.problem(job) is not None:
-            # What it was made of is not to be seen now, which is no reason to stop what runs.
+            # The runtime is not in the store now, which is no reason to stop a running job.
             return workloads.may_be_of(workload, workload_spec(workload), job)
         return DefaultAdapter.matches(self, job, workload)
 
@@ -108,7 +109,7 @@ class DeclaredJob(DefaultAdapter):
     # --- the copy on a worker ----------------------------------------------------------------------------------------
 
     def remote_fields(self, job: AnyJob) -> Tree:
-        """Every field as it is, but for what is declared to be dropped."""
+        """All fields, except those that the declaration drops."""
         others = paths.fields_of(job.others) if isinstance(job, CustomJob) else None
         return (others or {}) | {"spec": self._remote_spec(job.spec)}
 
@@ -159,8 +160,8 @@ class DeclaredJob(DefaultAdapter):
         return counted >= sum(number(each) for each in paths.found(tree, own.ready_of))
 
     def status_to_copy(self, local: AnyJob, remote: AnyJob) -> msgspec.Raw | None:
-        """Whole, whenever it says something new. While the local job is held, only an end is news; and a remote that has
-        not begun has nothing to say to a job that has not either."""
+        """The whole remote status whenever it is new. While the local job is suspended and idle, only an end is
+        written. While neither job has begun, nothing is written."""
         if self.unmanaged_reason(local) or self.finished(local):
             return None
         if not self.finished(remote):
@@ -176,7 +177,7 @@ class DeclaredJob(DefaultAdapter):
         return _raw(told(tree_of(local.status), state, end))
 
     def reset_status_patch(self, job: AnyJob) -> Tree | None:
-        """Nothing of what it says holds for the next run."""
+        """Clears the whole status: nothing of it holds for the next run."""
         if self.unmanaged_reason(job) or self.finished(job) or not self.is_suspended(job):
             return None
         return workloads.precisely(job) | {"status": None} if canonical(tree_of(job.status)) else None
@@ -203,7 +204,7 @@ class DeclaredJob(DefaultAdapter):
 
 
 def _tree(job: AnyJob) -> Tree:
-    """As much of the object as declarations look at before it runs, and its runtime, if it has one."""
+    """The parts of the object that declarations read before it runs, and its runtime, if it has one."""
     runtime = msgspec.json.decode(job.runtime) if isinstance(job, CustomJob) else None
     known = {"runtime": runtime} if runtime is not None else {}
     return {"metadata": {"name": job.metadata.name}, "spec": tree_of(job.spec), **known}

@@ -1,4 +1,4 @@
-"""What is said of a kind of jobs that needs no code: where in the object things are."""
+"""The declaration of a job kind that needs no code: where the fields are."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """That a job in a queue must not be in this state (or must, if it is `needed`), and why, for its user."""
+    """A state that a job in a queue must not have (or must have, if `needed`), and the reason, for its user."""
 
     state: State
     why: str
@@ -32,13 +32,13 @@ class Rule:
 class Declaration:
     """One kind. All paths start at the object.
 
-    `framework` is the name of its integration in Kueue's configuration; `managers` are the values of managedBy that nobody
-    chose; a kind that has no managedBy, `managed_by` empty, is always ours, so its own controller must not run here.
-    `succeeded` and `failed` say when it is over; `active_counts` count the pods that run, `active_states` say that
-    some do. Its pods are all ready in the state `ready`, or when the `ready_counts` together reach the sum of what is found
-    at `ready_of`; where nothing is said of it, as soon as something runs. `priority` is where a PriorityClass is named,
-    before those of the pods count. `dropped` is what no copy gets. `rules` are what the webhook holds a job in a queue to.
-    `runtimes`: where its jobs only name what says what their pods are like.
+    `framework` is the name of its integration in Kueue's configuration. `managers` are the values of managedBy that are
+    no choice of the user. A kind without managedBy, `managed_by` empty, is always managed by us, so its own controller
+    must not run on the manager cluster. `succeeded` and `failed` are its ends; `active_counts` count the running pods,
+    `active_states` show that some run. All pods are ready in the state `ready`, or when the sum of the `ready_counts`
+    reaches the sum of the values at `ready_of`; without either, as soon as some run. `priority` is the path of a
+    PriorityClass that takes precedence over those of the pods. `dropped` fields are left out of the copy. `rules` are
+    checked by the webhook for a job in a queue. `runtimes` describes the pods of jobs that only name such an object.
     """
 
     framework: str
@@ -63,7 +63,7 @@ class Declaration:
     runtimes: Runtimes | None = None
 
     def __post_init__(self) -> None:
-        """Raises ValueError for what is no path."""
+        """Raises ValueError for an invalid path."""
         for path in (self.suspend, *filter(None, (self.managed_by,)), *self.dropped):
             if paths.keys_of(path)[0] != "spec":
                 raise ValueError(f"expected a field of the spec, got {path}")

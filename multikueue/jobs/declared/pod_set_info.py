@@ -1,6 +1,7 @@
 """The pod set info of jobs of a declared kind that run on their own cluster, and the restoration of their templates.
 
-What is written are the templates at the declared paths. Lists travel whole, so the patch is for the job just as it was seen.
+Patches replace the templates at the declared paths. Merge patches replace lists whole, so each patch has the resource
+version as precondition.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class DeclaredPlacing:
-    """That of a kind with these pods."""
+    """The pod set info of a kind with these pods."""
 
     pods: tuple[PodsOf, ...]
 
@@ -46,14 +47,14 @@ class DeclaredPlacing:
         return PatchJob(workloads.precisely(job) | {"spec": change}) if change else None
 
     def _restoring(self, job: AnyJob, workload: Workload | None) -> Tree:
-        """Only marked templates were placed."""
+        """The restoring change; only marked templates have pod set info."""
         if not self.placed_for(job):
             return {}
         known = originals(workload)
         return self._change(job, lambda name, each: restored(each, known.get(name)) if mark_of(each) else each)
 
     def _change(self, job: AnyJob, new: Callable[[str, Tree], Tree]) -> Tree:
-        """The merge patch that gives the spec those templates."""
+        """The merge patch of the spec that replaces its templates."""
         changed = _tree(job)
         for name, template in self._templates(changed):
             made = dict(new(name, template))

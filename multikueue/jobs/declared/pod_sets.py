@@ -24,9 +24,10 @@ _JAVA_AMOUNT = re.compile(r"([0-9]+)([kmgt])b?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """The one container of pods that are described by fields: its name, and where what it asks for is.
+    """The only container of pods that fields describe instead of a template: its name, and the paths of its requests
+    and limits.
 
-    The template made of it also has what the part says of placement under the names that pods have for it.
+    The template made of it also takes the part's scheduling fields that have the names they have in a pod.
     """
 
     name: str = "main"
@@ -49,14 +50,17 @@ def _amounts(found: Tree, at: tuple[tuple[str, str], ...]) -> Tree:
 
 
 def _amount(resource: str, value: Any) -> str:
-    """As Kubernetes writes it. Memory in small letters is Java's: 512m are megabytes, of 1024 kilobytes each."""
+    """The quantity as Kubernetes writes it. A lower-case unit of memory is Java's: 512m are megabytes of 1024
+    kilobytes."""
     java = _JAVA_AMOUNT.fullmatch(str(value)) if resource == "memory" else None
     return f"{java[1]}{java[2].upper()}i" if java else str(value)
 
 
 class PodsOf(Protocol):
-    """What tells the pod sets of a job, given its metadata and its spec, and which of their pods are over, given its status
-    too: that is `over`, a path, empty if nothing says it. `paths` are those it goes, to be checked."""
+    """The pod sets of a job from its metadata and spec, and their finished pods from its status too.
+
+    `over` is the path of the latter, empty if the kind reports none. `paths` are all paths it reads, for validation.
+    """
 
     @property
     def over(self) -> str: ...
@@ -64,7 +68,7 @@ class PodsOf(Protocol):
     def pod_sets(self, job: Tree) -> Iterator[Tree]: ...
 
     def templates(self, job: Tree) -> Iterator[tuple[str, Tree]]:
-        """The templates that the job itself has, by pod set: parts of that very tree."""
+        """The templates inside the job, by pod set: mutable parts of the given tree."""
         ...
 
     def reclaimed(self, job: Tree) -> Iterator[ReclaimablePod]: ...
@@ -76,12 +80,12 @@ class PodsOf(Protocol):
 class Pods:
     """Pods of one shape, or of several if `at` is a path to several parts, each of which is a pod set.
 
-    `name` is the pod set's, in lower case; or `name_at` where it is in the part. The other paths start at the part too.
-    There are `count` times the smallest of `each` many pods. Where `count` or the first of `each` is absent, it is one.
-    `over` is a path from the object to parts that say of the pod sets, by the same name, how many of `count` have
-    `succeeded`. `index` is the label that numbers them; `group` numbers the groups that `count` counts. A part without a
-    template has no pods, or those of the template that `otherwise` makes of it; `template` is empty where no part has one.
-    There are none at all but `when` that holds.
+    `name` is the pod set's, in lower case; `name_at` is its path within the part. The other paths start at the part
+    too. The number of pods is `count` times the smallest of `each`. A missing `count`, or a missing first of `each`, is
+    one. `over` is a path from the object to parts that report, by the name of the pod set, how many of `count` have
+    `succeeded`. `index` is the label that numbers the pods; `group` numbers the groups that `count` counts. A part
+    without a template has no pods, or those of the template that `otherwise` makes of it; `template` is empty if no
+    part has one. Without the state `when`, the job has none of these pods.
     """
 
     at: str
@@ -144,7 +148,7 @@ class Pods:
 
 
 def pod_set(name: str, *, count: int, template: Tree, index: str = "", groups: tuple[str, int] | None = None) -> Tree:
-    """A pod set as a Workload has it. `index` and `groups` as for `workloads.topology_request`."""
+    """A pod set of a Workload. `index` and `groups` as for `workloads.topology_request`."""
     given = part(part(template, "metadata"), "annotations")
     annotations = {key: text for key, text in given.items() if isinstance(text, str)}
     topology = workloads.topology_request(annotations, pod_index_label=index, groups=groups)
@@ -157,11 +161,11 @@ def pod_set(name: str, *, count: int, template: Tree, index: str = "", groups: t
 
 
 Replicas = tuple[str, int, int]
-"""The name of a pod set, how many of something it has, and how many pods each of these has."""
+"""The name of a pod set, its number of replicas, and the number of pods per replica."""
 
 
 def reclaimed(replicas: Iterable[Replicas], told: Iterable[Tree], *, name_at: str = "name") -> Iterator[ReclaimablePod]:
-    """The pods of those that have succeeded, as it is told of each name. A count that cannot be is no news of anything."""
+    """The pods of succeeded replicas, reported by pod set name in `told`. An impossible count is ignored."""
     succeeded = {str(paths.only(each, name_at)).lower(): number(paths.only(each, "succeeded"), 0) for each in told}
     for name, count, pods in replicas if succeeded else ():
         if 0 < succeeded.get(name, 0) <= count:
@@ -169,5 +173,5 @@ def reclaimed(replicas: Iterable[Replicas], told: Iterable[Tree], *, name_at: st
 
 
 def number(value: Any, otherwise: int = 1) -> int:
-    """The number of something; `otherwise` if it is none, or not said."""
+    """A count; `otherwise` if the value is missing or no count."""
     return value if isinstance(value, int) and value >= 0 else otherwise

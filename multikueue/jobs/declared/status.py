@@ -1,4 +1,4 @@
-"""What the status of a declared kind says: that a job is over, say, or that its pods are ready."""
+"""The states that a declared kind reads from a job's status: an end, for example, or that the pods are ready."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _CONDITION = "status.conditions[type="
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """A place that has one of these values; any that is not empty, if none is named.
+    """A path whose value is one of `values`, or any non-empty value if there are no `values`.
 
-    `message` is where it is said what happened. It holds only where `given` does too, and not while `unless` does.
+    `message` is the path of the explanation. The state holds only if `given` holds too, and `unless` does not.
     """
 
     at: str
@@ -46,7 +46,7 @@ class State:
 
 
 def condition(type_: str) -> State:
-    """That the condition of this type is true."""
+    """The state that the condition of this type is True."""
     place = f"{_CONDITION}{type_}]"
     return State(at=f"{place}.status", values=("True",), message=f"{place}.message")
 
@@ -60,7 +60,7 @@ def state_of(text: str) -> State | None:
 
 
 def told(status: Tree, state: State, end: Condition) -> Tree:
-    """The status with the words of an end in it, as far as it is clear where they go."""
+    """The status with an end written into it, as far as the state says where."""
     if state.given is not None:
         status = told(status, state.given, end)
     if state.unless is not None:
@@ -75,12 +75,12 @@ def told(status: Tree, state: State, end: Condition) -> Tree:
 
 
 def _type(state: State) -> str:
-    """The type of the condition that the state is about; empty if it is about something else."""
+    """The type of the condition that the state reads; empty if it reads something else."""
     return state.at.removeprefix(_CONDITION).partition("]")[0] if state.at.startswith(_CONDITION) else ""
 
 
 def _without(status: Tree, state: State) -> Tree:
-    """The status without the condition that the state is about."""
+    """The status without the condition that the state reads."""
     kept = [each for each in status.get("conditions") or () if each.get("type") != _type(state)]
     return status | ({"conditions": kept} if "conditions" in status else {})
 

@@ -1,4 +1,4 @@
-"""What the jobs controller shall do on the manager. Each is safe to repeat; patches carry their preconditions."""
+"""Actions of the jobs controller on the manager cluster. Each is safe to repeat; patches carry their preconditions."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from multikueue.api.meta import ObjectKey
 
 @dataclass(frozen=True, slots=True)
 class CreateWorkload:
-    """Create this Workload. AlreadyExists means that an older one of that name is still going: look again."""
+    """Create this Workload. AlreadyExists: an older one of that name is still being deleted, so reconcile again."""
 
     body: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateWorkloadSpec:
-    """Merge-patch the Workload itself (spec, and what marks it). Carries the resource version."""
+    """Merge-patch the Workload outside its status (spec, labels, annotations). Carries the resource version."""
 
     key: ObjectKey
     patch: dict[str, Any]
@@ -34,7 +34,7 @@ class PatchWorkloadStatus:
 
 @dataclass(frozen=True, slots=True)
 class DeleteWorkload:
-    """Delete the Workload with this UID as precondition. Its finalizer is removed once it is being deleted."""
+    """Delete the Workload with this UID as precondition. RemoveFinalizer follows once it has a deletion timestamp."""
 
     key: ObjectKey
     uid: str
@@ -42,7 +42,7 @@ class DeleteWorkload:
 
 @dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
-    """Let go of a Workload that is being deleted: nothing of its job runs any more."""
+    """Remove our finalizer from a Workload that is being deleted: nothing of its job runs any more."""
 
     key: ObjectKey
 
@@ -58,7 +58,7 @@ class PatchJob:
 class PatchJobStatus:
     """Merge-patch the job's status. The patch already carries UID and resource version.
 
-    `is_all`: once it is written, and nothing else is new, there is nothing more to do for the job.
+    `is_all`: no reconcile is needed after this write, unless something else changes.
     """
 
     patch: dict[str, Any]
@@ -71,7 +71,7 @@ class PatchJobStatus:
 
 @dataclass(frozen=True, slots=True)
 class DeleteJob:
-    """Delete the job with this UID: one that cannot be held again is stopped so."""
+    """Delete the job with this UID: the way to stop a job that cannot be suspended again."""
 
     uid: str
 
@@ -99,7 +99,7 @@ class JobEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDecision:
-    """What to do now, in this order; what to tell the user; when to look again if nothing happens."""
+    """Actions in order, Events for the user, and the time to the next reconcile if nothing happens (None: no timer)."""
 
     actions: tuple[Action, ...] = ()
     events: tuple[JobEvent, ...] = ()

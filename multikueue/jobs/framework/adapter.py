@@ -1,4 +1,4 @@
-"""What the manager needs to know of a kind of jobs, and nothing more: the seam that each kind fills in."""
+"""The contract of a job kind: what the manager needs to know of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MANAGED = CONTROLLER_NAME
 
 
 class Submission(Protocol):
-    """A job as an admission request shows it. `managed_by_default`: nobody chose who manages it."""
+    """A job as an admission request shows it. `managed_by_default`: managedBy is unset, or the kind's default."""
 
     @property
     def namespace(self) -> str: ...
@@ -29,101 +29,101 @@ class Submission(Protocol):
     def managed_by_default(self) -> bool: ...
     @property
     def controller(self) -> OwnerReference | None:
-        """What controls it, where that may make it somebody else's affair."""
+        """The controlling owner; None also where the owner must not exempt the object from the queue."""
         ...
 
     def in_queue(self, name: str) -> Self:
-        """The same if it named that queue."""
+        """The same object with this queue name."""
         ...
 
     def queue_patch(self, name: str) -> dict[str, Any]:
-        """The operation of a JSON patch that puts it into that queue."""
+        """The JSON patch operation that sets this queue name."""
         ...
 
     @property
     def is_part(self) -> bool:
-        """Whether any job of a kind in use that controls it, in a queue or not, makes it its own affair."""
+        """Whether a controlling job of a kind in use, even one without a queue, exempts the object from the queue."""
         ...
 
 
 class Runtimes(Protocol):
-    """Objects that say what the pods of a kind's jobs are like, where the jobs only name one of them."""
+    """Objects that describe the pods of a kind whose jobs only name such an object."""
 
     @property
     def kinds(self) -> tuple[Kind[Any], ...]: ...
 
     def key(self, job: AnyJob) -> JobKey:
-        """Which one the job names: the name of its kind (`Kind.name`), its namespace (empty if it has none) and name."""
+        """The object that the job names: its kind (`Kind.name`), namespace (empty if cluster-scoped) and name."""
         ...
 
     def problem(self, job: AnyJob) -> str | None:
-        """Why nobody can tell the pods of a job, given with its runtime; None if one can."""
+        """Why the pods of a job, given with its runtime, are unknown; None if they are known."""
         ...
 
 
 class Admitting(Protocol):
-    """What the admission webhook does to one kind: jobs, or what jobs are made from."""
+    """The admission webhook's part of one kind: of jobs, or of objects from which jobs are made."""
 
     @property
     def kind(self) -> Kind[Any]: ...
 
     def submitted(self, raw: msgspec.Raw) -> Any:
-        """The `Submission` in an admission request, as the two below take it. Raises msgspec.DecodeError if it is none."""
+        """The `Submission` in an admission request, for the next two methods. Raises msgspec.DecodeError otherwise."""
         ...
 
     def refusal(self, job: Any, old: Any = None) -> str | None:
-        """Why the job, new or changed from `old`, must not be; None if it may (quota-engine 6.1)."""
+        """Why the job, new or changed from `old`, is refused; None if it is allowed (quota-engine 6.1)."""
         ...
 
     def defaults(self, job: Any, *, queue_uses_multikueue: bool) -> list[dict[str, Any]]:
-        """The JSON patch that makes a new job ours: held, and managed by us where its queue is dispatched."""
+        """The JSON patch that suspends a new job, and sets managedBy where its queue is dispatched."""
         ...
 
 
 class Adapter(Admitting, Protocol):
-    """One kind of jobs. Every method is a pure function of what the API servers hold."""
+    """One kind of jobs. Every method is a pure function of objects as the API servers hold them."""
 
     @property
     def selector(self) -> str:
-        """The labels of those on the manager cluster that may be ours, as a watch asks for them; empty for all."""
+        """The label selector of the watch on the manager cluster; empty for all objects."""
         ...
 
     @property
     def resumes(self) -> bool:
-        """Whether one that was stopped can run again. One that cannot is deleted to be stopped, and, having nothing like
-        managedBy, is held on the manager cluster for as long as it is dispatched."""
+        """Whether a stopped job can run again. A job that cannot is deleted to stop it; and since it has nothing like
+        managedBy, it stays gated on the manager cluster while it is dispatched."""
         ...
 
     @property
     def external(self) -> bool:
-        """Whether somebody else makes the Workloads of its jobs, and holds and lets go of them at home."""
+        """Whether another controller creates the Workloads of its jobs, and suspends and starts its local jobs."""
         ...
 
     @property
     def mirrors(self) -> bool:
-        """Whether the status of a copy comes home. Where it does not, the copy alone tells how the job fares."""
+        """Whether the copy's status is written to the local job. If not, only the copy tells the state of the job."""
         ...
 
     @property
     def runtimes(self) -> Runtimes | None:
-        """Where the pods of its jobs are described; None if in the jobs."""
+        """The objects that describe the pods of its jobs; None if the jobs do."""
         ...
 
     @property
     def placing(self) -> Placing | None:
-        """How its jobs are told where their pods go when they run on their own cluster; None if nobody tells them."""
+        """Writes pod set info into jobs that run on the manager cluster; None if nothing is written."""
         ...
 
     def queue_name(self, job: AnyJob) -> str:
-        """The LocalQueue the job asks for; empty if it is not ours to queue."""
+        """The LocalQueue that the job names; empty if the job is not ours to queue."""
         ...
 
     def unmanaged_reason(self, job: AnyJob) -> str | None:
-        """Why the job cannot be dispatched, in the words of contract 3.1 E4; None if it can."""
+        """Why the job cannot be dispatched, as contract 3.1 E4 words it; None if it can."""
         ...
 
     def pod_priority_class(self, job: AnyJob) -> str:
-        """The PriorityClass its pods ask for; empty if none."""
+        """The PriorityClass of its pods; empty if none."""
         ...
 
     def workload_name(self, job: AnyJob) -> str:
@@ -131,7 +131,7 @@ class Adapter(Admitting, Protocol):
         ...
 
     def waits_for(self, job: AnyJob) -> str | None:
-        """What is missing for a Workload to be made of the job; empty if nothing is, None if it wants none now."""
+        """What a Workload of the job still lacks: empty if nothing, None if the job needs no Workload now."""
         ...
 
     def workload_body(self, job: AnyJob, *, priority: Priority) -> dict[str, Any]:
@@ -139,7 +139,7 @@ class Adapter(Admitting, Protocol):
         ...
 
     def matches(self, job: AnyJob, workload: Workload) -> bool:
-        """Whether the Workload describes the job as it is now (quota-engine 6.3)."""
+        """Whether the Workload describes the job's present spec (quota-engine 6.3)."""
         ...
 
     def remote_body(
@@ -149,62 +149,62 @@ class Adapter(Admitting, Protocol):
         ...
 
     def finished(self, job: AnyJob) -> Finish | None:
-        """How the job ended; None while it has not."""
+        """The end of the job; None if it has not ended."""
         ...
 
     def is_suspended(self, job: AnyJob) -> bool: ...
 
     def may_be_copied(self, job: AnyJob) -> bool:
-        """Whether it is held and says what its user wrote, and no more: a Kueue of the manager cluster that starts a job
-        writes into it what its flavors demand, and takes that back when it stops it."""
+        """Whether the job is suspended and has only what its user wrote. A Kueue of the manager cluster that starts a
+        job writes the demands of its flavors into the template, and restores it when it stops the job."""
         ...
 
     def is_active(self, job: AnyJob) -> bool:
-        """Whether its status tells of pods that run or still terminate."""
+        """Whether its status shows pods that run or terminate."""
         ...
 
     def ready_pods(self, job: AnyJob) -> int:
-        """How many of its pods are ready or have succeeded; 0 while they are fewer than it can do with."""
+        """The number of pods that are ready or have succeeded; 0 below the minimum that the job needs."""
         ...
 
     def reclaimable(self, job: AnyJob) -> tuple[ReclaimablePod, ...]:
-        """How many of its pods will not be needed again, by pod set: others may have their quota (quota-engine 6.1)."""
+        """The number of pods that are no longer needed, by pod set: others may have their quota (quota-engine 6.1)."""
         ...
 
     def status_to_copy(self, local: AnyJob, remote: AnyJob) -> msgspec.Raw | None:
-        """The whole status to give the local job now; None if there is nothing to write, or not yet."""
+        """The whole status to write to the local job now; None if nothing is new, or nothing may be written yet."""
         ...
 
     def status_of_end(self, local: AnyJob, end: Condition) -> msgspec.Raw | None:
-        """The whole status to give a local job whose copy is gone, and of which only its Workload's Finished condition
-        tells how it ended; None as for `status_to_copy`."""
+        """The whole status to write to a local job whose copy is gone, from its Workload's Finished condition, which
+        alone still says how it ended; None as for `status_to_copy`."""
         ...
 
     def status_patch(self, local: AnyJob, status: msgspec.Raw) -> dict[str, Any]:
-        """The merge patch that gives the local job that status."""
+        """The merge patch that writes this status to the local job."""
         ...
 
     def start_patch(self, job: AnyJob) -> dict[str, Any] | None:
-        """The merge patch that lets the job run, just as it was seen: one that arrives late, from a manager that leads
-        no more, must start nothing. None if it may run already."""
+        """The merge patch that starts the job; None if it may run already. Its precondition is the resource version, so
+        that a late write of a former leader starts nothing."""
         ...
 
     def stop_patch(self, job: AnyJob) -> dict[str, Any] | None:
-        """The merge patch that holds the job with this UID; None if it is held already."""
+        """The merge patch that suspends the job with this UID; None if it is suspended already."""
         ...
 
     def release_patch(self, job: AnyJob) -> dict[str, Any] | None:
-        """The merge patch that lets go of a job that is over or being deleted; None if nothing of Kueue's keeps it."""
+        """The merge patch that removes Kueue's finalizer from a finished or deleted job; None if it has none."""
         ...
 
     def reset_status_patch(self, job: AnyJob) -> dict[str, Any] | None:
-        """The merge patch that makes a stopped job's status say that nothing runs; None if it says so (CX-22)."""
+        """The merge patch that makes a stopped job's status show no pods; None if it shows none (CX-22)."""
         ...
 
 
 def stays(adapter: Adapter, job: AnyJob, workload: Workload, *, dispatched: bool) -> bool:
-    """Whether the pods of an admitted job are to run on the manager cluster. What is managed by us never does there, even
-    where nobody dispatches it: the kind's own controller leaves it alone."""
+    """Whether the pods of an admitted job run on the manager cluster. A job managed by us never does, even if it is not
+    dispatched: the kind's own controller ignores it."""
     if dispatched or workload.status.cluster_name:
         return False
     return not adapter.resumes or adapter.unmanaged_reason(job) is not None

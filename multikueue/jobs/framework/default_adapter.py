@@ -1,6 +1,7 @@
-"""The default adapter: what holds for a kind of jobs unless its own adapter says otherwise (contract 1.6, quota-engine 6).
+"""The default adapter, for every kind that does not override it (contract 1.6, quota-engine 6).
 
-A job is one object with a queue label and a field that suspends it; its copy is the same object, and its status comes home.
+A job is one object with a queue label and a field that suspends it. Its copy is the same object, and the copy's status
+is written back to it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Tree = dict[str, Any]
 
 
 class DefaultAdapter(Adapter):
-    """What an adapter starts from. Its kind, its pod sets, its states and its switch are its own to say."""
+    """Base class of adapters. A subclass adds its kind, pod sets, status and the switch that suspends."""
 
     __slots__ = ()
 
@@ -43,17 +44,17 @@ class DefaultAdapter(Adapter):
         return None
 
     def pod_sets(self, job: AnyJob) -> list[Tree]:
-        """Those of the job's Workload."""
+        """The pod sets of the job's Workload."""
         raise NotImplementedError
 
     def remote_fields(self, job: AnyJob) -> Tree:
-        """What a copy has besides its metadata."""
+        """The fields of a copy besides its metadata."""
         return {"spec": job.spec}
 
     def queue_name(self, job: AnyJob) -> str:
         return job.metadata.labels.get(QUEUE_LABEL, "")
 
-    def unmanaged_reason(self, job: AnyJob) -> str | None:  # noqa: ARG002  # it has nothing like managedBy
+    def unmanaged_reason(self, job: AnyJob) -> str | None:  # noqa: ARG002  # no managedBy
         return None
 
     def pod_priority_class(self, job: AnyJob) -> str:
@@ -63,7 +64,7 @@ class DefaultAdapter(Adapter):
     def workload_name(self, job: AnyJob) -> str:
         return workloads.prebuilt_name(job) or workloads.workload_name(self.kind, job.metadata)
 
-    def waits_for(self, job: AnyJob) -> str | None:  # noqa: ARG002  # one object is all there is to it
+    def waits_for(self, job: AnyJob) -> str | None:  # noqa: ARG002  # a job of one object is complete
         return ""
 
     def workload_body(self, job: AnyJob, *, priority: Priority) -> Tree:

@@ -1,7 +1,7 @@
-"""Jobs within jobs: a job that belongs to one in a queue is held and let go of with that (quota-engine 6.1).
+"""Nested jobs: a job owned by a job in a queue is suspended and started with its owner (quota-engine 6.1).
 
-What makes jobs for its own ends, a JobSet its Jobs or a RayJob its RayCluster, controls them by an owner reference. Of such a
-line the uppermost job in a queue has the one Workload for all.
+A JobSet controls its Jobs, and a RayJob its RayCluster, by an owner reference. Along such a chain the uppermost job in
+a queue has the one Workload for all.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ from multikueue.jobs.framework.adapter import Adapter
 __all__ = ["MOST_HOPS", "Ancestor", "Nested", "is_whole", "nested"]
 
 MOST_HOPS = 10
-"""How far up Kueue looks."""
+"""The number of owners that Kueue follows upwards."""
 
 
 class Nested(Enum):
-    """How it stands with the job that a job belongs to."""
+    """The state of the job that owns a nested job."""
 
     ADMITTED = auto()
     WAITING = auto()
     UNSEEN = auto()
-    """One of the line is of a kind of ours and not to be seen: it may come, or be on its way out."""
+    """An owner of a kind in use is not in the store: it may not be seen yet, or is being deleted."""
     TOO_DEEP = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Ancestor:
-    """A job of a kind in use that is above another one; `admitted` says whether a Workload of its own is."""
+    """A job of a kind in use that owns another, directly or not. `admitted`: its own Workload is admitted."""
 
     in_queue: bool
     admitted: bool
 
 
 def is_whole(adapter: Adapter) -> bool:
-    """Whether jobs of this kind may belong to others, or others to them: those that a field of their own holds. What nothing
-    but the gate of its Pods holds is told by other marks whose it is."""
+    """Whether jobs of this kind may own others or be owned: true if a field of their own suspends them. Kinds that only
+    the gates of their Pods hold record their owner in other marks."""
     return adapter.resumes and adapter.mirrors
 
 
 def nested(line: Iterable[Ancestor | None]) -> Nested | None:
-    """Whether a job belongs to one in a queue; None if it stands by itself. `line` is what is above it, from below; it ends
-    where nothing of ours is, and None stands for what is unseen."""
+    """The state of the uppermost owner in a queue; None if there is none. `line` is the chain of owners from below, up
+    to the last of a kind in use; a None in it is an owner that is not in the store."""
     highest = None
     for hops, above in enumerate(line, 1):
         if above is None:

@@ -1,7 +1,7 @@
 """Pod set info: what the flavors and admission checks of an admitted job demand of its pods (quota-engine 6.4).
 
-Whoever starts a job on its own cluster writes that into its pod templates, and restores them when the job is stopped: the
-Workload holds the templates as they were before. Kueue does both with a PodSetInfo (pkg/podset).
+The controller that starts a job on its own cluster writes these demands into the pod templates, and restores the
+templates when it stops the job: the Workload holds the originals. Kueue does both with a PodSetInfo (pkg/podset).
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ MARKS = frozenset({POD_SET_LABEL, WORKLOAD_ANNOTATION}) | QUEUES
 LONGEST_LABEL = 63
 
 _MARK = f'"{WORKLOAD_ANNOTATION}"'.encode()
-"""In each template that was placed; so it is known by itself what is to be restored, whoever placed it."""
+"""In each template with pod set info: the template alone shows what to restore, whichever controller wrote it."""
 
 
-class BadPodSetInfo(Exception):  # no error: its words are for the user
-    """Two demands on the pods of a job exclude each other, as the text says."""
+class BadPodSetInfo(Exception):  # no error of ours: its text is for the user
+    """Two demands on the pods of a job contradict each other; the text says which."""
 
 
 class _Update(msgspec.Struct, frozen=True, rename="camel"):
@@ -74,7 +74,7 @@ _updates: Callable[[msgspec.Raw], list[_Update]] = msgspec.json.Decoder(list[_Up
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSetInfo:
-    """What the pods of one pod set must have, and of how many pods it may be."""
+    """Demands on the pods of one pod set, and the number of pods it may run."""
 
     count: int
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class PodSetInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSetInfos:
-    """The places of a job by pod set; or the flavor that nobody knows (now), or why there can be no such places."""
+    """The pod set infos of a job by pod set; or the name of an unknown flavor; or why there can be none."""
 
     places: Mapping[str, PodSetInfo] = field(default_factory=dict)
     missing: str = ""
@@ -93,34 +93,34 @@ class PodSetInfos:
 
 
 class Placing(Protocol):
-    """How jobs of a kind are told their places, and get their own templates back. Pure, as the adapter is.
+    """Writes pod set info into jobs of a kind and restores their templates. Pure, as the adapter is.
 
-    Pod sets that a kind cannot be told the place of are left as they are.
+    Pod sets whose templates the job does not have itself are left as they are.
     """
 
     def start_patch(self, job: AnyJob, patch: Tree, places: Mapping[str, PodSetInfo]) -> Tree:
-        """The patch that lets the job run, with its places in it. Raises BadPodSetInfo if the job says otherwise."""
+        """The starting patch with the pod set infos in it. Raises BadPodSetInfo if the job contradicts them."""
         ...
 
     def stop_patch(self, job: AnyJob, patch: Tree, workload: Workload | None) -> Tree:
-        """The patch that holds the job, with the restoration in it where both may be one write."""
+        """The suspending patch, with the restoration in it where both may be one write."""
         ...
 
     def placed_for(self, job: AnyJob) -> str:
-        """The name of the Workload by which it still says where to run; empty if it does not."""
+        """The name of the Workload whose pod set info the job still has; empty if it has none."""
         ...
 
     def restoration(self, job: AnyJob, workload: Workload | None) -> PatchJob | PatchJobStatus | None:
-        """The next step to what a held job was before its start; without its Workload, of which only the marks are known.
-        None if there is none."""
+        """The next step in restoring a suspended job; None if there is none. Without its Workload only the marks are
+        removed: the originals are unknown."""
         ...
 
 
-# --- what is demanded ------------------------------------------------------------------------------------------------
+# --- the demands of an admission -------------------------------------------------------------------------------------
 
 
 def placement(workload: Workload, flavors: Mapping[str, ResourceFlavor]) -> PodSetInfos:
-    """Where the pods of an admitted workload go, given the flavors of the cluster by name."""
+    """The pod set infos of an admitted workload, given the flavors of the cluster by name."""
     admission = workload.status.admission
     assignments = admission.pod_set_assignments if admission else ()
     missing = next((f for each in assignments for f in each.flavors.values() if f not in flavors), "")
@@ -180,7 +180,7 @@ def _updated(place: PodSetInfo, update: _Update) -> PodSetInfo:
 
 
 def _agreed(what: str, known: Mapping[str, str], new: Mapping[str, str]) -> Tree:
-    """Both together. Raises BadPodSetInfo, in Kueue's words, if they say different things of one key."""
+    """Both merged. Raises BadPodSetInfo, in Kueue's words, if a key has two values."""
     for key in sorted(new):
         if known.get(key, new[key]) != new[key]:
             where = f"conflict for {what}: conflict for key={key}, value1={known[key]}, value2={new[key]}"
@@ -189,15 +189,15 @@ def _agreed(what: str, known: Mapping[str, str], new: Mapping[str, str]) -> Tree
 
 
 def _joined(tolerations: Iterable[Tree]) -> tuple[Tree, ...]:
-    """Each once: no operator is the same as Equal."""
+    """Without duplicates: a missing operator means Equal."""
     return tuple({encode(sorted(({"operator": "Equal"} | each).items())): each for each in tolerations}.values())
 
 
 def start_patch(
     job: AnyJob, patch: Tree, placing: Placing, workload: Workload, flavors: Mapping[str, ResourceFlavor]
 ) -> Tree | None:
-    """The patch that lets the job run where its workload was admitted; None as long as a flavor is missing. Raises
-    Conflicting if it never can."""
+    """The starting patch with the pod set info of the admission; None if a flavor is missing. Raises BadPodSetInfo if
+    the job can never start there."""
     found = placement(workload, flavors)
     if found.problem:
         raise BadPodSetInfo(found.problem)
@@ -207,8 +207,8 @@ def start_patch(
 def failed_start(
     job: AnyJob, patch: Tree | None, placing: Placing, workload: Workload, flavors: Mapping[str, ResourceFlavor]
 ) -> Finish | None:
-    """The end of a workload whose job can never be started where it was admitted; None if it can. `patch` is what would
-    start it, None if it runs."""
+    """The end of a workload whose job can never start where it was admitted; None if it can. `patch` is the starting
+    patch, None if the job runs."""
     if patch is None or not workload.has(ADMITTED) or workload.has(EVICTED):
         return None
     try:
@@ -222,7 +222,7 @@ def failed_start(
 
 
 def placed(template: Tree, place: PodSetInfo) -> Tree:
-    """The template, or Pod, with all that the place demands beside what it says itself. Raises BadPodSetInfo.
+    """The template, or Pod, with the demands added to its own. Raises BadPodSetInfo.
 
     The Workload and the queues it names are never its user's word, but left from another start: who resubmits what a cluster
     shows brings that along.
@@ -242,9 +242,9 @@ def placed(template: Tree, place: PodSetInfo) -> Tree:
 
 
 def restored(template: Tree, original: Tree | None, *, kept: Iterable[str] = ()) -> Tree:
-    """The template as it was before it was placed, by the `original`; without one it only loses its marks.
+    """The template before its pod set info, from the `original`; without one the template only loses its marks.
 
-    `kept` are labels that the API server gave it for good.
+    `kept` are labels that the API server added for good.
     """
     meta, spec = part(template, "metadata"), part(template, "spec")
     then = part(original, "metadata") if original is not None else meta
@@ -259,12 +259,12 @@ def restored(template: Tree, original: Tree | None, *, kept: Iterable[str] = ())
 
 
 def mark_of(template: Tree) -> str:
-    """The name of the Workload for which it was placed; empty if it was not."""
+    """The name of the Workload whose pod set info the template has; empty if none."""
     return str(part(part(template, "metadata"), "annotations").get(WORKLOAD_ANNOTATION) or "")
 
 
 def may_be_marked(raw: msgspec.Raw) -> bool:
-    """False if nothing in there is marked: asked at each change of each job, so the spec is not decoded for it."""
+    """False if no template in the spec has a mark. Checked at each change of each job, so without decoding the spec."""
     return _MARK in bytes(raw)
 
 
@@ -275,7 +275,7 @@ def originals(workload: Workload | None) -> dict[str, Tree]:
 
 
 def _with(tree: Tree, **new: Any) -> Tree:
-    """The tree with other members in place of these; empty ones are left out."""
+    """The tree with these members replaced; empty ones are removed."""
     return {k: v for k, v in tree.items() if k not in new} | {k: v for k, v in new.items() if v}
 
 

@@ -15,7 +15,7 @@ _POD_CLASS = ("scheduling.k8s.io", "PriorityClass")
 
 @dataclass(frozen=True, slots=True)
 class Priority:
-    """A number, the higher the more urgent, and the class that gave it, if one did."""
+    """A number (higher is more urgent), and the class that it comes from, if any."""
 
     value: int = 0
     class_ref: PriorityClassRef | None = None
@@ -28,10 +28,10 @@ def resolve(
     classes: Mapping[str, WorkloadPriorityClass],
     pod_classes: Mapping[str, PriorityClass],
 ) -> Priority | str:
-    """The priority of a job that names these classes (empty: none), or the text that says which class is missing.
+    """The priority of a job that names these classes (empty: none), or a text that says which class is missing.
 
-    Order of precedence: Kueue's own class, the pods' class, the default of the cluster. Of several defaults (a race
-    of Kubernetes' allows that) the smallest counts.
+    Order of precedence: WorkloadPriorityClass, the pods' PriorityClass, the cluster's default PriorityClass. Of several
+    defaults (a race in Kubernetes allows that) the smallest counts.
     """
     if workload_class:
         found = classes.get(workload_class)

@@ -16,10 +16,10 @@ from multikueue.jobs.trees.paths import Keys, fields_of, nested, peek, with_valu
 Patch = dict[str, Any]
 
 DEFAULT_MANAGERS = (None, "", "kubernetes.io/job-controller")
-"""The values of managedBy that nobody chose."""
+"""The values of managedBy that are no choice of the user: unset, or the kind's own controller."""
 
 DEFAULT_QUEUE = "default"
-"""The name of the LocalQueue that takes in what names none (quota-engine 6.1)."""
+"""The LocalQueue of jobs that name none (quota-engine 6.1)."""
 
 COMPLETIONS_ANNOTATION = "kueue.x-k8s.io/job-completions-equal-parallelism"
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -48,7 +48,7 @@ class _Spec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Marked(Protocol):
-    """What the rules that hold for all kinds look at in a submitted job."""
+    """The parts of a submitted job that the rules for all kinds read."""
 
     @property
     def labels(self) -> dict[str, str]: ...
@@ -59,7 +59,7 @@ class Marked(Protocol):
 
 
 class SubmittedObject(msgspec.Struct, frozen=True):
-    """An object as an admission request shows it: not stored yet, with nulls where fields are empty."""
+    """An object as an admission request shows it: not stored yet, with nulls for empty fields."""
 
     metadata: Metadata = Metadata()
 
@@ -76,12 +76,12 @@ class SubmittedObject(msgspec.Struct, frozen=True):
         return self.labels.get(QUEUE_LABEL, "")
 
     def in_queue(self, name: str) -> Self:
-        """The same if it named that queue."""
+        """The same object with this queue name."""
         labelled = msgspec.structs.replace(self.metadata, labels=self.labels | {QUEUE_LABEL: name})
         return msgspec.structs.replace(self, metadata=labelled)
 
     def queue_patch(self, name: str) -> Patch:
-        """The operation of a JSON patch that puts it into that queue."""
+        """The JSON patch operation that sets this queue name."""
         if self.metadata.labels is None:
             return {"op": "add", "path": "/metadata/labels", "value": {QUEUE_LABEL: name}}
         return {"op": "add", "path": f"/metadata/labels/{QUEUE_LABEL.replace('/', '~1')}", "value": name}
@@ -92,12 +92,12 @@ class SubmittedObject(msgspec.Struct, frozen=True):
 
     @property
     def is_part(self) -> bool:
-        """A job belongs only to one that is in a queue."""
+        """False: an owner exempts a job from the queue only if the owner is in a queue itself."""
         return False
 
 
 class SubmittedCustom(SubmittedObject, frozen=True):
-    """One of a declared kind; `suspended` and the like are found by paths."""
+    """A job of a declared kind; paths find `suspended` and `managed_by_default`."""
 
     spec: msgspec.Raw = msgspec.Raw(b"null")
     suspended: bool = False
@@ -127,7 +127,7 @@ class Submitted(SubmittedObject, frozen=True):
 
     @property
     def pods(self) -> int:
-        """How many pods run at a time."""
+        """The number of pods that run at a time."""
         parallelism = 1 if self.fields.parallelism is None else self.fields.parallelism
         return parallelism if self.fields.completions is None else min(parallelism, self.fields.completions)
 
@@ -137,14 +137,14 @@ _read_custom = msgspec.json.Decoder(SubmittedCustom).decode
 
 
 def read_job(raw: bytes | msgspec.Raw) -> Submitted:
-    """The parts of a Job that matter here; raises msgspec.DecodeError if it is none."""
+    """Decodes a Job; raises msgspec.DecodeError if it is none."""
     return _read(raw)
 
 
 def read_custom(raw: msgspec.Raw, *, suspend: Keys, managed_by: Keys, managers: tuple[str, ...]) -> SubmittedCustom:
-    """The parts of a job of a declared kind, given where they are within its spec; raises as `read_job`.
+    """Decodes a job of a declared kind, given the paths within its spec; raises as `read_job`.
 
-    Without a place for it, `managed_by` empty, nobody else can have been chosen.
+    `managed_by` empty: the kind has no such field, so its user cannot have chosen another manager.
     """
     job = _read_custom(raw)
     manager = peek(job.spec, managed_by) if managed_by else MANAGED
@@ -158,7 +158,7 @@ def read_custom(raw: msgspec.Raw, *, suspend: Keys, managed_by: Keys, managers: 
 def default_custom(
     job: SubmittedCustom, *, suspend: Keys, managed_by: Keys, queue_uses_multikueue: bool
 ) -> list[Patch]:
-    """As `default_job`. What is missing on the way to a field is made."""
+    """As `default_job`, for a declared kind. Objects missing on the way to a field are created."""
     if not job.queue:
         return []
     wanted: list[tuple[Keys, Any]] = [] if job.suspended else [(suspend, True)]
@@ -182,9 +182,9 @@ def _addition(tree: msgspec.Raw, keys: Keys, value: Any) -> Patch:
 
 
 def default_job(job: Submitted | bytes, *, queue_uses_multikueue: bool) -> list[Patch]:
-    """The JSON patch that makes a new job ours: suspended, and marked with managedBy where its queue is dispatched.
+    """The JSON patch that suspends a new job, and sets managedBy where its queue is dispatched.
 
-    Empty for a job without a queue, and for one that says all that by itself. A managedBy that somebody chose stays.
+    Empty for a job without a queue, and for one that has both already. A managedBy that the user chose stays.
     """
     job = read_job(job) if isinstance(job, bytes) else job
     if not job.queue:
@@ -194,18 +194,18 @@ def default_job(job: Submitted | bytes, *, queue_uses_multikueue: bool) -> list[
         wanted["managedBy"] = MANAGED
     if job.spec is None:
         return [{"op": "add", "path": "/spec", "value": wanted}] if wanted else []
-    # "add" also replaces what is there.
+    # "add" also replaces an existing value.
     return [{"op": "add", "path": f"/spec/{field}", "value": value} for field, value in wanted.items()]
 
 
 def refusal(job: Submitted, old: Submitted | None = None) -> str | None:
-    """Why the job, new or changed from `old`, must not be; None if it may. All reasons at once, one per `;`."""
+    """Why the job, new or changed from `old`, is refused; None if it is allowed. All reasons at once, joined by `;`."""
     problems = [*_problems(job), *(_change_problems(job, old) if old is not None else ())]
     return "; ".join(problems) or None
 
 
 def refusal_of_any(job: Marked, old: Marked | None = None) -> str | None:
-    """The same by the rules that hold for all kinds."""
+    """Why a job of any kind is refused by the rules that all kinds share; otherwise as `refusal`."""
     problems = [*_label_problems(job), *(_label_change_problems(job, old) if old is not None else ())]
     return "; ".join(problems) or None
 
@@ -250,7 +250,7 @@ def _change_problems(job: Submitted, old: Submitted) -> list[str]:
 
 
 def _label_change_problems(job: Marked, old: Marked) -> list[str]:
-    """Kueue's rules of change: what a Workload was made from stays while the job may run."""
+    """Kueue's rules for updates: fields from which a Workload was made are immutable while the job may run."""
     found = []
     running = not job.suspended
     if running and job.queue != old.queue:

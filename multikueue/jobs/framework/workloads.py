@@ -1,4 +1,4 @@
-"""What Workloads made for jobs have in common, whatever the kind of the job (quota-engine 6.2)."""
+"""What the Workloads made for jobs of any kind have in common (quota-engine 6.2)."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from multikueue.jobs.framework.priority import Priority
 MIN_PARALLELISM_ANNOTATION = "kueue.x-k8s.io/job-min-parallelism"
 
 LONGEST_NAME = 63
-"""The name travels in a label of the remote job, and labels hold no more (contract 9.1)."""
+"""The limit of a label value: a label of the remote job holds the name (contract 9.1)."""
 
 MOST_POD_SETS = 8
-"""A Workload may have no more."""
+"""Kueue's limit of pod sets in a Workload."""
 
 _HASH_LENGTH = 5
 _LONG_HASH_LENGTH = 20
@@ -57,18 +57,18 @@ _GO_FALSE = ("0", "f", "F", "false", "FALSE", "False")
 
 
 def workload_name(kind: Kind[Any], meta: ObjectMeta) -> str:
-    """The Workload's name: Kueue's, so that either manager recognises the other's.
+    """The Workload's name, the same as Kueue's, so that either manager recognises the other's.
 
     Lower-case kind, `-`, name of the job, `-`, first five hex digits of SHA-1 over kind, group, name and UID, newline
-    separated. Kueue cuts the prefix at 247 characters, and then cannot dispatch what is over 63; we cut it so that
-    the whole fits into a label. Short names are the same either way. So few digits may be those of another job, and
-    anybody may give the name to a Workload of his: then `free_name` has another one.
+    separated. Kueue cuts the prefix at 247 characters, and then cannot dispatch a name longer than 63; we cut the
+    prefix so that the whole fits into a label. Short names are the same either way. Five digits can collide with
+    another job's, and any user can create a Workload of that name: `free_name` then gives another name.
     """
     return named(kind, meta)
 
 
 def named(kind: Kind[Any], meta: ObjectMeta, *more: str) -> str:
-    """The same for one of several Workloads of a job, with what tells them apart at the end of what is hashed."""
+    """`workload_name` of one of several Workloads of a job; `more` tells them apart at the end of the hashed text."""
     text = "\n".join((kind.kind, kind.group, meta.name, meta.uid, *more))
     digest = sha1(text.encode(), usedforsecurity=False).hexdigest()[:_HASH_LENGTH]
     prefix = f"{kind.kind.lower()}-{meta.name}"
@@ -79,7 +79,7 @@ def named(kind: Kind[Any], meta: ObjectMeta, *more: str) -> str:
 
 
 def free_name(wanted: str, uid: str, is_taken: Callable[[str], bool]) -> str:
-    """Another name for the Workload of the job with this UID, where another one has the name that is wanted."""
+    """A free name for the Workload of the job with this UID, whose wanted name belongs to another Workload."""
     for number in count():
         digest = sha256(f"{wanted}\n{uid}\n{number}".encode()).hexdigest()[:_LONG_HASH_LENGTH]
         name = f"{wanted[: LONGEST_NAME - _LONG_HASH_LENGTH - 1].rstrip('-.')}-{digest}"
@@ -89,7 +89,7 @@ def free_name(wanted: str, uid: str, is_taken: Callable[[str], bool]) -> str:
 
 
 def may_be_its(name: str, kind: Kind[Any], job: Object) -> bool:
-    """Whether a Workload of which nothing but the name can be read may be that of the job."""
+    """Whether a Workload of which only the name can be decoded may be that of the job."""
     if name in (prebuilt_name(job), job.metadata.name):
         return True
     whole = f"{kind.kind.lower()}-{job.metadata.name}-"
@@ -98,7 +98,8 @@ def may_be_its(name: str, kind: Kind[Any], job: Object) -> bool:
 
 
 def renamed(body: dict[str, Any], name: str) -> dict[str, Any]:
-    """The Workload under another name; the first slice of an elastic job says its own in an annotation too."""
+    """The Workload under another name; in the first slice of an elastic job the annotation with its own name changes
+    too."""
     meta = body["metadata"]
     annotations = meta.get("annotations", {})
     if annotations.get(SLICE_NAME_ANNOTATION) == meta["name"]:
@@ -107,12 +108,14 @@ def renamed(body: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def goes_by_name(body: dict[str, Any]) -> bool:
-    """Whether the name of a Workload is told from elsewhere: Pods name the group that they are of, and it is the group's."""
+    """Whether other objects refer to the Workload by name, so that it cannot be renamed: Pods name their group, and its
+    Workload has the group's name."""
     return bool(body["metadata"].get("annotations", {}).get(GROUP_WORKLOAD_ANNOTATION) == "true")
 
 
 def stateful_set_workload_name(name: str) -> str:
-    """The name of a StatefulSet's Workload, by which its Pods are told: made of its name alone, whatever its UID."""
+    """The name of a StatefulSet's Workload. Its Pods derive it from the StatefulSet's name alone, so the UID is not
+    hashed."""
     return workload_name(STATEFUL_SETS, ObjectMeta(name=name))
 
 
@@ -126,12 +129,12 @@ def owner_reference(kind: Kind[Any], meta: ObjectMeta) -> dict[str, Any]:
 
 
 def member_reference(kind: Kind[Any], meta: ObjectMeta) -> dict[str, Any]:
-    """The same, of one who does not control it."""
+    """An owner reference that is not the controller's."""
     return {"apiVersion": kind.api_version, "kind": kind.kind, "name": meta.name, "uid": meta.uid}
 
 
 def job_uid_labels(meta: ObjectMeta) -> dict[str, str]:
-    """The label that names the owner, if its UID can be a label value."""
+    """The label with the owner's UID, if the UID is a valid label value."""
     return {JOB_UID_LABEL: meta.uid} if meta.uid and _LABEL_VALUE.match(meta.uid) else {}
 
 
@@ -159,7 +162,7 @@ def workload_body(
 def group_workload_body(
     job: Object, *, name: str, owners: list[dict[str, Any]], pod_sets: list[dict[str, Any]], priority: Priority
 ) -> dict[str, Any]:
-    """The complete Workload of a group of Pods, which nothing controls."""
+    """The complete Workload of a group of Pods. It has no controller reference."""
     return {
         "apiVersion": WORKLOADS.api_version,
         "kind": WORKLOADS.kind,
@@ -175,12 +178,11 @@ def group_workload_body(
 
 
 def travelling(meta: ObjectMeta) -> dict[str, str]:
-    """The annotations of a job that its Workload gets too."""
+    """The annotations of a job that are copied to its Workload."""
     return {name: text for name, text in meta.annotations.items() if _travels(name)}
 
 
 def _travels(annotation: str) -> bool:
-    """Whether an annotation of a job is one of its Workload too."""
     return annotation == NON_PREEMPTIBLE_ANNOTATION or annotation.startswith(_PROVISIONING_PREFIX)
 
 
@@ -196,9 +198,9 @@ def workload_spec_body(job: Object, *, pod_sets: list[dict[str, Any]], priority:
 
 
 def remote_metadata(job: Object, *, workload_name: str, origin: str, attempt: str, queue: str | None) -> dict[str, Any]:
-    """The metadata of a job's copy (contract 1.6): its labels and annotations, and what marks it as ours.
+    """The metadata of a job's copy (contract 1.6): the job's labels and annotations, and our marks.
 
-    `queue` is the Workload's queue, in case the job's label has changed since it got quota.
+    `queue` is the Workload's queue: the job's label may have changed since the reservation.
     """
     meta = job.metadata
     labels = {k: v for k, v in meta.labels.items() if k not in (PREBUILT_LABEL, CLUSTER_LABEL)} | {ORIGIN_LABEL: origin}
@@ -215,23 +217,23 @@ def remote_metadata(job: Object, *, workload_name: str, origin: str, attempt: st
 
 
 def precisely(job: Object) -> dict[str, Any]:
-    """Metadata that lets a patch through only for the job exactly as seen."""
+    """Preconditions of a patch: the job's UID and resource version as seen."""
     return {"metadata": {"uid": job.metadata.uid, "resourceVersion": job.metadata.resource_version}}
 
 
 def maximum_execution_time(job: Object) -> int | None:
-    """Seconds the job may run by its label; None without a limit, or if the label is no positive 32 bit number."""
+    """The job's maximum execution time in seconds; None without the label, or if it is no positive 32 bit number."""
     return positive(job.metadata.labels.get(MAX_EXEC_TIME_LABEL, ""))
 
 
 def may_be_of(workload: Workload, spec: WorkloadSpec, job: Object) -> bool:
-    """Whether no other job owns the Workload, and its time is the job's: what is demanded before pods are compared."""
+    """Whether no other job owns the Workload, and the execution times agree. Checked before pod sets are compared."""
     owner = owner_of(workload)
     return (owner is None or owner.name == job.metadata.name) and has_time_of(spec, job)
 
 
 def has_time_of(spec: WorkloadSpec, job: Object) -> bool:
-    """Whether a Workload may run as long as the job."""
+    """Whether the Workload's maximum execution time is the job's."""
     return (spec.maximum_execution_time_seconds or None) == maximum_execution_time(job)
 
 
@@ -247,12 +249,13 @@ def is_owned(workload: Workload, job: Object) -> bool:
 
 
 def is_of_group(workload: Workload) -> bool:
-    """Whether it is that of a group of Pods, which all own it, or their StatefulSet does, and none controls."""
+    """Whether the Workload is that of a group of Pods: all Pods own it, or their StatefulSet does, and nothing controls
+    it."""
     return workload.metadata.annotations.get(GROUP_WORKLOAD_ANNOTATION) == "true"
 
 
 def positive(text: str) -> int | None:
-    """A positive 32 bit number as Kueue reads it from a label; None for all else."""
+    """A positive 32 bit number as Kueue reads it from a label; None for any other text."""
     if not re.fullmatch(r"\+?[0-9]{1,10}", text):
         return None
     number = int(text)
@@ -262,9 +265,10 @@ def positive(text: str) -> int | None:
 def topology_request(
     annotations: Mapping[str, str], *, pod_index_label: str, groups: tuple[str, int] | None = None
 ) -> dict[str, Any]:
-    """What a pod set asks of the topology, from the annotations of its template; empty if nothing.
+    """The topology request of a pod set, from the annotations of its template; empty if none.
 
-    `groups` are the label that numbers the groups of its pods, and how many there are. Values Kueue refuses are left out.
+    `groups` is the label that numbers the groups of its pods, and the number of groups. Values that Kueue refuses are
+    left out.
     """
     request: dict[str, Any] = {"podIndexLabel": pod_index_label} if pod_index_label else {}
     if groups is not None:

@@ -1,5 +1,5 @@
-"""The kinds of jobs there are, named as in `integrations` of Kueue's configuration.
+"""All kinds of jobs, named as in `integrations` of Kueue's configuration.
 
-`frameworks` has all that we know and those in use. `declarations` says how Kueue's integrations read their kinds; `external`
-makes adapters for external frameworks.
+`frameworks` has all known kinds and those in use. `declarations` describes the kinds of Kueue's integrations;
+`external` makes adapters for external frameworks.
 """

@@ -46,7 +46,7 @@ JOB_SET = Declaration(
 
 
 def _kubeflow(kind: str, replicas: str, *roles: str, version: str = "v1", operator: str = "training") -> Declaration:
-    """A job of Kubeflow's: a template per role, in this order, and the run policy that all its kinds share."""
+    """A Kubeflow job: a template per role, in this order, and the run policy that all its kinds share."""
     return Declaration(
         framework=f"kubeflow.org/{kind.lower()}",
         group="kubeflow.org",
@@ -67,7 +67,7 @@ def _kubeflow(kind: str, replicas: str, *roles: str, version: str = "v1", operat
 
 
 def _ray_pods(at: str) -> tuple[Pods, ...]:
-    """Those of a cluster of Ray's that is described at that place."""
+    """The pods of a Ray cluster described at that path."""
     return (
         Pods(at=f"{at}.headGroupSpec", name="head", count="replicas"),
         Pods(at=f"{at}.workerGroupSpecs[*]", name_at="groupName", each=("numOfHosts",)),
@@ -94,7 +94,7 @@ RAY_CLUSTER = Declaration(
 
 
 def _submitter(spec: dict[str, Any]) -> dict[str, Any] | None:
-    """The pod that submits the job, where nobody says what it is like: KubeRay's own."""
+    """KubeRay's default for the submitter pod, if the RayJob does not describe one."""
     image = paths.only(spec, "rayClusterSpec.headGroupSpec.template.spec.containers[*].image", "")
     resources = {"requests": {"cpu": "500m", "memory": "200Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
     container = {"name": "ray-job-submitter", "image": image, "resources": resources}
@@ -167,7 +167,7 @@ RAY_SERVICE = Declaration(
     ready=condition("Ready"),
     rules=(_no_autoscaling("spec.rayClusterConfig"),),
 )
-"""As the Kueue after 0.16 has it; that one knows no such kind."""
+"""As in the Kueue after 0.16, which does not know the kind."""
 
 TRAIN_JOB = Declaration(
     framework="trainer.kubeflow.org/trainjob",

@@ -1,6 +1,6 @@
-"""External frameworks: kinds whose Workloads another controller makes (contract 5.5).
+"""External frameworks: kinds whose Workloads another controller creates (contract 5.5).
 
-That controller suspends and starts the job at home; we run the copy, and bring its status back.
+That controller suspends and starts the local job; we run the copy, and write its status back.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ExternalJob(DeclaredJob):
-    """The adapter of such a kind; has no state. Nothing is known of its objects but `spec.managedBy`."""
+    """The adapter of an external framework; has no state. `spec.managedBy` is the only known field of its objects."""
 
     external: ClassVar[bool] = True
 
@@ -36,11 +36,11 @@ class ExternalJob(DeclaredJob):
     def is_suspended(self, job: AnyJob) -> bool:  # noqa: ARG002
         return False
 
-    def may_be_copied(self, job: AnyJob) -> bool:  # noqa: ARG002  # when is for whoever holds it to say
+    def may_be_copied(self, job: AnyJob) -> bool:  # noqa: ARG002  # the other controller decides when
         return True
 
     def status_to_copy(self, local: AnyJob, remote: AnyJob) -> msgspec.Raw | None:
-        """Whole, whenever it differs."""
+        """The whole remote status, whenever it differs."""
         return remote.status if not self.unmanaged_reason(local) and differ(local.status, remote.status) else None
 
     def reset_status_patch(self, job: AnyJob) -> Tree | None:  # noqa: ARG002
@@ -54,7 +54,7 @@ class ExternalJob(DeclaredJob):
 
 
 def external(name: str) -> ExternalJob:
-    """The adapter of the kind of that name, Kind.version.group."""
+    """The adapter of the kind of that name, written Kind.version.group."""
     kind, version, group = name.split(".", 2)
     return ExternalJob(
         Declaration(framework=name, group=group, version=version, plural=plural(kind), kind=kind, pods=())
@@ -62,7 +62,7 @@ def external(name: str) -> ExternalJob:
 
 
 def plural(kind: str) -> str:
-    """The name of a kind in URLs, as the tools that make CustomResourceDefinitions guess it."""
+    """The plural of a kind in URLs, as the generators of CustomResourceDefinitions guess it."""
     name = kind.lower()
     if name.endswith("y") and name[-2:-1] not in "aeiou":
         return f"{name[:-1]}ies"

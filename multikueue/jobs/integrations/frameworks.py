@@ -1,4 +1,4 @@
-"""The kinds of jobs that we know, each with its adapter, and those that are in use."""
+"""The known kinds of jobs, each with its adapter, and the kinds in use."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _OURS: dict[str, Adapter] = {"batch/job": BATCH_JOB, "pod": PLAIN_POD, "stateful
 _DECLARED: dict[str, Adapter] = {each.framework: DeclaredJob(each) for each in DECLARATIONS}
 
 FRAMEWORKS: Mapping[str, Adapter] = MappingProxyType(_OURS | _DECLARED)
-"""Every kind we know, under the name of its integration in Kueue's configuration."""
+"""Every known kind, under the name of its integration in Kueue's configuration."""
 
 TEMPLATES: Mapping[str, Admitting] = MappingProxyType({"deployment": DEPLOYMENT, "statefulset": STATEFUL_SET})
-"""Under such names too, the kinds whose Pods are held one by one: the webhook marks what they make them from."""
+"""Under such names too: kinds whose Pods are gated one by one. The webhook labels their pod templates."""
 
 GATED = frozenset({"pod", "statefulset"})
-"""Those that nothing but the gate of their Pods keeps from running at home."""
+"""Kinds that only the scheduling gate of their Pods keeps from running on the manager cluster."""
 
 
 class Adapters:
     """The adapters in use, and the `templates`. Raises ValueError if two are for the same kind.
 
-    With that of Pods comes that of their groups, which no cluster has as such. `unclear` names the kinds (`Kind.name`) that
-    are to be in use and cannot be for now: what there is of them must not be hurt.
+    The adapter of Pods brings that of Pod groups, which are no kind in any API. `unclear` names the kinds (`Kind.name`)
+    that are enabled but cannot be in use now: their objects must be left alone.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class Adapters:
         return iter(self._all)
 
     def of(self, job: AnyJob) -> Adapter:
-        """The adapter of a job we hold as a value; KeyError if values of its type are no jobs."""
+        """The adapter of a job's value; KeyError if its type is no job."""
         return self._by_type[type(job)]
 
     def key_of(self, job: AnyJob) -> JobKey:
-        """The key of a job we hold as a value; KeyError as `of`."""
+        """The key of a job's value; KeyError as for `of`."""
         return JobKey(self.of(job).kind.name, *job.key)
 
     def named(self, name: str) -> Adapter:
@@ -67,17 +67,17 @@ class Adapters:
         return self._by_name[name]
 
     def owner(self, api_version: str, kind: str) -> Adapter | None:
-        """The adapter of the kind an owner reference names; None if we know no such jobs."""
+        """The adapter of the kind that an owner reference names; None if it is no kind in use."""
         return self._by_owner.get((api_version, kind))
 
     def is_unclear(self, api_version: str, kind: str) -> bool:
-        """Whether the kind an owner reference names is to be in use, and cannot be for now."""
+        """Whether the kind that an owner reference names is enabled, but cannot be in use now."""
         return f"{kind}.{api_version.partition('/')[0]}" in self._unclear
 
     def resource(self, group: str, plural: str) -> Admitting | None:
-        """Who judges the kind an admission request names, whatever its version; None if it is none of ours."""
+        """The webhook rules of the kind that an admission request names, in any version; None if there are none."""
         return self._by_resource.get((group, plural))
 
 
 BATCH_ONLY = Adapters((BATCH_JOB,))
-"""What is in use unless the settings say more, as in Kueue."""
+"""The default, as in Kueue."""

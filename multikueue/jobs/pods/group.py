@@ -1,6 +1,6 @@
-"""Groups of Pods: many objects, one Workload. What is written to a group is written to its members, one by one.
+"""Groups of Pods: many objects, one Workload. Each write to a group is a write to each of its members.
 
-A patch of a group holds those of its members by name, which `parts` takes apart again.
+A patch of a group has the patches of its members by name, which `parts` separates again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _by_name: Callable[[msgspec.Raw], dict[str, msgspec.Raw]] = decoder(dict[str, ms
 
 @dataclass(frozen=True, slots=True)
 class GroupOfPods(PlainPod):
-    """The adapter of groups; has no state. What it does not say itself it says as of the Pod that the marks are from."""
+    """The adapter of groups; has no state. Methods it inherits read the metadata, which is that of one of its Pods."""
 
     @property
     def kind(self) -> Kind[Any]:
@@ -87,7 +87,8 @@ class GroupOfPods(PlainPod):
         return "" if len(roles_of(job)) <= most else f"'{name}' group has more than {most} roles"
 
     def pod_sets(self, job: AnyJob) -> list[Tree]:
-        """One per role, in the order of their names. A group that does not wait for all takes the first role for all."""
+        """One pod set per role, in the order of names. A fast group does not wait for its members, so it has one pod
+        set, with the role of the oldest."""
         counted, counts = counted_of(job), roles_of(job)
         if is_fast(job):
             return [pod_set(counted[0], name=role_of(counted[0]), count=total_of(job) or 1)]
@@ -101,7 +102,7 @@ class GroupOfPods(PlainPod):
         )
 
     def matches(self, job: AnyJob, workload: Workload) -> bool:
-        """Whether its roles have room for all members that count. Those that failed may be replaced at any time."""
+        """Whether the pod sets have room for all counted members. Failed members do not count: they may be replaced."""
         spec = workload_spec(workload)
         if workload.metadata.name != job.metadata.name:
             return False
@@ -113,7 +114,7 @@ class GroupOfPods(PlainPod):
     def remote_body(
         self, job: AnyJob, *, workload_name: str, origin: str, attempt: str, queue: str | None = None
     ) -> Tree:
-        """That of one member."""
+        """The body of one member, which is `job` here."""
         return PLAIN_POD.remote_body(job, workload_name=workload_name, origin=origin, attempt=attempt, queue=queue)
 
     # --- the status --------------------------------------------------------------------------------------------------
@@ -129,7 +130,7 @@ class GroupOfPods(PlainPod):
         return Finish(reason=SUCCEEDED, message=f"Pods succeeded: {succeeded}/{total}.")
 
     def is_suspended(self, job: AnyJob) -> bool:
-        """None of its Pods runs or may run."""
+        """Whether none of its Pods runs or may run."""
         return all(map(PLAIN_POD.is_suspended, group_members(job)))
 
     def is_active(self, job: AnyJob) -> bool:
@@ -140,14 +141,14 @@ class GroupOfPods(PlainPod):
         return len(counted) if len(counted) == total_of(job) and all(map(PLAIN_POD.ready_pods, counted)) else 0
 
     def reclaimable(self, job: AnyJob) -> tuple[ReclaimablePod, ...]:
-        """Members that have succeeded. Those of a serving group are replaced."""
+        """Succeeded members by role. None of a serving group: its Pods are replaced."""
         if job.metadata.annotations.get(GROUP_SERVING_ANNOTATION) == "true":
             return ()
         over = Counter(role_of(m) for m in group_members(job) if pod_status(m).phase == SUCCEEDED_PHASE)
         return tuple(ReclaimablePod(name=role, count=count) for role, count in sorted(over.items()))
 
     def status_to_copy(self, local: AnyJob, remote: AnyJob) -> msgspec.Raw | None:
-        """Those of the members that have something new to say, by name. One that leaves is told nothing any more."""
+        """The new statuses of members by name. A member that is being deleted gets none."""
         there = {member.metadata.name: member for member in group_members(remote)}
         found = {
             member.metadata.name: PLAIN_POD.status_to_copy(member, there[member.metadata.name])

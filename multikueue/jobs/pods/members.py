@@ -1,4 +1,4 @@
-"""What a group of Pods is made of: its members, those that count, and what of it is missing."""
+"""The members of a group of Pods: which count, and which are missing."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ Tree = dict[str, Any]
 
 
 def members_of(job: AnyJob) -> tuple[AnyJob, ...]:
-    """The objects that a job is made of: itself, unless it is a group."""
+    """The objects of a job: its members if it is a group, else the job itself."""
     return job.members if isinstance(job, PodGroup) else (job,)
 
 
 def parts(job: AnyJob, patch: Tree) -> Iterator[tuple[AnyJob, Tree]]:
-    """Each object of a job that a patch of it changes, with its patch."""
+    """The objects that a patch of the job changes, each with its own patch."""
     if not isinstance(job, PodGroup):
         yield job, patch
         return
@@ -53,7 +53,7 @@ def parts(job: AnyJob, patch: Tree) -> Iterator[tuple[AnyJob, Tree]]:
 
 
 def missing(job: AnyJob, remote: AnyJob | None) -> tuple[AnyJob, ...]:
-    """What of a job is to be made on a worker: itself, or those that count of a group and are not there."""
+    """Objects still to create on the worker: the job, or the counted members of its group that are not there."""
     if not isinstance(job, PodGroup):
         return (job,)
     there = {member.metadata.name for member in members_of(remote)} if remote is not None else set()
@@ -61,12 +61,12 @@ def missing(job: AnyJob, remote: AnyJob | None) -> tuple[AnyJob, ...]:
 
 
 def lacks(group: PodGroup, remote: PodGroup) -> bool:
-    """Whether a copy lacks members that still have something to do."""
+    """Whether a copy lacks members that have not finished."""
     return any(pod_status(member).phase not in OVER for member in missing(group, remote))
 
 
 def replaceable(job: AnyJob, workload: Workload) -> int | None:
-    """How many members its Workload has room for that are not there, or failed; None if it is no group."""
+    """The number of members that its Workload has room for and that are missing or failed; None for other jobs."""
     if not isinstance(job, PodGroup):
         return None
     there = roles_of(job)
@@ -74,27 +74,27 @@ def replaceable(job: AnyJob, workload: Workload) -> int | None:
 
 
 def able(job: AnyJob) -> int:
-    """How many members of a group run, may run or have succeeded; 0 if it is none."""
+    """The number of counted members of a group; 0 if the job is no group."""
     return len(counted_of(job)) if isinstance(job, PodGroup) else 0
 
 
 def group_members(job: AnyJob) -> tuple[Pod, ...]:
-    """Those of a group, the oldest first; empty if it is none."""
+    """The members of a group, the oldest first; empty if the job is no group."""
     return job.members if isinstance(job, PodGroup) else ()
 
 
 def total_of(job: AnyJob) -> int | None:
-    """How many members the group is to have; None if nobody says."""
+    """The total number of members that the group declares; None if it declares none."""
     return workloads.positive(job.metadata.annotations.get(GROUP_COUNT_ANNOTATION, ""))
 
 
 def is_fast(job: AnyJob) -> bool:
-    """Whether it does not wait for all its members to be there."""
+    """Whether the group gets its Workload before all its members exist (fast admission)."""
     return GROUP_FAST_ANNOTATION in job.metadata.annotations
 
 
 def counted_of(job: AnyJob) -> tuple[Pod, ...]:
-    """The members that run, may run or have succeeded: of more than the group is to have, the oldest."""
+    """The members that count: they run, may run or have succeeded. Of more than the declared total, the oldest."""
     able = (
         m for m in group_members(job) if m.metadata.deletion_timestamp is None and pod_status(m).phase != FAILED_PHASE
     )
@@ -102,5 +102,5 @@ def counted_of(job: AnyJob) -> tuple[Pod, ...]:
 
 
 def roles_of(job: AnyJob) -> Counter[str]:
-    """How many of those that count have each role."""
+    """The number of counted members by role."""
     return Counter(map(role_of, counted_of(job)))

@@ -1,7 +1,7 @@
-"""Plain Pods: their Workload, their copy on a worker, and their status back home (contract 1.6, 1.7).
+"""Plain Pods: their Workload, their copy on a worker, and the status copied back (contract 1.6, 1.7).
 
-A Pod is held by a scheduling gate. Nothing like managedBy says that another cluster runs it, so the gate stays for as
-long as it is dispatched; the worker's Kueue takes it from the copy. What runs can never be held again.
+A scheduling gate holds a Pod. Pods have nothing like managedBy to say that another cluster runs them, so the local gate
+stays while the Pod is dispatched; the worker's Kueue removes the copy's gate. A running Pod can never be gated again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = ["PLAIN_POD", "PlainPod", "pod_set"]
 Tree = dict[str, Any]
 
 _NOT_FOR_REMOTE = ("priority", "preemptionPolicy")
-"""What the API server found for the class of the Pod. The worker's may say something else, and refuses any other."""
+"""Fields that the API server derives from the Pod's PriorityClass. The worker's refuses values other than its own."""
 
 _GATES = (ADMISSION_GATE, TOPOLOGY_GATE)
 
@@ -86,8 +86,8 @@ class PlainPod(DefaultAdapter):
         return [pod_set(job)]
 
     def remote_fields(self, job: AnyJob) -> Tree:
-        """Every field as it is, but for what the worker's API server must find out. It has its gate, which the Kueue
-        there takes away."""
+        """All fields, except those that the worker's API server must derive. The copy keeps its gate, which the
+        worker's Kueue removes."""
         return {"spec": {key: value for key, value in _fields(job.spec).items() if key not in _NOT_FOR_REMOTE}}
 
     # --- the status --------------------------------------------------------------------------------------------------
@@ -101,11 +101,11 @@ class PlainPod(DefaultAdapter):
     def is_suspended(self, job: AnyJob) -> bool:
         return pod_spec(job).has_gate(ADMISSION_GATE) or pod_status(job).phase in OVER
 
-    def may_be_copied(self, job: AnyJob) -> bool:  # noqa: ARG002  # nobody writes into it while it has its gate
+    def may_be_copied(self, job: AnyJob) -> bool:  # noqa: ARG002  # no controller changes it while it is gated
         return True
 
     def is_active(self, job: AnyJob) -> bool:
-        """From the moment it has a node, for its containers may be about to start."""
+        """True from the moment it has a node: its containers may be about to start."""
         status = pod_status(job)
         return status.phase == RUNNING or (status.phase not in OVER and status.has("PodScheduled"))
 
@@ -114,8 +114,8 @@ class PlainPod(DefaultAdapter):
         return 1 if status.phase == SUCCEEDED_PHASE or (status.phase == RUNNING and status.has("Ready")) else 0
 
     def status_to_copy(self, local: AnyJob, remote: AnyJob) -> msgspec.Raw | None:
-        """Whole, whenever it says something new, once the copy is not held any more. One that fails since it is deleted,
-        as by an eviction on its worker, may run again."""
+        """The whole remote status whenever it is new, once the copy is no longer gated. A copy that failed because it
+        is being deleted, as by an eviction on its worker, may run again, so its status is not written."""
         if remote.metadata.deletion_timestamp is not None and pod_status(remote).phase == FAILED_PHASE:
             return None
         if self.finished(local) or (pod_spec(remote).has_gate(ADMISSION_GATE) and not self.finished(remote)):
@@ -123,7 +123,7 @@ class PlainPod(DefaultAdapter):
         return news(tree_of(local.status), at_home(tree_of(remote.status)))
 
     def status_of_end(self, local: AnyJob, end: Condition) -> msgspec.Raw | None:
-        """With its containers as they were last seen: nobody knows more."""
+        """The container statuses stay as last seen: the final ones are unknown."""
         if self.finished(local):
             return None
         ours = tree_of(local.status)
@@ -138,7 +138,7 @@ class PlainPod(DefaultAdapter):
         return {"metadata": workloads.precisely(job)["metadata"] | {"finalizers": kept}}
 
     def reset_status_patch(self, job: AnyJob) -> Tree | None:
-        """As the API server shows a Pod that is held and never ran."""
+        """The status as the API server shows it of a gated Pod that never ran."""
         if self.finished(job) or not self.is_suspended(job) or is_fresh(job):
             return None
         status, fresh = tree_of(job.status), {"phase": PENDING, "conditions": [HELD]}

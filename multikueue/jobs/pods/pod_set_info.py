@@ -1,6 +1,6 @@
-"""The pod set info of Pods that start on their own cluster, in the same change that removes their scheduling gate.
+"""The pod set info of Pods that start on their own cluster, in the same patch that removes their scheduling gate.
 
-Nothing is ever restored: a Pod that ran is not gated again.
+Nothing is ever restored: a Pod that ran cannot be gated again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Tree = dict[str, Any]
 
 
 class PodPlacing:
-    """That of one Pod; has no state."""
+    """Pod set info of one Pod; has no state."""
 
     def start_patch(self, job: AnyJob, patch: Tree, places: Mapping[str, PodSetInfo]) -> Tree:
         place = next(iter(places.values()), None)
@@ -39,7 +39,7 @@ class PodPlacing:
 
 
 class GroupPlacing(PodPlacing):
-    """That of a group: each member goes where its role goes; where there is one place for all, there."""
+    """Pod set info of a group: each member gets that of its role; if there is only one for all, that one."""
 
     def start_patch(self, job: AnyJob, patch: Tree, places: Mapping[str, PodSetInfo]) -> Tree:
         members = job.members if isinstance(job, PodGroup) else ()

@@ -1,4 +1,4 @@
-"""The role of a Pod in its group: the short hash by which Kueue tells roles apart, over what decides about admission."""
+"""The role of a Pod in its group: Kueue's short hash of the fields that decide about admission."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _PARTS = (
     "resourceClaims",
 )
 _MAPS = ("nodeSelector", "overhead")
-# Go's encoder writes these so that JSON may stand in a web page.
+# Go's encoder escapes these, so that JSON can be embedded in HTML.
 _ESCAPED = ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026"))
 
 
 def role_of(pod: Pod) -> str:
-    """The role of a member of a group: that which the webhook found."""
+    """The role of a group member: the hash that the webhook wrote, or else a new one."""
     return pod.metadata.annotations.get(ROLE_HASH_ANNOTATION) or role_hash(tree_of(pod.spec))
 
 
 def role_hash(spec: Tree) -> str:
-    """The first digits of the SHA-256 of the pod spec's shape, as JSON in the order in which Kueue's encoder writes it.
+    """The first eight hex digits of the SHA-256 of the pod spec's shape, as JSON in the order of Kueue's encoder.
 
     The spec must be as an API server shows it: objects in the order of their Go types.
     """
@@ -50,7 +50,7 @@ def role_hash(spec: Tree) -> str:
 
 
 def _containers(containers: list[Tree] | None) -> list[Tree] | None:
-    """What counts of containers: their ports and what they request."""
+    """The hashed fields of containers: ports and requests."""
     if not containers:
         return None
     return [

@@ -1,4 +1,4 @@
-"""What the status of a Pod on a worker says at home, where its Pod is held (contract 1.7)."""
+"""The status of a Pod on a worker, as its gated Pod on the manager cluster gets it (contract 1.7)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HELD = {
     "reason": "SchedulingGated",
     "message": "Scheduling is blocked due to non-empty scheduling gates",
 }
-"""What the API server says of a Pod that has a gate."""
+"""The condition that the API server sets on a gated Pod."""
 
 
 def is_fresh(pod: AnyJob) -> bool:
@@ -30,7 +30,8 @@ def is_fresh(pod: AnyJob) -> bool:
 
 
 def at_home(status: Tree) -> Tree:
-    """That no node of the worker takes the Pod is said in other words, or an autoscaler here would make one for it."""
+    """The status for the local Pod. A PodScheduled that is not True gets the reason SchedulingGated: for Unschedulable,
+    a cluster autoscaler here would add a node."""
     conditions = status.get("conditions") or []
     unscheduled = [each for each in conditions if each.get("type") == "PodScheduled" and each.get("status") != "True"]
     if not unscheduled:
@@ -40,7 +41,7 @@ def at_home(status: Tree) -> Tree:
 
 
 def news(ours: Tree, theirs: Tree) -> msgspec.Raw | None:
-    """That status for a Pod whose own is `ours`; None if it says nothing new. A Pod's class of service never changes."""
+    """The status `theirs` for a Pod whose own is `ours`; None if it is not new. A Pod's QoS class never changes."""
     kept = {"qosClass": ours["qosClass"]} if "qosClass" in ours else {}
     wanted = {key: value for key, value in theirs.items() if key != "qosClass"} | kept
     return msgspec.Raw(encode(wanted)) if canonical(wanted) != canonical(ours) else None

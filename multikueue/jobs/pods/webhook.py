@@ -1,4 +1,4 @@
-"""The admission webhook for Pods with a queue (contract 1.7): a scheduling gate holds them."""
+"""The admission webhook for Pods with a queue (contract 1.7), which adds a scheduling gate."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class _Status(msgspec.Struct, frozen=True):
 
 
 class SubmittedOwned(SubmittedObject, frozen=True):
-    """What another object may control, which makes it somebody else's affair if that is a job."""
+    """An object that may have a controller; a controller that is a job exempts it from the queue."""
 
     metadata: OwnedMetadata = OwnedMetadata()
 
     @property
     def managed_by_default(self) -> bool:
-        """There is no such field, so nothing that would be missing later."""
+        """False: Pods have no managedBy to default."""
         return False
 
     @property
@@ -70,7 +70,7 @@ class SubmittedPod(SubmittedOwned, frozen=True):
 
     @property
     def stateful_set(self) -> str:
-        """The name of the StatefulSet whose Pod it is, if that is in a queue."""
+        """The name of the StatefulSet that controls the Pod, if that is in a queue."""
         if (self.metadata.annotations or {}).get(PARENT_ANNOTATION) != STATEFUL_SET:
             return ""
         kind, owner = STATEFUL_SETS, self.metadata.controller
@@ -79,7 +79,7 @@ class SubmittedPod(SubmittedOwned, frozen=True):
 
     @property
     def controller(self) -> OwnerReference | None:
-        """A StatefulSet has nothing to hold its Pods by: each is held itself."""
+        """None for a StatefulSet's Pod: a StatefulSet has no field that suspends it, so each Pod is gated."""
         return None if self.stateful_set else self.metadata.controller
 
     @property
@@ -106,14 +106,16 @@ _read_spec = msgspec.json.Decoder(_Spec).decode
 
 
 def read_pod(raw: bytes | msgspec.Raw) -> SubmittedPod:
-    """The parts of a Pod that matter here; raises msgspec.DecodeError if it is none."""
+    """Decodes a Pod; raises msgspec.DecodeError if it is none."""
     return _read(raw)
 
 
 def default_pod(pod: SubmittedPod) -> list[Patch]:
-    """The JSON patch that holds a new Pod, marks it, and keeps it until its end was seen. Empty without a queue.
+    """The JSON patch that gates and labels a new Pod, and adds the finalizer that keeps it until its end was seen.
+    Empty without a queue.
 
-    One of a StatefulSet is marked as a member of the group whose Workload that has, and not kept: it is replaced.
+    A StatefulSet's Pod becomes a member of the group that has the StatefulSet's Workload, and gets no finalizer: it is
+    replaced.
     """
     if not pod.queue:
         return []
@@ -136,12 +138,12 @@ def default_pod(pod: SubmittedPod) -> list[Patch]:
     changed = {path: new for path, (old, new) in wanted.items() if old != new}
     if "/spec/schedulingGates" in changed:
         changed["/spec/schedulingGates"] = [{"name": name} for name in changed["/spec/schedulingGates"]]
-    # "add" also replaces what is there.
+    # "add" also replaces an existing value.
     return [{"op": "add", "path": path, "value": value} for path, value in changed.items()]
 
 
 def refusal(pod: SubmittedPod, old: SubmittedPod | None = None) -> str | None:
-    """Why the Pod, new or changed from `old`, must not be; None if it may. All reasons at once, one per `;`."""
+    """Why the Pod, new or changed from `old`, is refused; None if it is allowed. All reasons at once, joined by `;`."""
     problems = [problem for problem in (refusal_of_any(pod, old), *_problems(pod), *_group_problems(pod)) if problem]
     if old is not None and old.group and pod.group != old.group:
         problems.append(f"metadata.labels[{GROUP_LABEL}]: immutable")
@@ -154,7 +156,7 @@ def _problems(pod: SubmittedPod) -> list[str]:
 
 
 def _group_problems(pod: SubmittedPod) -> list[str]:
-    """A group has a name, which may be that of a Workload, and says how many Pods it has."""
+    """A group needs a name that a Workload may have, and the total number of its Pods."""
     if pod.stateful_set:
         return []
     total = (pod.metadata.annotations or {}).get(GROUP_COUNT_ANNOTATION)

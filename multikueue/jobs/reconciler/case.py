@@ -1,4 +1,4 @@
-"""What is known of one job, and the questions and steps that several branches of the decision share."""
+"""The state of one job, and the questions and steps that several branches of the decision share."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from multikueue.jobs.framework.workloads import is_owned
 from multikueue.jobs.reconciler import labels, where
 
 LOOK_FOR_NAME_AFTER = timedelta(minutes=1)
+"""A Workload that is another job's, or cannot be decoded, does not wake this job when it goes (`store.triggers`)."""
+
 NOTHING = JobDecision()
 _NO_CLASS = Priority()
 _STRANDED = (
@@ -41,17 +43,20 @@ def is_over(job: AnyJob, adapter: Adapter) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
-    """What is known of one job on the manager.
+    """The state of one job on the manager cluster.
 
-    `workloads` are those the job controls (by UID), and the one it names as prebuilt. `remote` is the winner's job as
-    last seen, as long as it may still say something about this job; `remote_lost` says that its worker is lost, so
-    that its pods no longer count as running. `may_run` says that some worker runs, or may run unseen, what a Workload
-    that is being deleted was dispatched for. `dispatched` says that a Workload has our AdmissionCheck; one that has not
-    starts here, where its `flavors`, by name, say. `undispatched` says that no queue of it has one, so that what is managed
-    by us runs nowhere. `priority` is the answer of `resolve_priority`. An `elastic` job may
-    change its size while it runs. `label_keys` name the labels that its Workload gets too. `nested` says that it belongs to
-    another job, and how that stands. `is_taken` says whether there is a Workload of that name beside it. `hidden` says, in
-    words, that one is there which may be the job's, and cannot be read.
+    - `workloads`: the Workloads that the job controls (by UID), and the prebuilt one that it names.
+    - `remote`: the winner's job as last seen, while its status may still be copied to this job.
+    - `remote_lost`: the winner's worker is lost, so that its pods no longer count as running.
+    - `may_run`: some worker runs, or may run unseen, the job of a Workload that is being deleted.
+    - `priority`: the answer of `resolve_priority`.
+    - `dispatched`: a Workload has our AdmissionCheck. Otherwise the job starts here, as its `flavors` (by name) demand.
+    - `undispatched`: no queue of the job has our check, so that a job managed by us runs nowhere.
+    - `elastic`: the job may change its size while it runs.
+    - `label_keys`: the labels that its Workload gets too.
+    - `nested`: the state of the job that owns this one; None if none does.
+    - `is_taken`: whether a Workload of that name exists beside it.
+    - `hidden`: a sentence about a Workload that may be the job's and cannot be decoded.
     """
 
     job: AnyJob
@@ -74,7 +79,7 @@ class JobView:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A view with the adapter of its kind: the questions that several branches ask."""
+    """A view with the adapter of its kind: the questions that several branches share."""
 
     view: JobView
     adapter: Adapter
@@ -86,13 +91,13 @@ class Case:
         return is_over(self.view.job, self.adapter)
 
     def released(self) -> JobDecision:
-        """What is over, or being deleted, is let go."""
+        """The release of a job that has ended or is being deleted."""
         job = self.view.job
         patch = self.adapter.release_patch(job) if self.adapter.queue_name(job) else None
         return JobDecision(actions=(PatchJob(patch),)) if patch is not None else NOTHING
 
     def undispatchable(self) -> str | None:
-        """Why no worker can ever run the job, and the way out; None if one can."""
+        """Why no worker can ever run the job, and what the user can do; None if one can."""
         if self.is_stranded():
             return _STRANDED
         reason = self.adapter.unmanaged_reason(self.view.job)
@@ -105,34 +110,34 @@ class Case:
         )
 
     def is_stranded(self) -> bool:
-        """Whether nobody would run the job: its own controller leaves it to us, and its queue to nobody. What runs on a
-        worker already stays there; what only the gates of its Pods hold runs here."""
+        """Whether no controller would run the job: its own leaves it to us, and its queue has no MultiKueue check. A
+        job already on a worker stays there; a job that only the gates of its Pods hold runs here."""
         if not self.view.undispatched or any(w.status.cluster_name for w in self.view.workloads):
             return False
         return is_whole(self.adapter) and self.adapter.unmanaged_reason(self.view.job) is None
 
     def final_status(self) -> tuple[Action, ...]:
-        """Brings the result home: whatever else is going on, it comes first (invariant I8)."""
+        """Copies the remote job's final status, first of all: the Workload is finished only after it (invariant I8)."""
         remote = self.view.remote
         if remote is None or self.adapter.finished(remote) is None:
             return ()
         return self.copied_status(remote)
 
     def end(self) -> Condition | None:
-        """That the job's Workload is finished."""
+        """The Finished condition of the job's Workload; None if it is not finished."""
         finished = (w for w in self.view.workloads if w.has(FINISHED))
         return next((w.condition(FINISHED) for w in finished if self.adapter.matches(self.view.job, w)), None)
 
     def told_end(self) -> tuple[Action, ...]:
-        """The job's end as its Workload tells it, if nothing is left that could tell more: whoever deletes the copy
-        before its last status came home must not leave a job that never ends."""
+        """Writes the job's end from its Workload if there is no remote left to copy it from: a user who deletes the
+        copy before its last status was copied must not leave a job that never ends."""
         end = self.end()
         if end is None or end.reason not in (SUCCEEDED, FAILED) or self.view.remote is not None:
             return ()
         return self._written(self.adapter.status_of_end(self.view.job, end), is_all=False)
 
     def copied_status(self, remote: AnyJob) -> tuple[Action, ...]:
-        """An end has consequences; how far it has come is for people to read."""
+        """Copies the remote status. Only an end needs another reconcile; progress is for people to read."""
         is_all = self.adapter.finished(remote) is None
         return self._written(self.adapter.status_to_copy(self.view.job, remote), is_all=is_all)
 
@@ -142,7 +147,7 @@ class Case:
         return (PatchJobStatus(self.adapter.status_patch(self.view.job, status), is_all),)
 
     def labelled(self, body: dict[str, Any]) -> dict[str, Any]:
-        """A new Workload of the job with those of the job's labels that it gets too."""
+        """A new Workload of the job with the labels copied from the job."""
         return labels.labelled(body, self.view.job, self.view.label_keys)
 
     def stop(self, why: str) -> JobDecision:
@@ -157,7 +162,7 @@ class Case:
         return JobDecision(actions=(stop,), events=(JobEvent("Normal", "Stopped", why),))
 
     def suspend(self, why: str) -> JobDecision:
-        """Stops a job that is not to run yet, as Kueue does with what belongs to others."""
+        """Suspends a job that is not to run yet, with Kueue's event for nested jobs."""
         patch = self.adapter.stop_patch(self.view.job)
         if patch is None:
             return NOTHING
@@ -165,49 +170,50 @@ class Case:
         return JobDecision(actions=(held,), events=(JobEvent("Normal", "Suspended", why),))
 
     def restored(self) -> JobDecision:
-        """A held job gets back, step by step, what it was before it was started where its flavors said."""
+        """The next step that removes the pod set info from a suspended job."""
         if not self.is_placed() or self.adapter.placing is None:
             return NOTHING
         step = self.adapter.placing.restoration(self.view.job, self._before())
         return JobDecision(actions=(step,)) if step is not None else NOTHING
 
     def _before(self) -> Workload | None:
-        """The Workload that says what the job was before it was started: its own, or that of before it was changed."""
+        """The Workload with the job's original templates: the matching one, or the only one of a job changed since."""
         owned = [w for w in self.view.workloads if is_owned(w, self.view.job)]
         matching = (w for w in owned if self.adapter.matches(self.view.job, w))
         return next(matching, owned[0] if len(owned) == 1 else None)
 
     def is_held(self) -> bool:
-        """Whether it is held, and says what its user wrote."""
+        """Whether the job is suspended and has only what its user wrote."""
         return self.adapter.is_suspended(self.view.job) and not self.is_placed()
 
     def is_placed(self) -> bool:
-        """Whether the job still says where it ran."""
+        """Whether the job still has the pod set info of a run."""
         return self.adapter.placing is not None and bool(self.adapter.placing.placed_for(self.view.job))
 
     def delete_job(self, why: str) -> JobDecision:
-        """Stops for good a job that cannot be held again."""
+        """Deletes a job to stop it, since it cannot be suspended again."""
         action = DeleteJob(self.view.job.metadata.uid)
         return JobDecision(actions=(action,), events=(JobEvent("Normal", "Stopped", why),))
 
     def runs_elsewhere(self, workload: Workload) -> bool:
-        """Whether the job never starts here: it is dispatched, and has nothing like managedBy to keep it from running."""
+        """Whether the job never starts here: it is dispatched, with nothing like managedBy to keep it from running."""
         view = self.view
         return not self.adapter.resumes and bool(
             view.queue_is_multikueue or view.dispatched or workload.status.cluster_name
         )
 
     def awaits_winner(self, workload: Workload) -> bool:
-        """Whether it was admitted before its queue had a check, and no worker has it yet: once started it may not be copied."""
+        """Whether the job was admitted before its queue had a check, and has no winner: a job started here could not be
+        copied any more."""
         ours = self.view.dispatched and self.adapter.unmanaged_reason(self.view.job) is None
         return ours and not workload.status.cluster_name
 
     def queues_again(self) -> bool:
-        """Whether there is any use for the job without its Workload: what could not be queued again goes with that."""
+        """Whether the job can queue again without its Workload; a job that cannot is deleted with it."""
         return self.adapter.resumes or is_of_stateful_set(self.view.job)
 
     def settle(self, why: str) -> JobDecision:
-        """Stops the job, then makes its status say that nothing runs, as soon as nothing does."""
+        """Stops the job, then resets its status, as soon as nothing of it runs."""
         stopped = self.stop(why)
         if stopped.actions:
             return stopped
@@ -218,11 +224,11 @@ class Case:
         return JobDecision(actions=(PatchJobStatus(patch),) if patch is not None else ())
 
     def running_remote(self) -> AnyJob | None:
-        """The remote as long as it has pods."""
+        """The remote job while it has pods; None if its worker is lost."""
         remote = self.view.remote
         return remote if remote is not None and not self.view.remote_lost and self.adapter.is_active(remote) else None
 
     def is_quiet(self) -> bool:
-        """Nothing of the job runs, here or there."""
+        """Whether nothing of the job runs, here or on a worker."""
         runs = self.adapter.is_active(self.view.job) or self.running_remote() is not None or self.view.may_run
         return self.is_held() and not runs

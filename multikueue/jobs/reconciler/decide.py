@@ -1,8 +1,8 @@
-"""The decision of the jobs controller: one job, its Workloads and its remote in; what to write on the manager out.
+"""The decision of the jobs controller: one job, its Workloads and its remote in; writes on the manager cluster out.
 
 Rules: quota-engine 6.2-6.4, 4.3; contract 3.11, 5.3. Deciding twice with nothing changed gives no second write, since
-every action changes what the next view shows. Who ends a Workload, deletes copies and removes finalizers at the end
-of a job is the workload controller.
+every action changes what the next view shows. The workload controller, not this one, finishes a Workload, deletes
+copies and removes finalizers at the end of a job.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Decide = Callable[[JobView, datetime, Adapter], JobDecision]
 
 
 def decide(view: JobView, now: datetime, adapter: Adapter = BATCH_JOB) -> JobDecision:
-    """What to do for the job now. The order of the checks is their precedence."""
+    """The decision for a job. The order of the checks is their precedence."""
     if adapter.external:
         return mirror(view, now, adapter)
     case = Case(_present(view), adapter)
@@ -78,9 +78,9 @@ def _present(view: JobView) -> JobView:
 
 
 def mirror(view: JobView, _now: datetime, adapter: Adapter = BATCH_JOB) -> JobDecision:
-    """What to do for a job that others queue, start and stop: its status comes home, and nothing else (contract 5.3).
+    """The decision for a job that another controller queues and starts: only its status is copied (contract 5.3).
 
-    Kueue gives the quota of an evicted job back once its status tells of no pods, so that must become true (CX-22).
+    Kueue gives the quota of an evicted job back once its status shows no pods, so the status must get there (CX-22).
     """
     case = Case(_present(view), adapter)
     job = view.job
@@ -115,7 +115,7 @@ def resolve_priority(
 
 
 def _decide_prebuilt(case: Case) -> JobDecision:
-    """The user made the Workload: take it over, never make, change or delete it (quota-engine 6.2)."""
+    """The user made the Workload: adopt it, but never create, change or delete it (quota-engine 6.2)."""
     job, name = case.view.job, prebuilt_name(case.view.job)
     workload = next((w for w in case.view.workloads if w.metadata.name == name), None)
     if workload is None:
@@ -140,8 +140,8 @@ def _unusable(case: Case, why: str) -> JobDecision:
 
 
 def _decide_nested(case: Case, nested: Nested) -> JobDecision:
-    """Holds a job until the one it belongs to is admitted; whoever made it lets it go. It has no Workload of its own: one
-    from before it belonged to that is deleted, unless the user made it (quota-engine 6.1)."""
+    """Keeps a nested job suspended until its owner is admitted; the owner's controller unsuspends it. A Workload of its
+    own, from before it had that owner, is deleted unless it is prebuilt (quota-engine 6.1)."""
     if nested is Nested.UNSEEN:
         return NOTHING
     if nested is Nested.TOO_DEEP:
@@ -158,10 +158,10 @@ def _decide_nested(case: Case, nested: Nested) -> JobDecision:
 
 
 def _decide_undispatchable(case: Case, now: datetime) -> JobDecision:
-    """Keeps a Workload for people to read, inactive so that it takes no quota from others.
+    """Keeps a Workload as an explanation, inactive so that it takes no quota from others.
 
-    One that has quota already is left to the dispatcher, which rejects it (contract 3.1 E4); where there is no dispatcher it
-    loses that. Who activates it is told again.
+    If it has quota already, the dispatcher rejects it (contract 3.1 E4); without a dispatcher, its deactivation takes
+    the quota back. If a user activates it, the event is repeated.
     """
     why = case.undispatchable() or ""
     warning = JobEvent("Warning", "Undispatchable", why)

@@ -1,4 +1,4 @@
-"""Elastic jobs: the size of a job that may change it while it runs (contract 3.5)."""
+"""Elastic jobs: changes of the size while the job runs (contract 3.5)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from multikueue.jobs.reconciler.updates import conditions_patch, joined
 
 
 def decide_elastic(case: Case, now: datetime) -> JobDecision:
-    """Follows the size of a job that may change it while it runs, by its Workload or by another slice (contract 3.5).
+    """Follows the size of an elastic job, in its Workload or by another slice (contract 3.5).
 
-    There are two at most: the one that runs, and the one that is to take its place. Anything else that changed begins
-    anew, as with other jobs.
+    There are at most two slices: the running one and its replacement. Any other change starts over, as for other jobs.
     """
     job = case.view.job
     found = slices.in_order([w for w in case.view.workloads if is_owned(w, job)])
@@ -38,7 +37,7 @@ def decide_elastic(case: Case, now: datetime) -> JobDecision:
 
 
 def _scaled(case: Case, last: Workload, *, alone: bool) -> JobDecision:
-    """The last slice in the job's size, if it may have that; else, if it runs alone, one more."""
+    """Gives the last slice the job's size if it may change; else adds one slice, if there is only one."""
     job = case.view.job
     if case.adapter.matches(job, last):
         return NOTHING
@@ -49,7 +48,7 @@ def _scaled(case: Case, last: Workload, *, alone: bool) -> JobDecision:
 
 
 def _out_of_sync(workload: Workload, now: datetime) -> PatchWorkloadStatus:
-    """A slice that lost its quota to others leaves the job to the one that was to take its place."""
+    """Finishes a slice that lost its quota: its replacement has the job now."""
     condition = Condition(
         type=FINISHED,
         status="True",

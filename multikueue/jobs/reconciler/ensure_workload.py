@@ -1,4 +1,4 @@
-"""The one Workload of a job: make it, rewrite it or begin anew (Kueue's ensureOneWorkload)."""
+"""The one Workload of a job: create it, rewrite it, or start over (Kueue's ensureOneWorkload)."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from multikueue.jobs.reconciler.run import decide_run
 from multikueue.jobs.reconciler.updates import delete, joined, let_go, marked_update, spec_update
 
 LOOK_FOR_CLASS_AFTER = timedelta(minutes=1)
+"""A new priority class wakes workloads, not a job that still has none (`store.triggers`)."""
 
 
 def decide_own(case: Case) -> JobDecision:
@@ -29,7 +30,7 @@ def decide_own(case: Case) -> JobDecision:
 
 
 def choose(case: Case) -> tuple[Workload | None, tuple[Workload, ...]]:
-    """The Workload that describes the job, and the others. Of several, the one that got furthest, then the oldest."""
+    """The Workload that matches the job, and the others. Of several: the most progress, then the oldest."""
     owned = sorted((w for w in case.view.workloads if is_owned(w, case.view.job)), key=_progress)
     kept = next((w for w in owned if case.adapter.matches(case.view.job, w)), None)
     return kept, tuple(w for w in owned if w is not kept)
@@ -47,7 +48,7 @@ def _progress(workload: Workload) -> tuple[bool, bool, bool, str, str]:
 
 
 def _decide_missing(case: Case, others: tuple[Workload, ...]) -> JobDecision:
-    """No Workload describes the job: bring one in line if that is possible, else begin anew."""
+    """No Workload matches the job: rewrite one if that is possible, else start over."""
     job = case.view.job
     candidate = others[0] if others else None
     if candidate is not None and case.is_held() and _may_change(case, candidate):
@@ -57,7 +58,8 @@ def _decide_missing(case: Case, others: tuple[Workload, ...]) -> JobDecision:
         leaving = let_go(case, others) if not stopped.actions else NOTHING
         return joined(stopped, delete(others, "Deleted not matching Workload"), leaving)
     stopped = case.settle("Missing Workload")
-    # The new one waits until the pods of the last run are gone; a job of ours says so as soon as nothing runs.
+    # The new Workload waits until the pods of the last run are gone; the status of a job managed by us is reset once
+    # nothing runs.
     if case.adapter.is_active(job) or case.running_remote() is not None or case.is_placed():
         return stopped
     return joined(stopped, create(case))
@@ -85,7 +87,7 @@ def create(case: Case, *, replaces: Workload | None = None) -> JobDecision:
 
 
 def creation(case: Case, body: dict[str, Any]) -> JobDecision:
-    """Makes the Workload, under another name where somebody else has its own."""
+    """Creates the Workload, under another name if its own belongs to another Workload."""
     name, is_taken = body["metadata"]["name"], case.view.is_taken
     if not is_taken(name):
         return JobDecision(actions=(CreateWorkload(body),))
@@ -104,7 +106,7 @@ def _body(case: Case, priority: Priority, *, replaces: Workload | None = None) -
 
 
 def _rewrite(case: Case, workload: Workload) -> JobDecision:
-    """Gives a Workload without quota the spec the job has now; whether it is active stays as it is."""
+    """Gives a Workload without quota the job's present spec; `active` stays."""
     priority = case.view.priority
     if isinstance(priority, str):
         spec = workload_spec(workload)
@@ -116,13 +118,13 @@ def _rewrite(case: Case, workload: Workload) -> JobDecision:
 
 
 def follow_job(case: Case, workload: Workload) -> JobDecision:
-    """Follows what may change without a new Workload: queue, priority, and whether the job can be dispatched."""
+    """Follows changes that need no new Workload: queue, priority, and whether the job can be dispatched."""
     if workload.metadata.deletion_timestamp is not None:
         return NOTHING
     wanted_queue, queue = case.adapter.queue_name(case.view.job), workload_spec(workload).queue_name
     moved = queue != wanted_queue and case.adapter.is_suspended(case.view.job) and not workload.has(ADMITTED)
     if moved and workload.has(QUOTA_RESERVED) and case.view.local_queue_exists:
-        # A queue is immutable while quota is reserved; to keep waiting in the old one would ignore the user's wish.
+        # The queue is immutable while quota is reserved; waiting on in the old one would ignore the user's wish.
         return delete((workload,), "Deleted Workload because the job changed queues")
     changes: dict[str, Any] = {"queueName": wanted_queue} if moved and not workload.has(QUOTA_RESERVED) else {}
     changes |= _priority_changes(case.view.priority, workload)
@@ -132,10 +134,10 @@ def follow_job(case: Case, workload: Workload) -> JobDecision:
 
 
 def _priority_changes(priority: Priority | str, workload: Workload) -> dict[str, Any]:
-    """The changed fields when the job names another WorkloadPriorityClass; the value of the one that the Workload names is the
-    affair of the Workload.
+    """The changed fields when the job names another WorkloadPriorityClass. A change of that class's value is followed
+    in the Workload itself, not here.
 
-    Other classes cannot change. While quota is reserved, the API server refuses a class to appear or to go.
+    Other classes cannot change. While quota is reserved, the API server refuses to add or remove a class.
     """
     ref = workload_spec(workload).priority_class_ref
     if isinstance(priority, str) or priority.class_ref == ref:

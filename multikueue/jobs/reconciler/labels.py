@@ -1,6 +1,6 @@
-"""Labels of a job that its Workload gets too: those whose keys the settings name (Kueue's labelKeysToCopy).
+"""Labels copied from a job to its Workload, by the keys in the settings (Kueue's labelKeysToCopy).
 
-They are copied when the Workload is made, and stay as they were then.
+They are copied when the Workload is created, and not updated later.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ Tree = dict[str, Any]
 
 
 def copied(job: AnyJob, keys: Sequence[str]) -> dict[str, str]:
-    """Those of these labels that the job has; a group has what any of its members has, leaving ones too."""
+    """The labels with these keys that the job has; a group has those of all its members, even of deleted ones."""
     members = [member.metadata.labels for member in members_of(job)]
     return {key: labels[key] for key in keys for labels in reversed(members) if key in labels}
 
 
 def disagreement(job: AnyJob, keys: Sequence[str]) -> str:
-    """On which of these labels the members of a group differ, as a sentence; empty if on none. One without it agrees."""
+    """A sentence about the labels that differ among the members of a group that have them; empty if none do."""
     members = [member.metadata.labels for member in members_of(job)]
     differing = [key for key in keys if len({labels[key] for labels in members if key in labels}) > 1]
     return (
@@ -32,6 +32,6 @@ def disagreement(job: AnyJob, keys: Sequence[str]) -> str:
 
 
 def labelled(body: Tree, job: AnyJob, keys: Sequence[str]) -> Tree:
-    """The Workload made for the job, with these labels; those that it has anyhow are its own."""
+    """The Workload with these labels added. Its own labels take precedence."""
     labels = copied(job, keys) | body["metadata"].get("labels", {})
     return body | {"metadata": body["metadata"] | {"labels": labels}} if labels else body

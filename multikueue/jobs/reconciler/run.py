@@ -1,4 +1,4 @@
-"""Start and stop of a job whose Workload is in order, and its status from the worker (quota-engine 6.4)."""
+"""Start and stop of a job whose Workload matches, and its status from the worker (quota-engine 6.4)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from multikueue.jobs.reconciler.case import NOTHING, Case
 from multikueue.jobs.reconciler.updates import let_go
 
 LOOK_FOR_FLAVOR_AFTER = timedelta(seconds=5)
+"""A new flavor wakes queues and their workloads, but no job (`store.triggers`)."""
 
 
 def decide_run(case: Case, workload: Workload) -> JobDecision:
-    """Starts, stops and mirrors a job whose Workload is in order (quota-engine 6.4)."""
+    """Starts and stops a job whose Workload matches, and copies its status (quota-engine 6.4)."""
     if workload.metadata.deletion_timestamp is not None:
         stopped = case.stop("Workload is deleted") if case.queues_again() else case.delete_job("Workload is deleted")
         return stopped if stopped.actions else let_go(case, (workload,))
@@ -27,7 +28,7 @@ def decide_run(case: Case, workload: Workload) -> JobDecision:
         return case.settle(evicted.message if evicted and evicted.message else "Evicted")
     if not workload.has(ADMITTED):
         if case.view.elastic and workload.has(QUOTA_RESERVED) and replaced_key(workload) is not None:
-            return NOTHING  # it goes on as the slice before it had it
+            return NOTHING  # the job runs on, as the replaced slice was admitted
         return case.settle("Not admitted by cluster queue")
     may_start = not (case.runs_elsewhere(workload) or case.awaits_winner(workload))
     patch = case.adapter.start_patch(case.view.job) if may_start else None
@@ -38,8 +39,8 @@ def decide_run(case: Case, workload: Workload) -> JobDecision:
 
 
 def _started(case: Case, workload: Workload, patch: dict[str, Any]) -> JobDecision:
-    """A dispatched job is told by the Kueue of its worker where to run; others here. One that cannot be told waits for its
-    Workload to be finished."""
+    """Starts the job. Only a job that runs here gets pod set info from us: a dispatched job gets it from its worker's
+    Kueue. A job that contradicts its pod set info waits until its Workload is finished."""
     placing = case.adapter.placing
     if placing is None or not stays(case.adapter, case.view.job, workload, dispatched=case.view.dispatched):
         return JobDecision(actions=(PatchJob(where.told(patch, workload.status.cluster_name)),))

@@ -1,4 +1,4 @@
-"""Deletions and updates of Workloads, as decisions, and how decisions join."""
+"""Deletions and updates of Workloads, as decisions, and the merging of decisions."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from multikueue.jobs.framework.workloads import job_uid_labels, owner_reference
 from multikueue.jobs.reconciler.case import NOTHING, Case
 
 LOOK_FOR_WORKER_AFTER = timedelta(seconds=5)
+"""A worker that comes back, or is lost by time, wakes its workloads, but no job (`store.triggers`)."""
 
 
 def delete(workloads: tuple[Workload, ...], why: str) -> JobDecision:
@@ -32,7 +33,7 @@ def delete(workloads: tuple[Workload, ...], why: str) -> JobDecision:
 
 
 def let_go(case: Case, workloads: tuple[Workload, ...]) -> JobDecision:
-    """Once the job is quiet, the Workloads being deleted may go."""
+    """Removes the finalizers of Workloads that are being deleted, once nothing of the job runs."""
     if not case.is_quiet():
         settled = case.settle("Workload is deleted") if case.adapter.is_suspended(case.view.job) else NOTHING
         return replace(settled, again_after=LOOK_FOR_WORKER_AFTER) if case.view.may_run else settled
@@ -57,7 +58,7 @@ def adoption(workload: Workload, kind: Kind[Any], job: ObjectMeta) -> UpdateWork
 
 
 def marked_update(workload: Workload, spec: dict[str, Any], *, mark: str | None) -> UpdateWorkloadSpec:
-    """An update that also sets, or takes away, the annotation that says why the Workload is kept inactive."""
+    """An update that also sets or removes the annotation that explains why the Workload is inactive."""
     metadata = {
         "resourceVersion": workload.metadata.resource_version,
         "annotations": {UNDISPATCHABLE_ANNOTATION: mark},

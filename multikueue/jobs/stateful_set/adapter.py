@@ -1,8 +1,9 @@
-"""StatefulSets: one Workload for all their Pods, and a copy on a worker, whose Pods the Kueue there holds and lets go.
+"""StatefulSets: one Workload for all their Pods, and a copy on a worker, whose Kueue gates and releases the copy's
+Pods.
 
-Nothing holds a StatefulSet but the gate of each of its Pods, which stay at home for as long as it is dispatched. So there is
-nothing to start or stop here, and the controller at home, which sees those Pods, would undo any status brought back. Where it
-is not dispatched, its Pods are let go as a group that has this Workload (`pods.group`).
+Only the gate of each Pod holds a StatefulSet, and local Pods stay gated while it is dispatched. So nothing is started
+or stopped here, and the local StatefulSet controller, which sees those Pods, would undo any status copied back. Where
+it is not dispatched, its Pods are released as a group that has this Workload (`pods.group`).
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class StatefulSets(DefaultAdapter):
         return webhook.default_stateful_set(job)
 
     def queue_name(self, job: AnyJob) -> str:
-        """Empty also where the webhook has not marked its Pods: nothing would hold them."""
+        """Empty also if the webhook has not marked the pod template: nothing would gate the Pods."""
         annotations = stateful_set_spec(job).template.metadata.annotations
         return job.metadata.labels.get(QUEUE_LABEL, "") if annotations.get(PARENT_ANNOTATION) == FRAMEWORK else ""
 
@@ -94,19 +95,19 @@ class StatefulSets(DefaultAdapter):
         topology = workloads.topology_request(annotations, pod_index_label=POD_INDEX_LABEL)
         return [{"name": "main", "count": own.replicas, "template": template, "topologyRequest": topology}]
 
-    # --- the status, which is never over, and stays where it is ------------------------------------------------------
+    # --- the status: it never finishes, and is not copied -------------------------------------------------------------
 
     def finished(self, job: AnyJob) -> Finish | None:  # noqa: ARG002
         return None
 
-    def is_suspended(self, job: AnyJob) -> bool:  # noqa: ARG002  # its Pods may be held at any time
+    def is_suspended(self, job: AnyJob) -> bool:  # noqa: ARG002  # its Pods may be gated at any time
         return True
 
-    def may_be_copied(self, job: AnyJob) -> bool:  # noqa: ARG002  # nobody writes into it
+    def may_be_copied(self, job: AnyJob) -> bool:  # noqa: ARG002  # no controller writes pod set info into it
         return True
 
     def is_active(self, job: AnyJob) -> bool:
-        """By those that are ready: the others may be held."""
+        """Whether it has ready Pods: the others may be gated."""
         return stateful_set_status(job).ready_replicas > 0
 
     def ready_pods(self, job: AnyJob) -> int:

@@ -1,4 +1,4 @@
-"""The admission webhook for StatefulSets: refusals, and the marks by which their Pods are held (quota-engine 6.1)."""
+"""The admission webhook for StatefulSets: refusals, and the marks by which their Pods are gated (quota-engine 6.1)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from multikueue.jobs.trees.templates import tree_of
 __all__ = ["default_stateful_set", "read", "refusal"]
 
 _LONGEST_NAME = workloads.LONGEST_NAME - len("statefulset--12345")
-"""Kueue finds the Workload by the name it makes of this one, and that is a label of the Pods."""
+"""Kueue derives the Workload's name from the StatefulSet's, and a label of the Pods holds it."""
 
 read = msgspec.json.Decoder(SubmittedDeployment).decode
 
 
 def refusal(job: SubmittedDeployment, old: SubmittedDeployment | None = None) -> str | None:
-    """Why it must not be, new or changed from `old`; None if it may."""
+    """Why the StatefulSet, new or changed from `old`, is refused; None if it is allowed."""
     if _is_anothers(job):
         return None
     own = _problems(job) if old is None else _change_problems(job, old)
@@ -32,12 +32,12 @@ def refusal(job: SubmittedDeployment, old: SubmittedDeployment | None = None) ->
 
 
 def default_stateful_set(job: SubmittedDeployment) -> list[Patch]:
-    """The JSON patch by which each of its Pods comes to the webhook, and is known there as its own."""
+    """The JSON patch that puts its Pods into the queue, and names it as their parent."""
     return [] if _is_anothers(job) else marked(job, {QUEUE_LABEL: job.queue}, parent=FRAMEWORK)
 
 
 def _is_anothers(job: SubmittedDeployment) -> bool:
-    """Whether something else that is in a queue, such as a LeaderWorkerSet, has made it."""
+    """Whether another object in a queue, such as a LeaderWorkerSet, created it."""
     return (job.template.annotations or {}).get(PARENT_ANNOTATION, FRAMEWORK) != FRAMEWORK
 
 
@@ -54,7 +54,7 @@ def _shape(job: SubmittedDeployment) -> str:
 
 
 def _change_problems(job: SubmittedDeployment, old: SubmittedDeployment) -> Iterator[str]:
-    """What its Workload was made from stays; it can be scaled down to zero, and up again from there."""
+    """The fields its Workload was made from are immutable; it can be scaled to zero, and up again from there."""
     if _shape(job) != _shape(old):
         yield "spec.template.spec: what decides about its admission, such as requests, can't change in a queue"
     if job.replicas and old.replicas and job.replicas != old.replicas:

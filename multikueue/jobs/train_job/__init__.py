@@ -1,4 +1,5 @@
-"""The pods of a Kubeflow TrainJob: those of the runtime it names, with its own overrides.
+"""The pods of a Kubeflow TrainJob: those of the runtime it names, with the TrainJob's overrides.
 
-`pod_sets` is the way in; `runtimes` says which runtime is named, `template` merges one replicated job of it with the TrainJob.
+`pod_sets` is the entry point; `runtimes` finds the runtime, `template` merges one of its replicated jobs with the
+TrainJob.
 """

@@ -1,7 +1,8 @@
-"""The pods of a TrainJob: those of the JobSet in the runtime it names, with what the TrainJob says of its own.
+"""The pods of a TrainJob: those of the JobSet in the runtime it names, with the TrainJob's overrides.
 
-Rules: Kueue 0.16 with Kubeflow Trainer 2.1, as far as they decide about pod sets. What Trainer's plugins add only when the
-JobSet is made (the variables of torchrun, the volumes of MPI) is in no Workload of Kueue's, so it is in none of ours.
+Rules: Kueue 0.16 with Kubeflow Trainer 2.1, as far as they decide about pod sets. Trainer's plugins add more only when
+the JobSet is created (the variables of torchrun, the volumes of MPI): that is in no Workload of Kueue's, so it is in
+none of ours.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class RuntimePods:
         replicas = ((str(each.get("name")).lower(), _replicas(each), _nodes(job, each)) for each in _replicated(job))
         return reclaimed(replicas, paths.found(job, self.over))
 
-    def templates(self, job: Tree) -> Iterator[tuple[str, Tree]]:  # noqa: ARG002  # they are its runtime's
+    def templates(self, job: Tree) -> Iterator[tuple[str, Tree]]:  # noqa: ARG002  # the templates are the runtime's
         return iter(())
 
     def paths(self) -> Iterator[str]:
@@ -45,7 +46,7 @@ class RuntimePods:
 
 
 def _replicated(job: Tree) -> Iterator[Tree]:
-    """The replicated jobs of its runtime, if that is known."""
+    """The replicated jobs of its runtime, if the runtime is known."""
     for each in paths.found(job, _JOBS) if job.get("runtime") is not None else ():
         if isinstance(each, dict) and isinstance(paths.only(each, "template.spec.template"), dict):
             yield each
@@ -71,7 +72,7 @@ def _step(each: Tree) -> str:
 
 
 def _nodes(job: Tree, each: Tree) -> int:
-    """How many pods one replica has. The job's own number counts for its nodes: with MPI, the job of that name."""
+    """The pods per replica. The TrainJob's numNodes applies to its trainer; with MPI, to the replicated job `node`."""
     policy, wanted = part(job["runtime"], "mlPolicy"), part(job["spec"], "trainer").get("numNodes")
     own = _step(each) == TRAINER if "mpi" not in policy else each.get("name") == NODE
     if own and isinstance(wanted, int):

@@ -1,4 +1,4 @@
-"""The runtimes of TrainJobs, which say what a TrainJob leaves open."""
+"""The runtimes of TrainJobs, which describe the pods that a TrainJob does not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TORCHTUNE = ["tune", "run"]
 
 @dataclass(frozen=True, slots=True)
 class TrainingRuntimes:
-    """Those of Trainer: a TrainJob names one of its namespace, or one of the cluster."""
+    """Trainer's runtimes: a TrainJob names one of its namespace or one of the cluster."""
 
     @property
     def kinds(self) -> tuple[Kind[Any], ...]:

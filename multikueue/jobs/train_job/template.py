@@ -1,6 +1,6 @@
-"""The template of a replicated job in the runtime of a TrainJob, with what the TrainJob says of its own.
+"""The template of a replicated job in the runtime of a TrainJob, merged with the TrainJob's own fields.
 
-Rules: those of `pod_sets`.
+Rules: as in `pod_sets`.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ __all__ = ["INITIALIZERS", "NODE", "TRAINER", "template_of"]
 Tree = dict[str, Any]
 
 TRAINER = "trainer"
-"""The step of those that train."""
+"""The step of the replicated job that trains."""
 
 NODE = "node"
-"""The container that trains, and, where the launcher of MPI is a node too, the replicated job of the others."""
+"""The container that trains; if the MPI launcher is a node too, also the replicated job of the other nodes."""
 
 INITIALIZERS = {"dataset-initializer": "dataset", "model-initializer": "model"}
-"""The steps before, with the TrainJob's word for each."""
+"""The steps before training, each with the TrainJob's name for it."""
 
 
 def template_of(each: Tree, spec: Tree, *, step: str, is_node: bool) -> Tree:
-    """That of a replicated job, by the spec of the TrainJob. `is_node` ones get what a node gets, whatever their step."""
+    """The template of a replicated job, merged with the TrainJob's spec. `is_node`: a node's resources in any step."""
     template = _overridden(paths.only(each, "template.spec.template"), str(each.get("name")), spec)
     if step in INITIALIZERS:
         template = _with_container(template, step, part(part(spec, "initializer"), INITIALIZERS[step]), _initializer)
@@ -38,7 +38,7 @@ def template_of(each: Tree, spec: Tree, *, step: str, is_node: bool) -> Tree:
 
 
 def _with_container(template: Tree, name: str, said: Tree, change: Any) -> Tree:
-    """The template with what the job says of the container of that name, if it says anything."""
+    """The template with the TrainJob's changes to the container of that name, if there are any."""
     spec = part(template, "spec")
     containers = [change(each, said) if each.get("name") == name else each for each in spec.get("containers") or ()]
     return template | {"spec": spec | {"containers": containers}} if said and containers else template
@@ -62,13 +62,13 @@ def _initializer(container: Tree, said: Tree) -> Tree:
 
 
 def _env(container: Tree, more: list[Tree] | None) -> Tree:
-    """The variables with more of them: each in the place of the one of its name, or at the end."""
+    """The environment variables merged with `more`: each in the place of the one of its name, or at the end."""
     known = {each.get("name"): each for each in (*(container.get("env") or ()), *(more or ()))}
     return {"env": list(known.values())} if more else {}
 
 
 def _overridden(template: Tree, name: str, spec: Tree) -> Tree:
-    """The template after the overrides for the job of that name, one after the other."""
+    """The template after all overrides for the replicated job of that name, in order."""
     for each in spec.get("podTemplateOverrides") or ():
         if any(target.get("name") == name for target in each.get("targetJobs") or ()):
             meta = {key: part(each, "metadata").get(key) for key in ("labels", "annotations")}

@@ -1,4 +1,4 @@
-"""Two canonical JSON trees (`api.canonical`) compared and patched, where one schema may be older than the other."""
+"""Compares and patches canonical JSON trees (`api.canonical`) whose schemas may be of different versions."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from typing import Any
 
 from multikueue.api.canonical import QUANTITIES
 
-# The fields of a container that every schema in use knows: here absent means absent. All other fields may be missing
-# on the Workload's side only because the CustomResourceDefinition there is older than the API server's own Job and
-# prunes them.
+# The fields of a container that every schema in use knows: here absent means absent. Any other field may be missing in
+# the Workload because its CustomResourceDefinition is older than the API server's own Job, and prunes it.
 _KNOWN = frozenset(("args", "command", "env", "envFrom", "image", "name", "ports", "restartPolicy", "workingDir"))
 _KNOWN |= frozenset(("resources", "requests", "limits", "volumeDevices", "volumeMounts"))
 
 
 def is_pruned_copy(copy: Any, original: Any) -> bool:
-    """Whether `copy` says what `original` says, but for fields its schema may not know. Both canonical."""
+    """Whether `copy` equals `original`, except for fields that its schema may have pruned. Both canonical."""
     if isinstance(copy, dict) and isinstance(original, dict):
         lost = original.keys() - copy.keys()
         if lost & _KNOWN or copy.keys() - original.keys():

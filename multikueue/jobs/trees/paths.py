@@ -1,7 +1,8 @@
 """Paths into JSON trees, as the declarations of job kinds write them.
 
-`spec.runPolicy.suspend` names a field. Behind a field, `[*]` stands for each item of a list or each value of an object,
-and `[type=Ready]` for the items of a list whose field `type` is that. What is not there is not found; nothing raises.
+`spec.runPolicy.suspend` names a field. After a field, `[*]` stands for each item of a list or each value of an object,
+and `[type=Ready]` for the items of a list whose field `type` is `Ready`. An absent path gives nothing and raises
+nothing.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def _steps(path: str) -> tuple[_Step, ...]:
 
 
 def keys_of(path: str) -> Keys:
-    """The fields of a path that names exactly one; ValueError if it is none, or names several."""
+    """The fields of a path that names exactly one; raises ValueError for any other text."""
     steps = _steps(path)
     keys = tuple(step for step in steps if isinstance(step, str))
     if len(keys) < len(steps):
@@ -51,7 +52,7 @@ def keys_of(path: str) -> Keys:
 
 
 def found(tree: Any, path: str) -> Iterator[Any]:
-    """All that is at a path, in order, but for null; ValueError if it is no path."""
+    """All values at a path, in order, without nulls; raises ValueError if the text is no path."""
     at: Iterable[Any] = (tree,)
     for step in _steps(path):
         at = [item for each in at for item in _follow(each, step)]
@@ -59,7 +60,7 @@ def found(tree: Any, path: str) -> Iterator[Any]:
 
 
 def only(tree: Any, path: str, default: Any = None) -> Any:
-    """The first of what is at a path."""
+    """The first value at a path, or the default."""
     return next(found(tree, path), default)
 
 
@@ -73,11 +74,11 @@ def _follow(tree: Any, step: _Step) -> Iterable[Any]:
     return [item for item in items if isinstance(item, dict) and item.get(key) == value]
 
 
-# Raw trees: only what lies on the way is decoded, so that all else stays byte for byte.
+# Raw trees: only the objects along the path are decoded, so that everything else stays byte for byte.
 
 
 def peek(raw: msgspec.Raw, keys: Keys) -> Any:
-    """The value of one field; None if it is not there."""
+    """The value of one field; None if it is absent."""
     try:
         for key in keys:
             raw = _fields(raw)[key]
@@ -87,7 +88,7 @@ def peek(raw: msgspec.Raw, keys: Keys) -> Any:
 
 
 def without(raw: msgspec.Raw, keys: Keys) -> msgspec.Raw | Tree:
-    """The tree without one field; the very same if it is not there."""
+    """The tree without one field; the same value if the field is absent."""
     fields = fields_of(raw)
     first, rest = keys[0], keys[1:]
     if fields is None or first not in fields:
@@ -98,7 +99,7 @@ def without(raw: msgspec.Raw, keys: Keys) -> msgspec.Raw | Tree:
 
 
 def with_value(raw: msgspec.Raw, keys: Keys, value: Any) -> Tree:
-    """The tree with one field set; what is missing or null on the way there is made."""
+    """The tree with one field set; objects that are missing or null along the path are created."""
     fields = fields_of(raw) or {}
     first, rest = keys[0], keys[1:]
     return {**fields, first: with_value(fields.get(first, msgspec.Raw(b"{}")), rest, value) if rest else value}
@@ -113,7 +114,7 @@ def nested(keys: Keys, value: Any) -> Tree:
 
 
 def fields_of(raw: msgspec.Raw) -> dict[str, msgspec.Raw] | None:
-    """The fields of an object, undecoded; None if it is none."""
+    """The fields of an object, undecoded; None if it is no object."""
     try:
         return _fields(raw)
     except msgspec.ValidationError:

@@ -1,4 +1,4 @@
-"""Strategic merge patches of pod templates: one template laid over another, as Kubernetes merges them."""
+"""Strategic merge patches of pod templates, as Kubernetes merges them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ _MERGE_KEYS = {
     "schedulingGates": "name",
     "volumeMounts": "mountPath",
 }
-"""The lists of a pod that an override merges with what is there, and by what; it replaces all others."""
+"""The merge key of each list in a pod that an override merges. All other lists are replaced."""
 
 
 def merged(tree: Tree, patch: Tree) -> Tree:
-    """The tree after a strategic merge patch, as far as overrides go: they neither delete nor give orders."""
+    """The tree after a strategic merge patch. Overrides delete nothing and have no directives, so neither is
+    supported."""
     return tree | {key: _merged_value(tree.get(key), value, key) for key, value in patch.items()}
 
 
@@ -35,7 +36,7 @@ def _merged_value(ours: Any, theirs: Any, key: str) -> Any:
 
 
 def _merged_list(ours: list[Tree], theirs: list[Tree], key: str) -> list[Tree]:
-    """In the order of Kubernetes: theirs, but before each of them those of ours that came before it."""
+    """In Kubernetes' order: the patch's items, each after those of ours that stood before it."""
     place, known = {each.get(key): n for n, each in enumerate(ours)}, {each.get(key): each for each in ours}
     named = {each.get(key) for each in theirs}
     left, found = deque(each for each in ours if each.get(key) not in named), []

@@ -1,4 +1,4 @@
-"""Pod templates: as a Workload has them, and whether a Workload's says what the job's says (quota-engine 6.2, 6.3)."""
+"""Pod templates as a Workload has them, and whether they agree with the job's (quota-engine 6.2, 6.3)."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ tree_of: Callable[[bytes | msgspec.Raw], Tree] = decoder(dict[str, Any])
 
 
 def part(tree: Tree, name: str) -> Tree:
-    """The object at that name, empty when absent, null or none."""
+    """The object at that name; empty when absent, null or no object."""
     found = tree.get(name)
     return found if isinstance(found, dict) else {}
 
 
 def with_single_variables(spec: Tree) -> Tree:
-    """The pod spec with the last value of each environment variable only, in the place of the first.
+    """The pod spec with one value, the last, per environment variable, in the place of the first.
 
-    The Workload's schema has the names as keys and refuses a second one; Kubernetes takes the last.
+    The Workload's schema has the names as keys and refuses duplicates; Kubernetes takes the last.
     """
     groups = _containers(spec)
     return spec | {key: [_with_single_variables_of(container) for container in group] for key, group in groups.items()}
 
 
 def in_workload(template: Tree) -> Tree:
-    """A template that no API server has completed, with the empty parts that Kueue writes all the same."""
+    """A template that no API server has defaulted, with the empty fields that Kueue writes."""
     spec = with_single_variables(part(template, "spec"))
     groups = _containers(spec)
     full: Tree = {key: [{"resources": {}} | container for container in group] for key, group in groups.items()}
@@ -43,7 +43,8 @@ def in_workload(template: Tree) -> Tree:
 
 
 def _containers(spec: Tree) -> dict[str, list[Tree]]:
-    """Those of a pod spec, under their two names; a schema need not know of templates, so these may be anything."""
+    """The lists of containers in a pod spec, by field name. Not every schema knows templates, so any value may be
+    there."""
     groups = {key: spec[key] for key in ("containers", "initContainers") if isinstance(spec.get(key), list)}
     return {key: [each for each in group if isinstance(each, dict)] for key, group in groups.items() if group}
 
@@ -56,7 +57,8 @@ def _with_single_variables_of(container: Tree) -> Tree:
 
 
 def _with_defaults(spec: Tree) -> Tree:
-    """With what the schema of Workloads fills in and that of a job's kind may not: the protocol of a port."""
+    """The pod spec with the defaults of the Workload's schema that the job's schema may lack: the protocol of a
+    port."""
     groups = _containers(spec)
     return spec | {key: [_with_protocols(container) for container in group] for key, group in groups.items()}
 
@@ -74,13 +76,13 @@ _template: Callable[[bytes], _Template] = decoder(_Template)
 
 _MOST_ANSWERS = 4096
 _answers: dict[tuple[bytes, bytes, bool], bool] = {}
-"""By the digests of both: what is compared may be of any size, and of jobs that are long gone."""
+"""Cached by digest: the templates may be large, and of jobs that are long gone."""
 
 
 def is_same_template(job: bytes, workload: bytes, ignore_tolerations: bool) -> bool:
-    """Whether two templates, as JSON, agree on what decides about running: containers, and tolerations unless ignored.
+    """Whether two templates, as JSON, have the same containers, and the same tolerations unless ignored.
 
-    It is asked again and again about the same few: many jobs have the same pods, though each has labels of its own.
+    Cached: the same few pairs are compared again and again.
     """
     ours, theirs = _template(job).spec, _template(workload).spec
     key = (sha256(ours).digest(), sha256(theirs).digest(), ignore_tolerations)
