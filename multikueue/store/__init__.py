@@ -1,8 +1,9 @@
-"""What we know now, of all clusters; synchronous; hands out values.
+"""The informer caches of all clusters, as values for decisions. Synchronous.
 
-`cache` holds one kind of one cluster, `worker` one worker's side with what is expected there (`expectations`), `state` all of
-it and the questions that need several of them. `triggers` is the table of which keys are looked at again after which change,
-`store` takes a change in and puts these keys on the work queues, but for those of writes under way (`writes`). `views` makes
-what a decision looks at, `plans` keeps what was decided. Changed only by watch events, by the answers to our own writes, and
-by the methods of a worker's view, on one event loop, so no lock is needed. Nobody is called back into.
+`cache` holds one kind of one cluster, `worker` one worker's objects with the writes expected there (`expectations`),
+`state` all of it and the questions that need several caches. `triggers` is the table of keys to reconcile after a
+change. `store` applies a change and adds these keys to the work queues, except those of writes under way (`writes`).
+`views` builds the input of a decision, `plans` keeps its result. Only watch events, answers to our own writes, and the
+methods of a worker's view change the store, all on one event loop, so no lock is needed. Nothing calls back into a
+controller.
 """

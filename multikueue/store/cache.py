@@ -1,4 +1,4 @@
-"""The last seen objects of one kind in one cluster, with indexes; changed only by watch events and our own answers."""
+"""The last seen objects of one kind in one cluster, indexed; changed only by events and answers to our own writes."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ Listener = Callable[[T | None, T | None], None]
 
 
 STEP = 500
-"""Objects of a list between two turns of others."""
+"""The number of objects of a list applied between two turns of other tasks."""
 
 REMEMBERED = 4096
-"""How many objects that are gone are remembered: many more than may be told of late."""
+"""The number of deleted UIDs remembered: far more than late events can name."""
 
 
 def ignore(*_news: object) -> None:
-    """Nobody to tell."""
+    """The listener that ignores all changes."""
 
 
 @dataclass(slots=True)
 class _Told(Generic[T]):
-    """What came of a collection since its last list: the highest version, and, while the next list is under way, the newest
-    of each object (None: it went)."""
+    """Events of a collection since its last list: the highest version, and, while the next list is under way, the
+    newest of each object (None: deleted)."""
 
     newest: int = 0
     news: dict[ObjectKey, T | None] | None = None
@@ -41,15 +41,15 @@ class _Told(Generic[T]):
 class Cache(Generic[T]):
     """Objects by key. Owner: the store of the cluster; every method is synchronous, so each change is atomic.
 
-    It keeps the newest version only. An answer to our own write goes in through `upsert` like an event does (read your
-    writes), and older events fall off. What we saw deleted does not come back by a late event of the same object. A list
-    is the truth about all that was known before it was asked for, whatever the versions say: those of a cluster that was
-    restored from a backup run anew from there.
-    `on_change(old, new)` is told each real change: (None, new) added, (old, new) changed, (old, None) gone.
-    `unreadable` holds the objects that are there and could not be read, or taken in, and why: that they are missing, or as
-    they were before, means nothing. An error of whoever is told of a change costs that object: all is put back as it was
-    before, the object is set aside, and the next version of it, or the next list, is another attempt.
-    A list is that of one namespace, or of all (""): whoever lists some namespaces only has a collection in each of them.
+    - Only the newest version is kept. An answer to our own write is applied by `upsert` like an event (read your
+      writes), and older events are ignored. An object seen deleted does not return by a late event.
+    - A list replaces everything known before its request, whatever the versions: a cluster restored from a backup
+      counts its versions again from an earlier one.
+    - `on_change(old, new)` gets each real change: (None, new) added, (old, new) changed, (old, None) deleted.
+    - `unreadable` has the objects that cannot be decoded or applied, and why. Their absence, or their older version,
+      means nothing. An error in a listener costs only that object: the change is rolled back, the object is set aside,
+      and its next version, or the next list, is another attempt.
+    - A list covers one namespace, or all (""): a client that lists some namespaces has a collection for each.
     """
 
     def __init__(self, on_change: Listener[T] = ignore, *, indexes: Mapping[str, Indexer[T]] | None = None) -> None:
@@ -68,7 +68,7 @@ class Cache(Generic[T]):
         return iter(tuple(self._objects.values()))
 
     def observe(self, listener: Listener[T]) -> None:
-        """Tell `listener` each real change too, after `on_change`."""
+        """Call `listener` with each real change too, after `on_change`."""
         self._listeners.append(listener)
 
     def get(self, key: ObjectKey) -> T | None:
@@ -79,19 +79,19 @@ class Cache(Generic[T]):
         return tuple([self._objects[key] for key in self._indexes[index].get(value, ())])
 
     def keys_by(self, index: str, value: Hashable) -> tuple[ObjectKey, ...]:
-        """Their keys."""
+        """The keys of the objects with this index value."""
         return tuple(self._indexes[index].get(value, ()))
 
     def named(self, index: str) -> tuple[Hashable, ...]:
-        """All that its index function named."""
+        """All values of the index."""
         return tuple(self._indexes[index])
 
     def newest(self, namespace: str = "", /) -> int:
-        """The highest version that anybody told of that namespace since its last list."""
+        """The highest version seen in that namespace since its last list."""
         return self._collection(namespace).newest
 
     def upsert(self, item: T) -> None:
-        """Take in an object, unless something newer is known or it is known to be deleted."""
+        """Apply an object, unless a newer version is known or the object was deleted."""
         is_late = item.metadata.uid in self._gone
         for told in self._collections_with(item):
             told.newest = max(told.newest, item.version)
@@ -105,10 +105,10 @@ class Cache(Generic[T]):
         self._put(old, item)
 
     def remove(self, item: T) -> None:
-        """The object is gone: a watch said so, or the answer to our own delete.
+        """The object is deleted: by a watch event, or the answer to our own delete.
 
-        The two race, with each other and with answers to earlier writes, so its UID is remembered: an object that is
-        gone never comes back, and what still tells of it is late.
+        The two race, with each other and with answers to earlier writes, so the UID is remembered: a deleted object
+        never returns, and any later event of it is late.
         """
         for told in self._collections_with(item):
             told.newest = max(told.newest, item.version)
@@ -122,17 +122,17 @@ class Cache(Generic[T]):
             self._drop(old)
 
     def expect_list(self, namespace: str = "", /) -> None:
-        """A list is asked for: what comes from now on, until it is here, may be newer than the list."""
+        """A list is requested: events that arrive before its answer may be newer than the list."""
         self._collection(namespace).news = {}
 
     def replace(self, items: Sequence[T], version: int = 0, namespace: str = "", /) -> None:
-        """A list as of `version`: missing objects are gone, unless they came after it."""
+        """Apply a list as of `version`: missing objects are deleted, unless they came after it."""
         for _ in self.replacing(items, version, namespace):
             pass
 
     def replacing(self, items: Sequence[T], version: int = 0, namespace: str = "", /) -> Iterator[None]:
-        """The same in steps: whoever goes through them may give others a turn at each. Meanwhile it is as if a watch had
-        told of some and not yet of the others, those that are gone first; and what others tell counts as ever."""
+        """As `replace`, in steps, so that the caller can give other tasks a turn at each. Meanwhile the cache looks as
+        if a watch had reported some of the changes, deletions first; other events apply as always."""
         told = self._collection(namespace)
         news = told.news = told.news or {}
         told.newest = max((version, *(came.version for came in news.values() if came is not None)))
@@ -159,7 +159,7 @@ class Cache(Generic[T]):
             told.news = None
 
     def _miss(self, key: ObjectKey, came: T | None, version: int) -> None:
-        """A list of that version does not have it."""
+        """The object is missing in a list of that version."""
         if came is not None and came.version > version:
             self._take(came)
         elif (old := self._objects.get(key)) is not None:
@@ -190,14 +190,14 @@ class Cache(Generic[T]):
             self._change(key, old, new)
         except InvariantBroken:
             raise
-        except Exception as error:  # noqa: BLE001  # the boundary: what one object does is never another's
+        except Exception as error:  # noqa: BLE001  # the boundary: one object's error costs no other object
             self.unreadable[key] = why_unreadable(error)
         else:
             self.unreadable.pop(key, None)
 
     def _change(self, key: ObjectKey, old: T | None, new: T | None) -> None:
         self._hold(key, old, new)
-        if new is None:  # what is gone is gone, and all are told
+        if new is None:  # a deletion is never rolled back: call all listeners
             return _tell(self._listeners, old, new)
         told = 0
         try:
@@ -211,7 +211,7 @@ class Cache(Generic[T]):
         return None
 
     def _hold(self, key: ObjectKey, old: T | None, new: T | None) -> None:
-        """Have the new one in place of the old one, and find it by its indexes; or nothing of that, if one cannot be told."""
+        """Replaces the old object by the new one, in the indexes too; changes nothing if an index function fails."""
         left, found = self._values(old), self._values(new)
         for index, value in left:
             keys = index.get(value)
@@ -233,22 +233,22 @@ class Cache(Generic[T]):
 
 
 def _tell(listeners: Sequence[Listener[T]], old: T | None, new: T | None) -> None:
-    """All of them, be it that one fails."""
+    """Calls all listeners, even if one fails."""
     with ExitStack() as each:
         for listener in reversed(listeners):
             each.callback(listener, old, new)
 
 
 def _note(news: dict[ObjectKey, T | None], item: T) -> None:
-    """Remembers the newest that came of each object since a list was asked for. What was known before may be of a time that
-    the cluster, restored from a backup, has forgotten: next to that nothing is ever newer."""
+    """Remembers the newest version of each object since a list was requested. Versions known before do not count: after
+    a restore from a backup they may be higher than any new one."""
     came = news.get(item.key)
     if came is None or came.version <= item.version:
         news[item.key] = item
 
 
 class ByName(Mapping[str, T]):
-    """The objects of a kind without namespaces as the cache has them now, by name."""
+    """The objects of a cluster-scoped kind by name: a live view of the cache."""
 
     def __init__(self, cache: Cache[T]) -> None:
         self._cache = cache

@@ -1,4 +1,4 @@
-"""What is known of the workers' own queues: which flavors a copy could have there, and what there is news of."""
+"""The quotas of the workers' own queues: which flavors a copy could get there, and which workloads to check again."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["Ceilings"]
 
 
 class Ceilings:
-    """Owner: the store. Written by whoever reads the workers' queues (`controllers.quota.ceilings`).
+    """Owner: the store. Written by the reader of the workers' queues (`controllers.quota.ceilings`).
 
-    `news` are the workloads that fitted no worker, and that may since a worker has something else than it had.
+    `news`: workloads that fitted no worker, and that may fit since a worker's queues changed.
     """
 
     def __init__(self) -> None:
@@ -23,16 +23,16 @@ class Ceilings:
         self._queues: dict[str, WorkerQueues] = {}
 
     def put(self, worker: str, queues: WorkerQueues) -> bool | None:
-        """Whether it had something else the last time; None if nothing was known of it."""
+        """Store a worker's queues. Whether they changed; None if none were known."""
         before, self._queues[worker] = self._queues.get(worker), queues
         return None if before is None else before != queues
 
     def forget(self, worker: str) -> None:
-        """Nobody has that name any more, or another cluster has it."""
+        """The worker is gone, or its name stands for another cluster."""
         self._queues.pop(worker, None)
 
     def lack(self, worker: str, copy: Workload | None) -> str:
-        """What the worker lacks to ever hold the copy that is there; empty if it may, or nobody knows."""
+        """What the worker lacks to ever admit its copy; empty if nothing, or if that is unknown."""
         return lack(copy, self._flavors(worker, copy)) if copy is not None and is_suspected(copy) else ""
 
     def _flavors(self, worker: str, copy: Workload) -> dict[str, Collection[str]] | None:

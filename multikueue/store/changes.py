@@ -1,4 +1,4 @@
-"""One change of one object, and which aspects of it there are: two values of an aspect that differ are a change of that."""
+"""One change of one object, and the aspects of objects: an aspect has changed if its two values differ."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ __all__ = ["Change"]
 T = TypeVar("T")
 
 ANNOTATIONS = "multikueue.dev/"
-"""What all our annotations begin with."""
+"""The prefix of all our annotations."""
 
 
 class Change(msgspec.Struct, Generic[T], frozen=True):
-    """One object before and after; None: it is not there.
+    """One object before and after; None: it does not exist.
 
-    `worker` is the one that has it, empty for the manager cluster. `is_own`: it may be what its own reconcile writes just now,
-    which is woken later, if at all. `moved` are the ClusterQueues whose quota is another by it.
+    `worker` has the object; empty for the manager cluster. `is_own`: the change may be the write that its own reconcile
+    has under way, which is woken later, if at all. `moved`: the ClusterQueues whose quota the change affects.
     """
 
     old: T | None
@@ -48,7 +48,7 @@ class Change(msgspec.Struct, Generic[T], frozen=True):
 
     @property
     def seen(self) -> T:
-        """The newest that was seen of it."""
+        """The newest version seen."""
         seen = self.new if self.new is not None else self.old
         assert seen is not None
         return seen
@@ -59,7 +59,7 @@ class Change(msgspec.Struct, Generic[T], frozen=True):
 
 
 def presence(_item: object, _state: State) -> object:
-    """Only that it came or went."""
+    """Nothing of the object: only its creation and deletion count."""
     return None
 
 
@@ -69,7 +69,7 @@ def spec(item: Object, _state: State) -> object:
 
 
 def said(item: Object, _state: State) -> object:
-    """What is said to us by annotations."""
+    """Our annotations."""
     return {name: text for name, text in item.metadata.annotations.items() if name.startswith(ANNOTATIONS)}
 
 
@@ -82,7 +82,7 @@ def checks(queue: ClusterQueue, _state: State) -> object:
 
 
 def route(queue: LocalQueue, _state: State) -> object:
-    """Where it leads: whether jobs that wait there are dispatched may be another question then."""
+    """The ClusterQueue: it decides whether the jobs that wait there are dispatched."""
     return queue.spec.cluster_queue
 
 
@@ -91,14 +91,14 @@ def value(priority: WorkloadPriorityClass, _state: State) -> object:
 
 
 def workload_for_its_job(workload: Workload, _state: State) -> object:
-    """What the job of a workload depends on. That quota was reserved is not among it: the job waits on."""
+    """The parts of a workload that its job depends on. Not the reservation of quota: the job waits on."""
     meta, status = workload.metadata, workload.status
     states = tuple(workload.has(type_) for type_ in (ADMITTED, EVICTED, FINISHED))
     return states, status.cluster_name, meta.generation, meta.uid, meta.deletion_timestamp is None, meta.annotations
 
 
 def job_for_its_workload(job: AnyJob, state: State) -> object:
-    """What the workload of a job depends on; of running counts only whether they suffice, where that matters."""
+    """The parts of a job that its workload depends on. Ready pods count only where `waitForPodsReady` does."""
     meta, adapter, completed = job.metadata, state.adapters.of(job), state.runtimes.completed(job)
     ready = adapter.ready_pods(completed) if state.minds_pods else 0
     freed, copyable = adapter.reclaimable(completed), adapter.may_be_copied(job)
@@ -107,7 +107,7 @@ def job_for_its_workload(job: AnyJob, state: State) -> object:
 
 
 def job_for_those_below(job: AnyJob, state: State) -> object:
-    """What those depend on that belong to a job."""
+    """The parts of a job that the jobs it owns depend on."""
     adapter = state.adapters.of(job)
     return (job.metadata.uid, adapter.queue_name(job), controllers(job)) if is_whole(adapter) else None
 
@@ -116,8 +116,8 @@ _DECISIVE = frozenset({ADMITTED, EVICTED, FINISHED, DEACTIVATION_TARGET})
 
 
 def copy_for_a_decision(copy: Workload, _state: State) -> object:
-    """A worker's Kueue writes more than that: finalizers, owners, pending messages but for the one that it can never hold
-    it."""
+    """The parts of a copy that a decision reads. A worker's Kueue writes more: finalizers, owners, and pending
+    messages, of which only one counts: that it can never hold the copy."""
     states = tuple(
         (c.type, c.status, c.reason)
         for c in copy.status.conditions
@@ -129,11 +129,11 @@ def copy_for_a_decision(copy: Workload, _state: State) -> object:
 
 def remote_job_for_a_decision(job: AnyJob, _state: State) -> object:
     meta = job.metadata
-    is_kept = type(job) is Pod and POD_FINALIZER in meta.finalizers  # it counts in its group, also while it is deleted
+    is_kept = type(job) is Pod and POD_FINALIZER in meta.finalizers  # it counts in its group even while being deleted
     return meta.deletion_timestamp is None, is_kept, meta.uid, meta.annotations
 
 
 def has_pods(job: AnyJob, state: State) -> object:
-    """The worker's words may be odd; what comes after them must be seen all the same."""
+    """Whether a job has pods; None if the worker's status is malformed, so that later changes are still seen."""
     adapter = state.adapters.of(job)
     return asked(lambda: adapter.is_active(job), otherwise=None)

@@ -1,4 +1,4 @@
-"""Which keys a change concerns, told from it and what the state has, with that change taken in already. Pure."""
+"""The keys that a change concerns, from the change and the state with that change already applied. Pure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def once(_change: Change[Any], _state: State) -> Iterable[Key]:
 
 
 def itself(change: Change[Any], _state: State) -> Iterable[Key]:
-    """An object with a namespace, unless its own reconcile writes it."""
+    """The object's own key, unless its own reconcile writes it. For namespaced kinds."""
     return () if change.is_own else (change.seen.key,)
 
 
@@ -58,7 +58,7 @@ def slices_beside(change: Change[Workload], state: State) -> Iterable[Key]:
 
 
 def jobs_of(change: Change[Workload], state: State) -> Iterator[Key]:
-    """Its owner, what belongs to that, and, where it is a StatefulSet, the group of its Pods."""
+    """The workload's owner, the jobs nested in it, and for a StatefulSet the group of its Pods."""
     workload = change.seen
     key, owner = state.owner(workload), owner_of(workload)
     if key is not None:
@@ -70,8 +70,8 @@ def jobs_of(change: Change[Workload], state: State) -> Iterator[Key]:
 
 
 def cluster_queues_of(change: Change[Workload], state: State) -> Iterable[Key]:
-    """Those in which it waits or counts; it counts where it was admitted, even if its LocalQueue is gone or another one of
-    that name leads elsewhere."""
+    """The ClusterQueues in which the workload waits or counts. It counts where it was admitted, even if its LocalQueue
+    is gone or leads elsewhere now."""
     found: dict[str, None] = {}
     for seen in change.both:
         local, admission = state.local_queues.get(queue_of(seen)), seen.status.admission
@@ -91,14 +91,14 @@ def local_queues_of(change: Change[Workload], state: State) -> Iterable[Key]:
 
 
 def its_job_key(change: Change[AnyJob], state: State) -> Iterator[Key]:
-    """A group of Pods is looked at when a member changes."""
+    """The job itself; a group of Pods is reconciled by the changes of its members."""
     job = change.seen
     if not isinstance(job, PodGroup) and not change.is_own:
         yield state.adapters.key_of(job)
 
 
 def its_group(change: Change[AnyJob], _state: State) -> Iterable[JobKey]:
-    """Of a Pod, before and after."""
+    """The groups of a Pod, before and after the change."""
     pods = (each for each in change.both if type(each) is Pod)
     return dict.fromkeys(JobKey(POD_GROUPS.name, *key) for pod in pods for key in group_key(pod))
 
@@ -112,7 +112,7 @@ def workloads_of(change: Change[AnyJob], state: State) -> Iterable[Key]:
     return (workload.key for workload in state.owned(change.seen))
 
 
-# What workers have of a workload.
+# Copies and jobs on workers.
 
 
 def workloads_of_a_copy(change: Change[Workload], state: State) -> Iterable[Key]:
@@ -125,7 +125,7 @@ def workloads_of_a_remote_job(change: Change[AnyJob], state: State) -> Iterator[
 
 
 def _concerned(key: ObjectKey, change: Change[Any], state: State) -> Iterator[Key]:
-    """What leaves a worker is news only as long as the workload still waits for it, or runs there."""
+    """The workload and its later slices. A deletion on a worker is news only while the workload needs it."""
     yield from _later_slices(key, state)
     is_leaving = change.new is None or change.new.metadata.deletion_timestamp is not None
     if not (is_leaving and _is_settled_elsewhere(state.workloads.get(key), change.worker)):
@@ -137,7 +137,7 @@ def _later_slices(key: ObjectKey, state: State) -> Iterable[ObjectKey]:
 
 
 def workloads_that_mind_its_pods(change: Change[AnyJob], state: State) -> Iterator[Key]:
-    """Whether the job of a worker has pods is news only where they have to go, or should not be."""
+    """A change between pods and no pods is news only where the pods have to go, or should not be."""
     if change.old is None or change.new is None:
         return
     for key in prebuilt_key(change.seen):
@@ -148,7 +148,7 @@ def workloads_that_mind_its_pods(change: Change[AnyJob], state: State) -> Iterat
 
 
 def _runs_on(local: Workload, worker: str) -> bool:
-    """Whether a workload is to run on that worker, and nothing says otherwise."""
+    """Whether a workload is to run on that worker, and is not being stopped."""
     stops = local.metadata.deletion_timestamp is not None or local.has(EVICTED) or local.has(FINISHED)
     return local.has(ADMITTED) and local.status.cluster_name == worker and not stops
 
@@ -161,13 +161,13 @@ def _is_settled_elsewhere(local: Workload | None, worker: str) -> bool:
 
 
 def local_job_of(change: Change[AnyJob], state: State) -> Iterator[Key]:
-    """The job here of one on a worker; what is left there of a job that is over is its workload's affair, and one that only
-    waits there has nothing to say before it is started here."""
+    """The local job of a remote job. The rest of a finished job on a worker is the workload reconciler's concern, and a
+    remote job that still waits has no status for a local job that has not started."""
     yield from _unfinished(change, state)
 
 
 def workloads_waiting_for_pods(change: Change[AnyJob], state: State) -> Iterator[Key]:
-    """Where somebody minds pods, and nobody copies their number into the job here."""
+    """The workloads that need the number of ready pods (`waitForPodsReady`), which the local job does not show."""
     for key in _unfinished(change, state) if state.minds_pods else ():
         local = state.jobs.get(key)  # be it a group
         if local is not None and not state.adapters.of(local).mirrors:
@@ -192,7 +192,7 @@ def _says_nothing_to(local: AnyJob, change: Change[AnyJob], state: State) -> boo
 
 
 def _is_idle(change: Change[AnyJob], adapter: Adapter) -> bool:
-    """Whether a job that is there neither has pods nor shows an end, and did not before."""
+    """Whether the job exists, and neither has pods nor an end, before and after the change."""
     return change.new is not None and all(_waits(adapter, job) for job in change.both)
 
 
@@ -212,7 +212,7 @@ def queues_with_check(change: Change[AdmissionCheck], state: State) -> Iterable[
 
 
 def flavors_no_more_used(change: Change[ClusterQueue], _state: State) -> Iterable[Key]:
-    """What a ClusterQueue names no more may have been kept for it alone."""
+    """Flavors that a ClusterQueue no longer names: their finalizer may have been kept for it alone."""
     return _dropped(flavor_names, change)
 
 
@@ -226,7 +226,7 @@ def _dropped(names: Callable[[ClusterQueue], Iterable[str]], change: Change[Clus
 
 
 def jobs_waiting_there(change: Change[ClusterQueue], state: State) -> Iterator[Key]:
-    """Whether jobs that wait there are dispatched may be another question now."""
+    """The jobs in the queue: whether they are dispatched may have changed."""
     if change.old is not None and change.new is not None:
         yield from _jobs_in(change.seen.metadata.name, state)
 
@@ -316,14 +316,14 @@ def the_worker(change: Change[Any], _state: State) -> Iterable[Key]:
 
 
 def workloads_dispatched_there(change: Change[Any], state: State) -> Iterable[Key]:
-    """All that is dispatched to a worker, or may be."""
+    """The workloads that are dispatched to a worker, or may be."""
     found = state.workers[change.worker].held()
     found.update(_with_checks(_checks_over(change.worker, state), state))
     return found
 
 
 def workloads_it_may_win(change: Change[Any], state: State) -> Iterator[Key]:
-    """Who may win what a worker has admitted is another question once it falls silent, or answers again."""
+    """The workloads without a winner that the worker has admitted: it can win them only while it answers."""
     for copy in state.workers[change.worker].workloads:
         local = state.workloads.get(copy.key)
         if local is not None and local.status.cluster_name is None and copy.has(ADMITTED):

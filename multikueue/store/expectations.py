@@ -1,4 +1,4 @@
-"""What was asked of one worker and does not show in its caches yet, and what it was found unfit for."""
+"""Expectations of one worker: requests whose outcome its caches do not show yet, and workloads it cannot take now."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from multikueue.dispatch.group import Asked, Unfit
 __all__ = ["AWAY_MEMORY", "CONFLICT_MEMORY", "Expectations"]
 
 CONFLICT_MEMORY = timedelta(minutes=5)
-"""How long a worker is passed over for a workload after a foreign object was found in its place."""
+"""How long a worker is skipped for a workload after a foreign object was found in the place of its copy or job."""
 
 AWAY_MEMORY = timedelta(seconds=5)
-"""The same after its job could not even be asked for there, or not yet; by then it is known whether the worker is away."""
+"""How long a worker is skipped for a workload whose job could not be requested there (yet). By then it is known whether
+the worker is away."""
 
 
 class Expectations:
-    """Owner: the worker's outbox. By workload: the job asked for without having learned the outcome, when its job was last
-    looked for, the copy that is being made, which may be there before it is seen, and why the worker is passed over."""
+    """Owner: the worker's outbox. By workload: the job requested with unknown outcome, the time of the last live read
+    of its job, the copy being created, which may exist before it is seen, and why the worker is skipped."""
 
     def __init__(self) -> None:
         self._asked: dict[ObjectKey, Asked] = {}
@@ -29,7 +30,7 @@ class Expectations:
         self._unfit: dict[ObjectKey, Unfit] = {}
 
     def __bool__(self) -> bool:
-        """Whether something that is not seen may be there."""
+        """Whether something unseen may exist there."""
         return bool(self._asked or self._creating)
 
     def asked(self, key: ObjectKey) -> Asked | None:
@@ -39,14 +40,14 @@ class Expectations:
         self._asked[key] = asked
 
     def answered(self, key: ObjectKey) -> None:
-        """The outcome is known."""
+        """The outcome of the request is known."""
         self._asked.pop(key, None)
 
     def looked(self, key: ObjectKey) -> datetime | None:
         return self._looked.get(key)
 
     def look(self, key: ObjectKey, when: datetime) -> None:
-        """Its job was looked for on the worker itself at that time, and an answer came."""
+        """Its job was read live from the worker at that time, and an answer came."""
         self._looked[key] = when
 
     def is_creating(self, key: ObjectKey) -> bool:
@@ -54,7 +55,7 @@ class Expectations:
 
     @contextmanager
     def creating(self, key: ObjectKey) -> Iterator[None]:
-        """Meanwhile the copy is being made."""
+        """Marks the copy as being created meanwhile."""
         self._creating.add(key)
         try:
             yield
@@ -69,7 +70,7 @@ class Expectations:
         return found
 
     def is_passed_over(self, key: ObjectKey) -> bool:
-        """Whether it was found unfit, be it for a time that is over."""
+        """Whether the worker was found unfit for it, even if the time is over."""
         return key in self._unfit
 
     def pass_over(self, key: ObjectKey, unfit: Unfit) -> None:
@@ -81,7 +82,7 @@ class Expectations:
         self._looked.pop(key, None)
 
     def clear(self) -> None:
-        """Another cluster has the name. What is being made is still known to whoever makes it."""
+        """The name stands for another cluster now. Creations under way stay: their context ends them."""
         self._asked.clear()
         self._looked.clear()
         self._unfit.clear()

@@ -1,4 +1,4 @@
-"""Groups of Pods as jobs: gathered from the Pods of one cluster, one job for all that share a group's name."""
+"""Groups of Pods as jobs: built from the Pods of one cluster, one job per group name."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ __all__ = ["Groups", "group_key"]
 
 
 def group_key(pod: Pod) -> Iterable[ObjectKey]:
-    """The group a Pod is a member of."""
+    """The group of a Pod."""
     name = pod.metadata.labels.get(GROUP_LABEL)
     return (ObjectKey(pod.metadata.namespace, name),) if name else ()
 
 
 class Groups(Cache[PodGroup]):
-    """The groups of `pods`, which has an index `group`. A change of a member makes its group stale; it is gathered, as a
-    new version, once somebody asks for it. So many changes at once cost it one look at its members.
+    """The groups of `pods`, which has an index `group`. A change of a member makes its group stale. The group is
+    rebuilt, as a new version, when it is read next, so that many changes cost one rebuild.
 
-    A group is being deleted when all its members are; `copies` of them, which Kueue may keep for ever, only once nothing
-    of Kueue's keeps them.
+    A group is being deleted when all its members are. A group of `copies`, whose Pods Kueue's finalizer may keep
+    forever, is so only once the finalizers are gone.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ def _group(key: ObjectKey, members: tuple[Pod, ...], version: int, known: PodGro
     shape = int(
         sha1(" ".join(each.metadata.uid for each in ordered).encode(), usedforsecurity=False).hexdigest()[:15], 16
     )
-    # A group that comes back with the very same members, since they were only out of sight, is not the one that went.
+    # A group that returns with the very same members, which were only out of sight, is not the group that went.
     epoch = known.metadata.uid.partition("-")[0] if known is not None else str(version)
     return PodGroup(
         metadata=ObjectMeta(
@@ -109,7 +109,7 @@ def _leaves_at(pod: Pod, *, copies: bool) -> datetime | None:
 
 
 def _annotations(members: tuple[Pod, ...]) -> dict[str, str]:
-    """Those of the first, without the mark of an attempt that not all are from."""
+    """The annotations of the first member; the attempt only if all members have the same."""
     found = members[0].metadata.annotations
     attempts = {member.metadata.annotations.get(ATTEMPT_ANNOTATION) for member in members}
     return (

@@ -1,4 +1,4 @@
-"""The jobs of one cluster: a cache for each kind that is on there."""
+"""The jobs of one cluster: a cache per kind that the cluster has."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Opened = Callable[[Kind[Any], Cache[Any]], None]
 
 
 class JobCaches:
-    """Caches of jobs by kind. Batch Jobs are on from the start, others as soon as somebody opens them.
+    """Caches of jobs by kind. Batch Jobs are open from the start, other kinds once opened.
 
-    `on_change` is told each real change, with the adapter of the kind, as `Cache` tells it. That of a group of Pods shows
-    when it is asked for. `copies`: those of a worker.
+    `on_change` gets each real change, with the adapter of the kind, as in `Cache`. Changes of a group of Pods arrive
+    when the group is read. `copies`: the jobs of a worker.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class JobCaches:
 
     @property
     def kinds(self) -> tuple[Kind[Any], ...]:
-        """Those that are on, and are kinds of an API."""
+        """The open kinds, without groups of Pods, which no API has."""
         return tuple(self._adapters.named(name).kind for name in self._caches if name != POD_GROUPS.name)
 
     def open(self, kind: Kind[Any]) -> Cache[Any]:
-        """The cache of a kind, which is on from now on."""
+        """The cache of a kind, open from now on."""
         found = self._caches.get(kind.name)
         if found is not None:
             return found
@@ -75,7 +75,7 @@ class JobCaches:
         return cache
 
     def _gather(self, pods: Cache[Pod]) -> None:
-        """The groups of these Pods are jobs too."""
+        """Opens the groups of these Pods, which are jobs too."""
         groups = Groups(
             pods,
             partial(self._on_change, self._adapters.named(POD_GROUPS.name)),
@@ -88,7 +88,7 @@ class JobCaches:
 
     @contextmanager
     def telling(self, opened: Opened) -> Iterator[None]:
-        """Meanwhile `opened` is told of each kind that is opened."""
+        """Calls `opened` for each kind opened meanwhile."""
         self._waiting.append(opened)
         try:
             yield
@@ -99,11 +99,11 @@ class JobCaches:
         return kind in self._caches
 
     def of(self, kind: Kind[Any]) -> Cache[Any]:
-        """The cache of a kind; KeyError if it is not on."""
+        """The cache of a kind; KeyError if it is not open."""
         return self._caches[kind.name]
 
     def observe(self, listener: Listener[AnyJob]) -> None:
-        """Tell `listener` of changes too, as `Cache.observe` does, of jobs of all kinds."""
+        """Call `listener` with changes of jobs of all kinds, as `Cache.observe` does."""
         self._observers.append(listener)
         for cache in self._caches.values():
             cache.observe(listener)
@@ -113,12 +113,12 @@ class JobCaches:
         return cache.get(key.object) if cache is not None else None
 
     def by(self, index: str, value: Hashable) -> Iterator[AnyJob]:
-        """The jobs of any kind whose index function named `value`."""
+        """The jobs of any kind with this index value."""
         for cache in self._caches.values():
             yield from cache.by(index, value)
 
     def first(self, index: str, value: ObjectKey) -> AnyJob | None:
-        """The first of them."""
+        """The first job with this index value."""
         return next(self.by(index, value), None)
 
     def upsert(self, job: AnyJob) -> None:
@@ -128,11 +128,11 @@ class JobCaches:
         self.of(self._adapters.of(job).kind).remove(job)
 
     def hides(self, key: JobKey) -> bool:
-        """Whether the job is there and could not be read."""
+        """Whether the job exists and cannot be decoded."""
         cache = self._caches.get(key.kind)
         return cache is not None and key.object in cache.unreadable
 
     def forget(self) -> None:
-        """All are gone, as far as we know."""
+        """Forget all jobs, as if deleted."""
         for cache in self._caches.values():
             cache.replace(())

@@ -1,4 +1,4 @@
-"""Which jobs of the manager cluster belong to which, by the owner references that control them."""
+"""The nesting of jobs on the manager cluster, by controller references."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ CONTROLLER = "controller"
 
 
 def controllers(job: AnyJob) -> Iterable[str]:
-    """The UID of what controls it, if anything does."""
+    """The UID of the job's controller, if any."""
     owner = controller_of(job.metadata)
     return (owner.uid,) if owner is not None else ()
 
 
 class Nesting:
-    """Answers from `jobs`, which have the index `CONTROLLER`. `admitted` says whether a Workload of a job's own is."""
+    """Answers from `jobs`, which have the index `CONTROLLER`. `admitted`: whether a job's own Workload is admitted."""
 
     def __init__(self, adapters: Adapters, jobs: JobCaches, admitted: Callable[[AnyJob], bool]) -> None:
         self._adapters, self._jobs, self._admitted = adapters, jobs, admitted
 
     def of(self, job: AnyJob) -> Nested | None:
-        """Whether a job belongs to one in a queue, and how it stands with that; None if it stands by itself."""
+        """The state of the owner in a queue that a job is nested in; None if there is none."""
         if not is_whole(self._adapters.of(job)):
             return None
         return self.under(job.metadata.namespace, controller_of(job.metadata))
 
     def under(self, namespace: str, controller: OwnerReference | None) -> Nested | None:
-        """The same for a job in the namespace that has this controller."""
+        """As `of`, for a job in the namespace that has this controller."""
         return nested(self._line(namespace, controller))
 
     def below(self, uid: str) -> Iterator[JobKey]:
-        """The jobs that belong to the one with this UID, as far down as anybody looks up."""
+        """The jobs nested below the one with this UID, at most `MOST_HOPS` levels deep."""
         level = [uid]
         for _ in range(MOST_HOPS):
             found = [job for each in level for job in self._jobs.by(CONTROLLER, each)]

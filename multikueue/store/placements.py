@@ -1,9 +1,9 @@
-"""Which OCM Placement a workload is to follow, and what its decisions say now.
+"""The OCM Placement that a workload follows, and its present decisions.
 
-A Placement's answer lies in several PlacementDecisions, which its controller writes one after another, with labels and
-the Placement's own status last (ocm.md 2.4). So one look may find a cluster in no slice that is in one a moment later.
-What is read here is what is there; beside it stands since when a cluster has been missing, and whoever withdraws copies
-waits that long.
+A Placement's answer is spread over several PlacementDecisions, which its controller writes one after another, with
+labels and the Placement's own status last (ocm.md 2.4). So one read may miss a cluster that is in a slice a moment
+later. What is read here is the present state; the time since which a cluster is missing is kept too, so that copies are
+withdrawn only after a wait.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from multikueue.store.cache import Cache
 
 PLACEMENT_ANNOTATION = "multikueue.dev/placement"
 """Names the Placement to follow, as `name` or `namespace/name`: on a Workload or its job, a LocalQueue, a ClusterQueue,
-or an AdmissionCheck. The most specific counts; the first two only where a setting lets them choose."""
+or an AdmissionCheck. The most specific counts; the first two only where a setting allows them."""
 
 ABSENCE_MEMORY = timedelta(hours=1)
-"""How long it is remembered since when a cluster is in no slice; after that it counts as missing from the start."""
+"""How long the start of a cluster's absence is remembered; after that the absence counts from the first read."""
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _NUMBER = re.compile(r"[0-9]{1,9}")
@@ -40,17 +40,17 @@ _NUMBER = re.compile(r"[0-9]{1,9}")
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """The Placement named for a workload. Without a key there is none of that name: `problem` says why."""
+    """The Placement named for a workload. Without a key the name is invalid: `problem` says why."""
 
     key: ObjectKey | None
     problem: str = ""
 
 
 def named(givers: Iterable[Object | None], *, option: str = "", namespace: str) -> Named | None:
-    """What the first giver with the annotation says, or else the strategy's option; None if nobody names one.
+    """The name in the first giver's annotation, or else in the strategy's option; None if there is none.
 
-    A name that is wrong is not passed over for a less specific one: that would take a job where its owner did not want
-    it. `namespace` is that of a name without one.
+    An invalid name is not skipped for a less specific one: that would send a job where its owner did not want it.
+    `namespace` completes a name without one.
     """
     for giver in givers:
         text = giver.metadata.annotations.get(PLACEMENT_ANNOTATION) if giver is not None else None
@@ -69,7 +69,7 @@ def _named(text: str, where: str, namespace: str) -> Named:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a Placement and its slices say at one moment: clusters by group, none twice, and what is wrong."""
+    """The decisions of a Placement at one moment: clusters by group, each once, and what is wrong."""
 
     groups: tuple[tuple[str, ...], ...] = ()
     problem: str = ""
@@ -80,7 +80,7 @@ class Reading:
 
 
 def read(key: ObjectKey, placement: Placement | None, slices: Sequence[PlacementDecision]) -> Reading:
-    """Missing, being deleted, misconfigured, not decided yet and decided for nobody are told apart (ocm.md 2.5)."""
+    """Reads a Placement. The problem tells apart missing, deleted, misconfigured, undecided and empty (ocm.md 2.5)."""
     if placement is None:
         return Reading(problem=f"there is no Placement {key}")
     if placement.metadata.deletion_timestamp is not None:
@@ -91,7 +91,8 @@ def read(key: ObjectKey, placement: Placement | None, slices: Sequence[Placement
 
 
 def _is_of(decision: PlacementDecision, placement: Placement) -> bool:
-    """Not what is left of an earlier Placement of that name. Slices without an owner are somebody's own."""
+    """Whether a slice is the Placement's. A slice owned by an earlier Placement of that name is not; a slice without an
+    owner, which a user made, is."""
     owners = [o.uid for o in decision.metadata.owner_references if o.kind == "Placement" and _is_ocm(o.api_version)]
     return not owners or placement.metadata.uid in owners
 
@@ -120,8 +121,8 @@ def _problem(placement: Placement, slices: Sequence[PlacementDecision], groups: 
 def _groups(placement: Placement, slices: Sequence[PlacementDecision]) -> tuple[tuple[str, ...], ...]:
     """The clusters by group in order of preference. The first slice that names a cluster counts.
 
-    The Placement's status says which slice is of which group; it is written last, so what it does not name yet is
-    taken by its label, and that of an old slice may be late (ocm.md 2.4).
+    The Placement's status names the slices of each group. It is written last, so a slice that it does not name yet is
+    taken by its label; an old slice's label may be late (ocm.md 2.4).
     """
     said = {name: group.decision_group_index for group in placement.status.decision_groups for name in group.decisions}
     groups: dict[int, list[str]] = {}
@@ -140,14 +141,14 @@ def _group(decision: PlacementDecision, said: dict[str, int]) -> int:
 
 
 def _number(decision: PlacementDecision) -> tuple[int, str]:
-    """Slices are counted through all groups by the number at the end of their names."""
+    """The sort key of a slice: slices are numbered across all groups, at the end of their names."""
     name = decision.metadata.name
     number = name.rpartition("-")[2]
     return int(number) if _NUMBER.fullmatch(number) else 0, name
 
 
 def _placement_of(decision: PlacementDecision) -> Iterable[ObjectKey]:
-    """The Placement of a slice by its label, or by its owner where the label is still to come."""
+    """The Placement of a slice, from its label, or from its owner while the label is missing."""
     meta = decision.metadata
     owner = next((o.name for o in meta.owner_references if o.kind == "Placement" and _is_ocm(o.api_version)), "")
     name = meta.labels.get(PLACEMENT_LABEL) or owner
@@ -156,7 +157,7 @@ def _placement_of(decision: PlacementDecision) -> Iterable[ObjectKey]:
 
 @dataclass(slots=True)
 class _Known:
-    """What a Placement says now, since when clusters that it named are missing, and who follows it."""
+    """The present reading of a Placement, the start of each cluster's absence, and the following workloads."""
 
     reading: Reading
     left: dict[str, datetime] = field(default_factory=dict)
@@ -164,14 +165,14 @@ class _Known:
 
 
 def _nobody() -> None:
-    """Nobody to tell."""
+    """Does nothing."""
 
 
 class Placements:
-    """Owner: the store. The caches are filled by the manager cluster's watches; followers are told what concerns them.
+    """Owner: the store. The manager cluster's watches fill the caches; followers are reconciled at changes.
 
-    `since` is when all Placements and decisions were first read, None before that; what was before it is not known, so
-    an absence is at most as old. `trouble` says why they are not read. `need` is called as long as somebody asks in vain.
+    `since` is the time of the first complete read, None before it; an absence cannot be known to be older. `trouble`
+    says why nothing is read. `need` is called at each question that cannot be answered yet.
     """
 
     def __init__(self, touch: Callable[[ObjectKey], None], now: Callable[[], datetime]) -> None:
@@ -185,19 +186,19 @@ class Placements:
         self.decisions: Cache[PlacementDecision] = Cache(self._decision_changed, indexes={"placement": _placement_of})
 
     def begin(self) -> None:
-        """Everything is read."""
+        """All Placements and decisions are read."""
         if self.since is None:
             self.since = self._now()
             self._touch_all()
 
     def fail(self, why: str) -> None:
-        """They cannot be read. What was read once stays."""
+        """They cannot be read. Anything read before stays."""
         if self.since is None and self.trouble != why:
             self.trouble = why
             self._touch_all()
 
     def view(self, workload: ObjectKey, wanted: Named | None, workers: Iterable[str]) -> contract.Placement | None:
-        """What a strategy is told about the Placement named for a workload, which from then on hears of its changes."""
+        """The strategy's view of the Placement named for a workload, which is reconciled at its changes from now on."""
         key = wanted.key if wanted is not None else None
         self._follow(workload, key)
         if wanted is None:
@@ -217,7 +218,7 @@ class Placements:
         )
 
     def forget(self, workload: ObjectKey) -> None:
-        """The workload waits for no Placement any more."""
+        """The workload follows no Placement any more."""
         self._follow(workload, None)
 
     def _follow(self, workload: ObjectKey, key: ObjectKey | None) -> None:
@@ -235,7 +236,7 @@ class Placements:
         return self._known[key]
 
     def _tidy(self, key: ObjectKey) -> None:
-        """Nothing is kept of a Placement that is gone and that nobody follows."""
+        """Forgets a Placement that is gone and has no followers."""
         is_there = self.placements.get(key) is not None or self.decisions.by("placement", key)
         if not is_there and not self._known[key].followers:
             del self._known[key]
@@ -250,7 +251,7 @@ class Placements:
             self._look(key)
 
     def _look(self, key: ObjectKey) -> None:
-        """Read a Placement anew, and tell its followers if it says something else."""
+        """Reads a Placement again, and reconciles its followers if the reading changed."""
         known, before = self._knowing(key), self._knowing(key).reading
         known.reading = read(key, self.placements.get(key), self.decisions.by("placement", key))
         if known.reading != before:

@@ -1,4 +1,4 @@
-"""The work queues as the store knows them: names, and what goes there."""
+"""The work queues as the store knows them: names and keys."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ __all__ = ["Key", "Nowhere", "Queue", "WorkQueues"]
 Queue = Literal[
     "workloads", "jobs", "cluster_queues", "local_queues", "cohorts", "checks", "flavors", "clusters", "admission"
 ]
-"""By name; `admission` is the cycle of the scheduler, which has no keys."""
+"""The names of the queues. `admission` is the scheduler's cycle, which has no keys."""
 
 Key = ObjectKey | JobKey | str
 
 
 class WorkQueues(Protocol):
-    """Where keys go that are looked at again. Each call only notes a key; nobody is called back into."""
+    """Work queues of keys to reconcile. Each call only adds a key; nothing is called back."""
 
     def add(self, queue: Queue, key: Key, /) -> None: ...
 
 
 class Nowhere:
-    """For whom only looks: no key goes anywhere."""
+    """Work queues of a read-only process: every key is dropped."""
 
     def add(self, queue: Queue, key: Key, /) -> None:
-        """Nobody looks again."""
+        """Drops the key."""

@@ -1,4 +1,4 @@
-"""What decides about the pods of jobs besides the jobs themselves: the runtimes that some kinds name."""
+"""The runtimes that the jobs of some kinds name, and that describe their pods."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Runtimes"]
 
 
 class Runtimes:
-    """The runtimes on the manager cluster, by kind. When one changes, `touch` is told of each job that names it."""
+    """The runtimes on the manager cluster, by kind. When one changes, `touch` is called with each job that names it."""
 
     def __init__(self, adapters: Adapters, jobs: JobCaches, touch: Callable[[JobKey], None]) -> None:
         self._adapters, self._jobs, self._touch = adapters, jobs, touch
@@ -32,7 +32,7 @@ class Runtimes:
         return self._caches[kind.name]
 
     def completed(self, job: AnyJob) -> AnyJob:
-        """The job with the runtime it names, if its kind has such, and this one is there."""
+        """The job with the runtime it names, if its kind has runtimes and this one exists."""
         runtimes = self._adapters.of(job).runtimes
         if runtimes is None or not isinstance(job, CustomJob):
             return job

@@ -1,4 +1,4 @@
-"""How the Workloads of one elastic job are joined: which took the place of which."""
+"""The Workloads of one elastic job as slices: which replaces which."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def replaced(workload: Workload) -> Iterable[ObjectKey]:
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """The questions about slices. `workloads` are all of the manager cluster, with the index `replaces`."""
+    """Questions about slices. `workloads` are all of the manager cluster, with the index `replaces`."""
 
     workloads: Cache[Workload]
 
     def of(self, key: ObjectKey, local: Workload | None, *, job_runs: bool) -> Slice:
-        """How the workload of that key is joined to others; nothing is known of one that is gone but who followed it.
-        `job_runs` tells whether its job at home is neither stopped nor at its end."""
+        """The workload's relation to other slices. Of a deleted one only its replacement is known. `job_runs`: the
+        local job is neither stopped nor finished."""
         if local is not None and not is_elastic(local):
             return NO_SLICE
         if local is None or local.has(FINISHED):
@@ -39,10 +39,10 @@ class Slices:
         return Slice(elastic=True, stays=stays or "", too_early=before is not None and not before.has(FINISHED))
 
     def _left(self, key: ObjectKey, local: Workload | None, *, job_runs: bool) -> str | None:
-        """The worker on which what a slice that has ended left belongs to the job that goes on.
+        """The worker where the remains of an ended slice belong to the job that goes on; None if nowhere.
 
-        That may be so while no other is to be seen: Kueue, beside which we run, may finish a slice in the moment of making
-        it, as its cache of jobs is behind, and take that back in its next write. A job that is to end it stops.
+        That can be so before a replacement is seen: with Kueue beside us, its cache of jobs may be stale, so that it
+        finishes a slice at its creation and reverts that in its next write. A job that is really to end is stopped.
         """
         later = self.replacement(key)
         if later is not None:
@@ -50,14 +50,14 @@ class Slices:
         return local.status.cluster_name if local is not None and is_past(local) and job_runs else None
 
     def replaced_by(self, workload: Workload) -> Workload | None:
-        """The slice whose place it is to take, as long as that is there, and of the same job."""
+        """The slice that the workload replaces, if it exists and is of the same job."""
         key = replaced_key(workload)
         found = self.workloads.get(key) if key is not None else None
         return found if found is not None and _is_of_same_job(found, workload) else None
 
     def replacement(self, key: ObjectKey) -> Workload | None:
-        """Whose turn it is after the slice of that key: of those that follow it, the first that is not finished. One that
-        was evicted goes on with nothing that is left."""
+        """The slice that goes on after the slice of that key: the first unfinished one among its replacements. An
+        evicted one too, though it inherits nothing."""
         met: set[ObjectKey] = set()
         while key not in met:
             met.add(key)
@@ -71,21 +71,21 @@ class Slices:
         return None
 
     def successor(self, workload: Workload) -> Workload | None:
-        """The slice that has quota in its place."""
+        """The replacement that has quota."""
         later = self.workloads.by("replaces", workload.key)
         return next(
             (w for w in later if w.has(QUOTA_RESERVED) and not w.has(FINISHED) and _is_of_same_job(w, workload)), None
         )
 
     def stays(self, workload: Workload) -> str | None:
-        """The cluster where the slice runs whose place it is to take, or where that is to stay itself."""
+        """The cluster that the workload is pinned to: that of the slice it replaces, while that one has quota."""
         before = self.replaced_by(workload)
         runs = before is not None and before.has(QUOTA_RESERVED) and not before.has(EVICTED)
         return before.status.cluster_name if before is not None and runs else None
 
     def before(self, workload: Workload) -> tuple[ObjectKey, ...]:
-        """Those before it that have ended, the last of them first: what they left on workers is its own, as long as it
-        has not ended itself."""
+        """The ended slices that it replaces, directly or through others, newest first: their remains on workers are its
+        own, until it ends itself."""
         if not is_elastic(workload) or workload.has(FINISHED) or workload.metadata.deletion_timestamp is not None:
             return ()
         found: dict[ObjectKey, None] = {}
@@ -99,19 +99,19 @@ class Slices:
         return tuple(found)
 
     def beside(self, workload: Workload) -> tuple[ObjectKey, ...]:
-        """Those before and after it that are there, or were."""
+        """The slice it replaces and its replacements, existing or gone."""
         if not is_elastic(workload):
             return ()
         key = replaced_key(workload)
         return (*(() if key is None else (key,)), *self.after(workload.key))
 
     def after(self, key: ObjectKey) -> tuple[ObjectKey, ...]:
-        """Those that replaced it, or are to."""
+        """The replacements of the slice, present or to come."""
         return tuple(w.key for w in self.workloads.by("replaces", key))
 
 
 def _is_ready(workload: Workload) -> bool:
-    """Whether it has its worker already: then that is its winner, by the one rule for all."""
+    """Whether its checks are Ready: then the worker in its status is its winner, not only its pin."""
     checks = workload.status.admission_checks
     return bool(checks) and all(check.state == "Ready" for check in checks)
 

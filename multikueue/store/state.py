@@ -1,4 +1,5 @@
-"""What is known now: a cache for each kind of the manager cluster, one view for each worker, and the questions that need both.
+"""The present state: a cache for each kind of the manager cluster, one view for each worker, and questions that need
+both.
 
 It changes only through its caches and views; `Store` connects these with the work queues.
 """
@@ -70,12 +71,12 @@ def _check_names(workload: Workload) -> Iterable[str]:
 
 
 def _parked(workload: Workload) -> Iterable[str]:
-    """Whether it fits no worker, as far as is known, under one key for all."""
+    """Index of workloads that fit no worker, as far as is known: one value for all."""
     return (FITS_NO_WORKER,) if workload.has(FITS_NO_WORKER) and not workload.has(FINISHED) else ()
 
 
 def _named(workload: Workload) -> Iterable[ObjectKey | str]:
-    """The LocalQueue and the priority class that an unfinished workload names, by one look into its spec."""
+    """The LocalQueue and priority class that an unfinished workload names: one index, to decode the spec once."""
     if workload.has(FINISHED):
         return
     spec = workload_spec(workload)
@@ -85,12 +86,13 @@ def _named(workload: Workload) -> Iterable[ObjectKey | str]:
 
 
 class State:
-    """Owner: the manager. Caches are filled by the manager cluster's watches; `workers` by each worker's connection.
+    """Owner: the manager. The manager cluster's watches fill the caches; each worker's connection fills its view in
+    `workers`.
 
-    `namespace` is ours, in which Placements are looked for unless named with another. `adapters` are the kinds of jobs in use.
-    With `minds_pods` it matters to a workload when the pods of its job become ready or cease to be. With `elastic` jobs may
-    change their size while they run; without, nothing of theirs is looked at. Followers of a Placement, and jobs that name a
-    runtime, are known to `placements` and `runtimes` alone: these tell `queues` themselves.
+    `namespace` is ours, the default for names of Placements. `adapters` are the kinds of jobs in use. `minds_pods`: a
+    workload depends on whether the pods of its job are ready. `elastic`: jobs may change their size while they run;
+    without it, slices are ignored. Only `placements` and `runtimes` know the followers of a Placement and the jobs that
+    name a runtime, so these two add keys to `queues` themselves.
     """
 
     def __init__(
@@ -107,7 +109,7 @@ class State:
         self.workers: dict[str, WorkerView] = {}
         self._places = Places()
         self.fleets: dict[tuple[str, str, str], Fleet] = {}
-        """What `Views` has found out about MultiKueueConfigs, kinds and namespaces, until something of it changes."""
+        """Computed by `Views`: the fleets by MultiKueueConfig, kind and namespace, until a part of one changes."""
         self.placements = Placements(lambda key: queues.add("workloads", key), now)
         self.jobs = JobCaches(adapters, indexes={CONTROLLER: controllers})
         self.nesting = Nesting(adapters, self.jobs, self._is_admitted)
@@ -119,7 +121,7 @@ class State:
         self.ceilings = Ceilings()
         self.plans = Plans(self.workloads)
         self.slices: Slices | None = Slices(self.workloads) if elastic else None
-        """How the workloads of elastic jobs are joined; None: there are no elastic jobs."""
+        """The slices of elastic jobs; None: elastic jobs are off."""
         self.cluster_queues: Cache[ClusterQueue] = Cache(indexes={"flavor": flavor_names, "check": check_names})
         self.local_queues: Cache[LocalQueue] = Cache(indexes={"cluster_queue": lambda q: (q.spec.cluster_queue,)})
         self.flavors: Cache[ResourceFlavor] = Cache()
@@ -138,7 +140,7 @@ class State:
     # Questions.
 
     def may_be_on(self, name: str) -> bool:
-        """Whether something of a workload may be on a worker that was not seen since this process began."""
+        """Whether a workload may have left something on a worker that has not been seen since this process began."""
         return any(not local.has(FINISHED) and may_be_on(local, name) for local in self.workloads)
 
     def owner(self, workload: Workload) -> JobKey | None:
@@ -152,8 +154,8 @@ class State:
         return JobKey(adapter.kind.name, workload.metadata.namespace, owner.name) if owner and adapter else None
 
     def runs_here(self, job: AnyJob) -> bool:
-        """Whether a job has pods on the manager cluster, or may have, or still says where it had: it is none of those that
-        are dispatched. Started from there, it could not go where another flavor wants it."""
+        """Whether a job has, or may have, pods on the manager cluster, or still has the pod set info of a run there: it
+        is not dispatched. Started from that state, it could not go where another flavor demands."""
         adapter = self.adapters.of(job)
         if placed_for(adapter, job):
             return True
@@ -162,7 +164,7 @@ class State:
         return adapter.is_active(job) or not adapter.is_suspended(job)
 
     def failed_start(self, workload: Workload, job: AnyJob) -> Finish | None:
-        """The end of a workload whose job was to run on the manager cluster and never can; None if nothing is wrong."""
+        """The end of a workload whose job was to run on the manager cluster and can never start; None otherwise."""
         adapter = self.adapters.of(job)
         if adapter.placing is None or not workload.has(ADMITTED):
             return None
@@ -202,11 +204,11 @@ class State:
         return None if job is None or is_over(job, self.adapters.of(job)) else job
 
     def with_job(self, key: ObjectKey) -> Iterator[str]:
-        """The workers that hold a job of ours for that workload."""
+        """The workers that have a job of ours for that workload."""
         return (name for name in self.places(key) if self.workers[name].job_of(key) is not None)
 
     def places(self, key: ObjectKey) -> tuple[str, ...]:
-        """The workers that have something to do with a workload by themselves."""
+        """The workers that a workload concerns by what they have, hide or were found unfit for."""
         return self._places.of(key, lambda name: name in self.workers and self.workers[name].concerns(key))
 
     def multikueue_check(self, workload: Workload) -> AdmissionCheck | None:
@@ -225,27 +227,27 @@ class State:
         return None
 
     def uses_multikueue(self, namespace: str, queue: str) -> bool | None:
-        """Whether jobs of a LocalQueue are dispatched; None if the queue or its ClusterQueue does not exist."""
+        """Whether jobs of a LocalQueue are dispatched; None if it or its ClusterQueue does not exist."""
         local = self.local_queues.get(ObjectKey(namespace, queue))
         cluster_queue = self.cluster_queues.get(ObjectKey("", local.spec.cluster_queue)) if local else None
         return None if cluster_queue is None else self.queue_check(cluster_queue) is not None
 
     def nobody_dispatches(self, queue: ObjectKey, workloads: Iterable[Workload]) -> bool:
-        """Whether a job surely goes to no worker: neither where its workloads have quota, nor, as long as none has any,
-        where its LocalQueue leads, is there a MultiKueue check."""
+        """Whether a job surely goes to no worker: neither the ClusterQueues where its workloads have quota, nor, if
+        none has, the one of its LocalQueue has a MultiKueue check."""
         local = self.local_queues.get(queue)
         holding = {w.status.admission.cluster_queue for w in workloads if w.status.admission is not None}
         names = holding or ({local.spec.cluster_queue} if local is not None else set())
         return bool(names) and all(self._is_without_check(name) for name in names)
 
     def _is_without_check(self, cluster_queue: str) -> bool:
-        """False as well while the queue, or a check of it, is not there: it may be one of ours."""
+        """Whether the queue surely has no MultiKueue check: false while the queue or one of its checks is unknown."""
         queue = self.cluster_queues.get(ObjectKey("", cluster_queue))
         known = queue is not None and all(self.checks.get(ObjectKey("", name)) for name in check_names(queue))
         return queue is not None and known and self.queue_check(queue) is None
 
     def files(self) -> tuple[str, ...]:
-        """The paths from which clusters are read."""
+        """The paths of kubeconfig files."""
         return tuple(map(str, self.clusters.named("file")))
 
     def parked(self) -> tuple[Workload, ...]:
@@ -261,7 +263,8 @@ class State:
     def placement_for(
         self, local: Workload, *, option: str = "", by_workload: bool = False
     ) -> contract.Placement | None:
-        """The Placement named for a workload as its strategy sees it, None if none is; it hears of changes from now on.
+        """The strategy's view of the Placement named for a workload, None if none is; the workload is reconciled at its
+        changes.
 
         The most specific name counts: workload and job if they may name one (`by_workload`), LocalQueue, ClusterQueue,
         AdmissionCheck, the strategy's option.
@@ -275,16 +278,16 @@ class State:
         return self.placements.view(local.key, wanted, self.clusters_for(check))
 
     def names_placement(self, local: Workload) -> bool:
-        """Whether a workload or its job names the Placement it wants to follow."""
+        """Whether a workload or its job names a Placement."""
         givers = (local, self.local_job(local))
         return any(giver is not None and PLACEMENT_ANNOTATION in giver.metadata.annotations for giver in givers)
 
     def may_run_beside(self, key: ObjectKey, name: str) -> Iterator[str]:
-        """The other workers that hold the job of a workload, or may."""
+        """The other workers that have the job of a workload, or may have it."""
         return (n for n in self.places(key) if n != name and self.workers[n].may_run(key))
 
     def caches(self) -> Iterator[tuple[str, Kind[Any], Cache[Any]]]:
-        """All there are, each with its cluster (empty: the manager's) and kind."""
+        """All caches, each with its cluster (empty: the manager's) and kind."""
         own: tuple[tuple[Kind[Any], Cache[Any]], ...] = (
             (kinds.WORKLOADS, self.workloads),
             (kinds.CLUSTER_QUEUES, self.cluster_queues),
@@ -310,7 +313,7 @@ class State:
 
 
 def placed_for(adapter: Adapter, job: AnyJob) -> str:
-    """The name of the Workload by which a job says where it ran on the manager cluster; empty if it does not."""
+    """The name of the Workload whose pod set info the job has; empty if none."""
     return adapter.placing.placed_for(job) if adapter.placing is not None else ""
 
 
@@ -319,7 +322,7 @@ def config_of(check: AdmissionCheck) -> tuple[str, ...]:
 
 
 def clusters_of(config: MultiKueueConfig) -> tuple[str, ...]:
-    """The clusters a MultiKueueConfig names, in order: its spec, then the annotation for more than 20."""
+    """The clusters of a MultiKueueConfig, in order: its spec, then the annotation for more than 20."""
     more = config.metadata.annotations.get(CLUSTERS_ANNOTATION, "")
     return tuple(dict.fromkeys((*config.spec.clusters, *(n.strip() for n in more.split(",") if n.strip()))))
 
@@ -330,7 +333,7 @@ def _uid_of(cluster: MultiKueueCluster) -> Iterable[str]:
 
 
 def source_of(cluster: MultiKueueCluster) -> tuple[tuple[str, str], ...]:
-    """Where a cluster's kubeconfig comes from: type and location. Several clusters may share one."""
+    """The source of a cluster's kubeconfig: type and location. Several clusters may share one."""
     source = cluster.spec.cluster_source
     if source.kube_config is not None:
         return ((source.kube_config.location_type, source.kube_config.location),)

@@ -1,4 +1,4 @@
-"""What we know now, connected with the work queues: each change is taken in, and its keys are looked at again."""
+"""The state connected with the work queues: each change is applied, and the keys it concerns are added."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Observer(Protocol):
-    """Who only looks on: told of each worker that is met or forgotten, and of each that came or went."""
+    """A read-only observer of workers: called when a worker is met or forgotten, and when its connectivity changes."""
 
     def worker_met(self, worker: WorkerView) -> None: ...
     def worker_forgotten(self, worker: WorkerView) -> None: ...
@@ -39,7 +39,7 @@ class Observer(Protocol):
 class Store(State):
     """The state, whose every change goes to the quota engine at once, and to `queues` as keys, as `triggers` says.
 
-    `now` is the time of a change. The rest is told in `State`.
+    `now` is the time of a change. Other arguments: see `State`.
     """
 
     def __init__(
@@ -80,13 +80,13 @@ class Store(State):
     # The manager cluster.
 
     def look_at(self, queue: Queue, key: Key = "") -> None:
-        """Have a key looked at again, for a reason that no object tells."""
+        """Reconcile a key for a reason that no object shows."""
         self._queues.add(queue, key)
 
     @contextmanager
     def writing(self, key: ObjectKey | JobKey) -> Iterator[Callable[[Workload | AnyJob], None]]:
-        """While the reconcile of a workload or a job writes its own object: what is yielded takes the answer in. That write
-        does not wake the reconcile, which goes on by itself where there is need; anything else does."""
+        """Wraps a reconcile's write of its own object; the yielded function applies the answer. That write does not
+        wake the reconcile, which continues by itself if needed; any other change does."""
         queue: Queue = "jobs" if isinstance(key, JobKey) else "workloads"
         with self._writes.under_way(key, lambda: self._queues.add(queue, key)) as answered:
 
@@ -100,12 +100,12 @@ class Store(State):
             yield take_in
 
     def source_changed(self, type_: str, location: str) -> None:
-        """Where clusters are read from says something else now: a Path, of which no watch tells."""
+        """A kubeconfig source has changed. For a Path, which no watch reports."""
         for name in concerned.clusters_read_from(type_, location, self):
             self._queues.add("clusters", name)
 
     def open_jobs(self, kind: Kind[Any]) -> Cache[Any]:
-        """The manager cluster has that kind of jobs: from now on there are such jobs, here and on the workers."""
+        """Opens a kind of jobs that the manager cluster now serves, here and on the workers."""
         for worker in self.workers.values():
             worker.jobs.open(kind)
         return self.jobs.open(kind)
@@ -128,7 +128,7 @@ class Store(State):
         self._look_again(triggers.JOB, Change(old, new, is_own=self._is_held_back(key, new)))
 
     def _is_held_back(self, key: ObjectKey | JobKey, new: Workload | AnyJob | None) -> bool:
-        """Whether a new version may be what the reconcile of `key` writes just now."""
+        """Whether a new version may be the write that the reconcile of `key` has under way."""
         return new is not None and self._writes.holds_back(key, new)
 
     def _quota_changed(self, rows: Table[T], old: Any, new: Any) -> None:
@@ -149,11 +149,11 @@ class Store(State):
     # Workers.
 
     def observe(self, observer: Observer) -> None:
-        """Tell somebody of workers from now on."""
+        """Call the observer from now on."""
         self._observers.append(observer)
 
     def worker(self, name: str) -> WorkerView:
-        """The view of a worker, made on first use."""
+        """The view of a worker, created on first use."""
         found = self.workers.get(name)
         return found if found is not None else self._meet(name)
 
@@ -169,7 +169,8 @@ class Store(State):
         return worker
 
     def forget_worker(self, name: str) -> bool:
-        """Forget a worker that has no MultiKueueCluster, unless something names it or is, or may be, there."""
+        """Forget a worker without MultiKueueCluster, unless a config or workload names it, or something of ours is, or
+        may be, there. Returns whether it is forgotten."""
         worker = self.workers.get(name)
         if worker is None or self.clusters.get(ObjectKey("", name)) or self.configs.by("cluster", name):
             return False
@@ -193,7 +194,7 @@ class Store(State):
         self._look_again(triggers.WORKER[aspect], Change(None, None, worker=worker.name))
 
     def _copy_changed(self, worker: WorkerView, old: Workload | None, new: Workload | None) -> None:
-        """What a plan settles is no news."""
+        """Skips changes that the plan expects."""
         change = Change(old, new, worker=worker.name)
         key = change.seen.key
         if not self.plans.settles(old, change.seen, worker.name, worker.expectations.is_creating(key)):
@@ -207,7 +208,7 @@ class Store(State):
             self._tidy(key)
 
     def _tidy(self, key: ObjectKey) -> None:
-        """Nothing is kept of what is over, and on no worker any more."""
+        """Drops the plan of a workload that has ended, and that no worker has any more."""
         local = self.workloads.get(key)
         if (local is None or local.has(FINISHED)) and not self.places(key):
             self.plans.put(key, None)

@@ -1,7 +1,7 @@
-"""Which keys are looked at again after a change: one table, by kind and by what of an object changed.
+"""The keys to reconcile after a change: one table, by kind and by changed aspect.
 
-A row says: if this aspect of an object (`changes`) is another than before, or the object came or went, these keys (`concerned`)
-go to these queues.
+A row says: if this aspect of an object (`changes`) differs, or the object was created or deleted, these keys
+(`concerned`) go to these queues.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class To(Generic[T]):
-    """A queue, and the keys that go there."""
+    """A queue, and the keys added to it."""
 
     queue: Queue
     keys: Callable[[Change[T], State], Iterable[Key]]
@@ -37,7 +37,7 @@ class To(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Row(Generic[T]):
-    """If `aspect` of an object has changed, or it came or went: these keys go to these queues. None: after each change."""
+    """If `aspect` differs, or the object came or went, these keys go to these queues. None: at each change."""
 
     aspect: Callable[[T, State], object] | None
     targets: tuple[To[T], ...]
@@ -53,7 +53,7 @@ Table = tuple[Row[T], ...]
 
 
 def keys_after(rows: Iterable[Row[T]], change: Change[T], state: State) -> Iterator[tuple[Queue, Key]]:
-    """What to look at again, in order; a key may come more than once."""
+    """The keys to reconcile, in order; a key may come more than once."""
     for row in rows:
         if row.is_due(change, state):
             for to in row.targets:
@@ -62,7 +62,7 @@ def keys_after(rows: Iterable[Row[T]], change: Change[T], state: State) -> Itera
 
 
 def _in_cluster_queues(names: Callable[[Change[T], State], Iterable[str]]) -> tuple[To[T], ...]:
-    """All that waits in these ClusterQueues, and their own statuses."""
+    """The workloads in these ClusterQueues, and the queues' own statuses."""
 
     def local_queues(change: Change[T], state: State) -> Iterator[ObjectKey]:
         for name in names(change, state):
@@ -173,7 +173,7 @@ SECRET: Table[Secret] = (Row(None, (To("clusters", concerned.clusters_of_secret)
 PROFILE: Table[ClusterProfile] = (Row(None, (To("clusters", concerned.clusters_of_profile),)),)
 
 PRIORITY_CLASS: Table[WorkloadPriorityClass] = (Row(changes.value, (To("workloads", concerned.workloads_of_class),)),)
-"""The value of a class is written into every workload that names it (quota-engine 1.4)."""
+"""A change of the value is written into every workload that names the class (quota-engine 1.4)."""
 
 _REACH: Table[Any] = (
     Row(None, (To("clusters", concerned.the_worker), To("workloads", concerned.workloads_dispatched_there))),
@@ -185,4 +185,4 @@ WORKER: Mapping[WorkerAspect, Table[Any]] = {
     "silence": (Row(None, (To("workloads", concerned.workloads_it_may_win),)),),
     "why": (),
 }
-"""By what of a worker changed."""
+"""By the aspect of the worker that changed."""

@@ -1,4 +1,4 @@
-"""What a decision looks at, made of what the store has: a workload's group, and the fleet as one value for all."""
+"""The input of a decision, built from the store: a workload's group, and the fleet as one value for all workloads."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ __all__ = ["Views"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Workload:
-    """What is the same for all workers: the key of its `job`, the slices `before` it whose job may be there still, and
-    whether such jobs are shown to nobody now."""
+    """The part that is the same for all workers: the key of the workload's `job`, the slices `before` it whose job may
+    still exist, and whether jobs of its kind are not visible now."""
 
     key: ObjectKey
     local: Workload | None
@@ -52,7 +52,7 @@ class _Workload:
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """Changes nothing."""
+    """Read-only views of the store."""
 
     store: Store
 
@@ -65,7 +65,7 @@ class Views:
         lost_after: timedelta,
         copy_retention: timedelta = timedelta(),
     ) -> Group:
-        """Everything the decision on one workload looks at. `local` may be ahead of the cache by what is to be written."""
+        """The input of the decision on one workload. `local` may be ahead of the cache by the write to come."""
         check = self.store.multikueue_check(local) if local else None
         job = self.store.local_job(local) if local else None
         of = self._of(key, local)
@@ -92,7 +92,7 @@ class Views:
         )
 
     def widened(self, group: Group, clusters: Iterable[str]) -> Group:
-        """The group with those of its fleet too."""
+        """The group with these clusters of its fleet added."""
         known, fleet = {remote.cluster for remote in group.remotes}, group.fleet
         more = [name for name in clusters if name in fleet.order and name not in known]
         if not more:
@@ -102,7 +102,7 @@ class Views:
         return replace(group, remotes=tuple(sorted(found, key=lambda remote: fleet.place(remote.cluster))))
 
     def shown(self, name: str, kind: str, namespace: str) -> contract.Worker:
-        """A worker as it is for all jobs of a kind in a namespace."""
+        """The strategy's view of a worker, for all jobs of a kind in a namespace."""
         worker, cluster = self.store.worker(name), self.store.clusters.get(ObjectKey("", name))
         cordoned = cluster is not None and cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true"
         lack = worker.sight.lack(kind, namespace) or worker.sight.blindness(namespace)
@@ -118,12 +118,12 @@ class Views:
         )
 
     def seen(self, key: ObjectKey, name: str) -> Remote:
-        """What is to be seen of a workload on one worker."""
+        """The state of a workload on one worker."""
         return self._seen(self._of(key, self.store.workloads.get(key)), name, NO_FLEET)
 
     def _fleet(self, check: AdmissionCheck | None, job: JobKey | None, namespace: str) -> Fleet:
-        """What a MultiKueueConfig names, for jobs of a kind: one value for all, until something of it changes. Where some
-        workers offer some namespaces only, it is one for each namespace."""
+        """The fleet of a MultiKueueConfig for jobs of a kind: one value for all, until a part of it changes. If some
+        workers offer only some namespaces, there is one per namespace."""
         config = next(iter(config_of(check)), "") if check else ""
         kind = "" if job is None else PODS.name if job.kind == POD_GROUPS.name else job.kind
         for place in ("", namespace):
@@ -155,7 +155,7 @@ class Views:
         )
 
     def _concerned(self, of: _Workload, fleet: Fleet) -> tuple[str, ...]:
-        """The workers that a workload concerns, in the order of the fleet."""
+        """The workers that concern a workload, in the order of the fleet."""
         local = of.local
         of_earlier_slices = (name for end in of.before for name in self.store.with_job(end))
         named = _named_by(local) if local is not None else ()
@@ -199,7 +199,7 @@ class Views:
         )
 
     def _elastic(self, remote: Remote, local: Workload, ends: Iterable[ObjectKey]) -> Remote:
-        """The job of an elastic workload may be there as that of a slice before it, and may have another size."""
+        """An elastic workload's remote: its job there may still be an earlier slice's, and may have another size."""
         worker, job, attempt = self.store.worker(remote.cluster), self.store.local_job(local), attempt_of(local)
         held = remote.job or next(filter(None, map(worker.job_of, ends)), None)
         if held is None or type(held) is PodGroup:
@@ -214,7 +214,7 @@ class Views:
         return replace(remote, job=held, job_state=state)
 
     def _is_unseen(self, local: Workload, job: JobKey | None) -> bool:
-        """Whether it is of a kind that is to be in use, and whose jobs nobody shows us for now, here or on the workers."""
+        """Whether its jobs are of a kind that is enabled, but not visible now, here or on the workers."""
         if job is not None:
             return not self.store.jobs.is_on(job.kind)
         owner = owner_of(local)
@@ -233,14 +233,14 @@ class Views:
         return f"The owner is not managed by Kueue: {reason}" if reason else ""
 
     def _may_be_copied(self, job: AnyJob, workload: str) -> bool:
-        """Not before it was restored from a start by the same Workload; from another one it may never be: beside Kueue, a
-        job that was started by that of an earlier job of its name keeps what that demanded."""
+        """Not before the pod set info of the same Workload is restored. That of another Workload may never be: with
+        Kueue beside us, a job started by the Workload of an earlier job of its name keeps its demands."""
         adapter = self.store.adapters.of(job)
         return adapter.may_be_copied(job) and placed_for(adapter, job) != workload
 
     def _is_over(self, local: Workload, job: AnyJob, remotes: Iterable[Remote]) -> bool:
-        """Whether the job's status is final. Of a kind that does not say so it is once it is that of the winner's job; not if
-        that is so odd that nobody can compare the two."""
+        """Whether the job's status is final. For an external kind, once it equals that of the winner's job; not if that
+        status is too malformed to compare."""
         adapter = self.store.adapters.of(job)
         if not adapter.external:
             return adapter.finished(job) is not None
@@ -253,7 +253,7 @@ class Views:
         return adapter.is_suspended(job) and adapter.finished(job) is None
 
     def _runs(self, job: AnyJob | None) -> bool:
-        """Whether it is neither stopped nor at its end."""
+        """Whether the job is neither stopped nor finished."""
         if job is None or job.metadata.deletion_timestamp is not None:
             return False
         adapter = self.store.adapters.of(job)
@@ -261,7 +261,7 @@ class Views:
 
 
 def _named_by(local: Workload) -> Iterator[str]:
-    """The workers that its status names: the winner, the nominated, and those where attempts ended."""
+    """The workers in its status: the winner, the nominated, and those where attempts failed."""
     status, failed = local.status, local.condition(FAILED_ON)
     if status.cluster_name:
         yield status.cluster_name
@@ -270,13 +270,14 @@ def _named_by(local: Workload) -> Iterator[str]:
 
 
 def _unreadable(remote: Remote) -> Remote:
-    """What is there and cannot be read may run: it is neither counted as gone nor ever as lost."""
+    """An object that cannot be decoded may run: it counts neither as gone nor ever as lost."""
     return replace(remote, link=replace(remote.link, reach=Reach.SUSPECT, since=None))
 
 
 def _out_of_sight(link: Link, lack: Lack) -> Link:
-    """A worker that is there, and shows nothing of the workload's namespace, is as good as away: what was won there has the
-    time of a worker that is lost. Where it was to show it, nothing is known of it; what it does not offer, we never sent."""
+    """A worker that shows nothing of the workload's namespace counts as isolated: its winners get the time of a lost
+    worker. If it should show the namespace, what it has is unknown; to a namespace that it does not offer, nothing was
+    ever sent."""
     if not link.is_connected:
         return link
     known = link.known and lack.last_failed_probe is None

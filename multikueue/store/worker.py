@@ -1,4 +1,4 @@
-"""One worker cluster as last seen: its copies and jobs with our origin, and how it can be reached."""
+"""One worker cluster as last seen: its copies and jobs with our origin, and its connectivity."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ __all__ = ["NEVER", "Places", "WorkerAspect", "WorkerView", "prebuilt_key"]
 NEVER = datetime.min.replace(tzinfo=UTC)
 
 WorkerAspect = Literal["reach", "use", "silence", "why"]
-"""What of a worker changed: its reach, what else it can be used for, whether it answers, or only the words for its trouble."""
+"""The aspect of a worker that changed: connectivity, other uses, whether it answers, or only its problem's text."""
 
 Changed = Callable[["WorkerView", WorkerAspect], None]
 
 
 def _workload_of(job: AnyJob) -> Iterable[ObjectKey]:
-    """The workload whose job this is: no member of a group is, but the group."""
+    """The workload of a job. A group of Pods has one, its members have none."""
     return () if type(job) is Pod and GROUP_LABEL in job.metadata.labels else prebuilt_key(job)
 
 
@@ -42,13 +42,13 @@ def prebuilt_key(job: AnyJob) -> Iterable[ObjectKey]:
 
 
 def _nobody(_worker: WorkerView, _aspect: WorkerAspect) -> None:
-    """Nobody to tell."""
+    """Does nothing."""
 
 
 class Places:
-    """Which workers have, or may have, something to do with a workload: found without a look at all the others.
+    """Index of the workers that have, or may have, something of a workload: no scan over all workers.
 
-    A worker is noted whenever something of the workload comes there, and taken off when a look finds nothing left.
+    A worker is added whenever something of the workload comes there, and removed when a read finds nothing left.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Places:
         self._of.setdefault(key, {})[worker] = None
 
     def of(self, key: ObjectKey, concerns: Callable[[str], bool]) -> tuple[str, ...]:
-        """The workers noted for it that it still concerns."""
+        """The noted workers that the workload still concerns."""
         noted = self._of.get(key)
         if noted is None:
             return ()
@@ -70,11 +70,11 @@ class Places:
 
 
 class WorkerView:
-    """Changed by its methods only; each tells `changed` what is another now. The caches are filled by the worker's watches.
+    """Changed by its methods only; each calls `changed` with the aspect. The worker's watches fill the caches.
 
-    Callers: the worker's connection (how it can be reached), and its outbox (what is expected there). The caches survive a
-    lost connection: they are the last known state. `why` says in words what trouble it has, `leaving` why its name is about
-    to be given to another cluster, so that it gets nothing new. `sight` is what it lets us see.
+    Callers: the worker's connection (connectivity), and its outbox (expectations). The caches survive a lost
+    connection: they are the last known state. `why` is the text of its problem. `leaving` says why its name is about to
+    stand for another cluster, so that it gets nothing new. `sight` is its visibility.
     """
 
     __slots__ = (
@@ -107,60 +107,61 @@ class WorkerView:
         self.jobs = JobCaches(adapters, self._job_changed, indexes={"workload": _workload_of}, copies=True)
         self._changed, self._places = changed, places if places is not None else Places()
 
-    # What is there.
+    # Contents.
 
     def job_of(self, key: ObjectKey) -> AnyJob | None:
-        """Our job for the workload of that key."""
+        """Our job there for the workload of that key."""
         return self.jobs.first("workload", key)
 
     def holds(self, key: ObjectKey) -> bool:
-        """Whether anything of the workload is, or may be, there."""
+        """Whether it has, or may have, anything of the workload."""
         return self.workloads.get(key) is not None or self.may_run(key)
 
     def may_run(self, key: ObjectKey) -> bool:
-        """Whether the job of the workload is there, or may be."""
+        """Whether it has, or may have, the job of the workload."""
         return self.job_of(key) is not None or self.expectations.asked(key) is not None
 
     def concerns(self, key: ObjectKey) -> bool:
-        """Whether it holds, or hides, anything of the workload, or was passed over for it."""
+        """Whether it has or hides anything of the workload, or was found unfit for it."""
         return self.holds(key) or self.expectations.is_passed_over(key) or key in self.workloads.unreadable
 
     def hides(self, key: ObjectKey, job: JobKey | None) -> bool:
-        """Whether the copy or the job of a workload is there and cannot be read: nothing can be said of it."""
+        """Whether it has a copy or job of the workload that cannot be decoded: its state is unknown."""
         return key in self.workloads.unreadable or (job is not None and self.jobs.hides(job))
 
     def held(self) -> set[ObjectKey]:
-        """The workloads that have something there."""
+        """The workloads that have a copy or a job there."""
         return {w.key for w in self.workloads} | {key for job in self.jobs for key in prebuilt_key(job)}
 
     @property
     def is_in_use(self) -> bool:
-        """Whether anything of ours is, or may be, there."""
+        """Whether it has, or may have, anything of ours."""
         return bool(self.held() or self.expectations)
 
     def is_lost(self, now: datetime, timeout: timedelta) -> bool:
-        """Whether it is out of reach for so long that nothing of it counts any more."""
+        """Whether it is out of reach for longer than the timeout."""
         return self.link.is_lost(now, timeout)
 
-    # How it can be reached.
+    # Connectivity.
 
     def connected(self) -> bool:
-        """Its watches run, and calls are answered. Answers, as all of these, whether its reach is another now."""
+        """Its watches run, and it answers requests. Returns, as `suspected` and `isolated`, whether this is a
+        change."""
         self.why = ""
         return self._reached(replace(self.link, reach=Reach.CONNECTED, since=None, known=True))
 
     def suspected(self, since: datetime, why: str | None = None) -> bool:
-        """It has trouble since then; for now nothing is shown."""
+        """It has a problem since then, which is not shown to users yet."""
         self.why = self.why if why is None else why
         reach = Reach.SUSPECT if self.link.is_connected else self.link.reach
         return self._reached(replace(self.link, reach=reach, since=self.link.since or since))
 
     def isolated(self) -> bool:
-        """Its trouble is shown."""
+        """Its problem is shown to users."""
         return self._reached(replace(self.link, reach=Reach.ISOLATED))
 
     def disconnected(self, why: str, now: datetime) -> None:
-        """It has no connection any more."""
+        """It has lost its connection."""
         link, is_news = self.link, (self.why, self.leaving) != (why, "")
         self.why, self.leaving = why, ""
         since = now if link.is_connected else link.since
@@ -173,8 +174,8 @@ class WorkerView:
             self._changed(self, "use")
 
     def reported(self, since: datetime | None, why: str, now: datetime, namespaces: tuple[str, ...] | None) -> None:
-        """Somebody else speaks to it, and says: active, if there is no `why`; else not, `since` then. `namespaces` is what
-        it offers, None if nobody can tell."""
+        """Another process has the connection, and reports it: active if `why` is empty, else inactive `since` then.
+        `namespaces` are those it offers, None if unknown."""
         is_news = (why != self.why) | (namespaces is not None and self.sight.offer(namespaces, now))
         self.why = why
         lost = replace(self.link, reach=Reach.ISOLATED, since=since or self.link.since)
@@ -183,38 +184,38 @@ class WorkerView:
             self._changed(self, "use")
 
     def recorded(self, since: datetime | None) -> None:
-        """An earlier process has written down since when it is away."""
+        """An earlier process recorded since when it is away."""
         if not self.link.is_connected:
             self.link = replace(self.link, since=since)
 
     def troubled(self, why: str) -> None:
-        """Why it is, or may soon be, away."""
+        """Why it is away, or may be soon."""
         self.why = why
         self._changed(self, "why")
 
     def awaited(self) -> None:
-        """From now on it is asked for signs of life: it is away for as long as that was in vain."""
+        """Probes of it begin: its absence counts by failed probes."""
         self.link = replace(self.link, last_failed_probe=self.link.last_failed_probe or NEVER)
 
     def asked_in_vain(self, until: datetime, now: datetime, timeout: timedelta) -> None:
-        """So long. If that settles that it is lost, those who wait for it need not wait any longer."""
+        """Probes have failed until then. If it is lost thereby, its workloads are reconciled."""
         was_lost = self.is_lost(now, timeout)
         self.link = replace(self.link, last_failed_probe=until)
         if self.is_lost(now, timeout) and not was_lost:
             self._changed(self, "use")
 
     def fell_silent(self) -> None:
-        """It did not answer the last time it was asked."""
+        """It did not answer the last request."""
         self._voiced(silent=True)
 
     def answered(self) -> None:
-        """It gave a sign of life."""
+        """It answered."""
         self._voiced(silent=False)
 
-    # What else it can be used for.
+    # Other uses.
 
     def offers(self, namespaces: tuple[str, ...], now: datetime) -> bool:
-        """It lets us see these; answers whether that is news. Then nothing is known of those that were not looked at before."""
+        """It offers these namespaces; returns whether that is new. Then namespaces not listed before are unknown."""
         is_news = self.sight.offer(namespaces, now)
         if is_news:
             self.link = replace(self.link, known=False)
@@ -222,32 +223,32 @@ class WorkerView:
         return is_news
 
     def lacks(self, kind: Kind[Any], why: str, now: datetime, *, namespace: str = "") -> None:
-        """It does not have that kind in one of its namespaces, or does not let us see it, as `why` says; empty: now it does."""
+        """A kind is missing or not visible in one of its namespaces, for the reason `why`; empty: it is visible."""
         if self.sight.note(kind, namespace, why, now):
             self._changed(self, "use")
 
     def leaves(self, why: str) -> None:
-        """Its name is about to be given to another cluster; empty: it is not."""
+        """Its name is about to stand for another cluster, for the reason `why`; empty: it is not."""
         if why != self.leaving:
             self.leaving = why
             self._changed(self, "use")
 
     def forget(self) -> None:
-        """Another cluster has the name from now on: what was seen of the one before is nothing of its."""
+        """Its name stands for another cluster from now on: nothing seen before applies."""
         self.link = replace(self.link, known=False)
         self.expectations.clear()
         self.workloads.replace(())
         self.jobs.forget()
 
-    # What is expected there.
+    # Expectations.
 
     def ask_for_job(self, key: ObjectKey, asked: Asked) -> None:
-        """The job of a workload is asked for: from now on it may be there."""
+        """The job of a workload is requested: from now on it may exist."""
         self._places.note(key, self.name)
         self.expectations.ask(key, asked)
 
     def pass_over(self, key: ObjectKey, unfit: Unfit) -> None:
-        """For a while it cannot take that workload."""
+        """The worker is skipped for that workload for a while."""
         self._places.note(key, self.name)
         self.expectations.pass_over(key, unfit)
 
@@ -267,7 +268,7 @@ class WorkerView:
             self._places.note(new.key, self.name)
 
     def _job_changed(self, _adapter: Adapter, old: AnyJob | None, new: AnyJob | None) -> None:
-        """Whatever becomes of it, it answers what was asked."""
+        """Any change of a job answers the request for it."""
         for key in prebuilt_key(new) if new is not None else ():
             self._places.note(key, self.name)
         seen = new if new is not None else old

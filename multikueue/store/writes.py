@@ -1,4 +1,4 @@
-"""Writes under way, so that a reconcile is not woken by what it wrote itself."""
+"""Writes under way, so that no reconcile is woken by its own write."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["Writes"]
 
 
 class Writes:
-    """By key of the reconcile that writes: the versions that were seen since its request went out.
+    """The versions seen since the request went out, by key of the writing reconcile.
 
-    The watch often brings a write before its answer does. Which of the versions is the written one only the answer tells, so
-    the reconcile is woken after it, if there was any other.
+    The watch often brings a write before its answer does. Only the answer says which version is the written one, so the
+    reconcile is woken after it, if there was any other.
     """
 
     def __init__(self) -> None:
@@ -23,8 +23,8 @@ class Writes:
 
     @contextmanager
     def under_way(self, key: ObjectKey | JobKey, wake: Callable[[], None]) -> Iterator[Callable[[Object], None]]:
-        """Meanwhile `holds_back` takes the news for `key`; what is yielded is told the answer. `wake` is called at the end if
-        there was news beside the answer, or no answer came."""
+        """Meanwhile `holds_back` collects changes of `key`; the yielded function takes the answer. `wake` is called at
+        the end if there was another change, or no answer came."""
         self._seen[key] = seen = set[str]()
         try:
             yield lambda answer: seen.discard(answer.metadata.resource_version)
@@ -34,7 +34,7 @@ class Writes:
                 wake()
 
     def holds_back(self, key: ObjectKey | JobKey, changed: Object) -> bool:
-        """Whether the reconcile of `key` writes just now, so that it is woken for this version later, if at all."""
+        """Whether the reconcile of `key` has a write under way, so that this version wakes it later, if at all."""
         seen = self._seen.get(key)
         if seen is not None:
             seen.add(changed.metadata.resource_version)
