@@ -1,7 +1,7 @@
-"""Where copies must be: one workload's group in, the phase, the new local status and the remote actions out.
+"""Where copies must be: one workload's group in, the phase, the new local status and the plan for its workers out.
 
-Pure. `group` is what is seen, `phases` the ordered table of predicates, `decide` the handlers, `remote` what a copy looks
-like, `actions` what a worker's outbox performs, `question` what the strategy is asked, `consult` the guarded asking;
-its answer comes with the group. `controllers` calls
-`decide`, writes the status it returns, and lets each worker's outbox perform that worker's actions.
+Pure. `group` is the input, `phases` the ordered table of predicates, `decide` the handlers, `plan` the desired state on
+workers, `effects` the actions that remain there, `remote` the body of a copy, `question` the input of the strategy,
+`consult` its guarded call. `controllers` calls `decide` with the strategy's answer in the group, writes the status it
+returns, and lets each worker's outbox perform the effects.
 """

@@ -1,4 +1,4 @@
-"""What the decision wants done on a worker. Each is safe to repeat, and each carries its own reason."""
+"""Actions of an outbox on its worker. Each is safe to repeat, and each carries its own reason."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ class Action:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateWorkload(Action):
-    """Make our copy of the workload."""
+    """Create our copy of the workload."""
 
     body: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteWorkload(Action):
-    """Remove our copy; `uid` is the precondition that keeps us from deleting anything else."""
+    """Delete our copy; the precondition `uid` protects any other object of its name."""
 
     uid: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchWorkload(Action):
-    """Bring the copy's spec in step: its priority, or the counts of an elastic one."""
+    """Update the copy's spec: its priority, or the counts of an elastic one."""
 
     body: dict[str, Any]
 
@@ -44,14 +44,14 @@ class Deactivate(Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateJob(Action):
-    """Make the job of the winner: the one irreversible step. `attempt` is the reservation it is made for."""
+    """Create the job on the winner: the one irreversible step. `attempt` is the reservation it is made for."""
 
     attempt: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchJob(Action):
-    """Make that job, of an elastic workload, the one of this slice, in its present size."""
+    """Give the job of an elastic workload the name, attempt and present size of this slice."""
 
     job: AnyJob
     body: dict[str, Any]
@@ -59,11 +59,11 @@ class PatchJob(Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindJob(Action):
-    """Learn what became of a job on a worker: of one we asked for, without an answer, or of which no news come."""
+    """Read a job live from the worker: one whose creation got no answer, or one without events."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteJob(Action):
-    """Remove our job and what it runs; `uid` is the precondition."""
+    """Delete our job and its pods; `uid` is the precondition."""
 
     uid: str

@@ -1,4 +1,4 @@
-"""Asking a strategy, which may be anybody's code: the answer is a sound nomination or a StrategyError."""
+"""The call of a strategy, which may be third-party code: the result is a valid nomination or a StrategyError."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from multikueue.strategy import Fleet, Nomination, Strategy, Workload
 __all__ = ["Answer", "Chosen", "Question", "again_at", "consult"]
 
 SOONEST, LATEST = timedelta(milliseconds=250), timedelta(days=1)
-"""A strategy that wants to be asked again is asked no sooner, and no later."""
+"""Bounds of `revisit_after`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chosen:
-    """The strategy in force for a workload. One of `ours` answers at once; what a stranger's code does, nobody knows.
+    """The strategy in force for a workload. One of `ours` returns at once; third-party code may do anything, so it runs
+    with a deadline.
 
-    `reads` is what it wants to be told of beside the fleet.
+    `reads`: the inputs it wants besides the fleet.
     """
 
     name: str
@@ -40,10 +41,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came of asking: a sound nomination, or in words the `problem` why there is none.
+    """The result of a call: a valid nomination, or a text, the `problem`, why there is none.
 
-    `by` is who was asked; None if it could not even be said who. `failures` counts those in a row. At `again_at` the
-    question is asked anew though nothing happened.
+    `by` is the strategy called; None if none could be determined. `failures` counts consecutive failures. At `again_at`
+    the strategy is called again even if nothing changed.
     """
 
     question: Question
@@ -54,8 +55,8 @@ class Answer:
     again_at: datetime | None = None
 
     def stands(self, question: Question, by: Chosen) -> bool:
-        """Whether it would be the same if that question were put to that strategy: unless its time is over, a failure
-        stays one whatever is asked, and a nomination is right for the very same question."""
+        """Whether the answer still holds for that question and strategy, until `again_at`: a failure for any question,
+        a nomination only for an equal one."""
         if self.by is not by or (self.again_at is not None and question.fleet.now >= self.again_at):
             return False
         return self.nomination is None or self._same(question)
@@ -69,7 +70,7 @@ class Answer:
 
 
 def again_at(nomination: Nomination, now: datetime) -> datetime | None:
-    """When the strategy wants to be asked again, within bounds."""
+    """The time of the next call that the strategy wants, within bounds; None if it wants none."""
     after = nomination.revisit_after
     return None if after is None else now + min(max(after, SOONEST), LATEST)
 
@@ -77,14 +78,14 @@ def again_at(nomination: Nomination, now: datetime) -> datetime | None:
 def consult(strategy: Strategy, workload: Workload, fleet: Fleet) -> Nomination:
     """The strategy's nomination. Raises StrategyError, with the strategy's name, if it raised or broke its contract.
 
-    One of the three places that may catch every exception: a strategy's mistake costs its workload a wait, never the
-    manager. A worker that is in the fleet but not usable may be named, and so may what is nominated already: a strategy
-    may keep the place of one that is away for a moment, and what somebody else wrote.
+    One of the four places that may catch every exception: a strategy's error costs its workload a wait, never the
+    manager. A worker of the fleet that is not usable may be nominated, and so may any cluster nominated already: a
+    strategy may keep the place of a worker that is away for a moment, and a nomination that another controller wrote.
     """
     name = type(strategy).__name__
     try:
         nomination = strategy.nominate(workload, fleet)
-        fault = next(_faults(nomination, workload, fleet), None)  # within: even the repr of an answer may raise
+        fault = next(_faults(nomination, workload, fleet), None)  # inside `try`: even the repr of an answer may raise
     except Exception as error:
         raise StrategyError(f"strategy {name} raised {type(error).__name__}: {_words(error)}") from error
     if fault is not None:
@@ -145,8 +146,8 @@ def _shown(value: object) -> str:
 
 
 def _words(error: Exception) -> str:
-    """What it says, if it can be made to say anything."""
+    """The error's text, unless reading it raises."""
     try:
         return excerpt(str(error))
-    except Exception:  # noqa: BLE001  # what can raise may raise again when asked why
+    except Exception:  # noqa: BLE001  # a third-party error's `__str__` may raise too
         return "(without words)"

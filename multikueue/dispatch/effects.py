@@ -1,4 +1,4 @@
-"""What an outbox does: its part of a plan beside what is on its worker, and nothing else."""
+"""The actions of one outbox: its part of a plan compared with the objects on its worker."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["effects"]
 
 
 def effects(plan: Plan, remote: Remote, now: datetime) -> tuple[Action, ...]:
-    """What is left to do there, in order. Done, and seen to be done, nothing is."""
+    """The actions still to perform there, in order; none once all are performed and seen."""
     if not remote.reachable:
         return ()
     if remote.workload is not None and remote.job is None and plan.is_too_late(remote.workload, remote.cluster):
@@ -49,7 +49,7 @@ def _absent(desired: Absent, _plan: Plan, remote: Remote, _now: datetime) -> Ite
 
 @_effects.register
 def _copied(desired: Copied, plan: Plan, remote: Remote, _now: datetime) -> Iterator[Action]:
-    """Missing copies, and copies that got out of step."""
+    """Creates a missing copy, and repairs or removes one that differs."""
     assert plan.local is not None
     takes_over = remote.job_state.inherited and remote.cluster == plan.slice.stays
     if remote.workload is None and (remote.job is None or takes_over) and remote.unfit is None:
@@ -85,7 +85,8 @@ def _in_step(_desired: InStep, plan: Plan, remote: Remote, _now: datetime) -> It
 
 @_effects.register
 def _running(desired: Running, plan: Plan, remote: Remote, _now: datetime) -> Iterator[Action]:
-    """The irreversible step: only beside a copy that may have it, and never beside a job of an earlier attempt."""
+    """The irreversible step: only beside a copy of this attempt that is neither evicted nor finished, and never beside
+    a job of an earlier attempt."""
     admitted = plan.is_current(remote.workload) and not remote.has(EVICTED) and not remote.has(FINISHED)
     missing = remote.job is None or (remote.job_state.incomplete and plan.is_current(remote.job))
     if admitted and missing:
@@ -100,7 +101,7 @@ def _scaled(desired: Scaled, _plan: Plan, remote: Remote, _now: datetime) -> Ite
 
 @_effects.register
 def _found(desired: Found, plan: Plan, remote: Remote, _now: datetime) -> Iterator[Action]:
-    """Once for each plan, unless there is news by now."""
+    """Once per plan, unless the outcome is known by then."""
     if (remote.asked is not None or remote.job is not None) and (remote.read_at is None or remote.read_at < plan.at):
         yield FindJob(cluster=remote.cluster, why=desired.why)
 
@@ -119,12 +120,12 @@ def _mends(plan: Plan, local: Workload, remote: Remote, copy: Workload, *, runs:
 
 
 def _scaled_down(local: Workload, copy: Workload) -> dict[str, Any] | None:
-    """None, too, where nobody can tell what the copy is like."""
+    """None also if the copy is malformed."""
     return asked(lambda: scale_down_patch(local, copy), otherwise=None)
 
 
 def _removal(remote: Remote, why: str) -> Iterator[DeleteJob | DeleteWorkload]:
-    """The job first, so that its controller makes nothing anew once the workload is gone (contract 3.1)."""
+    """The job first, so that its controller creates nothing again once the workload is gone (contract 3.1)."""
     if remote.job is not None and remote.job.metadata.deletion_timestamp is None:
         yield DeleteJob(cluster=remote.cluster, why=why, uid=remote.job.metadata.uid)
     if remote.workload is not None and remote.workload.metadata.deletion_timestamp is None:

@@ -1,9 +1,9 @@
-"""Which workers could ever hold a workload, by what their own Kueue says of the copy there.
+"""The workers that could ever admit a workload, by the condition that their own Kueue sets on the copy.
 
-A worker's Kueue compares a copy with all that its queue could ever have, borrowed quota, taints and affinity too, and says
-so in the copy's condition. Nobody else knows that better. One thing its words do not tell: a search for flavors goes on
-where the last one ended, so the flavors before are missing then. The words count once they are about each flavor that the
-worker's queue has.
+A worker's Kueue compares a copy with everything that its queue could ever have, borrowed quota, taints and affinity
+too, and writes the result into the copy's condition. It is the best authority. But a search for flavors resumes where
+the last one ended, and its message then leaves out the flavors before. So a message counts only if it covers each
+flavor of the worker's queue.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _UNKNOWN = re.compile(r"resource (\S+) unavailable in ClusterQueue")
 
 
 def is_suspected(copy: Workload | None) -> bool:
-    """Whether a worker's Kueue says of a copy that some of what it could have could never hold it."""
+    """Whether the condition that a worker's Kueue set on a copy says that some of its flavors could never hold it."""
     text = _verdict(copy)
     return bool(text) and any(pattern.search(text) for pattern in (_TOO_MUCH, _UNSUITABLE, _UNKNOWN))
 
 
 def lack(copy: Workload | None, flavors: Flavors | None) -> str:
-    """What a worker lacks to ever hold a copy, in few words; empty if it may, or while that is not known.
+    """What a worker lacks to ever admit a copy, in few words; empty if nothing, or while that is unknown.
 
-    A workload of which a part may be admitted may always fit: the words are about the whole.
+    A workload with partial admission may always fit: the message is about all of its pods.
     """
     text = _verdict(copy)
     if copy is None or not text or asked(lambda: _is_divisible(copy), otherwise=True):
@@ -62,7 +62,7 @@ def _verdict(copy: Workload | None) -> str:
 
 
 def _lack_of(text: str, flavors: Flavors | None) -> str:
-    """What one pod set lacks."""
+    """What the worker lacks for one pod set; empty as for `lack`."""
     unknown = _UNKNOWN.search(text)
     if unknown is not None:
         return f"{unknown[1]} is in no resource group"
@@ -93,13 +93,13 @@ def _some(texts: list[str]) -> str:
 
 
 def lacks(group: Group) -> dict[str, str]:
-    """What those workers lack that can be reached, and can never hold it."""
+    """What each reachable worker lacks that can never admit the workload."""
     return {remote.cluster: remote.never for remote in group.remotes if group.rules_out(remote)}
 
 
 def fits_nowhere(group: Group) -> bool:
-    """Whether no worker that can be used could ever hold it, and one at least was asked; or none has jobs of its kind, or in
-    its namespace. One that is in trouble for a moment is waited for."""
+    """Whether no usable worker could ever admit the workload: at least one was asked, or none has jobs of its kind, or
+    none in its namespace. A worker that is suspect is waited for."""
     asked_in_vain = any(map(group.rules_out, group.remotes))
     if not asked_in_vain and not (group.fleet.missing and len(group.fleet.missing) == len(group.fleet.workers)):
         return False
@@ -108,7 +108,7 @@ def fits_nowhere(group: Group) -> bool:
 
 
 def unconfirmed(group: Group) -> Iterator[str]:
-    """The workers whose Kueue says that it does not fit, and of whose queues too little is known to take its word for it."""
+    """The workers whose Kueue says that it does not fit, and whose queues are not known enough to rely on that."""
     return (remote.cluster for remote in group.remotes if not remote.never and _is_doubtful(group, remote))
 
 
@@ -116,12 +116,12 @@ def _is_doubtful(group: Group, remote: Remote) -> bool:
     return remote.reachable and is_suspected(remote.workload) and group.is_current(remote.workload)
 
 
-# What is kept of it.
+# The recorded message.
 
 
 def note(found: Mapping[str, str], missing: Mapping[str, str] | None = None) -> str:
-    """What workers lack, those together that lack the same: `cpu 6 of 4 at most in flavor default: w1, w2; …`; and those
-    that never were asked, which are asked as soon as they can be: `no Job.example.com is there (w3)`."""
+    """What workers lack, grouped by text: `cpu 6 of 4 at most in flavor default: w1, w2; …`. Before it, the workers
+    that never got a copy and get one as soon as they can take it: `no Job.example.com is there (w3)`."""
     parts = [_note_of(found)] if found else []
     for text in dict.fromkeys((missing or {}).values()):
         names = [name for name, why in (missing or {}).items() if why == text]
@@ -140,14 +140,14 @@ def _note_of(found: Mapping[str, str]) -> str:
 
 
 def named_in(text: str) -> dict[str, str]:
-    """What each worker lacks, out of what `note` wrote."""
+    """What each worker lacks, parsed from the text of `note`."""
     parts = (part.rpartition(": ") for part in text.split("; "))
     return {name: why for why, _, names in parts if why for name in names.split(", ")}
 
 
 def may_fit_now(local: Workload, usable: Iterable[str], *, has_news: bool) -> bool:
-    """Whether to try at once again what fitted no worker, and waits: there is news of what a worker has, another worker can
-    be used, or it has another spec. A delay that a check asked for counts all the same."""
+    """Whether to retry at once a workload that fitted no worker: a worker's queues changed, another worker is usable,
+    or its spec changed. A delay from an admission check still counts."""
     told = local.condition(FITS_NO_WORKER)
     if told is None or not local.has(EVICTED) or local.has(QUOTA_RESERVED):
         return False

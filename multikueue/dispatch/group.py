@@ -1,4 +1,4 @@
-"""One workload as seen now: the local object and, for each worker, the copy, the job and how the worker can be reached."""
+"""One workload as seen now: the local object and, for each worker, the copy, the job and the worker's connectivity."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ __all__ = [
 ]
 
 MAX_NOMINATED = 20
-"""What status.nominatedClusterNames may hold. A longer nomination is kept in full by asking the strategy again."""
+"""The maximum length of status.nominatedClusterNames. To keep a longer nomination, the strategy is asked again."""
 
 
 class Reach(Enum):
-    """How a worker can be reached.
+    """The connectivity of a worker.
 
-    CONNECTED: watches run and calls are answered. SUSPECT: trouble since a moment, nothing is shown yet.
-    ISOLATED: trouble that is shown in its Active condition, whose time is the clock for being lost.
+    CONNECTED: watches run and requests are answered. SUSPECT: a recent problem, not shown to users yet. ISOLATED: a
+    problem shown in its Active condition, whose time is the clock for being lost.
     """
 
     CONNECTED = "connected"
@@ -61,11 +61,11 @@ class Reach(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """How a worker can be reached.
+    """The connectivity of a worker, with its times.
 
-    `since` is when it was last reachable (None while CONNECTED), `last_failed_probe` when it was last asked in vain for a
-    sign of life (None: now). `known` tells whether its objects have been seen since this process began: before that,
-    absence means nothing. While it is `silent`, having given no answer just now, it wins nothing more.
+    `since` is when it was last reachable (None while CONNECTED), `last_failed_probe` the time of the last failed probe
+    (None: now). `known`: its objects have been seen since this process began; before that, absence means nothing. While
+    it is `silent`, with no answer to the last request, it wins nothing more.
     """
 
     reach: Reach = Reach.CONNECTED
@@ -79,10 +79,10 @@ class Link:
         return self.reach is Reach.CONNECTED
 
     def is_lost(self, now: datetime, timeout: timedelta) -> bool:
-        """Whether it is away for too long: not by the clock alone, but asked in vain after that time.
+        """Whether it is out of reach for too long: by the clock, and by a failed probe after that time.
 
-        A process that was stopped for a while, with the machine it runs on perhaps, has to ask again first: a worker that
-        nobody asks is not lost. Where `last_failed_probe` is None, the clock counts.
+        A process that was paused, perhaps with its machine, must probe again first: without a probe a worker is not
+        lost. Where `last_failed_probe` is None, the clock alone counts.
         """
         if self.since is None or self.is_connected:
             return False
@@ -92,7 +92,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The attempt whose job was asked for, and until when that may be carried out, should no answer come."""
+    """The attempt whose job was requested, and until when the request may still take effect if no answer comes."""
 
     attempt: str
     until: datetime
@@ -100,7 +100,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Unfit:
-    """Why a worker cannot take a workload, in words, and until when we take that to be so."""
+    """Why a worker cannot take a workload, as text, and until when that is assumed."""
 
     text: str
     until: datetime
@@ -111,19 +111,19 @@ def _never(_job: AnyJob) -> bool:
 
 
 def _has_pods(job: AnyJob) -> bool:
-    """Whether a batch Job's status tells of pods that run or still terminate."""
+    """Whether a batch Job's status shows pods that run or terminate."""
     status = job_status(job)
     return status.active > 0 or status.terminating > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobState:
-    """What there is to know of our job on a worker beside the object.
+    """The state of our job on a worker, besides the object.
 
-    `is_active` tells whether pods of it run or still terminate, `is_held` whether it is suspended and shows no end. A job of
-    several objects is `incomplete` while some are missing. An `inherited` job is still marked as that of the slice which this
-    one replaces. `patch` is what the job of an elastic one lacks to be that of this slice, in its present size; None if
-    nothing.
+    `is_active`: it has pods that run or terminate. `is_held`: it is suspended and has not ended. A job of several
+    objects is `incomplete` while some are missing. An `inherited` job still has the marks of the slice that this one
+    replaces. `patch` gives the job of an elastic workload the marks and present size of this slice; None if it has
+    them.
     """
 
     is_active: Callable[[AnyJob], bool] = _has_pods
@@ -139,12 +139,12 @@ NO_JOB = JobState()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remote:
-    """One worker's side of a workload: how the worker can be reached, the copy, and the job.
+    """The state of a workload on one worker: the worker's connectivity, the copy, and the job.
 
-    `configured` is False for a worker that is not (any more) in the workload's MultiKueueConfig. `asked` is the request for
-    the job whose outcome we have not learned, `read_at` when its job was last asked about, and an answer came. `unfit` says
-    why the worker cannot take this workload (a foreign object holds the name there, say), `never` what it lacks to ever hold
-    the copy that is there; empty if it may, or nobody knows.
+    `configured` is False for a worker that is not (any more) in the workload's MultiKueueConfig. `asked` is the request
+    for the job whose outcome is unknown, `read_at` the time of the last live read of its job. `unfit` says why the
+    worker cannot take this workload (for example a foreign object of its name), `never` what the worker lacks to ever
+    admit its copy; empty if nothing, or if that is unknown.
     """
 
     cluster: str
@@ -166,11 +166,11 @@ class Remote:
         return self.link.is_lost(now, timeout)
 
     def is_asked_for(self, attempt: str) -> bool:
-        """Whether the job of that attempt was asked for, and nobody knows what became of it."""
+        """Whether the job of that attempt was requested, with unknown outcome."""
         return self.asked is not None and self.asked.attempt == attempt
 
     def condition(self, type_: str) -> Condition | None:
-        """As the worker tells it: whoever looks at what it says asks here."""
+        """The copy's condition, sanitized. All readers of a worker's conditions use this."""
         return heard(self.workload.condition(type_)) if self.workload else None
 
     def has(self, type_: str) -> bool:
@@ -187,7 +187,7 @@ class Remote:
 
     @property
     def running(self) -> bool:
-        """Whether its job has, or may soon have, running pods. One that says so in no words of its kind may have."""
+        """Whether its job has, or may soon have, running pods; also true if its status is malformed."""
         job = self.job
         if job is None:
             return False
@@ -200,10 +200,11 @@ _mark = lru_cache(maxsize=1024)(render_time)
 
 
 def attempt_of(local: Workload) -> str:
-    """The mark of the present reservation, empty without one: the time it was made, and for whom.
+    """The mark of the present reservation, empty without one: its time, and the workload's UID.
 
-    The time alone would do for one workload, whose reservations are a second apart (`quota.workload.transitions.reserve`), but
-    one that is deleted and made anew under its name may be reserved within the same second.
+    The time alone would do for one workload, whose reservations are a second apart
+    (`quota.workload.transitions.reserve`), but a workload that is deleted and created again under its name may be
+    reserved within the same second.
     """
     reserved = local.condition(QUOTA_RESERVED)
     if reserved is None or reserved.status != "True" or reserved.last_transition_time is None:
@@ -214,7 +215,7 @@ def attempt_of(local: Workload) -> str:
 def is_of_attempt(item: Object | None, local: Workload, attempt: str) -> bool:
     """Whether a remote object belongs to that attempt of a workload.
 
-    One without a mark was made by a manager that knows none: it counts if it is not older than the reservation.
+    An object without a mark is from a manager that sets none: it counts if it is not older than the reservation.
     """
     if item is None or not attempt or item.metadata.deletion_timestamp is not None:
         return False
@@ -232,26 +233,26 @@ def _check_state(local: Workload, name: str) -> AdmissionCheckState | None:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """The workers of a MultiKueueConfig, in its order, as they are for everybody: one value for all its workloads."""
+    """The workers of a MultiKueueConfig, in its order: one value for all its workloads."""
 
     workers: tuple[contract.Worker, ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict)
-    """Of those that have no such jobs, or not in that namespace, what they lack."""
+    """Workers without such jobs, or not in that namespace, and what each lacks."""
     usable: tuple[str, ...] = field(init=False, compare=False)
-    """Their names."""
+    """The names of the usable workers."""
     order: Mapping[str, int] = field(init=False, compare=False)
-    """The place of each."""
+    """The place of each worker."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "usable", tuple(worker.name for worker in self.workers if worker.usable))
         object.__setattr__(self, "order", {worker.name: number for number, worker in enumerate(self.workers)})
 
     def place(self, name: str) -> int:
-        """Those that it does not name come after all others."""
+        """The place of a worker; workers outside the configuration come last."""
         return self.order.get(name, len(self.order))
 
     def but_for(self, taken: Mapping[str, str]) -> Fleet:
-        """As it is for a workload that some of them cannot take, each for the reason given."""
+        """The fleet for a workload that some workers cannot take, with the reasons."""
         if not taken:
             return self
         workers = (replace(w, usable=False, why=taken[w.name]) if w.name in taken else w for w in self.workers)
@@ -263,19 +264,23 @@ NO_FLEET = Fleet()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Everything one decision looks at.
+    """The input of one decision.
 
-    `remotes` are the workers that it concerns: nominated, recorded, where an attempt ended, and those that hold something of
-    ours; in the order of the MultiKueueConfig, then those outside it. `fleet` is that whole configuration as it is for
-    everybody; what keeps one worker from taking this workload is in its remote.
-    `hidden`: the local workload is there, and cannot be read, so nothing can be said of it.
-    `problem` is why the workload cannot be dispatched at all (no adapter, not managed by us), in Kueue's words.
-    `job_may_be_copied` is False while the local job has not been seen, or not been stopped wholly after an earlier attempt.
-    `job_finished` tells that the local job's status is final. `choice` is the worker chosen among those that admitted
-    in this attempt: news of an earlier admission may come late, and must not turn the choice around. `answer` is the
-    strategy's last one in this attempt, None while there is none. `slice` tells how it is joined to others of its job.
-    `patience` is how long it may keep quota without a worker; None: for ever. `copy_retention` is how long the copy of a
-    finished workload stays where it ran.
+    - `hidden`: the local workload exists and cannot be decoded, so nothing is decided about it.
+    - `remotes`: the workers that the workload concerns: nominated, recorded, with a failed attempt, or with objects of
+      ours; in the order of the MultiKueueConfig, then those outside it.
+    - `fleet`: the whole configuration, the same for all workloads. What keeps one worker from taking this one is in its
+      remote.
+    - `problem`: why the workload cannot be dispatched at all (no adapter, not managed by us), in Kueue's words.
+    - `job_may_be_copied`: False before the local job has been seen, and until it is fully stopped after an earlier
+      attempt.
+    - `job_finished`: the local job's status is final.
+    - `choice`: the worker chosen among those that admitted in this attempt. An event of an earlier admission may arrive
+      late, and must not change it.
+    - `answer`: the strategy's last one in this attempt, None if there is none.
+    - `slice`: the relation to other slices of the job.
+    - `patience`: how long the workload may keep quota without a worker; None: forever.
+    - `copy_retention`: how long the copy of a finished workload stays where it ran.
     """
 
     key: ObjectKey
@@ -300,7 +305,7 @@ class Group:
     """The mark of the present reservation, empty without one: see `attempt_of`."""
 
     def __post_init__(self) -> None:
-        if self.local is not None:  # asked for many times in each decision, so found out once
+        if self.local is not None:  # computed once, for it is read many times in each decision
             object.__setattr__(self, "check_state", _check_state(self.local, self.check))
             object.__setattr__(self, "attempt", attempt_of(self.local))
 
@@ -316,13 +321,13 @@ class Group:
 
     @property
     def shown(self) -> Fleet:
-        """The fleet as it is for this workload."""
+        """The fleet for this workload: workers that cannot take it are not usable."""
         taken = {r.cluster: excerpt(r.unfit.text) for r in self.remotes if r.unfit is not None}
         taken |= {r.cluster: f"can never hold it: {r.never}" for r in self.remotes if self.rules_out(r)}
         return self.fleet.but_for(taken)
 
     def rules_out(self, remote: Remote) -> bool:
-        """Whether a worker says of the copy of this attempt that it can never hold it."""
+        """Whether the worker says that it can never admit its copy of this attempt."""
         return bool(remote.never) and remote.reachable and remote.configured and self.is_current(remote.workload)
 
     def remote(self, cluster: str) -> Remote | None:

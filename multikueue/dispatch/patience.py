@@ -1,4 +1,4 @@
-"""How long a workload may keep quota without a worker: others may go first then, and it is tried again after its back-off."""
+"""How long a workload may keep quota without a worker. Then it is evicted, to let others go first, and requeued."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["gives_up_at", "gives_up_for", "patience_of"]
 
 
 def patience_of(strategy: Strategy | None, default: timedelta | None) -> timedelta | None:
-    """That of the strategy's option `give_back_after`, if it has one that is set."""
+    """The strategy's option `give_back_after`, if it has one that is set; else the default."""
     own = getattr(strategy, "give_back_after", None)
     return own if isinstance(own, timedelta) and own > timedelta() else default
 
 
 def gives_up_at(group: Group) -> datetime | None:
-    """When its quota goes back if no worker has admitted it by then; None: never.
+    """When its quota is given back if no worker has admitted it by then; None: never.
 
-    A strategy that wants to be asked again has more to come, or gives back by itself. Else the time runs since the newest
-    worker was named, or since the last thing that came before it: quota, and the other checks.
+    A strategy that wants to be called again has more to nominate, or gives back by itself. Otherwise the time counts
+    from the latest of three events: the reservation of quota, the nomination, and a change of another check.
     """
     local, nomination = group.local, group.answer.nomination if group.answer is not None else None
     if group.patience is None or local is None or group.slice.stays:
@@ -35,5 +35,5 @@ def gives_up_at(group: Group) -> datetime | None:
 
 
 def gives_up_for(group: Group) -> str:
-    """Why, in words."""
+    """The message of the eviction."""
     return f"No worker admitted it within {group.patience}"

@@ -1,7 +1,7 @@
-"""The phase of a workload, derived from what is seen and never stored: the first predicate that holds names it.
+"""The phase of a workload, derived from its group and never stored: the first predicate that holds names it.
 
-The order is the precedence (contract 3.2). Since the phase is derived, a restart, a missed event and a crash are the same
-case: look, derive, go on.
+The order is the precedence (contract 3.2). Since the phase is derived, a restart, a missed event and a crash are the
+same case: observe, derive, continue.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the predicates and handlers look at: the group, its winner so far, and the time."""
+    """The input of predicates and handlers: the group, its winner so far, and the time."""
 
     group: Group
     winner: Remote | None
@@ -86,9 +86,9 @@ def view(group: Group, now: datetime) -> View:
 def find_winner(group: Group) -> Remote | None:
     """The worker that has, or is to get, the job of the present attempt.
 
-    In this order: the recorded one, whatever others do (sticky); one that may have got a job whose outcome we never
-    learned; one that holds our job, made by us or a predecessor just before a crash, unless whoever nominates has
-    withdrawn it meanwhile; the one that was chosen among those that admitted, as long as it may still win.
+    In this order: the recorded winner, whatever other workers do (sticky); a worker whose job was requested with
+    unknown outcome; a worker that has our job, made by us or a predecessor just before a crash, unless its nomination
+    was withdrawn meanwhile; the worker chosen among those that admitted, while it may still win.
     """
     recorded = recorded_winner(group)
     if recorded:
@@ -100,7 +100,7 @@ def find_winner(group: Group) -> Remote | None:
 
 
 def has_won(group: Group) -> bool:
-    """Whether somebody has won for good: the check is Ready, or was when it was taken away."""
+    """Whether a worker has won for good: the check is Ready, or was before it was removed."""
     check = group.check_state
     return (check is not None and check.state == "Ready") or bool(recorded_winner(group))
 
@@ -108,8 +108,9 @@ def has_won(group: Group) -> bool:
 def recorded_winner(group: Group) -> str:
     """The worker whose win was recorded with a Ready check; empty if none was.
 
-    It stays the winner when the check is taken out of the queue, and when it is put back: Pending, though the workload is
-    admitted. What runs is not stopped for that (contract 3.1 E2). A slice has its cluster from the start.
+    It stays the winner when the check is removed from the queue, and when it is added again: Pending, though the
+    workload is admitted. A running job is not stopped for that (contract 3.1 E2). A pinned slice has its cluster from
+    the start, before any win.
     """
     local, check = group.local, group.check_state
     if local is None or not local.status.cluster_name:
@@ -121,7 +122,7 @@ def recorded_winner(group: Group) -> str:
 def choose(group: Group) -> Group:
     """The group with its choice made: the worker that admitted first, ties by the order of the configuration.
 
-    One place chooses, the reconcile of the workload; outboxes act on the choice. It is made anew only if the one chosen
+    Only the reconcile of the workload chooses; outboxes act on the choice. It is made again only if the chosen worker
     may not win any more.
     """
     if not group.attempt or find_winner(group) is not None:
@@ -138,14 +139,14 @@ def _may_win(group: Group, remote: Remote) -> bool:
 
 
 def _is_nominated(group: Group, remote: Remote) -> bool:
-    """A copy that is being withdrawn may be admitted at that very moment. It comes too late: Kueue's webhook, where there
-    is one, lets nobody win who is not nominated."""
+    """Whether the worker is nominated now. A copy may be admitted just while it is withdrawn, which is too late:
+    Kueue's webhook, where it is installed, accepts only a nominated winner."""
     named = named_clusters(group)
     return remote.cluster in named or len(named) == MAX_NOMINATED
 
 
 def named_clusters(group: Group) -> tuple[str, ...]:
-    """The clusters that are asked to admit it, as recorded; a slice of an elastic job stays on that of the one before."""
+    """The recorded nomination; for a pinned slice, the worker of the slice it replaces."""
     if group.slice.stays:
         return (group.slice.stays,)
     return group.local.status.nominated_cluster_names if group.local else ()
@@ -170,8 +171,8 @@ def _is_gone(v: View) -> bool:
 
 
 def _is_declined_by_all(group: Group) -> bool:
-    """Whether all who were asked have deactivated their copy: by an administrator, a check of theirs, or a limit. Nobody
-    admits those ever again."""
+    """Whether all nominated workers have deactivated their copy: by an administrator, a check of theirs, or a limit.
+    Such a copy is never admitted again."""
     asked = [group.remote(name) for name in named_clusters(group)]
     return bool(asked) and all(r is not None and r.reachable and _is_deactivated(group, r) for r in asked)
 
@@ -187,7 +188,7 @@ def _slice_pin_is_lost(v: View) -> bool:
 
 
 def _winner_is_gone(v: View) -> bool:
-    """Ready promises a copy and a job on the winner; only while Pending may the job still be missing."""
+    """Ready promises a copy and a job on the winner; only while Pending may the job be missing."""
     if v.ready:
         return not (v.group.is_current(v.won.workload) and v.group.is_current(v.won.job) and v.won.admitted)
     return not v.group.is_current(v.won.workload)

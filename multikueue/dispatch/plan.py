@@ -1,7 +1,7 @@
-"""The plan of one workload: what was decided about it last, kept until the next decision (design 5.6).
+"""The plan of one workload: its last decision, kept until the next one (design 5.6).
 
-The reconcile of the workload makes it, after what it rests on is written. Each worker's outbox compares its part with what
-is on that worker, and looks at no other.
+The reconcile of the workload makes it, after the status it rests on is written. Each worker's outbox compares its part
+with the objects on that worker, and reads no other worker.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from multikueue.dispatch.slices import NO_SLICE, Slice
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desired:
-    """What shall be of the workload on one worker. Where nothing is desired, what is there stays as it is."""
+    """The desired state of the workload on one worker. Without one, the objects there stay as they are."""
 
     cluster: str
     why: str
@@ -26,55 +26,57 @@ class Desired:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Absent(Desired):
-    """None of these: of what comes later, the next plan has to say something."""
+    """None of the objects with these UIDs. Objects that come later are left to the next plan."""
 
     uids: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alone(Desired):
-    """No copy on any other worker, not even one that is still being made. What is `kept` is the same by another name."""
+    """No copy on any other worker, not even one still being created. The UIDs `kept` are the winner's: the same cluster
+    may be reached under another name too."""
 
     kept: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copied(Desired):
-    """A copy of this attempt, in step with the workload, and nothing of an earlier one."""
+    """A copy of this attempt that matches the workload, and nothing of an earlier attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped(Desired):
-    """Nothing that runs, nor what cannot run: the worker's Kueue evicts the copy, or it goes."""
+    """Nothing running: the worker's Kueue evicts a copy that runs; any other copy is deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InStep(Desired):
-    """The winner's copy in step with the workload; what runs is never removed for that."""
+    """The winner's copy matches the workload; a running copy is never removed for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running(Desired):
-    """The winner's job, with all its parts."""
+    """The winner's job, complete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaled(Desired):
-    """The winner's job, of an elastic workload, as that of this slice in its present size."""
+    """The winner's job of an elastic workload, with the marks and present size of this slice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found(Desired):
-    """Word of a job: of one that was asked for, without an answer, or of which no news come."""
+    """A live read of a job: one whose creation got no answer, or one without events."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is desired, of the workload as it was `at` that time.
+    """The desired states, for the workload as it was `at` that time.
 
-    `local` is the object as last written (None: it is gone). `choice` is the worker chosen among those that admitted in this
-    `attempt`, until that is recorded: news of an earlier admission may come late, and must not turn the choice around. `ready`
-    says that somebody has won for good. `lost` are the workers whose job of ours, if they hold one, counts no more.
+    `local` is the object as last written (None: deleted). `choice` is the worker chosen among those that admitted in
+    this `attempt`, until it is recorded: an event of an earlier admission may arrive late, and must not change the
+    choice. `ready`: a worker has won for good. `lost` are the workers whose job of ours, if they have one, no longer
+    counts.
     """
 
     local: Workload | None
@@ -104,29 +106,29 @@ class Plan:
         return any(isinstance(each, Running) for each in self.on(cluster))
 
     def is_too_late(self, copy: Workload, cluster: str) -> bool:
-        """Whether a copy that the plan knows nothing of is not to be there, as somebody else has won."""
+        """Whether a copy that is not in the plan must go, since another worker has won."""
         alone = self.alone
         if alone is None or cluster == alone.cluster or cluster in self._on:
             return False
         return copy.metadata.uid not in alone.kept
 
     def gives_up(self, copy: Workload, cluster: str) -> bool:
-        """Whether that very copy is to go, whatever it says meanwhile."""
+        """Whether the plan removes this very copy, whatever its status becomes."""
         return any(isinstance(each, Absent) and copy.metadata.uid in each.uids for each in self.on(cluster))
 
     def is_of(self, local: Workload | None) -> bool:
-        """Whether it was made for the workload as it is now."""
+        """Whether the plan is of this version of the workload."""
         if local is None or self.local is None:
             return local is self.local
         mine, other = self.local.metadata, local.metadata
         return (mine.uid, mine.resource_version) == (other.uid, other.resource_version)
 
     def is_current(self, item: Object | None) -> bool:
-        """Whether a remote object belongs to its attempt."""
+        """Whether a remote object belongs to the plan's attempt."""
         return self.local is not None and is_of_attempt(item, self.local, self.attempt)
 
     def expects(self, copy: Workload, cluster: str) -> bool:
-        """Whether a copy that comes there, and says nothing yet, is what it asked for."""
+        """Whether a new copy there, without conditions yet, is one that the plan asked for."""
         mark = copy.metadata.annotations.get(ATTEMPT_ANNOTATION)
         wanted = any(isinstance(each, Copied) for each in self.on(cluster))
         return wanted and mark == self.attempt and not copy.status.conditions

@@ -1,4 +1,4 @@
-"""What each worker of the fleet is to a workload that has none yet, as far as the manager sees."""
+"""The prospects of a workload without a worker: the state of each worker of the fleet, as far as the manager sees."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Prospect", "State", "prospects"]
 
 
 class State(Enum):
-    """In the order of hope: the best first."""
+    """Best first."""
 
     WAITS = "waits there"
     NOT_ASKED = "was not asked yet"
@@ -29,7 +29,7 @@ class State(Enum):
 
 
 class Prospect(Value, frozen=True):
-    """One worker. `place` is that of the copy among those that wait in its queue there; 0: not known."""
+    """One worker. `place` is the copy's position among the pending workloads of its queue there; 0: unknown."""
 
     cluster: str
     state: str
@@ -38,7 +38,7 @@ class Prospect(Value, frozen=True):
 
 
 def prospects(group: Group) -> tuple[Prospect, ...]:
-    """One for each worker of the MultiKueueConfig, in its order."""
+    """The prospects by worker of the MultiKueueConfig, in its order."""
     return tuple(_prospects(group))
 
 

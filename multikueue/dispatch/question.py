@@ -1,4 +1,4 @@
-"""What a strategy is asked about a workload: asked only while the workload waits for a worker to admit a copy."""
+"""The input of a strategy. It is called only while the workload waits for a worker to admit a copy."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _AT = " at "
 
 
 def question(group: Group, now: datetime) -> Question | None:
-    """What to ask about that workload now; None if there is nothing to nominate for."""
+    """The strategy's input for that workload now; None if there is nothing to nominate for."""
     check = group.check_state
-    if check is None or check.state != "Pending" or not group.attempt:  # spares most looks the way through the phases
+    if check is None or check.state != "Pending" or not group.attempt:  # in most cases, without deriving the phase
         return None
     if phase_of(view(group, now)) is not Phase.NOMINATING:
         return None
@@ -30,7 +30,7 @@ def question(group: Group, now: datetime) -> Question | None:
 
 
 def nominated_before(group: Group) -> tuple[str, ...]:
-    """The present nomination in full: what is recorded, and, where that is too short for it, who was named beside."""
+    """The present nomination in full: the recorded names; if the status is full, the strategy's and the copies' too."""
     assert group.local is not None
     recorded = group.local.status.nominated_cluster_names
     if len(recorded) < MAX_NOMINATED:
@@ -41,12 +41,12 @@ def nominated_before(group: Group) -> tuple[str, ...]:
 
 
 def usable(group: Group) -> tuple[str, ...]:
-    """The workers that can be used for the workload now."""
+    """The workers usable for the workload now."""
     return group.shown.usable
 
 
 def failures(text: str) -> dict[str, datetime]:
-    """When earlier attempts ended on which cluster, out of what `failure_note` wrote. Whatever else is there is ignored."""
+    """When earlier attempts ended, by cluster, parsed from the text of `failure_note`. Other text is ignored."""
     found: dict[str, datetime] = {}
     for part in text.split(";", _MAX_FAILURES)[:_MAX_FAILURES]:
         cluster, _, when = part.strip().rpartition(_AT)
@@ -65,8 +65,8 @@ def _time(text: str) -> datetime | None:
 
 
 def may_be_on(local: Workload, cluster: str) -> bool:
-    """Whether something of a workload may be on a cluster, as far as its status tells: it won or is nominated there, or an
-    attempt ended there, while no other has won since."""
+    """Whether a workload may have left something on a cluster, by its status: it won or is nominated there, or an
+    attempt ended there, while no other cluster has won since."""
     status, failed = local.status, local.condition(FAILED_ON)
     if status.cluster_name:
         return status.cluster_name == cluster

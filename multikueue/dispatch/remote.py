@@ -1,4 +1,4 @@
-"""What a copy looks like, and whether one still looks like its original (contract 1.6, 3.5)."""
+"""The body of a copy, and the comparison of a copy with its original (contract 1.6, 3.5)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _COMPARED_FIELDS = ("podSets", "queueName", "maximumExecutionTimeSeconds")
 def copy_body(local: Workload, *, origin: str, attempt: str) -> dict[str, Any]:
     """The Workload to create on a worker: our labels and marks, and the spec byte for byte.
 
-    The owner's UID label stays behind: on the worker it would name an owner that does not exist there.
+    The owner's UID label is left out: no such owner exists on the worker.
     """
     labels = {k: v for k, v in local.metadata.labels.items() if k != JOB_UID_LABEL}
     return {
@@ -46,10 +46,10 @@ def copy_body(local: Workload, *, origin: str, attempt: str) -> dict[str, Any]:
 
 
 def drift(local: Workload, remote: Workload) -> frozenset[str]:
-    """The names of the spec fields in which a copy differs from its original; empty if it is in step.
+    """The names of the spec fields in which a copy differs from its original; empty if it matches.
 
-    Fields that one side does not know or sets by itself (preemption gates, `active`) are not compared. The worker's Kueue
-    writes the spec in its own words: without zeros and the like, quantities in their shortest form.
+    Fields that one side does not know or sets by itself (preemption gates, `active`) are not compared. The worker's
+    Kueue writes the spec in its own form: without zero values, quantities in their shortest form.
     """
     if bytes(local.spec) == bytes(remote.spec):
         return frozenset()
@@ -65,7 +65,7 @@ def _differ(ours: Any, theirs: Any) -> bool:
 
 
 def is_priority_only(fields: frozenset[str], local: Workload) -> bool:
-    """Whether the drift can be mended in place: only the priority of a workload with a priority class of Kueue's."""
+    """Whether the drift can be repaired in place: only the priority of a workload with a WorkloadPriorityClass."""
     ref = workload_spec(local).priority_class_ref
     return bool(fields) and fields <= set(_PRIORITY_FIELDS) and ref is not None and ref.kind == "WorkloadPriorityClass"
 

@@ -1,4 +1,4 @@
-"""Slices of elastic jobs on workers: which worker one goes to, what it takes over, and how a copy is scaled down."""
+"""Slices of elastic jobs on workers: the worker of a pinned slice, the job it inherits, the scaling down of a copy."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """How a workload is joined to the others of its job, if that is `elastic`.
+    """The relation of a workload to other slices of its job, if that is `elastic`.
 
-    `stays` is the worker of the slice that it replaced, where the job runs: it goes there and nowhere else. While it is
-    `too_early`, that slice has its quota still. `heir` are the workers on which what this one left belongs to a later
-    slice: it is finished or gone, and the job is not.
+    `stays` is the worker of the slice that it replaces, where the job runs: the slice is pinned there. While it is
+    `too_early`, the replaced slice still has its quota. `heir` are the workers on which the remains of this slice
+    belong to a later one: this one is finished or gone, and the job is not.
     """
 
     elastic: bool = False
@@ -37,9 +37,9 @@ NO_SLICE = Slice()
 def scale_down_patch(local: Workload, remote: Workload) -> Tree | None:
     """A merge patch that gives a copy the lower counts of its original; None if they differ in anything else.
 
-    A worker's Kueue compares a job with the Workload it names each time that one of them changes, and ends the Workload
-    where the two differ; and they cannot change as one. A slice that replaces another is not compared, so from its first
-    scaling on a copy that does not says that it replaces itself, which means nothing else to Kueue.
+    A worker's Kueue compares a job with the Workload it names whenever one of them changes, and finishes the Workload
+    if they differ; and the two cannot be changed in one write. A slice that replaces another is not compared. So a copy
+    that replaces none is marked, at its first scaling, as replacing itself, which means nothing else to Kueue.
     """
     ours, theirs = (_pod_sets(w) for w in (local, remote))
     if len(ours) != len(theirs) or not all(_is_scaled_down(*each) for each in zip(ours, theirs, strict=True)):
@@ -67,6 +67,6 @@ def _without_count(pod_set: Tree) -> Tree:
 
 
 def _with_counts(pod_sets: list[Tree], counted: list[Tree]) -> Iterator[Tree]:
-    """In their own words, for while quota is reserved nothing but a count may change."""
+    """The copy's own pod sets with the original's counts: while quota is reserved only a count may change."""
     for pod_set, other in zip(pod_sets, counted, strict=True):
         yield pod_set | {"count": other.get("count", 1)}
