@@ -1,7 +1,7 @@
-"""Joining one worker cluster to the manager, looking whether it is fit, and taking it out again.
+"""Joins a worker cluster to the manager, checks it, and removes it again.
 
-`plan` says which objects must exist on either side (pure), `ownership` brings one object there and never touches a
-stranger's, `credentials` gets proof of identity and wraps it in a kubeconfig, `preflight` looks at the worker with the
-manager's eyes, `join` puts these in order. Everything is safe to repeat. Called by `cli` only: the running manager
-never makes credentials and never writes to a worker anything but copies.
+`plan` lists the objects on either side (pure), `ownership` creates or updates one object and never touches one that is
+not ours, `credentials` gets a credential and puts it into a kubeconfig, `preflight` checks the worker with the
+manager's credential, `join` calls these in order. Everything is safe to repeat. Called by `cli` only: the running
+manager never creates credentials, and writes nothing but copies to a worker.
 """

@@ -1,6 +1,6 @@
-"""What an administrator may choose when a worker joins, and what is chosen where nothing is said.
+"""The options of a registration, and their defaults.
 
-Apart from `plan`, so that help and completion of the commands load nothing else.
+A module of its own, so that help and completion of the commands load nothing else.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ __all__ = ["DEFAULT_VALIDITY", "OUR_NAME", "CredentialKind"]
 OUR_NAME = "multikueue"
 
 DEFAULT_VALIDITY = timedelta(days=30)
-"""What we ask for; the server may grant less."""
+"""The requested validity; the server may grant less."""
 
 
 class CredentialKind(StrEnum):
-    """AUTO is a token, or a certificate where the worker gives no token."""
+    """AUTO is a token, or a certificate if the worker grants no token."""
 
     AUTO = "auto"
     TOKEN = "token"  # noqa: S105  # the word, not a secret

@@ -1,4 +1,4 @@
-"""Proof of identity for a worker: a short-lived token or a client certificate, and the kubeconfig that carries it."""
+"""Credentials for a worker: a short-lived token or a client certificate, and the kubeconfig that holds it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SIGNING_POLL_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where an API server is. `ca` is PEM, empty for a certificate that systems trust anyway."""
+    """The address of an API server. `ca` is PEM, empty for a certificate that the system trusts."""
 
     server: str
     ca: bytes = b""
@@ -47,7 +47,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
-    """The `user` of a kubeconfig, and when it ends; None for one that does not end, or not at a time that can be read."""
+    """The `user` of a kubeconfig, and its expiry; None if it never expires, or the expiry cannot be read."""
 
     kind: Literal["token", "certificate"]
     user: Mapping[str, str] = field(repr=False)
@@ -77,7 +77,7 @@ def _moment(text: str) -> datetime | None:
 async def request_certificate(client: ClusterClient, user: str, validity: timedelta) -> Credential:
     """A client certificate for `user`, by a CertificateSigningRequest that we approve and remove again.
 
-    Raises ApiError (504) when no signer answers within `SIGNING_PATIENCE`, Forbidden when it refuses.
+    Raises ApiError (504) if no signer answers within `SIGNING_PATIENCE`, Forbidden if it refuses.
     """
     key, request = _key_and_request(user)
     posted = await ask(client, "POST", SIGNING_REQUESTS.collection(""), _signing_request(request, validity))
@@ -93,7 +93,7 @@ async def request_certificate(client: ClusterClient, user: str, validity: timede
 
 
 def _key_and_request(user: str) -> tuple[bytes, bytes]:
-    """A fresh private key and its signing request, both PEM."""
+    """A new private key and its signing request, both PEM."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -150,7 +150,7 @@ async def _wait_for_signature(client: ClusterClient, name: ObjectKey) -> str:
 
 
 def build_kubeconfig(cluster: str, endpoint: Endpoint, credential: Credential) -> bytes:
-    """One context, everything inline: contract 2.2 allows neither files nor commands."""
+    """A kubeconfig of one context, all data inline: contract 2.2 allows neither files nor commands."""
     place: dict[str, str] = {"server": endpoint.server}
     if endpoint.ca:
         place["certificate-authority-data"] = b64encode(endpoint.ca).decode()

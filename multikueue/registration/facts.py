@@ -1,4 +1,4 @@
-"""What a kubeconfig tells without being used: where it leads, and until when it is good for that."""
+"""The server and the expiry in a kubeconfig, without connecting."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["KubeconfigFacts", "certificate_expiry", "kubeconfig_facts"]
 
 @dataclass(frozen=True, slots=True)
 class KubeconfigFacts:
-    """What a stored kubeconfig tells without being used; `problem` says why it tells nothing."""
+    """The server and the expiry in a stored kubeconfig; `problem` says why there are none."""
 
     server: str = ""
     expires: datetime | None = None
@@ -24,7 +24,7 @@ class KubeconfigFacts:
 
 
 def kubeconfig_facts(data: bytes) -> KubeconfigFacts:
-    """The server of the current context, and the end of its token or client certificate where that can be read."""
+    """The server of the current context, and the expiry of its token or client certificate if it can be read."""
     try:
         config = parse(data)
         context = dict(config.each_context())[config.current_context or ""]
@@ -38,17 +38,17 @@ def kubeconfig_facts(data: bytes) -> KubeconfigFacts:
 
 
 def _expiry(user: User) -> datetime | None:
-    """The end of what the user shows; None for what has no end or cannot be read (a static token, say)."""
+    """The expiry of the user's credential; None if it has none (a static token), or if it cannot be read."""
     try:
         if user.token:
             return _token_expiry(user.token)
         return certificate_expiry(b64decode(user.client_certificate_data or ""))
     except (ValueError, KeyError, IndexError, TypeError, OverflowError, OSError, msgspec.MsgspecError):
-        return None  # a time may be one that no clock ever shows
+        return None  # the time may be out of range
 
 
 def _token_expiry(token: str) -> datetime:
-    """The `exp` claim of a JSON web token: read only, the worker judges the signature."""
+    """The `exp` claim of a JSON web token. The signature is not verified: only the worker can."""
     payload = token.split(".")[1].replace("-", "+").replace("_", "/")
     claims = msgspec.json.decode(b64decode(payload + "=" * (-len(payload) % 4)))
     return datetime.fromtimestamp(claims["exp"], UTC)

@@ -1,4 +1,4 @@
-"""The order of things when a worker joins or leaves: nothing is half done that a second run would not finish."""
+"""The steps of joining and leaving a worker, in an order in which a second run finishes what the first left."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ from multikueue.store.state import CLUSTER_UID_ANNOTATION
 __all__ = ["Joined", "Request", "busy", "join", "leave"]
 
 SHORTEST_VALIDITY = timedelta(minutes=10)
-"""What the API server demands of a token and of a certificate alike."""
+"""The API server's minimum for tokens and certificates."""
 
 SETTLE_ROUNDS = 10
 SETTLE_PAUSE_SECONDS = 0.5
@@ -67,7 +67,7 @@ Connect = Callable[[bytes], AbstractAsyncContextManager[ClusterClient]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What the operator asked for. `endpoint` is how the manager reaches the worker, `here` how we do."""
+    """The operator's request. `endpoint` is the worker's address for the manager, `here` the one for this command."""
 
     registration: Registration
     endpoint: Endpoint
@@ -85,7 +85,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """The credential the manager now has, and what it found on the worker with it."""
+    """The credential the manager now has, and the findings of a preflight with it."""
 
     credential: Credential
     findings: tuple[Finding, ...]
@@ -94,10 +94,10 @@ class Joined:
 async def join(
     request: Request, *, worker: Side, manager: Side, connect: Connect, say: Callable[[str], None]
 ) -> Joined | None:
-    """Make the worker ready, get a credential, try it, and only then hand it to the manager.
+    """Prepare the worker, get a credential, try it, and only then store it on the manager.
 
-    None after a dry run. Raises InvalidObject before the first write if a name is taken by somebody else on either
-    side, ConfigurationError if both sides are one cluster, and what the servers answer.
+    Returns None after a dry run. Raises InvalidObject before the first write if an object of a wanted name is not ours
+    on either side, ConfigurationError if both sides are one cluster, and the errors of the servers.
     """
     registration = request.registration
     _check_endpoint(request)
@@ -128,7 +128,8 @@ async def join(
 
 
 async def leave(registration: Registration, *, manager: Side, worker: Side | None = None) -> None:
-    """Take the worker out: first from the manager, so that nobody uses the credential, then its rights on the worker.
+    """Remove the worker: first from the manager, so that the credential is no longer used, then its rights on the
+    worker.
 
     Raises InvalidObject if the MultiKueueCluster is not ours; other objects that are not ours stay, and are reported.
     """
@@ -151,7 +152,7 @@ async def leave(registration: Registration, *, manager: Side, worker: Side | Non
 
 
 async def _roles_elsewhere(registration: Registration, worker: Side) -> tuple[tuple[Kind[Any], ObjectKey], ...]:
-    """What an earlier registration granted in namespaces that are none of this one's."""
+    """Roles and bindings of an earlier registration in namespaces that are not in this one."""
     found = [(kind, item) for kind in (ROLE_BINDINGS, ROLES) for item in (await worker.client.list(kind)).items]
     return tuple(
         (kind, item.key)
@@ -168,7 +169,7 @@ async def _remove_all(side: Side, objects: Iterable[tuple[Kind[Any], ObjectKey]]
 
 
 def busy(cluster: str, workloads: Iterable[Workload]) -> tuple[ObjectKey, ...]:
-    """The workloads that hold something on the cluster: they run there, or have a copy that waits there."""
+    """The workloads that run on the cluster, or have a copy that waits there."""
     return tuple(
         sorted(
             workload.key
@@ -180,7 +181,7 @@ def busy(cluster: str, workloads: Iterable[Workload]) -> tuple[ObjectKey, ...]:
 
 
 def _check_endpoint(request: Request) -> None:
-    """Contract 2.2, before anything is written: what can break it is the endpoint, the rest is ours."""
+    """Checks contract 2.2 before the first write. Only the endpoint can violate it: we generate the rest."""
     example = Credential(kind="token", user={"token": "example"}, expires=None)
     check_worker_kubeconfig(build_kubeconfig(request.registration.cluster, request.endpoint, example))
 
@@ -197,7 +198,7 @@ async def _refuse_one_cluster(worker: ClusterClient, manager: ClusterClient) -> 
 
 
 async def _refuse_other_manager(registration: Registration, worker: Side, manager_uid: str) -> None:
-    """Two managers with one origin take each other's jobs for their own, and remove them."""
+    """Two managers with one origin each take the other's jobs for their own, and remove them."""
     other = await _other_manager(registration, worker, manager_uid)
     if other:
         role = registration.account.name
@@ -209,7 +210,7 @@ async def _refuse_other_manager(registration: Registration, worker: Side, manage
 
 
 async def _other_manager(registration: Registration, worker: Side, manager_uid: str) -> str:
-    """The UID of the manager cluster that the account on the worker is for, if that is another one."""
+    """The UID of the manager cluster that the worker's account is for, if it is another one."""
     role = await worker.find(CLUSTER_ROLES, ObjectKey("", registration.account.name))
     marked = (role["metadata"].get("annotations") or {}).get(MANAGER_UID_ANNOTATION, "") if role else ""
     return str(marked) if manager_uid and marked != manager_uid else ""
@@ -300,7 +301,7 @@ async def _issue(request: Request, worker: Side, say: Callable[[str], None]) -> 
 async def _settle(client: ClusterClient, namespaces: Sequence[str]) -> None:
     """Wait until the server knows of the new account and binding, which takes it a moment after it has stored them.
 
-    Raises Unauthorized if it never takes the credential; rights that stay away are the preflight's to report.
+    Raises Unauthorized if it never accepts the credential; rights that stay missing are reported by the preflight.
     """
     refusal: Unauthorized | None = None
     for _ in range(SETTLE_ROUNDS):

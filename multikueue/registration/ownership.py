@@ -1,7 +1,7 @@
-"""Bringing one object to where the plan wants it, and removing it, without ever touching a stranger's.
+"""Creates, updates or deletes one object of the plan, and never touches one that is not ours.
 
-Ours carry the label `app.kubernetes.io/managed-by: multikueue`. An object of the same name without it is somebody
-else's: creating over it is an error that names it, removing it leaves it.
+Our objects have the label `app.kubernetes.io/managed-by: multikueue`. An object of the same name without it is foreign:
+creating it is an error that names it, and removing it leaves it in place.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from multikueue.registration.plan import MANAGED_BY_LABEL, Wanted, config_object
 __all__ = ["Side", "Step", "ask", "is_ours"]
 
 MOST_CLUSTERS = 20
-"""In one MultiKueueConfig (contract 1.3)."""
+"""The maximum in one MultiKueueConfig (contract 1.3)."""
 
 
 StepAction = Literal["created", "updated", "unchanged", "removed", "absent", "kept"]
@@ -30,7 +30,7 @@ StepAction = Literal["created", "updated", "unchanged", "removed", "absent", "ke
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What became of one object, and where; when `planned`, what would become of it."""
+    """The result for one object, and its cluster; `planned`: the result it would have."""
 
     action: StepAction
     what: str
@@ -45,7 +45,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One of the two clusters; `where` names it in reports. With `dry_run` it looks, reports and changes nothing."""
+    """One of the two clusters; `where` is its name in reports. With `dry_run` it only reads and reports."""
 
     client: ClusterClient
     where: str
@@ -53,13 +53,13 @@ class Side:
     dry_run: bool = False
 
     async def refuse_foreign(self, wanted: Iterable[Wanted]) -> None:
-        """Raise InvalidObject for the first object whose name somebody else has taken."""
+        """Raise InvalidObject for the first wanted object that exists and is not ours."""
         for one in wanted:
             if not one.shared:
                 self._check_ours(one, await self.find(one.kind, one.key))
 
     async def ensure(self, wanted: Wanted) -> None:
-        """Create the object, or give it what it lacks of the plan, or leave it; InvalidObject for a stranger's."""
+        """Create the object, update it to the plan, or leave it; raises InvalidObject if it is not ours."""
         found = await self.find(wanted.kind, wanted.key)
         if found is None:
             return await self._create(wanted)
@@ -69,13 +69,13 @@ class Side:
         if _holds(found, wanted.body):
             return self._did("unchanged", str(wanted))
         if not self.dry_run:
-            # The UID is a precondition: what was ours a moment ago may have been replaced by something that is not.
+            # The UID is a precondition: our object may just have been replaced by one that is not ours.
             body = {**wanted.body, "metadata": {**wanted.body["metadata"], "uid": found["metadata"]["uid"]}}
             await self.client.merge_patch(wanted.kind, wanted.key, body)
         return self._did("updated", str(wanted))
 
     async def remove(self, kind: Kind[Any], key: ObjectKey) -> None:
-        """Delete the object if it is ours; report a stranger's and leave it."""
+        """Delete the object if it is ours; otherwise report it and leave it."""
         what = f"{kind.kind} {key}"
         found = await self.find(kind, key)
         if found is None:
@@ -87,19 +87,19 @@ class Side:
         return self._did("removed", what)
 
     async def leave(self, kind: Kind[Any], key: ObjectKey, why: str) -> None:
-        """Report what stays, if it is there."""
+        """Report an object that stays, if it exists."""
         if await self.find(kind, key) is not None:
             self._did("kept", f"{kind.kind} {key}", why=why)
 
     async def find(self, kind: Kind[Any], key: ObjectKey) -> dict[str, Any] | None:
-        """The whole object as the server has it, None if there is none."""
+        """The whole object as the server has it; None if there is none."""
         try:
             return await ask(self.client, "GET", kind.path(key))
         except NotFound:
             return None
 
     async def add_to_config(self, name: str, cluster: str) -> None:
-        """Put the cluster at the end of a MultiKueueConfig, which may be anybody's: the operator named it."""
+        """Append the cluster to a MultiKueueConfig. It may be foreign: the operator named it."""
         found = await self.find(MULTIKUEUE_CONFIGS, ObjectKey("", name))
         if found is None:
             return await self._create(config_object(name, cluster))
@@ -111,7 +111,7 @@ class Side:
         return await self._set_clusters(found, [*clusters, cluster])
 
     async def remove_from_config(self, name: str, cluster: str) -> None:
-        """Take the cluster out of a config of ours; the last one stays, since the API demands at least one."""
+        """Remove the cluster from a config of ours; the last one stays, since the API demands at least one."""
         found = await self.find(MULTIKUEUE_CONFIGS, ObjectKey("", name))
         if found is None or cluster not in found["spec"]["clusters"]:
             return
@@ -126,7 +126,7 @@ class Side:
     async def _set_clusters(self, config: dict[str, Any], clusters: list[str]) -> None:
         name, version = config["metadata"]["name"], config["metadata"]["resourceVersion"]
         if not self.dry_run:
-            # A list is replaced whole, so only the version we have read may be replaced.
+            # A merge patch replaces the whole list, so the version read is a precondition.
             body = {"metadata": {"resourceVersion": version}, "spec": {"clusters": clusters}}
             await self.client.merge_patch(MULTIKUEUE_CONFIGS, ObjectKey("", name), body)
         self._did("updated", f"MultiKueueConfig {name}")
@@ -140,7 +140,7 @@ class Side:
         try:
             await ask(self.client, "POST", wanted.kind.collection(wanted.key.namespace), wanted.manifest)
         except AlreadyExists:
-            # Somebody was quicker: harmless for a shared object, a stranger's for all others.
+            # Created by another client meanwhile: harmless for a shared object, foreign otherwise.
             if not wanted.shared:
                 raise
         except NotFound as error:
@@ -175,7 +175,7 @@ def is_ours(item: Mapping[str, Any]) -> bool:
 
 
 def _holds(found: Any, wanted: Any) -> bool:
-    """Whether all that is wanted is there: servers add fields of their own to mappings, never to the lists we write."""
+    """Whether `found` has everything wanted: servers add fields to mappings, never to the lists we write."""
     if isinstance(wanted, Mapping):
         found = {} if found is None else found
         return isinstance(found, Mapping) and all(_holds(found.get(name), value) for name, value in wanted.items())

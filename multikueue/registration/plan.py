@@ -1,6 +1,6 @@
-"""Which objects must exist on a worker and on the manager: pure, as plain dicts.
+"""The objects that must exist on a worker and on the manager, as plain dicts. Pure.
 
-The rights on the worker are contract 6.6, as far as we use them and no further.
+The rights on the worker are those of contract 6.6 that we use, and no others.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 LABELS = {MANAGED_BY_LABEL: OUR_NAME}
 
 MANAGER_UID_ANNOTATION = "multikueue.dev/manager-uid"
-"""On the ClusterRole on the worker: which manager cluster the account is for, by the UID of its namespace kube-system."""
+"""On the worker's ClusterRole: the manager cluster that the account is for, by the UID of its namespace kube-system."""
 
 RBAC = "rbac.authorization.k8s.io"
 SERVICE_ACCOUNTS = Kind("", "v1", "serviceaccounts", "ServiceAccount", True, Object)
@@ -62,14 +62,13 @@ _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 _COPY = ("get", "list", "watch", "create", "delete")
 _CHANGED = frozenset({("batch", "jobs"), ("", "pods")})
-"""Whose copies are changed where they are: Jobs that are elastic, and Pods that Kueue's finalizer keeps. All others are made
-anew."""
+"""Resources whose copies are patched: Jobs (elastic ones) and Pods (Kueue's finalizer). Other copies are replaced."""
 
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """Verbs on one resource (or `resource/subresource`) of one API group, or on the one object of it that has a name. Those on
-    what is `namespaced` may hold in some namespaces only."""
+    """Verbs on one resource (or `resource/subresource`) of one API group, or on its object of that `name`. A
+    `namespaced` right may be limited to some namespaces."""
 
     group: str
     resource: str
@@ -83,7 +82,7 @@ class Right:
 
 
 IDENTITY = Right("", "namespaces", ("get",), "kube-system", namespaced=False)
-"""To know which cluster it is. One that was registered without it works, and cannot be told from others."""
+"""Identifies the cluster. A worker registered without it works, but cannot be told from another."""
 
 
 QUEUE_RIGHTS = (
@@ -99,7 +98,7 @@ JOB_KINDS = tuple(kind for kind in _KINDS if not kind.is_optional)
 """The kinds of jobs that every worker must have."""
 
 OPTIONAL_KINDS = tuple(kind for kind in _KINDS if kind.is_optional)
-"""Those it may have. The table is `jobs.integrations.frameworks`; a kind that joins it gets its rights by registering again."""
+"""The kinds it may have, from `jobs.integrations.frameworks`. A new one gets its rights at the next registration."""
 
 
 def _job_rights(kinds: Iterable[Kind[Any]]) -> tuple[Right, ...]:
@@ -107,27 +106,27 @@ def _job_rights(kinds: Iterable[Kind[Any]]) -> tuple[Right, ...]:
 
 
 def copy_rights(resources: Iterable[tuple[str, str]]) -> tuple[Right, ...]:
-    """Those on copies of jobs, given groups and plurals."""
+    """The rights on copies of jobs, given groups and plurals."""
     return tuple(
         Right(group, plural, (*_COPY, "patch") if (group, plural) in _CHANGED else _COPY) for group, plural in resources
     )
 
 
 RIGHTS = (*QUEUE_RIGHTS, *_job_rights(JOB_KINDS))
-"""What a worker must let us do."""
+"""The rights that a worker must grant."""
 
 GRANTED = (*RIGHTS, *_job_rights(kind for kind in OPTIONAL_KINDS if kind != PODS))
-"""What a worker that joins lets us do."""
+"""The rights granted when a worker joins."""
 
 RUN_PODS = _job_rights((PODS,))
-"""What it lets us do beside that where Pods are jobs: who may make any Pod may do nearly all that its nodes may."""
+"""Granted too if Pods are jobs, and only then: a client that may create any Pod may do nearly anything its node may."""
 
 VIEW_PODS = (
     Right("", "pods", ("get", "list", "watch")),
     Right("", "pods/log", ("get",)),
     Right("", "events", ("list", "watch")),
 )
-"""What people need beside that to look at pods with the manager's credential. The manager itself never uses it."""
+"""Granted too so that people can read pods with the manager's credential. The manager itself never uses them."""
 
 
 # --- the names -------------------------------------------------------------------------------------------------------
@@ -135,12 +134,12 @@ VIEW_PODS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """Which worker joins, and under which names.
+    """A worker that joins, and its names.
 
-    `namespace` holds the Secret on the manager and the ServiceAccount on the worker; `run_pods` says that the manager may
-    make Pods, `view_pods` that who has the Secret may look at them; `run_kinds` are kinds of jobs beside those we know, each
-    as plural.group; `run_in` are the namespaces in which all this holds, by default all there are. Raises
-    ConfigurationError for a name that Kubernetes would refuse.
+    `namespace` has the Secret on the manager and the ServiceAccount on the worker. `run_pods`: the manager may create
+    Pods. `view_pods`: holders of the Secret may read them. `run_kinds` are kinds of jobs besides the known ones, each
+    as plural.group. `run_in` are the namespaces of these rights (default: all). Raises ConfigurationError for a name
+    that Kubernetes would refuse.
     """
 
     cluster: str
@@ -174,7 +173,7 @@ class Registration:
 
     @property
     def namespaces(self) -> tuple[str, ...]:
-        """Those that the worker offers, as the store knows them."""
+        """The namespaces that the worker offers, as the store has them."""
         return tuple(sorted(set(self.run_in))) or EVERYWHERE
 
     @property
@@ -183,23 +182,23 @@ class Registration:
 
     @property
     def account(self) -> ObjectKey:
-        """The ServiceAccount; role and binding share its name. One set for each manager (origin) that uses the worker."""
+        """The ServiceAccount; role and binding share its name. One set for each manager (origin) of the worker."""
         name = OUR_NAME if self.origin == OUR_NAME else f"{OUR_NAME}-{_as_name(self.origin)}"
         return ObjectKey(self.namespace, name)
 
     @property
     def user(self) -> str:
-        """Whom a client certificate speaks for."""
+        """The user name in a client certificate."""
         return f"{OUR_NAME}:{self.origin}"
 
 
 def is_name(text: str) -> bool:
-    """Whether it can be the name of nearly any object (RFC 1123 subdomain)."""
+    """Whether the text is an RFC 1123 subdomain, and so a valid name of nearly any object."""
     return len(text) <= 253 and _SUBDOMAIN.fullmatch(text) is not None
 
 
 def _as_name(origin: str) -> str:
-    """The origin as part of an object's name; a digest keeps apart what would become equal."""
+    """The origin as part of an object's name; a digest keeps names apart that would become equal."""
     name = origin.lower().replace("_", "-")
     if name == origin and is_name(name):
         return name
@@ -211,8 +210,8 @@ def _as_name(origin: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """An object that must be there, without what is None in it. A `shared` one may belong to anybody: created if missing,
-    never changed."""
+    """An object that must exist, without its fields that are None. A `shared` one may be foreign: it is created if
+    missing, and never changed."""
 
     kind: Kind[Any]
     body: Mapping[str, Any]
@@ -228,13 +227,13 @@ class Wanted:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """The whole object, as `kubectl apply` takes it."""
+        """The whole object, as for `kubectl apply`."""
         return {"apiVersion": self.kind.api_version, "kind": self.kind.kind, **_without_none(self.body)}
 
 
 def worker_objects(registration: Registration, *, with_user: bool = False, manager_uid: str = "") -> tuple[Wanted, ...]:
-    """Who may enter the worker, what for, and for which manager cluster, where that is known; with `with_user` also the user
-    a client certificate speaks for."""
+    """The account on the worker, its rights, and the manager cluster it is for, if known; `with_user` adds the user of
+    a client certificate."""
     namespace, name = registration.account
     subjects = [{"kind": SERVICE_ACCOUNTS.kind, "name": name, "namespace": namespace}]
     if with_user:
@@ -249,7 +248,7 @@ def worker_objects(registration: Registration, *, with_user: bool = False, manag
 def _role(
     registration: Registration, place: str, subjects: list[dict[str, str]], mark: Mapping[str, Any]
 ) -> tuple[Wanted, Wanted]:
-    """What holds in a namespace, or everywhere, and for whom."""
+    """The role and binding in a namespace, or cluster-wide."""
     role, binding = (ROLES, ROLE_BINDINGS) if place else (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)
     metadata = {"name": registration.account.name, "labels": LABELS} | ({"namespace": place} if place else {})
     holds = (
@@ -270,7 +269,7 @@ def _rights(registration: Registration) -> tuple[Right, ...]:
 
 
 def manager_objects(registration: Registration, kubeconfig: bytes = b"") -> tuple[Wanted, ...]:
-    """What makes the worker known to the manager; without a kubeconfig the Secret has no data."""
+    """The objects on the manager; without a kubeconfig the Secret has no data."""
     namespace, name = registration.secret
     secret: dict[str, Any] = {"metadata": {"name": name, "namespace": namespace, "labels": LABELS}}
     if kubeconfig:
@@ -283,12 +282,12 @@ def manager_objects(registration: Registration, kubeconfig: bytes = b"") -> tupl
 
 
 def config_object(name: str, cluster: str) -> Wanted:
-    """A MultiKueueConfig that does not exist yet, with its first cluster."""
+    """A new MultiKueueConfig, with its first cluster."""
     return Wanted(MULTIKUEUE_CONFIGS, {"metadata": {"name": name, "labels": LABELS}, "spec": {"clusters": [cluster]}})
 
 
 def role_rules(rights: Iterable[Right]) -> list[dict[str, Any]]:
-    """The rules of a ClusterRole: neighbours of one group with the same verbs share a rule."""
+    """The rules of a role: consecutive rights of one group with the same verbs share a rule."""
     grouped = groupby(rights, key=lambda right: (right.group, right.verbs, right.name))
     return [
         {"apiGroups": [group], "resources": [right.resource for right in same], "verbs": list(verbs)}
@@ -298,7 +297,7 @@ def role_rules(rights: Iterable[Right]) -> list[dict[str, Any]]:
 
 
 def _without_none(body: Mapping[str, Any]) -> dict[str, Any]:
-    """What is left of it, without mappings that had nothing else."""
+    """The body without None values, and without mappings that had only those."""
     found = {name: _without_none(value) if isinstance(value, Mapping) else value for name, value in body.items()}
     return {name: value for name, value in found.items() if value is not None and (value != {} or body[name] == {})}
 

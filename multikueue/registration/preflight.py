@@ -1,6 +1,6 @@
-"""Looking at a worker with the manager's eyes: does it answer, know the kinds, grant the rights, have the queues?
+"""The check of a worker: whether it answers, serves the kinds, grants the rights and has the queues.
 
-Asked with the very credentials the manager will use (contract CX-51, CX-52).
+All requests use the credential that the manager will use (contract CX-51, CX-52).
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ __all__ = ["Finding", "Level", "Routes", "missing_rights", "preflight", "routes"
 Level = Literal["ok", "warning", "failed", "unreachable", "unchecked"]
 
 AT_ONCE = 8
-"""Questions in flight: each needs a connection, and new ones are dear."""
+"""Concurrent requests: each needs a connection, and new ones are expensive."""
 
 _KUEUE = (WORKLOADS, CLUSTER_QUEUES, LOCAL_QUEUES)
 _FURTHER = tuple(kind for kind in OPTIONAL_KINDS if kind != PODS)
-"""Every worker serves Pods, and few shall run them as jobs."""
+"""Without Pods, which every worker serves and few run as jobs."""
 _NOT_THERE = "jobs of this kind cannot go there"
 _AGAIN = "register the cluster again"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the report: what was looked at, how it is, and what to do about it."""
+    """One line of the report: the subject, its state, and advice."""
 
     level: Level
     subject: str
@@ -56,7 +56,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A right and the namespace that it shall hold in; empty: everywhere."""
+    """A right and its namespace; empty: all namespaces."""
 
     right: Right
     namespace: str = ""
@@ -77,7 +77,7 @@ async def preflight(
     the kinds of jobs that somebody declared to the manager, `namespaces` those that the worker offers, `ours` Kueue's
     definitions on the manager cluster, if they are known.
 
-    Raises ClusterUnreachable and Unauthorized: then there is nothing to look at.
+    Raises ClusterUnreachable and Unauthorized: nothing can be checked then.
     """
     version = (await ask(worker, "GET", "/version"))["gitVersion"]
     served = await _served(worker, (*_KUEUE, *JOB_KINDS, *_FURTHER, *declared))
@@ -99,7 +99,7 @@ async def preflight(
 async def missing_rights(
     client: ClusterClient, rights: Iterable[Right] = RIGHTS, *, namespaces: Sequence[str] = EVERYWHERE
 ) -> dict[Place, tuple[str, ...]]:
-    """The verbs we lack, by right and namespace. Rights that lack nothing are in it too, with no verbs."""
+    """The missing verbs, by right and namespace. Rights that are granted in full are included, without verbs."""
     granted: dict[tuple[Place, str], bool] = {}
     errors: list[MultiKueueError] = []
     limit = anyio.CapacityLimiter(AT_ONCE)
@@ -175,7 +175,7 @@ def _checks_of(queue: ClusterQueue) -> set[str]:
 
 
 _Served = Mapping[str, Collection[str]]
-"""The plurals of what a worker serves, by API version."""
+"""The plurals of the kinds that a worker serves, by API version."""
 
 
 async def _served(worker: ClusterClient, kinds: Iterable[Kind[Any]]) -> _Served:
@@ -243,7 +243,7 @@ def _offered(namespaces: Sequence[str], queues: Sequence[ObjectKey]) -> list[Fin
 async def _further(
     worker: ClusterClient, kinds: Sequence[Kind[Any]], served: _Served, advice: str, namespaces: Sequence[str]
 ) -> list[Finding]:
-    """Whether jobs of each of these kinds may be made there: a worker need not run them."""
+    """Findings for kinds of jobs that a worker need not run."""
     rights = {kind: copy_rights([(kind.group, kind.plural)]) for kind in kinds if _is_served(kind, served)}
     missing = await missing_rights(worker, (right for each in rights.values() for right in each), namespaces=namespaces)
 
@@ -280,7 +280,7 @@ async def _queues(worker: ClusterClient, wanted: Sequence[ObjectKey], namespaces
         pages = [await worker.list(LOCAL_QUEUES, namespace=namespace) for namespace in namespaces]
         there = {queue.key: queue for page in pages for queue in page.items}
     except (NotFound, Forbidden):
-        return []  # said already, as a kind that is not served or a right that is missing
+        return []  # reported already, as a kind not served or a right missing
     except ApiError as error:
         return [Finding("warning", "local queues", str(error))]
     seen = {key.namespace for key in there}
