@@ -1,18 +1,18 @@
 """PUBLIC: builders of the values this package works on, and `check_strategy`, for authors of strategies and of tests.
 
-A builder is immutable: each method answers a new builder, and `build()` answers the value. So a test can start from one
+A builder is immutable: each method returns a new builder, and `build()` returns the value. So a test can start from one
 builder and branch::
 
     pending = workload("wl").queue("main").request(cpu=2)
     local = pending.reserved("cq").check("mk").nominated("worker-1", "worker-2").build()
     remote = pending.origin().reserved("cq").admitted().build()
 
-Where nothing is said, times are `NOW`, the namespace is "default" and UIDs follow from kind, namespace and name: two
-values built alike are equal. Amounts are Kubernetes quantities: `cpu=2`, `memory="4Gi"`; resource names that are no
-Python names go into a mapping: `request({"nvidia.com/gpu": 8}, cpu=2)`.
+Defaults: times are `NOW`, the namespace is "default", and UIDs derive from kind, namespace and name, so that two values
+built alike are equal. Amounts are Kubernetes quantities: `cpu=2`, `memory="4Gi"`. Resource names that are no Python
+names go into a mapping: `request({"nvidia.com/gpu": 8}, cpu=2)`.
 
-`check_strategy(strategy)` tells whether a strategy keeps the contract of `multikueue.strategy`. Nothing of the product
-imports this room but the parts that are for tests themselves.
+`check_strategy(strategy)` checks whether a strategy keeps the contract of `multikueue.strategy`. Only the parts of the
+product that are for tests themselves import this room.
 """
 
 from multikueue.testing.clusters import (

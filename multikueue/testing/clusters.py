@@ -1,4 +1,4 @@
-"""Builders of MultiKueue's own objects, and of the namespaces and Secrets they lean on."""
+"""Builders of MultiKueue's own objects, and of the namespaces and Secrets they need."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class AdmissionCheckBuilder(Builder[AdmissionCheck]):
     """An AdmissionCheck of MultiKueue without parameters."""
 
     def config(self, name: str) -> Self:
-        """Points at that MultiKueueConfig."""
+        """Refers to that MultiKueueConfig."""
         return self._with_spec(parameters=Parameters(api_group="kueue.x-k8s.io", kind="MultiKueueConfig", name=name))
 
     def parameters(self, *, api_group: str, kind: str, name: str) -> Self:
         return self._with_spec(parameters=Parameters(api_group=api_group, kind=kind, name=name))
 
     def controller(self, name: str) -> Self:
-        """Somebody else's check."""
+        """Makes it a check of another controller."""
         return self._with_spec(controller_name=name)
 
     def active(self, yes: bool = True, *, reason: str = ACTIVE, message: str = "", at: datetime = NOW) -> Self:
@@ -52,15 +52,15 @@ class MultiKueueClusterBuilder(Builder[MultiKueueCluster]):
     """A MultiKueueCluster whose kubeconfig is in the Secret of its own name."""
 
     def secret(self, name: str) -> Self:
-        """The kubeconfig is in that Secret."""
+        """Takes the kubeconfig from that Secret."""
         return self._with_source(ClusterSource(kube_config=KubeConfigSource(location=name)))
 
     def path(self, path: str) -> Self:
-        """The kubeconfig is in that file."""
+        """Takes the kubeconfig from that file."""
         return self._with_source(ClusterSource(kube_config=KubeConfigSource(location=path, location_type="Path")))
 
     def profile(self, name: str) -> Self:
-        """Reached by that ClusterProfile."""
+        """Takes the kubeconfig from that ClusterProfile."""
         return self._with_source(ClusterSource(cluster_profile_ref=ClusterProfileRef(name=name)))
 
     def active(self, yes: bool = True, *, reason: str = ACTIVE, message: str = "Connected", at: datetime = NOW) -> Self:
@@ -76,7 +76,7 @@ class SecretBuilder(Builder[Secret]):
     """An empty Secret."""
 
     def data(self, entries: Mapping[str, bytes] | None = None, **more: bytes) -> Self:
-        """Adds entries, given as they are before base64."""
+        """Adds entries, given without base64."""
         coded = {name: b64encode(raw).decode() for name, raw in {**(entries or {}), **more}.items()}
         return self._with(data={**self.value.data, **coded})
 

@@ -1,4 +1,4 @@
-"""`check_strategy`: does a strategy keep the contract, asked a few hundred questions?"""
+"""`check_strategy`: whether a strategy keeps its contract in a few hundred calls."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from multikueue.testing.objects import NOW
 
 
 def check_strategy(strategy: Strategy) -> None:
-    """Raises AssertionError, with the question and the answer, if the strategy breaks the contract.
+    """Raises AssertionError, with the input and the answer, if the strategy breaks the contract.
 
     - It is a frozen dataclass: its fields are its options, its docstring is its help text.
-    - It answers every question with a Nomination of names of the fleet, none twice, none that cannot be used (but what
-      is nominated already may stay, whatever became of it), and any `revisit_after` lies ahead.
-    - It is pure: the same question has the same answer however often and in whatever order it is asked, and neither
-      question nor strategy is changed by asking.
+    - It answers each call with a Nomination of usable workers of its fleet, each once (a cluster nominated already may
+      stay, usable or not), and any `revisit_after` is positive.
+    - It is pure: the same input gives the same answer in any number and order of calls, and a call changes neither
+      input nor strategy.
 
-    Among the questions are fleets without workers, without usable workers and with 25 workers, workloads nominated on
-    workers that are gone from the fleet, and Placements that are empty, broken, or name clusters of other people.
+    The inputs include fleets without workers, without usable workers and with 25 workers, workloads nominated on
+    workers that are gone from the fleet, and Placements that are empty, broken, or name foreign clusters.
     """
     broken = broken_promises(strategy)
     if broken:
@@ -48,7 +48,7 @@ PROMISES = (
 
 
 def broken_promises(strategy: Strategy) -> dict[str, str]:
-    """Which of the `PROMISES` a strategy breaks, each with an example: the question and the answer. Empty: none."""
+    """The `PROMISES` that a strategy breaks, each with an example: the input and the answer. Empty: none."""
     first: dict[str, _Fault] = {}
     for fault in (*_faults_of_shape(strategy), *_faults_of_conduct(strategy)):
         first.setdefault(fault.promise, fault)
@@ -63,7 +63,7 @@ class _Question:
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
-    """A promise and how it was broken, by the answer to which question."""
+    """A broken promise, and the input whose answer broke it."""
 
     promise: str
     text: str
@@ -88,12 +88,12 @@ def _faults_of_shape(strategy: Strategy) -> Iterator[_Fault]:
     if hidden:
         yield _Fault(PROMISES[2], f"has fields that are no options, since they cannot be given: {', '.join(hidden)}")
     text = inspect.getdoc(kind) or ""
-    if not text or text.startswith(f"{name}("):  # what dataclass puts there by itself
+    if not text or text.startswith(f"{name}("):  # the docstring that dataclass generates
         yield _Fault(PROMISES[3], "needs a docstring: it is the help text that people read to choose it")
 
 
 def _faults_of_conduct(strategy: Strategy) -> Iterator[_Fault]:
-    """Every question is asked twice, the second time in the reverse order. What cannot be asked, does nothing wrong."""
+    """Each question is asked twice, the second time in reverse order. Without `nominate` nothing is asked."""
     if not callable(getattr(strategy, "nominate", None)):
         return
     questions = tuple(_questions())
@@ -127,7 +127,7 @@ def _ask(strategy: Strategy, question: _Question) -> tuple[Nomination | None, li
 
 
 def _questions() -> Iterator[_Question]:
-    """Every workload in every fleet, at once and later."""
+    """Each workload with each fleet, now and later."""
     for workload, fleet_, later in product(_workloads(), _fleets(), _LATER):
         yield _Question(workload.build(), fleet_.later(later).build())
 

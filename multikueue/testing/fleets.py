@@ -1,4 +1,4 @@
-"""Builders of what a strategy sees: its workload and its fleet."""
+"""Builders of a strategy's input: its workload and its fleet."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from multikueue.testing.objects import NOW, Quantity, resources_of
 
 @dataclass(frozen=True, slots=True)
 class StrategyWorkloadBuilder:
-    """A workload as strategies see it: reserved at `NOW`, nominated nowhere."""
+    """A workload as strategies see it: reserved at `NOW`, not nominated."""
 
     value: StrategyWorkload
 
@@ -26,7 +26,7 @@ class StrategyWorkloadBuilder:
         return self._with(priority=value)
 
     def request(self, resources: Mapping[str, Quantity] | None = None, **more: Quantity) -> Self:
-        """What all pods request together; adds to what was said before."""
+        """Adds requests of all pods together."""
         amounts = {name: amount(name, parse(each)) for name, each in resources_of(resources, more).items()}
         return self._with(requests={**self.value.requests, **amounts})
 
@@ -43,11 +43,11 @@ class StrategyWorkloadBuilder:
         return self._with(reserved_at=at)
 
     def nominated(self, *clusters: str, at: datetime = NOW) -> Self:
-        """Nominated there since `at`."""
+        """Sets the nominated clusters, and the time of the nomination."""
         return self._with(nominated_clusters=clusters, nominated_at=at if clusters else None)
 
     def failed_on(self, cluster: str, *, at: datetime = NOW) -> Self:
-        """An earlier attempt ended there at `at`."""
+        """Adds an earlier attempt that ended there at `at`."""
         return self._with(failed_on={**self.value.failed_on, cluster: at})
 
     def build(self) -> StrategyWorkload:
@@ -59,7 +59,7 @@ class StrategyWorkloadBuilder:
 
 @dataclass(frozen=True, slots=True)
 class FleetBuilder:
-    """Workers in the order in which they were named, all usable until said otherwise, at `NOW`."""
+    """Workers in the order in which they were added, usable by default, at `NOW`."""
 
     value: Fleet
 
@@ -74,7 +74,7 @@ class FleetBuilder:
         return self._add(Worker(name=name, labels=dict(labels or {}), annotations=dict(annotations or {})))
 
     def unusable(self, name: str, *, why: str = "not connected") -> Self:
-        """That worker cannot be used; it comes at the end if it was not named before."""
+        """Makes that worker unusable; adds it at the end if it is new."""
         lost = Worker(name=name, usable=False, why=why)
         if all(each.name != name for each in self.value.workers):
             return self._add(lost)
@@ -91,7 +91,8 @@ class FleetBuilder:
         problem: str = "",
         absent: Mapping[str, datetime] | None = None,
     ) -> Self:
-        """The OCM Placement named for the workload, its decision groups in order of preference, and who is absent."""
+        """Sets the OCM Placement named for the workload, its decision groups in order of preference, and the absent
+        clusters with the start of their absence."""
         found = Placement(name=name, groups=groups, problem=problem, absent_since=dict(absent or {}))
         return self._with(placement=found)
 

@@ -1,4 +1,4 @@
-"""What every builder of an object shares."""
+"""The base of all builders of objects."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from multikueue.api.meta import Condition, Object, ObjectMeta, OwnerReference, w
 from multikueue.api.multikueue import ACTIVE
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
-"""The time of everything built without a time of its own."""
+"""The default of all times."""
 
 Quantity = str | int | float
-"""An amount as Kubernetes spells it: `2`, `"500m"`, `"4Gi"`."""
+"""A Kubernetes quantity: `2`, `"500m"`, `"4Gi"`."""
 
 T_co = TypeVar("T_co", bound=Object, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Builder(Generic[T_co]):
-    """Any object with metadata."""
+    """Builder of any object with metadata."""
 
     value: T_co
 
@@ -34,7 +34,7 @@ class Builder(Generic[T_co]):
         return self._with_metadata(uid=uid)
 
     def version(self, number: int) -> Self:
-        """The resource version."""
+        """Sets the resource version."""
         return self._with_metadata(resource_version=str(number))
 
     def generation(self, number: int) -> Self:
@@ -44,11 +44,11 @@ class Builder(Generic[T_co]):
         return self._with_metadata(creation_timestamp=at)
 
     def deleted(self, at: datetime = NOW) -> Self:
-        """Being deleted since `at`."""
+        """Sets the deletion timestamp."""
         return self._with_metadata(deletion_timestamp=at)
 
     def labels(self, labels: Mapping[str, str] | None = None, **more: str) -> Self:
-        """Adds labels; those of a name that is there already are replaced."""
+        """Adds labels, or replaces those of the same name."""
         return self._with_metadata(labels={**self.value.metadata.labels, **(labels or {}), **more})
 
     def annotations(self, annotations: Mapping[str, str] | None = None, **more: str) -> Self:
@@ -94,12 +94,12 @@ def metadata_of(kind: str, name: str, namespace: str = "") -> ObjectMeta:
 
 
 def uid_of(kind: str, name: str, namespace: str = "") -> str:
-    """A UID that one can read and that fits into a label."""
+    """A readable UID that is a valid label value."""
     return "-".join(part for part in ("uid", kind, namespace, name) if part)
 
 
 def resources_of(resources: Mapping[str, Quantity] | None, more: Mapping[str, Quantity]) -> dict[str, Quantity]:
-    """Amounts by resource, given as a mapping and as keywords."""
+    """Merges amounts by resource, given as a mapping and as keywords."""
     return {**(resources or {}), **more}
 
 

@@ -35,7 +35,7 @@ from multikueue.testing.objects import NOW, Builder, Quantity, active_condition,
 
 
 def limits(nominal: Quantity, *, borrowing: Quantity | None = None, lending: Quantity | None = None) -> ResourceQuota:
-    """A quota with limits, to be used where a plain amount would do: `quota("spot", cpu=limits(10, borrowing=5))`."""
+    """A quota with limits, in place of a plain amount: `quota("spot", cpu=limits(10, borrowing=5))`."""
     return ResourceQuota(nominal_quota=nominal, borrowing_limit=borrowing, lending_limit=lending)
 
 
@@ -53,7 +53,7 @@ def _quota(resource: str, quota: Quantity | ResourceQuota) -> ResourceQuota:
 
 
 def _with_flavor(groups: tuple[ResourceGroup, ...], quotas: FlavorQuotas) -> tuple[ResourceGroup, ...]:
-    """The groups with the flavor at the end of the group that covers just these resources, or in a group of its own."""
+    """The groups with the flavor in the group that covers exactly these resources, at its end, or in a new group."""
     covered = tuple(each.name for each in quotas.resources)
     fitting = next((group for group in groups if group.covered_resources == covered), None)
     if fitting is None:
@@ -72,7 +72,7 @@ class ClusterQueueBuilder(Builder[ClusterQueue]):
         resources: Mapping[str, Quantity | ResourceQuota] | None = None,
         **more: Quantity | ResourceQuota,
     ) -> Self:
-        """Adds a flavor to the resource group that covers just these resources in this order, or to a new group."""
+        """Adds a flavor to the resource group that covers exactly these resources in this order, or to a new group."""
         groups = _with_flavor(self.value.spec.resource_groups, flavor_quotas(flavor, resources, **more))
         return self._with_spec(resource_groups=groups)
 
@@ -89,7 +89,7 @@ class ClusterQueueBuilder(Builder[ClusterQueue]):
         return self._with_spec(queueing_strategy="StrictFIFO")
 
     def namespaces(self, selector: LabelSelector | None) -> Self:
-        """Which namespaces may use the queue; None is none."""
+        """Sets the selector of namespaces that may use the queue; None: no namespace."""
         return self._with_spec(namespace_selector=selector)
 
     def checks(self, *names: str) -> Self:
@@ -133,7 +133,7 @@ class ClusterQueueBuilder(Builder[ClusterQueue]):
         return self._with_spec(fair_sharing=FairSharing(weight=weight))
 
     def taking_turns(self, mode: str = "UsageBasedAdmissionFairSharing") -> Self:
-        """Its LocalQueues are served by what they used of late."""
+        """Turns on admission fair sharing: its LocalQueues are ordered by their recent usage."""
         return self._with_spec(admission_scope=AdmissionScope(admission_mode=mode))
 
     def active(self, yes: bool = True, *, reason: str = "Ready", message: str = "", at: datetime = NOW) -> Self:
@@ -173,7 +173,7 @@ class CohortBuilder(Builder[Cohort]):
         resources: Mapping[str, Quantity | ResourceQuota] | None = None,
         **more: Quantity | ResourceQuota,
     ) -> Self:
-        """As for a ClusterQueue."""
+        """As `ClusterQueueBuilder.quota`."""
         groups = _with_flavor(self.value.spec.resource_groups, flavor_quotas(flavor, resources, **more))
         return self._with_spec(resource_groups=groups)
 
@@ -186,7 +186,7 @@ class FlavorBuilder(Builder[ResourceFlavor]):
     """A ResourceFlavor that fits every node."""
 
     def topology(self, name: str = "racks") -> Self:
-        """Its pods are placed by that topology."""
+        """Uses that topology for its pods."""
         return self.node_labels(topology=name)._with_spec(topology_name=name)
 
     def node_labels(self, labels: Mapping[str, str] | None = None, **more: str) -> Self:

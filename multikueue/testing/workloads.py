@@ -46,7 +46,7 @@ from multikueue.testing.objects import NOW, Builder, Quantity, metadata_of, reso
 
 @dataclass(frozen=True, slots=True)
 class PodSetBuilder:
-    """Pods that are alike: one container each, unless `template` says otherwise."""
+    """Identical pods: one container each, unless `template` replaces it."""
 
     name: str = "main"
     pods: int = 1
@@ -61,15 +61,15 @@ class PodSetBuilder:
         return replace(self, pods=pods)
 
     def topology(self, **request: Any) -> Self:
-        """Where they ask to be placed, as the API spells it: `required="rack"`."""
+        """Sets the topology request, as the API spells it: `required="rack"`."""
         return replace(self, near=request)
 
     def min_count(self, pods: int) -> Self:
-        """Fewer pods will do: partial admission."""
+        """Sets the minimum number of pods, for partial admission."""
         return replace(self, fewest=pods)
 
     def request(self, resources: Mapping[str, Quantity] | None = None, **more: Quantity) -> Self:
-        """What each pod requests; adds to what was said before."""
+        """Adds requests of each pod."""
         return replace(self, requests={**self.requests, **resources_of(resources, more)})
 
     def node_selector(self, labels: Mapping[str, str] | None = None, **more: str) -> Self:
@@ -80,7 +80,7 @@ class PodSetBuilder:
         return replace(self, tolerations=(*self.tolerations, toleration))
 
     def template(self, raw: bytes) -> Self:
-        """The whole pod template as JSON, in place of the one made from requests, selector and tolerations."""
+        """Sets the whole pod template as JSON, in place of the one made from requests, selector and tolerations."""
         return replace(self, raw=raw)
 
     def build(self) -> PodSet:
@@ -89,7 +89,7 @@ class PodSetBuilder:
         return PodSet(name=self.name, count=self.pods, min_count=self.fewest, template=template, **request)
 
     def rendered(self) -> dict[str, Any]:
-        """The entry of `spec.podSets`, with the fields a server fills in."""
+        """The entry of `spec.podSets`, with the fields that a server defaults."""
         fewest = {} if self.fewest is None else {"minCount": self.fewest}
         near = {"topologyRequest": self.near} if self.near else {}
         return {"name": self.name, "count": self.pods, **fewest, "template": msgspec.Raw(self.template_json()), **near}
@@ -98,7 +98,7 @@ class PodSetBuilder:
         return self.raw or encode({"spec": self._pod_spec()})
 
     def totals(self) -> dict[str, str]:
-        """What all the pods request together, as Kueue writes it into an admission."""
+        """The requests of all pods together, as Kueue writes them into an admission."""
         return {
             name: render_amount(name, amount(name, parse(each)) * self.pods) for name, each in self.requests.items()
         }
@@ -116,18 +116,18 @@ class PodSetBuilder:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadBuilder(Builder[Workload]):
-    """A Workload of one pod set named main, until `pod_sets` says otherwise."""
+    """A Workload of one pod set named main, unless `pod_sets` replaces it."""
 
     spec: WorkloadSpec
     sets: tuple[PodSetBuilder, ...] = (PodSetBuilder(),)
     flavors: Mapping[str, str] = field(default_factory=dict)
 
     def queue(self, name: str) -> Self:
-        """The LocalQueue."""
+        """Sets the LocalQueue."""
         return replace(self, spec=msgspec.structs.replace(self.spec, queue_name=name))
 
     def priority(self, value: int, *, workload_class: str = "") -> Self:
-        """The priority, and the name of the WorkloadPriorityClass it comes from, if any."""
+        """Sets the priority, and the WorkloadPriorityClass it comes from, if any."""
         kind = PriorityClassRef(group="kueue.x-k8s.io", kind="WorkloadPriorityClass", name=workload_class)
         source = kind if workload_class else None
         return replace(self, spec=msgspec.structs.replace(self.spec, priority=value, priority_class_ref=source))
@@ -144,25 +144,25 @@ class WorkloadBuilder(Builder[Workload]):
         return replace(self, sets=pod_sets)
 
     def request(self, resources: Mapping[str, Quantity] | None = None, **more: Quantity) -> Self:
-        """What each pod of the first pod set requests; adds to what was said before."""
+        """Adds requests of each pod of the first pod set."""
         return replace(self, sets=(self.sets[0].request(resources, **more), *self.sets[1:]))
 
     def count(self, pods: int) -> Self:
-        """How many pods the first pod set has."""
+        """Sets the number of pods of the first pod set."""
         return replace(self, sets=(self.sets[0].count(pods), *self.sets[1:]))
 
     def owner_job(self, name: str, *, uid: str = "") -> Self:
-        """Controlled by that batch/v1 Job of the same namespace, whose builder has the same UID."""
+        """Makes that batch/v1 Job of the same namespace its controller. The builder `job` gives the same UID."""
         uid = uid or uid_of("job", name, self.value.metadata.namespace)
         owned = self.owned_by(api_version="batch/v1", kind="Job", name=name, uid=uid)
         return owned.labels({JOB_UID_LABEL: uid})
 
     def origin(self, origin: str = "multikueue") -> Self:
-        """A copy made by the manager of that origin."""
+        """Marks it as a copy made by the manager of that origin."""
         return self.labels({ORIGIN_LABEL: origin})
 
     def attempt(self, mark: str) -> Self:
-        """A copy made for that reservation."""
+        """Marks it as a copy of that attempt."""
         return self.annotations({ATTEMPT_ANNOTATION: mark})
 
     def condition(
@@ -174,7 +174,7 @@ class WorkloadBuilder(Builder[Workload]):
     def reserved(
         self, cluster_queue: str = "cq", *, flavors: Mapping[str, str] | None = None, at: datetime = NOW
     ) -> Self:
-        """Quota is reserved there; `flavors` gives the flavor by resource, "default" where it says nothing."""
+        """Reserves quota there; `flavors` gives the flavor by resource (default: "default")."""
         held = self._with_status(admission=Admission(cluster_queue=cluster_queue))
         message = f"Quota reserved in ClusterQueue {cluster_queue}"
         return replace(held, flavors=dict(flavors or {})).condition(
@@ -182,12 +182,12 @@ class WorkloadBuilder(Builder[Workload]):
         )
 
     def admitted(self, *, at: datetime = NOW) -> Self:
-        """Admitted; quota is reserved in `cq` if that was not said before."""
+        """Admits it, with quota in `cq` unless reserved before."""
         held = self if self.value.status.admission else self.reserved(at=at)
         return held.condition(ADMITTED, reason=ADMITTED, message="The workload is admitted", at=at)
 
     def unreserved(self, *, reason: str = "Pending", message: str = "", at: datetime = NOW) -> Self:
-        """Quota was reserved and is released again, as after an eviction."""
+        """Releases the quota, as after an eviction."""
         lost = self._with_status(admission=None).condition(
             QUOTA_RESERVED, "False", reason=reason, message=message, at=at
         )
@@ -211,14 +211,14 @@ class WorkloadBuilder(Builder[Workload]):
         return self._with_status(nominated_cluster_names=clusters)
 
     def cluster_name(self, cluster: str) -> Self:
-        """Won by that cluster, which ends the nomination."""
+        """Sets the winner, which ends the nomination."""
         return self._with_status(cluster_name=cluster, nominated_cluster_names=())
 
     def requeue_state(self, count: int, *, at: datetime | None = None) -> Self:
         return self._with_status(requeue_state=RequeueState(count=count, requeue_at=at))
 
     def reclaimable(self, **pods: int) -> Self:
-        """Pods, by pod set, that need their quota no more."""
+        """Sets the reclaimable pods, by pod set."""
         freed = tuple(ReclaimablePod(name=name, count=count) for name, count in pods.items())
         return self._with_status(reclaimable_pods=freed)
 
@@ -227,7 +227,7 @@ class WorkloadBuilder(Builder[Workload]):
         return msgspec.structs.replace(self.value, spec=msgspec.Raw(encode(self._spec())), status=status)
 
     def _spec(self) -> dict[str, Any]:
-        """The spec as a server shows it: with the fields it fills in even where they equal our defaults."""
+        """The spec as a server shows it: with defaulted fields even where they equal our defaults."""
         always = {
             "podSets": [each.rendered() for each in self.sets],
             "queueName": self.spec.queue_name,
@@ -250,26 +250,26 @@ class WorkloadBuilder(Builder[Workload]):
 
 @dataclass(frozen=True, slots=True)
 class JobBuilder(Builder[Job]):
-    """A batch/v1 Job of one pod, submitted by a user: neither suspended nor managed by anybody yet."""
+    """A batch/v1 Job of one pod, as its user submits it: neither suspended nor with managedBy."""
 
     status: JobStatus
     pods: PodSetBuilder = PodSetBuilder()
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def queue(self, name: str) -> Self:
-        """The LocalQueue."""
+        """Sets the LocalQueue."""
         return self.labels({QUEUE_LABEL: name})
 
     def prebuilt(self, workload: str) -> Self:
-        """A remote job: it belongs to that existing workload."""
+        """Makes it a remote job of that Workload."""
         return self.labels({PREBUILT_LABEL: workload})
 
     def origin(self, origin: str = "multikueue") -> Self:
-        """A copy made by the manager of that origin."""
+        """Marks it as a copy made by the manager of that origin."""
         return self.labels({ORIGIN_LABEL: origin})
 
     def attempt(self, mark: str) -> Self:
-        """A copy made for that reservation."""
+        """Marks it as a copy of that attempt."""
         return self.annotations({ATTEMPT_ANNOTATION: mark})
 
     def parallelism(self, pods: int) -> Self:
@@ -279,11 +279,11 @@ class JobBuilder(Builder[Job]):
         return self._with_field(completions=pods)
 
     def request(self, resources: Mapping[str, Quantity] | None = None, **more: Quantity) -> Self:
-        """What each pod requests; adds to what was said before."""
+        """Adds requests of each pod."""
         return replace(self, pods=self.pods.request(resources, **more))
 
     def template(self, raw: bytes) -> Self:
-        """The whole pod template as JSON."""
+        """Sets the whole pod template as JSON."""
         return replace(self, pods=self.pods.template(raw))
 
     def suspended(self, yes: bool = True) -> Self:
@@ -293,7 +293,7 @@ class JobBuilder(Builder[Job]):
         return self._with_field(managedBy=controller)
 
     def running(self, *, active: int = 1, ready: int = 0, at: datetime = NOW) -> Self:
-        """Started at `at`, with that many pods now."""
+        """Starts it at `at`, with that many pods now."""
         return self._with_job_status(active=active, ready=ready, start_time=self.status.start_time or at)
 
     def condition(self, type_: str, status: ConditionStatus = "True", *, reason: str = "", message: str = "") -> Self:
@@ -303,13 +303,13 @@ class JobBuilder(Builder[Job]):
         return self._with_job_status(conditions=(*others, new))
 
     def complete(self, *, succeeded: int = 1, at: datetime = NOW) -> Self:
-        """Ended well at `at`."""
+        """Ends it with success at `at`."""
         ended = self._with_job_status(active=0, ready=0, succeeded=succeeded, completion_time=at)
         message = "Reached expected number of succeeded pods"
         return ended.condition("Complete", reason="CompletionsReached", message=message)
 
     def failed(self, *, reason: str = "BackoffLimitExceeded", message: str = "", pods: int = 1) -> Self:
-        """Ended badly."""
+        """Ends it with failure."""
         return self._with_job_status(active=0, ready=0, failed=pods).condition("Failed", reason=reason, message=message)
 
     def build(self) -> Job:
@@ -331,7 +331,7 @@ def pod_set(name: str = "main", *, count: int = 1) -> PodSetBuilder:
 
 
 def workload(name: str, *, namespace: str = "default") -> WorkloadBuilder:
-    """A Workload of one pod that requests nothing, not seen by anybody yet."""
+    """A Workload of one pod that requests nothing, without status."""
     return WorkloadBuilder(Workload(metadata=metadata_of("workload", name, namespace)), WorkloadSpec())
 
 
