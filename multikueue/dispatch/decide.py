@@ -468,9 +468,11 @@ def _in_order(v: View, wanted: tuple[str, ...]) -> tuple[str, ...]:
 
 def _kept(v: View, nomination: Nomination) -> tuple[str, ...]:
     """A nominated worker that is out of reach stays nominated: its copy is still there, and may win once it is back. So does
-    one that can never hold it, for what its Kueue says of the copy is how we know."""
-    away = {r.cluster for r in v.group.remotes if r.configured and not r.reachable and r.unfit is None}
-    staying = away | lacks(v.group).keys()
+    one that can never hold it, for what its Kueue says of the copy is how we know; and one that may hold a job unseen, even
+    if it was taken out of the configuration: the nomination is the only trace of that."""
+    away = {r.cluster for r in v.group.remotes if not r.reachable and r.configured and r.unfit is None}
+    unseen = {r.cluster for r in v.group.remotes if not r.reachable and _may_hold_unseen(v, r)}
+    staying = away | unseen | lacks(v.group).keys()
     return tuple(n for n in v.local.status.nominated_cluster_names if n in staying and n not in nomination.clusters)
 
 

@@ -739,6 +739,20 @@ def test_a_nominated_worker_not_yet_seen_holds_the_job_back() -> None:
     assert told(decided(local, worker("w1", admitted_copy()), unseen, now=LATE)) == ["CreateJob w1"]
 
 
+def test_one_that_was_taken_out_of_the_config_meanwhile_stays_nominated_until_it_is_seen_or_lost() -> None:
+    """Or nothing would tell any more that the job may be there."""
+    unseen = away(but(worker("w2"), known=False, configured=False))
+    local = reserved().nominated("w1", "w2")
+    for remotes in ((worker("w1"), unseen), (worker("w1", copy()), unseen)):
+        status = decided(local, *remotes).status
+        assert status is not None
+        assert set(status.nominated_cluster_names) == {"w1", "w2"}
+    for gone, now in ((unseen, LATE), (but(unseen, known=True), NOW)):
+        status = decided(local, worker("w1"), gone, now=now).status
+        assert status is not None
+        assert status.nominated_cluster_names == ("w1",)
+
+
 def test_a_worker_out_of_reach_with_the_job_of_an_earlier_attempt_holds_the_job_back() -> None:
     """Its copy may be admitted there once more, and the job would run twice."""
     left = away(worker("w2", copy(EARLIER), remote_job(EARLIER)))
