@@ -15,6 +15,7 @@ from multikueue.api.kinds import (
     LOCAL_QUEUES,
     MULTIKUEUE_CLUSTERS,
     MULTIKUEUE_CONFIGS,
+    NAMESPACES,
 )
 from multikueue.testing import (
     admission_check,
@@ -22,6 +23,7 @@ from multikueue.testing import (
     local_queue,
     multikueue_cluster,
     multikueue_config,
+    namespace,
 )
 from tests.cli.conftest import Run, World
 
@@ -39,6 +41,7 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 def ready(world: World) -> World:
     """A queue over two clusters, of which one is cordoned."""
     manager = world.manager
+    manager.add(NAMESPACES, namespace("a").build())
     manager.add(LOCAL_QUEUES, local_queue("batch", "shared", namespace="a").build())
     manager.add(CLUSTER_QUEUES, cluster_queue("shared").checks("everywhere").build())
     manager.add(ADMISSION_CHECKS, admission_check("everywhere").config("all").build())
