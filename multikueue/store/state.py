@@ -1,5 +1,4 @@
-"""The present state: a cache for each kind of the manager cluster, one view for each worker, and questions that need
-both.
+"""The present state: a cache for each kind of the manager cluster, a view for each worker, questions about both.
 
 It changes only through its caches and views; `Store` connects these with the work queues.
 """

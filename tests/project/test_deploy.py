@@ -13,7 +13,7 @@ from multikueue.controllers.serving.visibility import CERTIFICATE_SECRET as VISI
 from multikueue.controllers.serving.webhooks import CERTIFICATE_SECRET, CONFIGURATION
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS
 from multikueue.settings import LeaderElection, Settings, Shutdown
-from multikueue.web.visibility import GROUP, VERSIONS
+from multikueue.web.visibility import SERVED
 from tests.project.files import ROOT, objects
 
 DEPLOY = ROOT / "deploy"
@@ -253,7 +253,7 @@ def test_rights_by_name_are_those_of_the_programs_objects() -> None:
     assert named(own, "leases") == {LeaderElection().resource_name}
     assert named(own, "secrets") == {CERTIFICATE_SECRET, VISIBILITY_SECRET}
     assert named(everywhere, "mutatingwebhookconfigurations") == {CONFIGURATION.name}
-    assert named(everywhere, "apiservices") == {f"{version}.{GROUP}" for version in VERSIONS}
+    assert named(everywhere, "apiservices") == {f"{version}.{group}" for group, version in SERVED}
 
 
 def test_it_runs_without_any_privilege() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 import pytest
 
+from fakekube.wire import Refused
 from multikueue.registration.definitions import Definitions, definitions, lost
 from multikueue.registration.preflight import Finding, preflight
 from tests.cli.cluster import Cluster, Fake, Tree
@@ -35,6 +36,18 @@ def documents(fields: Collection[str], pod_sets: int) -> dict[str, Tree]:
     }
 
 
+def silent() -> Cluster:
+    """A cluster that tells nothing of its definitions."""
+    cluster = Cluster("w")
+
+    def fault(_verb: str, _plural: str) -> Refused | None:
+        is_asked = cluster.requests[-1].path == "/openapi/v3/apis/kueue.x-k8s.io/v1beta2"
+        return Refused(404, "NotFound", "no such document") if is_asked else None
+
+    cluster.fault = fault
+    return cluster
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     ("cluster", "release"),
@@ -57,7 +70,7 @@ async def test_the_release_is_told_by_what_is_new_in_a_workload(cluster: Cluster
 @pytest.mark.parametrize(
     "cluster",
     [
-        pytest.param(Cluster("w"), id="no document"),
+        pytest.param(silent(), id="no document"),
         pytest.param(
             Cluster("w", documents={**documents(PLAIN, 8), "/openapi/v3/apis/kueue.x-k8s.io/v1beta2": {}}),
             id="a document without Workloads",
@@ -84,7 +97,7 @@ NEW, OLD = served("preemptionGates", pod_sets=18), served()
     ("manager", "worker", "level", "detail"),
     [
         pytest.param(NEW, NEW, "ok", "as of Kueue 0.19, served as v1beta2, v1beta1", id="the same"),
-        pytest.param(Cluster("m"), OLD, "ok", "as of Kueue 0.16, served as v1beta2, v1beta1", id="not told here"),
+        pytest.param(silent(), OLD, "ok", "as of Kueue 0.16, served as v1beta2, v1beta1", id="not told here"),
         pytest.param(
             OLD,
             NEW,

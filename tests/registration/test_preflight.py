@@ -35,6 +35,7 @@ async def test_a_fit_worker_has_nothing_to_complain_about() -> None:
         "kind Workload",
         "kind ClusterQueue",
         "kind LocalQueue",
+        "Kueue's definitions",
         "kind Job",
         *(f"rights on {right}" for right in RIGHTS),
         "identity",

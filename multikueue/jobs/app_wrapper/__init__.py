@@ -1,5 +1,5 @@
-"""The pods of AppWrappers, from the components they declare (`pod_sets`) or inferred from the wrapped objects
-(`inference`).
+"""The pods of AppWrappers.
 
-No API server has defaulted the templates inside an AppWrapper yet: `template_defaults` does.
+They come from the declared components (`pod_sets`), or are inferred from the wrapped objects (`inference`). No API server
+has defaulted the templates inside an AppWrapper yet: `template_defaults` does.
 """

@@ -1,5 +1,4 @@
-"""The pods of an AppWrapper: those of the wrapped objects, as the AppWrapper declares them or as inferred from their
-kinds.
+"""The pods of an AppWrapper: those of the wrapped objects, as it declares them or as inferred from their kinds.
 
 Rules: Kueue 0.16 with AppWrapper 1.1. The Workload gets a template without the fields that decide nothing there, and
 with an API server's defaults, since no API server has seen it yet (quota-engine 6.2).

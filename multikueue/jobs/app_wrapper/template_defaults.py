@@ -1,5 +1,4 @@
-"""Defaults of pod templates that no API server has defaulted yet, as Kueue writes them into a Workload (quota-engine
-6.2)."""
+"""Defaults of pod templates that no API server has defaulted yet, as Kueue writes them (quota-engine 6.2)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""StatefulSets: one Workload for all their Pods, and a copy on a worker, whose Kueue gates and releases the copy's
-Pods.
+"""StatefulSets: one Workload for all their Pods, and a copy on a worker, whose Kueue gates and releases its Pods.
 
 Only the gate of each Pod holds a StatefulSet, and local Pods stay gated while it is dispatched. So nothing is started
 or stopped here, and the local StatefulSet controller, which sees those Pods, would undo any status copied back. Where
