@@ -25,7 +25,8 @@ def test_nothing_else_of_a_seed_moves() -> None:
     for seed in range(300):
         bare, plan = _Draft(seed).plan(), drawn(seed)
         assert plan.events in (bare.events, ())
-        assert replace(plan, adversaries=(), events=bare.events) == bare
+        jobs = tuple(job for job in plan.jobs if not job.room)  # what fits nowhere has a draw of its own
+        assert replace(plan, adversaries=(), events=bare.events, jobs=jobs) == bare
 
 
 def test_a_seed_has_the_same_adversaries_each_time() -> None:

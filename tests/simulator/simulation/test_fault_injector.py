@@ -16,7 +16,7 @@ from multikueue.settings import InForce
 from multikueue_simulator import objects
 from multikueue_simulator.simulation import plan as plans
 from multikueue_simulator.simulation import seen
-from multikueue_simulator.simulation.fault_injector import FaultInjector
+from multikueue_simulator.simulation.fault_injector import FaultInjector, attempted
 from multikueue_simulator.simulation.life import settings_of
 from multikueue_simulator.simulation.plan import Event, JobPlan, Plan
 from multikueue_simulator.time import VirtualClock, run
@@ -359,3 +359,12 @@ def test_a_token_that_is_taken_again_ends_all_refusals() -> None:
         second()
 
     staged(test)
+
+
+def test_what_is_too_deep_to_be_read_cannot_be_changed() -> None:
+    """A hostile worker has such copies (seed 14832)."""
+
+    def too_deep() -> None:
+        raise RecursionError
+
+    assert attempted(too_deep) is None

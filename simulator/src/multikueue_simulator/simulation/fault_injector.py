@@ -36,10 +36,10 @@ Undo = Callable[[], None]
 
 
 def attempted(what: Callable[[], T]) -> T | None:
-    """What somebody wants need not be possible: the object may be gone by then."""
+    """What somebody wants need not be possible: the object may be gone by then, or too deep to be read and changed."""
     try:
         return what()
-    except Refused:
+    except (Refused, RecursionError):
         return None
 
 
@@ -453,7 +453,8 @@ class FaultInjector:
 
     def _copy(self, worker: str, job: str) -> Object | None:
         local = self._workload(job)
-        found = self.world.workers[worker].site.find(kinds.WORKLOADS, seen.key(local)) if local else None
+        site = self.world.workers[worker].site
+        found = attempted(lambda: site.find(kinds.WORKLOADS, seen.key(local))) if local else None
         return found if found is not None and seen.is_ours(found) else None
 
     # A job on the manager cluster.
