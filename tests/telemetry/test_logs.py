@@ -21,6 +21,7 @@ def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     root.handlers.clear()
+    logging.getLogger("asyncio").setLevel(logging.NOTSET)  # a command that ran in this process has made it quiet
     yield
     structlog.reset_defaults()
     structlog.contextvars.clear_contextvars()

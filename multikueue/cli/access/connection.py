@@ -185,7 +185,12 @@ def run_async(work: Callable[[], Awaitable[T]]) -> T:
     """Run the async part of a command, on uvloop where that is installed."""
     import anyio
 
-    return anyio.run(work, backend_options={"use_uvloop": find_spec("uvloop") is not None})
+    libraries = logging.getLogger("asyncio")
+    level = libraries.level
+    try:
+        return anyio.run(work, backend_options={"use_uvloop": find_spec("uvloop") is not None})
+    finally:
+        libraries.setLevel(level)  # whoever connected made it quiet, until its loop is closed
 
 
 def now() -> datetime:
