@@ -302,10 +302,12 @@ class _Inquiry:
         if self._fits():
             return
         log = UndoLog()
-        users = self._users()
-        count = self._fewest(users, log)
-        needed = _needed(users[:count], self._fits, log) if count else []
-        log.roll_back()
+        try:
+            users = self._users()
+            count = self._fewest(users, log)
+            needed = _needed(users[:count], self._fits, log) if count else []
+        finally:
+            log.roll_back()  # it is the quota that everybody gets
         for reservation, _ in needed:
             yield Ending(
                 workload=str(reservation.key),

@@ -296,6 +296,22 @@ def test_nothing_helps_where_there_is_too_little_for_ever() -> None:
     assert why(scene, "w").endings == ()
 
 
+def test_a_question_that_breaks_off_leaves_the_quota_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError
+
+    scene = play(queue("a", 4))
+    scene.submit(wants("x", queue="a", cpu=4))
+    scene.settle()
+    scene.submit(wants("w", queue="a", cpu=3))
+    scene.settle()
+    with monkeypatch.context() as patched:
+        patched.setattr("multikueue.quota.explain._needed", broken)
+        with pytest.raises(RuntimeError):
+            why(scene, "w")
+    assert why(scene, "w").endings == (ending("x"),)
+
+
 # --- what keeps it from being looked at ------------------------------------------------------------------------------
 
 
