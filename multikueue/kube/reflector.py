@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Generic, NoReturn, Protocol, TypeVar
 
 import anyio
@@ -29,7 +29,7 @@ from multikueue.errors import (
     NotFound,
     ServerError,
 )
-from multikueue.kube.cluster_client import Lines, WatchingClient
+from multikueue.kube.cluster_client import Lines, Page, WatchingClient
 from multikueue.kube.decode import (
     UNREADABLE,
     Event,
@@ -189,17 +189,25 @@ class Reflector(Generic[T]):
         # What exists but cannot be read stays as it was last read: it is not gone.
         kept = tuple(old for key in page.undecodable if (old := self._sink.get(key)) is not None)
         version = page.resource_version
-        for key in self._unreadable():
-            del self._sink.unreadable[key]
+        before = self._unreadable()  # they stay so until they are read: what is neither there nor set aside is gone
         self._sink.unreadable.update(page.undecodable)
         for _ in self._sink.replacing((*page.items, *kept), version_of(version), self._namespace):
             await anyio.lowlevel.checkpoint()
+        self._forget_gone(before, page)
         new = dict(self._unreadable().items() - page.undecodable.items())
         found = {item.key: item for item in page.items if item.key in new} if new else {}
         for key, why in new.items():
             self._client.report_garbage(self._kind, found.get(key) or Stub(StubMeta(key.name, key.namespace)), why)
         self._version, self._taken = version, 0
         self.synced.set()
+
+    def _forget_gone(self, before: Mapping[ObjectKey, str], page: Page[T]) -> None:
+        """Of what was set aside before a list: what the list does not have, and what the sink has taken from it."""
+        doubted = before.keys() - page.undecodable.keys()
+        listed = {item.key: item for item in page.items if item.key in doubted} if doubted else {}
+        for key in doubted:
+            if key not in listed or self._sink.get(key) == listed[key]:
+                self._sink.unreadable.pop(key, None)
 
     def _unreadable(self) -> dict[ObjectKey, str]:
         """Of this collection: the sink may have others."""

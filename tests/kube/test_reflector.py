@@ -66,7 +66,7 @@ class Seen:
     def replacing(self, items: Sequence[Job], version: int, _namespace: str, /) -> Iterator[None]:
         yield
         self.versions = {item.key.name: item.version for item in items}
-        self.kept = {item.key: item for item in items}
+        self.kept = {item.key: item for item in items if item.key.name != self.refusing}
         self.unreadable |= {item.key: "refused" for item in items if item.key.name == self.refusing}
         self.told.append(f"replace {version}")
 
@@ -118,9 +118,10 @@ class Run:
 
 @asynccontextmanager
 async def running(
-    *answers: Answer, call_timeout: float = 5.0, refusing: str = "", **options: Any
+    *answers: Answer, call_timeout: float = 5.0, refusing: str = "", sink: Seen | None = None, **options: Any
 ) -> AsyncIterator[Run]:
     run = Run()
+    run.sink = Seen() if sink is None else sink
     run.sink.refusing = refusing
     given = {"jitter": lambda: 0.5, "sleep": run.pause} | options
     async with (
@@ -509,6 +510,23 @@ async def test_a_relist_keeps_what_exists_but_cannot_be_read() -> None:
         await run.until(lambda: len(run.asked) == 4)
     assert run.sink.versions == {"b": 2}
     assert run.garbage == [ObjectKey("ns", "b")]
+
+
+async def test_a_list_forgets_of_the_unreadable_only_what_it_does_not_have_or_can_read() -> None:
+    """Meanwhile they stay so: to take the object for gone would start its job a second time."""
+    during: list[set[str]] = []
+
+    class Watched(Seen):
+        def replacing(self, items: Sequence[Job], version: int, namespace: str, /) -> Iterator[None]:
+            during.append({key.name for key in self.unreadable})
+            yield from super().replacing(items, version, namespace)
+
+    again = lists(BAD_B, job("a", version=15), version="20")
+    first = lists(job("a", version=11, metadata={"labels": 5, "resourceVersion": "11"}), BAD_B, BAD_C)
+    async with running(first, refuses(410), again, OPEN, sink=Watched()) as run:
+        await run.until(lambda: len(run.asked) == 4)
+    assert during == [{"a", "b", "c"}, {"a", "b", "c"}]
+    assert {key.name for key in run.sink.unreadable} == {"b"}
 
 
 async def test_what_the_sink_has_from_elsewhere_is_not_gone_because_it_cannot_be_read() -> None:
