@@ -18,7 +18,13 @@ import msgspec
 from multikueue.api.kinds import JOBS, MUTATING_WEBHOOKS, Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.api.pod import GROUP_LABEL
-from multikueue.api.workload import MAX_EXEC_TIME_LABEL, PREBUILT_LABEL, PRIORITY_CLASS_LABEL, QUEUE_LABEL
+from multikueue.api.workload import (
+    MAX_EXEC_TIME_LABEL,
+    PREBUILT_ANNOTATION,
+    PREBUILT_LABEL,
+    PRIORITY_CLASS_LABEL,
+    QUEUE_LABEL,
+)
 from multikueue.controllers.serving.certificate import MANAGED_BY, keep_certificate
 from multikueue.errors import (
     AlreadyExists,
@@ -264,7 +270,7 @@ def _without_queue(
 
 
 # What `jobs.defaulting.refusal` looks at. `suspend` alone is not: starting and stopping a job asks nobody.
-_RULED_ANNOTATIONS = (MIN_PARALLELISM_ANNOTATION, COMPLETIONS_ANNOTATION)
+_RULED_ANNOTATIONS = (MIN_PARALLELISM_ANNOTATION, COMPLETIONS_ANNOTATION, PREBUILT_ANNOTATION)
 _RULED_LABELS = (QUEUE_LABEL, PREBUILT_LABEL, MAX_EXEC_TIME_LABEL, PRIORITY_CLASS_LABEL, GROUP_LABEL)
 
 

@@ -8,7 +8,13 @@ from typing import Any, Protocol, Self
 import msgspec
 
 from multikueue.api.meta import OwnerReference, encode
-from multikueue.api.workload import MAX_EXEC_TIME_LABEL, PREBUILT_LABEL, PRIORITY_CLASS_LABEL, QUEUE_LABEL
+from multikueue.api.workload import (
+    MAX_EXEC_TIME_LABEL,
+    PREBUILT_ANNOTATION,
+    PREBUILT_LABEL,
+    PRIORITY_CLASS_LABEL,
+    QUEUE_LABEL,
+)
 from multikueue.jobs.framework.adapter import MANAGED
 from multikueue.jobs.framework.workloads import MIN_PARALLELISM_ANNOTATION
 from multikueue.jobs.trees.paths import Keys, fields_of, nested, peek, with_value
@@ -53,6 +59,8 @@ class Marked(Protocol):
     @property
     def labels(self) -> dict[str, str]: ...
     @property
+    def annotations(self) -> dict[str, str]: ...
+    @property
     def queue(self) -> str: ...
     @property
     def suspended(self) -> bool: ...
@@ -70,6 +78,10 @@ class SubmittedObject(msgspec.Struct, frozen=True):
     @property
     def labels(self) -> dict[str, str]:
         return self.metadata.labels or {}
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        return self.metadata.annotations or {}
 
     @property
     def queue(self) -> str:
@@ -108,10 +120,6 @@ class Submitted(SubmittedObject, frozen=True):
     """A batch Job."""
 
     spec: _Spec | None = None
-
-    @property
-    def annotations(self) -> dict[str, str]:
-        return self.metadata.annotations or {}
 
     @property
     def fields(self) -> _Spec:
@@ -220,15 +228,24 @@ def _problems(job: Submitted) -> list[str]:
 
 
 def _label_problems(job: Marked) -> list[str]:
+    named = [(f"labels[{QUEUE_LABEL}]", job.labels.get(QUEUE_LABEL)), *prebuilt_marks(job)]
     found = [
-        f"metadata.labels[{label}]: expected a DNS subdomain name, got {job.labels[label]!r}"
-        for label in (QUEUE_LABEL, PREBUILT_LABEL)
-        if label in job.labels and not is_name(job.labels[label])
+        f"metadata.{where}: expected a DNS subdomain name, got {name!r}"
+        for where, name in named
+        if name is not None and not is_name(name)
     ]
     seconds = job.labels.get(MAX_EXEC_TIME_LABEL)
     if seconds is not None and not _is_between(seconds, 1, 2**31 - 1):
         found.append(f"metadata.labels[{MAX_EXEC_TIME_LABEL}]: expected seconds greater than 0, got {seconds!r}")
     return found
+
+
+def prebuilt_marks(job: Marked) -> list[tuple[str, str | None]]:
+    """Where a job may name its Workload, and the name that it gives there: a label, and for long names an annotation."""
+    return [
+        (f"labels[{PREBUILT_LABEL}]", job.labels.get(PREBUILT_LABEL)),
+        (f"annotations[{PREBUILT_ANNOTATION}]", job.annotations.get(PREBUILT_ANNOTATION)),
+    ]
 
 
 def _completion_problems(job: Submitted) -> list[str]:
@@ -255,8 +272,11 @@ def _label_change_problems(job: Marked, old: Marked) -> list[str]:
     running = not job.suspended
     if running and job.queue != old.queue:
         found.append(f"metadata.labels[{QUEUE_LABEL}]: immutable while the job is not suspended: suspend it first")
-    if running and job.labels.get(PREBUILT_LABEL) != old.labels.get(PREBUILT_LABEL):
-        found.append(f"metadata.labels[{PREBUILT_LABEL}]: immutable while the job is not suspended")
+    if running:
+        marks = zip(prebuilt_marks(job), prebuilt_marks(old), strict=True)
+        found += [
+            f"metadata.{new[0]}: immutable while the job is not suspended" for new, former in marks if new != former
+        ]
     changed_limit = job.labels.get(MAX_EXEC_TIME_LABEL) != old.labels.get(MAX_EXEC_TIME_LABEL)
     if changed_limit and (running or not old.suspended):
         found.append(f"metadata.labels[{MAX_EXEC_TIME_LABEL}]: immutable while the job is not suspended")

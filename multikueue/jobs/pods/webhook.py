@@ -26,7 +26,7 @@ from multikueue.api.pod import (
     SchedulingGate,
 )
 from multikueue.api.workload import PREBUILT_LABEL
-from multikueue.jobs.framework.webhook import Metadata, Patch, SubmittedObject, is_name, refusal_of_any
+from multikueue.jobs.framework.webhook import Metadata, Patch, SubmittedObject, is_name, prebuilt_marks, refusal_of_any
 from multikueue.jobs.framework.workloads import positive, stateful_set_workload_name
 from multikueue.jobs.pods.roles import role_hash
 from multikueue.jobs.trees.templates import tree_of
@@ -167,6 +167,5 @@ def _group_problems(pod: SubmittedPod) -> list[str]:
         found.append(f"metadata.labels[{GROUP_LABEL}]: expected a DNS subdomain name, got {pod.group!r}")
     if total is None or positive(total) is None:
         found.append(f"metadata.annotations[{GROUP_COUNT_ANNOTATION}]: expected a number greater than 0, got {total!r}")
-    if pod.labels.get(PREBUILT_LABEL):
-        found.append(f"metadata.labels[{PREBUILT_LABEL}]: a group has the Workload that is made for it")
-    return found
+    named = [where for where, name in prebuilt_marks(pod) if name]
+    return found + [f"metadata.{where}: a group has the Workload that is made for it" for where in named]

@@ -8,10 +8,10 @@ import msgspec
 
 from multikueue.api.pod import PARENT_ANNOTATION
 from multikueue.api.pod import STATEFUL_SET as FRAMEWORK
-from multikueue.api.workload import PREBUILT_LABEL, QUEUE_LABEL
+from multikueue.api.workload import QUEUE_LABEL
 from multikueue.jobs.deployment import SubmittedDeployment, marked, refusal_of_template
 from multikueue.jobs.framework import workloads
-from multikueue.jobs.framework.webhook import Patch
+from multikueue.jobs.framework.webhook import Patch, prebuilt_marks
 from multikueue.jobs.pods.roles import role_hash
 from multikueue.jobs.trees.templates import tree_of
 
@@ -44,8 +44,9 @@ def _is_anothers(job: SubmittedDeployment) -> bool:
 def _problems(job: SubmittedDeployment) -> Iterator[str]:
     if len(job.metadata.name or "") > _LONGEST_NAME:
         yield f"metadata.name: expected at most {_LONGEST_NAME} characters, for the name of its Workload is made of it"
-    if job.labels.get(PREBUILT_LABEL):
-        yield f"metadata.labels[{PREBUILT_LABEL}]: a StatefulSet has the Workload that is made for it"
+    for where, name in prebuilt_marks(job):
+        if name:
+            yield f"metadata.{where}: a StatefulSet has the Workload that is made for it"
 
 
 def _shape(job: SubmittedDeployment) -> str:

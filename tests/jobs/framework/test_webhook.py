@@ -83,6 +83,7 @@ def test_defaults_of_a_defaulted_job_are_none(suspend: bool | None, manager: str
         pytest.param(submitted({QUEUE: "Main!"}), "queue-name", id="a queue that cannot exist"),
         pytest.param(submitted({QUEUE: "a." * 127}), "queue-name", id="a queue with a name too long"),
         pytest.param(submitted({QUEUE: "q", PREBUILT: "-x"}), "prebuilt-workload-name", id="no name of a Workload"),
+        pytest.param(submitted(None, {PREBUILT: "-x"}), "annotations[kueue.x-k8s.io/pre", id="none by annotation"),
         pytest.param(submitted({QUEUE: "q", LIMIT: "10"}), None, id="a time limit"),
         pytest.param(submitted({QUEUE: "q", LIMIT: "0"}), "greater than 0", id="no time at all"),
         pytest.param(submitted({QUEUE: "q", LIMIT: "soon"}), "'soon'", id="a limit that is no number"),
@@ -132,7 +133,16 @@ A, B = {QUEUE: "a"}, {QUEUE: "b"}
         pytest.param(held(A), free(B), "queue-name", id="another queue when started by the same change"),
         pytest.param(free(A), free({}), "queue-name", id="no queue while it runs"),
         pytest.param(held(A), held(A | {PREBUILT: "w"}), None, id="another Workload while suspended"),
-        pytest.param(free(A), free(A | {PREBUILT: "w"}), "prebuilt", id="another Workload while it runs"),
+        pytest.param(
+            free(A), free(A | {PREBUILT: "w"}), "labels[kueue.x-k8s.io/pre", id="another Workload while it runs"
+        ),
+        pytest.param(held(A), held(A, {PREBUILT: "w"}), None, id="another Workload by annotation while suspended"),
+        pytest.param(
+            free(A, {PREBUILT: "v"}),
+            free(A, {PREBUILT: "w"}),
+            "annotations[kueue.x-k8s.io/prebuilt",
+            id="another Workload by annotation while it runs",
+        ),
         pytest.param(held(A), held(A | {LIMIT: "5"}), None, id="a time limit while suspended"),
         pytest.param(free(A), held(A | {LIMIT: "5"}), "max-exec-time", id="a time limit on a job that ran"),
         pytest.param(held(A), free(A | {LIMIT: "5"}), "max-exec-time", id="a time limit at the start"),

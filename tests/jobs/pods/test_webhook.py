@@ -18,7 +18,7 @@ from multikueue.api.pod import (
     ROLE_HASH_ANNOTATION,
     TOPOLOGY_GATE,
 )
-from multikueue.api.workload import PREBUILT_LABEL, QUEUE_LABEL
+from multikueue.api.workload import PREBUILT_ANNOTATION, PREBUILT_LABEL, QUEUE_LABEL
 from multikueue.jobs.pods.webhook import SubmittedPod, default_pod, read_pod, refusal
 from tests.jobs.pods import builders as pods
 
@@ -136,6 +136,14 @@ def test_a_group_has_a_name_and_a_number(labels: Tree, total: str, told: str | N
     why = refusal(seen(body))
 
     assert why is None if told is None else why is not None and told in why
+
+
+def test_a_group_does_not_name_a_workload_by_annotation_either() -> None:
+    annotations = {GROUP_COUNT_ANNOTATION: "2", PREBUILT_ANNOTATION: "g"}
+    why = refusal(seen(bare(labels={QUEUE_LABEL: "main", GROUP_LABEL: "g"}, annotations=annotations)))
+
+    assert why is not None
+    assert f"annotations[{PREBUILT_ANNOTATION}]: a group has the Workload that is made for it" in why
 
 
 def test_a_member_stays_in_its_group() -> None:
