@@ -189,8 +189,11 @@ def _holds(group: Group, remote: Remote) -> bool:
         return True
     if remote.reachable:
         return remote.running
-    recorded = group.local is not None and group.local.status.cluster_name == remote.cluster
-    return recorded or remote.job is not None
+    status = group.local.status if group.local is not None else WorkloadStatus()
+    recorded = status.cluster_name == remote.cluster
+    # A predecessor may have made the job there just before it died, and the nomination is the only trace of it.
+    unseen = not remote.link.known and remote.cluster in status.nominated_cluster_names
+    return recorded or unseen or remote.job is not None
 
 
 # Handlers, one per phase.
@@ -221,7 +224,7 @@ def _finished(v: View) -> Outcome:
 def _retained_for(v: View) -> timedelta | None:
     """How much longer the job stays where it came to its end, with its pods and their logs; None if it goes."""
     finished = v.local.condition(FINISHED)
-    is_over = v.ready and v.winner is not None and v.won.has(FINISHED) and v.group.is_current(v.won.workload)
+    is_over = v.ready and v.winner is not None and v.won.ended and v.group.is_current(v.won.workload)
     if not is_over or finished is None or finished.last_transition_time is None:
         return None
     left = finished.last_transition_time + v.group.copy_retention - v.now
@@ -337,7 +340,7 @@ def _unanswered(v: View, answer: Answer) -> Outcome:
 def _nominated(v: View, answer: Answer, nomination: Nomination) -> Outcome:
     wanted = _in_order(v, nomination.clusters + _kept(v, nomination))
     named = frozenset(wanted)
-    recorded = wanted[:MAX_NOMINATED]
+    recorded = _recorded_of(v, wanted)
     conditions = _with_note(v, answer, wanted)
     status = msgspec.structs.replace(
         v.local.status, nominated_cluster_names=recorded, cluster_name=None, conditions=conditions
@@ -458,6 +461,15 @@ def _why_nobody(v: View, nomination: Nomination) -> str:
 def _until_unfit_is_over(v: View) -> timedelta | None:
     ends = [r.unfit.until for r in v.group.remotes if r.configured and r.unfit is not None]
     return min((end - v.now for end in ends if end > v.now), default=None)
+
+
+def _recorded_of(v: View, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """As many as Kueue's API takes. Those that may hold a job unseen are not cut off: the nomination is the only trace."""
+    if len(wanted) <= MAX_NOMINATED:
+        return wanted
+    unseen = {r.cluster for r in v.group.remotes if not r.reachable and _may_hold_unseen(v, r)}
+    first = (name for name in wanted if name in unseen and name in v.local.status.nominated_cluster_names)
+    return tuple(dict.fromkeys((*first, *wanted)))[:MAX_NOMINATED]
 
 
 def _in_order(v: View, wanted: tuple[str, ...]) -> tuple[str, ...]:

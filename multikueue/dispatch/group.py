@@ -120,13 +120,14 @@ def _has_pods(job: AnyJob) -> bool:
 class JobState:
     """The state of our job on a worker, besides the object.
 
-    `is_active`: it has pods that run or terminate. `is_held`: it is suspended and has not ended. A job of several
-    objects is `incomplete` while some are missing. An `inherited` job still has the marks of the slice that this one
-    replaces. `patch` gives the job of an elastic workload the marks and present size of this slice; None if it has
-    them.
+    `is_active`: it has pods that run or terminate. `has_ended`: it has succeeded or failed. `is_held`: it is suspended
+    and has not ended. A job of several objects is `incomplete` while some are missing. An `inherited` job still has the
+    marks of the slice that this one replaces. `patch` gives the job of an elastic workload the marks and present size
+    of this slice; None if it has them.
     """
 
     is_active: Callable[[AnyJob], bool] = _has_pods
+    has_ended: Callable[[AnyJob], bool] = _never
     is_held: Callable[[AnyJob], bool] = _never
     incomplete: bool = False
     inherited: bool = False
@@ -184,6 +185,12 @@ class Remote:
     def held(self) -> bool:
         job = self.job
         return job is not None and asked(lambda: self.job_state.is_held(job), otherwise=False)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the copy or the job has finished: Kueue there sees the end of a job later than its status says it."""
+        job = self.job
+        return self.has(FINISHED) or (job is not None and asked(lambda: self.job_state.has_ended(job), otherwise=False))
 
     @property
     def running(self) -> bool:

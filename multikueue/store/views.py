@@ -194,6 +194,7 @@ class Views:
         local = self.store.jobs.get(job) if job and isinstance(held, PodGroup) else None
         return JobState(
             is_active=self.store.adapters.of(held).is_active,
+            has_ended=self._has_ended,
             is_held=self._is_held,
             incomplete=isinstance(local, PodGroup) and isinstance(held, PodGroup) and lacks(local, held),
         )
@@ -207,6 +208,7 @@ class Views:
         patch = remote_patch(job, held, local, attempt=attempt) if job is not None and attempt else None
         state = JobState(
             is_active=self.store.adapters.of(held).is_active,
+            has_ended=self._has_ended,
             is_held=self._is_held,
             inherited=remote.job is None,
             patch=patch,
@@ -248,9 +250,11 @@ class Views:
         there = winner.job if winner is not None else None
         return there is not None and asked(lambda: adapter.status_to_copy(job, there) is None, otherwise=False)
 
+    def _has_ended(self, job: AnyJob) -> bool:
+        return self.store.adapters.of(job).finished(job) is not None
+
     def _is_held(self, job: AnyJob) -> bool:
-        adapter = self.store.adapters.of(job)
-        return adapter.is_suspended(job) and adapter.finished(job) is None
+        return self.store.adapters.of(job).is_suspended(job) and not self._has_ended(job)
 
     def _runs(self, job: AnyJob | None) -> bool:
         """Whether the job is neither stopped nor finished."""

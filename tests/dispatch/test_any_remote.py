@@ -90,8 +90,12 @@ def jobs(draw: st.DrawFn) -> Job:
     return decoder(Job)(encode({"metadata": draw(metadata), "spec": draw(JSON), "status": draw(JSON)}))
 
 
+def has_ended(job: Any) -> bool:
+    return BATCH_JOB.finished(job) is not None
+
+
 def is_held(job: Any) -> bool:
-    return BATCH_JOB.is_suspended(job) and BATCH_JOB.finished(job) is None
+    return BATCH_JOB.is_suspended(job) and not has_ended(job)
 
 
 odd = st.builds(
@@ -99,7 +103,7 @@ odd = st.builds(
     cluster=st.just("w1"),
     workload=st.none() | copies(),
     job=st.none() | jobs(),
-    job_state=st.just(JobState(is_active=BATCH_JOB.is_active, is_held=is_held)),
+    job_state=st.just(JobState(is_active=BATCH_JOB.is_active, has_ended=has_ended, is_held=is_held)),
     unfit=st.sampled_from((None, None, Unfit("x" * 1_000_000, NOW))),
 )
 

@@ -228,6 +228,16 @@ def test_more_than_twenty_workers_get_copies_though_the_status_holds_twenty() ->
     assert len(decided(reserved().nominated(*status.nominated_cluster_names), *many).actions) == 25
 
 
+def test_one_that_may_hold_a_job_unseen_stays_among_the_twenty_that_the_status_holds() -> None:
+    """The nomination is the only trace of that job."""
+    many = tuple(worker(f"w{n:02}") for n in range(25))
+    unseen = away(but(worker("w99"), known=False))
+    status = decided(reserved().nominated("w99"), *many, unseen).status
+    assert status is not None
+    assert "w99" in status.nominated_cluster_names
+    assert len(status.nominated_cluster_names) == MAX_NOMINATED
+
+
 def test_a_strategy_that_raises_hurts_its_own_workload_only() -> None:
     class Broken:
         def nominate(self, workload: StrategyWorkload, fleet: Fleet) -> Nomination:
@@ -609,6 +619,11 @@ DAY = timedelta(days=1)
 OVER = worker("w1", admitted_copy().finished(), remote_job().complete())
 RETAINED = {
     "it stays where it ended": (OVER, timedelta(hours=23), []),
+    "also before Kueue there has looked at its end": (
+        but(worker("w1", admitted_copy(), remote_job().complete()), has_ended=lambda _: True),
+        timedelta(hours=23),
+        [],
+    ),
     "until its time is over": (OVER, DAY, ["DeleteJob w1", "DeleteWorkload w1"]),
     "not where its worker does not say that it is over": (
         worker("w1", admitted_copy(), remote_job()),
@@ -880,6 +895,7 @@ def test_a_stopped_copy_is_not_stopped_again() -> None:
     assert told(decided(won("w1").evicted(), worker("w1", asked, remote_job().running()))) == []
 
 
+UNSEEN = away(but(worker("w3"), known=False))
 HOLDING = {
     "a running job holds": (True, worker("w1", admitted_copy(), remote_job().running())),
     "an admitted job may start at any time": (True, worker("w1", admitted_copy(), remote_job())),
@@ -892,12 +908,15 @@ HOLDING = {
         away(worker("w1", admitted_copy(), remote_job()), since=NOW - timedelta(hours=1)),
     ),
     "a job asked for holds": (True, but(worker("w1"), asked=ATTEMPT)),
+    "what a predecessor nominated holds until it is seen": (True, UNSEEN),
+    "what it did not nominate does not": (False, but(UNSEEN, cluster="w2")),
+    "one that was seen without a job does not": (False, but(UNSEEN, known=True)),
 }
 
 
 @pytest.mark.parametrize(("holds", "remote"), HOLDING.values(), ids=HOLDING.keys())
 def test_holding(holds: bool, remote: Remote) -> None:
-    assert is_holding(group(won("w1").evicted(), remote), NOW) is holds
+    assert is_holding(group(won("w1").nominated("w3").evicted(), remote), NOW) is holds
 
 
 # Drift.
