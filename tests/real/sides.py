@@ -18,6 +18,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskStatus
 
+from multikueue.api.pods import CLUSTER_QUEUE_LABEL, LOCAL_QUEUE_LABEL
 from multikueue.kube.client import Client as KubeClient
 from multikueue.kube.credentials import from_kubeconfig
 from multikueue_simulator.workers.behaviour import PROMPT, Behaviour
@@ -28,6 +29,7 @@ from testbed.client import ApiError, Client, Kind, eventually
 from testbed.kubeconfig import dump
 from testbed.objects import CLUSTER_QUEUE, JOB, LOCAL_QUEUE, WORKLOAD, Object
 from testbed.plane import ControlPlane
+from tests.real.dialect import spoken
 
 __all__ = ["Side", "Story", "agree", "kubelet", "simulated"]
 
@@ -130,6 +132,7 @@ def compare(real: Story, simulated: Story, *, races: Collection[str] = ()) -> No
 def _comparable(tree: Any) -> Any:
     if isinstance(tree, dict):
         dropped = {"message"} if tree.get("reason") in OUR_WORDS else set()
+        dropped |= set() if spoken("queue labels on pods") else {LOCAL_QUEUE_LABEL, CLUSTER_QUEUE_LABEL}
         return {k: _comparable(v) for k, v in tree.items() if k not in dropped and k not in ACCIDENTS}
     return [_comparable(v) for v in tree] if isinstance(tree, list) else tree
 
