@@ -22,7 +22,7 @@ __all__ = ["Retention"]
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Reconciles each Workload after its other reconciles; due times are exact to the second, as conditions are."""
+    """Reconciles each Workload after its main reconcile; due times are exact to the second, as conditions are."""
 
     world: World
 
