@@ -30,8 +30,9 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 class JobKinds:
     """Watches the jobs of the kinds in use that the manager cluster has.
 
-    A kind is opened in the store before its jobs are listed, so that the workers are watched for it too. A missing kind is
-    logged once, and requested again and again. With `makes_workloads` off, the kinds that describe pods are not watched.
+    A kind is opened in the store before its jobs are listed, so that the workers are watched for it too. A missing kind
+    is logged once, and requested again and again. With `makes_workloads` off, the kinds that describe pods are not
+    watched.
     """
 
     world: World

@@ -34,9 +34,9 @@ KIND_ANNOTATION = "multikueue.dev/job-kind"
 class AnnotatedKinds:
     """Watches the definitions, if `enabled`. `taken` names the kinds (`Kind.name`) that the settings decide about.
 
-    A manager is built around the kinds that it takes in. So each run of it has the kinds that it took at its start, and a
-    change of the declared kinds starts a new run. A definition with an invalid declaration has no kind, and gets an event;
-    the jobs of that kind go on as they are.
+    A manager is built around the kinds that it takes in. So each run of it has the kinds that it took at its start, and
+    a change of the declared kinds starts a new run. A definition with an invalid declaration has no kind, and gets an
+    event; the jobs of that kind go on as they are.
     """
 
     taken: Collection[str] = ()
@@ -160,7 +160,7 @@ def _declaration(definition: Definition, taken: Collection[str]) -> Declaration:
 
 
 def _version(definition: Definition) -> str:
-    """The stored version, if it is served: the version that the paths refer to must not depend on the other versions."""
+    """The stored version, if it is served: the version that the paths refer to must not depend on the others."""
     served = sorted((each for each in definition.spec.versions if each.served), key=lambda each: not each.storage)
     if not served:
         raise ValueError("expected a definition with a version that is served")

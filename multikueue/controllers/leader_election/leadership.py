@@ -5,8 +5,8 @@
     await leadership.keep()        # returns when the mandate is over: all that acts must be cancelled then
     await leadership.resign()      # on a wanted stop: the next leader need not wait
 
-`election` decides; this module makes the calls, over a client of its own: their writes need no mandate, and no amount of
-other work holds them up.
+`election` decides; this module makes the calls, over a client of its own: their writes need no mandate, and no amount
+of other work holds them up.
 """
 
 from __future__ import annotations
@@ -211,8 +211,8 @@ class LeaderElector:
         return await self.client.merge_patch(LEASES, self.key, {"metadata": metadata, "spec": spec})
 
     async def _release(self) -> None:
-        """Writes the release, unless another process has the lease. A second try reads the lease first: a cancelled renewal
-        may have changed it."""
+        """Writes the release, unless another process has the lease. A second try reads the lease first: a cancelled
+        renewal may have changed it."""
         try:
             if not await self._released():
                 await self._look()

@@ -1,7 +1,7 @@
 """The work queues of a standby, and how it catches up when it becomes the leader.
 
-A standby is hot: its caches and connections are those of a leader. Only keys are not queued: they would pile up while it
-waits, and be out of date when they are needed. Instead it queues every key once when it acts.
+A standby is hot: its caches and connections are those of a leader. Only keys are not queued: they would pile up while
+it waits, and be out of date when they are needed. Instead it queues every key once when it acts.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ STATUSES = frozenset({"cluster_queues", "local_queues", "cohorts"})
 
 @dataclass(slots=True)
 class Enqueuer:
-    """The work queues as the store fills them. While the process is not `acting`, only keys of clusters are queued, because
-    it keeps its own connections."""
+    """The work queues as the store fills them. While the process is not `acting`, only keys of clusters are queued,
+    because it keeps its own connections."""
 
     queues: Queues
     admission: Admission

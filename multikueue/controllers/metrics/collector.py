@@ -1,7 +1,7 @@
 """Metrics that are read from the state of the process at a scrape: queues, quota, workers, work to do.
 
-Nothing is kept up to date for them, so they cost nothing between scrapes. `collect` runs on the event loop, where the state
-holds still; `telemetry.metrics.Metrics.render` turns the result into text, in a thread.
+Nothing is kept up to date for them, so they cost nothing between scrapes. `collect` runs on the event loop, where the
+state holds still; `telemetry.metrics.Metrics.render` turns the result into text, in a thread.
 
 Metrics of quota have Kueue's names and meaning (quota-engine 7), and are absent where Kueue gives the quota.
 """

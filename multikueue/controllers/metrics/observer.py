@@ -1,7 +1,7 @@
 """Counts and logs the changes of workloads, from the changes of the store only.
 
-Each log line and each count follows from the difference between two versions of an object. So there is no line without a
-change, no line twice, and the changes of other writers (Kueue beside us, an administrator) are logged like ours. The
+Each log line and each count follows from the difference between two versions of an object. So there is no line without
+a change, no line twice, and the changes of other writers (Kueue beside us, an administrator) are logged like ours. The
 observer never acts and never fails the code it observes.
 """
 
@@ -63,8 +63,8 @@ FINISHED_PHASE = "finished"
 class _Story:
     """Memory of one workload: its queue and its progress, in seconds of a clock that never jumps.
 
-    `since` is when `reached` was reached; `began` when its job was first seen, None for a later attempt; `ended` when its
-    winner was seen to finish.
+    `since` is when `reached` was reached; `began` when its job was first seen, None for a later attempt; `ended` when
+    its winner was seen to finish.
     """
 
     queue: ObjectKey

@@ -1,7 +1,7 @@
 """Runs scheduler cycles when they may find something, and queues the workloads that they decided about.
 
-A cycle is synchronous and writes nothing: the engine assumes its reservations at once, and the reconcile of the workload
-writes them together with the nomination.
+A cycle is synchronous and writes nothing: the engine assumes its reservations at once, and the reconcile of the
+workload writes them together with the nomination.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Lets the nominal quotas of ClusterQueues follow those of their workers.
 
 The workers are read at an interval, and the decisions of `quota.following` are written. A ClusterQueue follows only if
-told to, and only the workers of such queues are read. A worker that refuses the read stays as good as before for all else.
+told to, and only the workers of such queues are read. A worker that refuses the read stays as good as before for all
+else.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ def rules_of(settings: CapacityFollow) -> Rules:
 
 
 async def read_queues(worker: ClusterClient, namespaces: Collection[str]) -> WorkerQueues:
-    """The queues of a worker for the namespaces that it offers; a forbidden namespace only costs its own queues. Raises as
-    `ClusterClient` does, Forbidden if all namespaces are forbidden, and InvalidObject if a queue cannot be decoded."""
+    """The queues of a worker for the namespaces that it offers; a forbidden namespace only costs its own queues. Raises
+    as `ClusterClient` does, Forbidden if all namespaces are forbidden, InvalidObject if a queue cannot be decoded."""
     pages, hidden = list[Page[LocalQueue]](), list[str]()
     for namespace in namespaces:
         try:

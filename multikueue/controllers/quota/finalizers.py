@@ -1,7 +1,7 @@
 """Kueue's finalizer: an object in use does not go before its time (quota-engine 1).
 
-ClusterQueues, ResourceFlavors and AdmissionChecks get it when they are first seen: one write in the life of an object. A
-deleted ClusterQueue keeps it while quota of it is reserved, the other kinds while a ClusterQueue names them.
+ClusterQueues, ResourceFlavors and AdmissionChecks get it when they are first seen: one write in the life of an object.
+A deleted ClusterQueue keeps it while quota of it is reserved, the other kinds while a ClusterQueue names them.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ async def write_condition(
 
 
 async def write_status(client: ClusterClient, kind: Kind[Any], cache: Cache[S], obj: S, status: Value) -> None:
-    """Writes the status of an object, for the version that was seen, and caches the answer. Raises as `ClusterClient`."""
+    """Writes the status of an object, for the version that was seen, and caches the answer."""
     patch = difference(obj.status, status)
     if patch:
         cache.upsert(await client.merge_patch(kind, obj.key, status_patch(obj, patch), subresource="status"))

@@ -77,7 +77,7 @@ class World:
     now: Callable[[], datetime]
     settings: InForce
     clients: dict[Name, ClusterClient] = field(default_factory=dict)
-    """The clients of connected workers, by name, to read objects that we do not watch. Each connection owns its client."""
+    """The clients of connected workers, by name, to read objects that we do not watch. Owned by the connections."""
 
     claims: anyio.Lock = field(default_factory=anyio.Lock)
     """Held while a name is given to a cluster, so that names are given one at a time."""

@@ -18,8 +18,8 @@ _LONGEST_TEXT = 60
 
 
 def copy_retention(local: Workload, job: Object | None, settings: Retention) -> timedelta:
-    """The retention, counted from the workload's end; zero before it. An annotation that is no duration counts as absent; a
-    longer time than the settings allow counts as the longest allowed."""
+    """The retention, counted from the workload's end; zero before it. An annotation that is no duration counts as
+    absent; a longer time than the settings allow counts as the longest allowed."""
     if not local.has(FINISHED):
         return timedelta()
     wanted = _parsed(_asked(local, job))

@@ -27,8 +27,8 @@ SILENCE = timedelta(minutes=10)
 """The same message about the same object is not sent again within this time."""
 
 AT_MOST = 5
-"""Maximum number of events about one object for one reason within that time, whatever their messages: an error text that
-changes with each attempt is no news."""
+"""Maximum number of events about one object for one reason within that time, whatever their messages: an error text
+that changes with each attempt is no news."""
 
 LONGEST = 1024
 """Characters in the message of an event; the API takes no more."""
@@ -53,8 +53,8 @@ def tell_unreadable(cluster: str, kind: Kind[Any], about: Object | Stub, why: st
 
 @dataclass(slots=True)
 class Recorder:
-    """Collects events; `run` sends them, while this process leads. Overflow drops the oldest event, and an event that waited
-    for `SILENCE` is dropped as well: an event is a courtesy, not a record."""
+    """Collects events; `run` sends them, while this process leads. Overflow drops the oldest event, and an event that
+    waited for `SILENCE` is dropped as well: an event is a courtesy, not a record."""
 
     now: Callable[[], datetime]
     metrics: Metrics = field(default_factory=Metrics)

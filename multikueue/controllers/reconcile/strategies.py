@@ -1,12 +1,12 @@
 """The strategy of a workload and its answer: the one place that chooses a strategy and calls it.
 
 The choice is the most specific of: the annotation of the workload, or of its job, if the operator allows the strategy;
-the annotations of the AdmissionCheck; the settings. A wrong choice is never replaced by another one: the workload waits,
-and reports why.
+the annotations of the AdmissionCheck; the settings. A wrong choice is never replaced by another one: the workload
+waits, and reports why.
 
-Our own strategies answer on the spot. A foreign strategy is imported, built and called in threads with a deadline, and its
-answer requeues the workload, which stays as it is until then. A failed call is repeated after a back-off, which doubles
-with each failure in a row.
+Our own strategies answer on the spot. A foreign strategy is imported, built and called in threads with a deadline, and
+its answer requeues the workload, which stays as it is until then. A failed call is repeated after a back-off, which
+doubles with each failure in a row.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def _nobody(_strategy: str) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class Strategies:
-    """Answers for workloads. `wake` is called with the key of a workload whose strategy was loaded or has answered, `failed`
-    with the name of a strategy that gave no usable answer."""
+    """Answers for workloads. `wake` is called with the key of a workload whose strategy was loaded or has answered,
+    `failed` with the name of a strategy that gave no usable answer."""
 
     store: Store
     settings: InForce
@@ -99,8 +99,8 @@ class Strategies:
     _loading: dict[tuple[str, str], _Loading] = field(default_factory=dict)
 
     def consulted(self, group: Group, now: datetime) -> Group:
-        """The group with its strategy's answer, if it needs one. The decision on it must use the same `now`: a moment later
-        the time to ask again may have come, and the question would be missed."""
+        """The group with its strategy's answer, if it needs one. The decision on it must use the same `now`: a moment
+        later the time to ask again may have come, and the question would be missed."""
         group = self._before(group)
         asked = question(group, now)
         if asked is None:
@@ -282,8 +282,8 @@ class Strategies:
         self._answers.pop(key, None)
 
     def _ask_aside(self, group: Group, asked: Question, by: Chosen) -> None:
-        """Calls a foreign strategy in a thread, one call at a time per workload. It gets a copy of the question, because it
-        may change it.
+        """Calls a foreign strategy in a thread, one call at a time per workload. It gets a copy of the question,
+        because it may change it.
 
         An answer that comes after another strategy was chosen is dropped.
         """

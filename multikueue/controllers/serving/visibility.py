@@ -211,7 +211,7 @@ class Visibility:
         return found.spec.cluster_queue if found else None
 
     async def _register(self, group: str, version: str, certificate: Serving) -> None:
-        """Makes the APIService if there is none, and sets our CA if it leads to us. One that leads elsewhere is left alone."""
+        """Makes the APIService if there is none; sets our CA if it leads to us. One that leads elsewhere stays."""
         key, bundle = ObjectKey("", f"{version}.{group}"), b64encode(certificate.bundle).decode()
         try:
             found = await self.client.get(API_SERVICES, key)

@@ -68,7 +68,8 @@ class Webhooks:
     `namespace` holds the Secret, and its jobs are not reviewed. `kinds` are the kinds of jobs in use, there or not;
     `templates` the kinds that make jobs. `defaulting` returns the namespaces in which jobs without a queue get one.
     `address` is how the API server reaches us: a Service, or an https URL without path when we run elsewhere (with
-    `port` 0, the port taken replaces the URL's). `client_ca` (PEM), if not empty, signed the API server's client certificate.
+    `port` 0, the port taken replaces the URL's). `client_ca` (PEM), if not empty, signed the API server's client
+    certificate.
     """
 
     client: ClusterClient
@@ -85,7 +86,7 @@ class Webhooks:
     defaulting: Callable[[], Sequence[str]] = tuple
 
     async def start(self) -> int:
-        """Certificate, listening socket, registration, in this order; returns the port. Called once, before `reconcile`."""
+        """Certificate, listening socket, registration, in this order; returns the port. Once, before `reconcile`."""
         certificate = await self._certificate()
         port = await self.server.serve_webhook(self.host, self.port, certificate, client_ca=self.client_ca)
         await self._register(certificate, port)
@@ -142,11 +143,12 @@ async def keep_webhook(
     started: Callable[[int], None],
     pause: Callable[[float], Awaitable[None]] | None = None,
 ) -> None:
-    """Starts the webhook, calls `started` with its port, and keeps it in place for ever. `pause` waits so many seconds between
-    two reconciles, or less if there is news; default: the clock's sleep.
+    """Starts the webhook, calls `started` with its port, and keeps it in place for ever. `pause` waits so many seconds
+    between two reconciles, or less if there is news; default: the clock's sleep.
 
-    Transient errors are logged and retried. Other errors of the first start are raised: without its webhook a manager is
-    never ready. A standby writes nothing: it serves as soon as the leader has put certificate and registration in place.
+    Transient errors are logged and retried. Other errors of the first start are raised: without its webhook a manager
+    is never ready. A standby writes nothing: it serves as soon as the leader has put certificate and registration in
+    place.
     """
     port = await _started(webhook, clock)
     started(port)
@@ -206,10 +208,11 @@ def webhooks(
 ) -> list[dict[str, Any]]:
     """The entries of our configuration, with every field the server would default spelled out.
 
-    New jobs must pass the webhook, or they would run unsuspended on the manager: the failure policy ensures that.
-    An update of a job is reviewed only if it touches fields that we have rules for, and our failure never blocks it; an
-    update of a template is reviewed like a new one. Objects without a queue are reviewed in the namespaces of `defaulting`
-    only. That entry is last: an object that gets its queue there is complete, so no later entry need be called for it.
+    New jobs must pass the webhook, or they would run unsuspended on the manager: the failure policy ensures that. An
+    update of a job is reviewed only if it touches fields that we have rules for, and our failure never blocks it; an
+    update of a template is reviewed like a new one. Objects without a queue are reviewed in the namespaces of
+    `defaulting` only. That entry is last: an object that gets its queue there is complete, so no later entry need be
+    called for it.
     """
     spaces = [each for each in defaulting if each not in _excluded(namespace)]
     common = {

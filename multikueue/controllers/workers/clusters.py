@@ -1,7 +1,7 @@
 """MultiKueueCluster to connection, and the connection's state to its Active condition (contract 1.2, 2).
 
-Each worker has its own subtree of tasks (`connection`), so trouble with one worker stays in its subtree.
-The isolation of a worker is written into the object and counts from the time written there: a restart does not reset it.
+Each worker has its own subtree of tasks (`connection`), so trouble with one worker stays in its subtree. The isolation
+of a worker is written into the object and counts from the time written there: a restart does not reset it.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class Clusters:
             await watch_files(self._files, self._file_changed)
 
     async def _look_around(self) -> None:
-        """Counts the absence of workers without a connection, whose kubeconfig or object is gone. Only uninterrupted checks
-        count: a process that was stopped, perhaps with its machine, must first receive the changes of the meantime."""
+        """Counts the absence of workers without a connection, whose kubeconfig or object is gone. Only uninterrupted
+        checks count: a process that was stopped, perhaps with its machine, must first receive what changed."""
         looks = 0
         while True:
             began = self.world.now()
@@ -155,8 +155,8 @@ class Clusters:
         self.world.store.worker(name).disconnected(why, self.world.now())
 
     def _part_with(self, name: str) -> None:
-        """Disconnects a worker whose MultiKueueCluster is gone. Its known objects count until the worker is lost, as with
-        any other worker; then they are forgotten, here or by the sweep."""
+        """Disconnects a worker whose MultiKueueCluster is gone. Its known objects count until the worker is lost, as
+        with any other worker; then they are forgotten, here or by the sweep."""
         worker, connected = self.world.store.workers.get(name), name in self._connections
         if worker is None:
             return
@@ -174,8 +174,8 @@ class Clusters:
         return active(status=False, reason=refusal.reason, message=refusal.message, generation=generation)
 
     def _condition(self, cluster: MultiKueueCluster, connection: Connection) -> Condition | None:
-        """The Active condition to write. None while a worker is suspect, because short trouble is not shown, and before the
-        first attempt to connect."""
+        """The Active condition to write. None while a worker is suspect, because short trouble is not shown, and before
+        the first attempt to connect."""
         generation, worker, problem = cluster.metadata.generation, connection.worker, connection.problem
         if worker.link.is_connected:
             message = "; ".join(("Connected", *_unseen(worker), *((problem.message,) if problem is not None else ())))
@@ -196,8 +196,8 @@ class Clusters:
             )
 
     async def _write(self, cluster: MultiKueueCluster, condition: Condition) -> None:
-        """Writes the condition, with the time of a loss rounded up to seconds: the loss must not look longer than it is.
-        A standby writes nothing: it looks at all clusters again when it takes over."""
+        """Writes the condition, with the time of a loss rounded up to seconds: the loss must not look longer than it
+        is. A standby writes nothing: it looks at all clusters again when it takes over."""
         if not self.world.mandate.valid():
             return
         worker, now = self.world.store.worker(cluster.metadata.name), self.world.now()
@@ -220,7 +220,7 @@ def _unseen(worker: WorkerView) -> tuple[str, ...]:
 
 
 def _says_the_same(old: Condition, new: Condition) -> bool:
-    """Whether the conditions differ in words at most: each attempt to reach an unreachable cluster fails in other words."""
+    """Whether the conditions differ in words at most: each attempt at an unreachable cluster fails in other words."""
     if (old.status, old.reason, old.observed_generation) != (new.status, new.reason, new.observed_generation):
         return False
     if new.status == "False" and (OLD in old.message or OLD in new.message):

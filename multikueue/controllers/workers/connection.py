@@ -1,4 +1,4 @@
-"""One worker's subtree of tasks: client, watches, heartbeat, outbox; and the change to other credentials while they run.
+"""One worker's subtree of tasks: client, watches, heartbeat, outbox; and the change of credentials while they run.
 
 Its state goes connected → suspect → isolated → (after the lost timeout, judged by decisions) lost. New credentials are
 tried beside the old ones, which stay in use until the new ones have proven good. Then watches and calls change over at
@@ -55,8 +55,7 @@ MARGIN = timedelta(milliseconds=10)
 """Extra wait, because sleeps use another clock than the one that tells the time."""
 
 SPARE_CALLS = 4
-"""Extra calls in flight, so that heartbeats, the two lists and the reads of the worker's queues never wait for the
-outbox."""
+"""Extra calls in flight, so that heartbeats, the two lists and reads of the worker's queues never wait for the outbox."""
 
 TRIAL_CALLS = 2
 """Calls in flight while credentials are tried."""
@@ -66,10 +65,10 @@ TRIAL_CALLS = 2
 class Connection:
     """Owner of a worker's client, watches, heartbeat, health and outbox; changes the worker's view only.
 
-    `access` is in use, `namespaces` are watched ("": all), `offered` is the candidate of `offer`.
-    `before` is the access of the previous connection, if any: the view of the worker stems from it, so this connection must
-    lead to the same cluster. `tried`: an attempt ended, so there is something to report. `reason` is the condition's reason
-    for the present trouble.
+    `access` is in use, `namespaces` are watched ("": all), `offered` is the candidate of `offer`. `before` is the
+    access of the previous connection, if any: the view of the worker stems from it, so this connection must lead to the
+    same cluster. `tried`: an attempt ended, so there is something to report. `reason` is the condition's reason for the
+    present trouble.
     """
 
     world: World
@@ -109,8 +108,8 @@ class Connection:
 
     @property
     def serves(self) -> bool:
-        """Whether the connection takes offers: it works, or is merely unreachable. A connection that has yet to follow a
-        previous one does not, nor does one that leads to the wrong cluster."""
+        """Whether the connection takes offers: it works, or is merely unreachable. A connection that has yet to follow
+        a previous one does not, nor does one that leads to the wrong cluster."""
         return self.before is None and self.reason == CONNECTION_FAILED
 
     def offer(self, access: Access) -> None:
@@ -193,7 +192,7 @@ class Connection:
                 )
 
     def _look_at_namespaces(self) -> None:
-        """Takes over the namespaces: nothing is known of added ones yet, and nothing is seen of removed ones any more."""
+        """Takes over the namespaces: nothing is known of added ones yet, nor seen of removed ones any more."""
         if self.worker.offers(self.namespaces, self.world.now()):
             self._health.end("the connection ended")
 
@@ -220,9 +219,9 @@ class Connection:
     async def _heartbeat(self, tasks: anyio.abc.TaskGroup, client: Client, outbox: Outbox) -> None:
         """Sends heartbeats, with our credentials, for ever. The first answer after trouble hurries the watches.
 
-        That answer is no proof that the worker is still away, though its watches are not in sync yet. A later answer is,
-        for the time up to the answer before it, if the watches could have been in sync by then. So each answer has the
-        watches try again.
+        That answer is no proof that the worker is still away, though its watches are not in sync yet. A later answer
+        is, for the time up to the answer before it, if the watches could have been in sync by then. So each answer has
+        the watches try again.
         """
         back = answered = self.world.now()
         while True:

@@ -54,7 +54,8 @@ async def prove(
     namespaces: tuple[str, ...],
     timeout: float,
 ) -> str:
-    """Proves that the cluster answers, lists what we watch, and is the same as before. Returns its UID; "" if unreadable.
+    """Proves that the cluster answers, lists what we watch, and is the same as before. Returns its UID; "" if
+    unreadable.
 
     Without a UID our own objects decide: a cluster with none of the objects that we know of is another cluster. It gets
     the name once nothing of ours is left on the cluster before, or that one is lost. The heartbeat may take `timeout`

@@ -46,7 +46,7 @@ class SameCluster(MultiKueueError):
 
 @dataclass(slots=True)
 class Identity:
-    """The identity of one worker. `uid` is that of the cluster in use; empty if there is none, or it may not be read."""
+    """The identity of one worker. `uid` is that of the cluster in use; empty if there is none, or it is unreadable."""
 
     world: World
     worker: WorkerView
@@ -90,7 +90,8 @@ class Identity:
         self.world.identified[self.worker.name] = uid
 
     def uphold(self, tasks: anyio.abc.TaskGroup) -> None:
-        """Checks the cluster in use as `claim` does, and records it in a task: heartbeats never wait for the manager cluster.
+        """Checks the cluster in use as `claim` does, and records it in a task: heartbeats never wait for the manager
+        cluster.
 
         Raises SameCluster or OtherCluster.
         """

@@ -153,13 +153,13 @@ class Kubeconfigs:
 
 
 def _from_file(location: str, directory: Path | None) -> bytes:
-    """Reads a file by contract 2.1: an absolute path without `..`, and below `directory` (if any) with all links followed."""
+    """Reads a file by contract 2.1: an absolute path without `..`, with all links followed below `directory` (if any)."""
     path = PurePath(location)
     if not path.is_absolute() or ".." in path.parts:
         raise RefusedError("BadKubeConfig", f"{location}: expected an absolute path without '..'")
     try:
-        # The open file is checked, not the path: a link that is exchanged meanwhile has no effect. Non-blocking, because
-        # opening a pipe would wait for its writer.
+        # The open file is checked, not the path: a link that is exchanged meanwhile has no effect. Non-blocking,
+        # because opening a pipe would wait for its writer.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             if directory is not None and not _place(file.fileno()).is_relative_to(directory.resolve()):
                 raise RefusedError("BadKubeConfig", f"{location}: not under the allowed directory {directory}")

@@ -54,7 +54,7 @@ class PlacementWatch:
             self._looked.set()
 
     async def contact(self) -> None:
-        """Waits for the first lists or their failure, for `PATIENCE` at most; not at all if no strategy reads Placements."""
+        """Waits for the first lists or their failure, for `PATIENCE` at most, and only if a strategy reads them."""
         with anyio.move_on_after(PATIENCE):
             if await self.world.strategies.any_reads(READ_PLACEMENTS):
                 self._needed.set()

@@ -1,8 +1,8 @@
 """One worker's outbox: brings the objects on that worker to the state that the plan wants (the bulkhead of design 5.6).
 
-Each worker has its own queue of keys and its own tasks. When the turn of a key comes, the remaining actions follow from the
-newest plan and the objects seen on the worker, so a delayed outbox never acts on old news. A worker that hangs holds up
-only its own outbox.
+Each worker has its own queue of keys and its own tasks. When the turn of a key comes, the remaining actions follow from
+the newest plan and the objects seen on the worker, so a delayed outbox never acts on old news. A worker that hangs
+holds up only its own outbox.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ from multikueue.telemetry import get_logger
 T = TypeVar("T", bound=Object)
 
 SILENCE = timedelta(seconds=1)
-"""How long calls may be in flight without an answer to any before the worker counts as silent. Most take milliseconds."""
+"""How long calls may be in flight, none of them answered, before the worker is silent. Most take milliseconds."""
 
 CARRIED_OUT = timedelta(minutes=1)
-"""How long an API server gives a request by default (--request-timeout). A call that is given up resets its connection, so
-nothing more arrives; but the server may still carry out what it has received by then."""
+"""How long an API server gives a request by default (--request-timeout). A call that is given up resets its connection,
+so nothing more arrives; but the server may still carry out what it has received by then."""
 
 log = get_logger()
 
@@ -88,7 +88,7 @@ class Outbox:
     _patience: asyncio.TimerHandle | None = None
 
     async def reconcile(self, key: ObjectKey) -> Result:
-        """Does what the plan still wants here; nothing while the worker is out of reach, or once the plan is replaced."""
+        """Does what the plan still wants here; nothing while the worker is out of reach, or the plan is replaced."""
         if not self.worker.link.is_connected:
             return DONE
         plan = self.world.store.plans.get(key)
@@ -107,8 +107,8 @@ class Outbox:
         return AGAIN if made and overtaken else DONE  # the decision made meanwhile did not know of the copy
 
     async def _carry_out(self, key: ObjectKey, plan: Plan) -> bool:
-        """Performs the remaining actions. The job comes last, after a look of its own, because the actions before it take
-        time. Returns whether a copy was made."""
+        """Performs the remaining actions. The job comes last, after a look of its own, because the actions before it
+        take time. Returns whether a copy was made."""
         left = self._left(key, plan)
         first = [action for action in left if not isinstance(action, CreateJob)]
         for action in first:
@@ -151,7 +151,7 @@ class Outbox:
 
     @contextlib.contextmanager
     def _waiting(self) -> Iterator[None]:
-        """Counts one more call in flight. If the worker is silent, other keys must not wait until this call times out."""
+        """Counts one more call in flight. If the worker is silent, other keys need not wait until the call times out."""
         self._under_way += 1
         if self._patience is None:
             self._be_patient()
@@ -292,8 +292,8 @@ class Outbox:
                 await self._delete(kind, self.worker.jobs.of(kind), part.key, part.metadata.uid)
 
     async def _let_go(self, member: AnyJob) -> None:
-        """Releases a Pod of a group. Kueue keeps it, even deleted, until it is replaced or its Workload is finished; the
-        Workload of an unwanted copy never finishes."""
+        """Releases a Pod of a group. Kueue keeps it, even deleted, until it is replaced or its Workload is finished;
+        the Workload of an unwanted copy never finishes."""
         adapter = self.world.store.adapters.of(member)
         patch = adapter.release_patch(member)
         if patch is not None:
@@ -341,7 +341,7 @@ class Outbox:
         self.worker.workloads.upsert(await self.client.merge_patch(WORKLOADS, key, action.body, subresource="status"))
 
     async def _adopt(self, kind: Kind[T], cache: Cache[T], key: ObjectKey, *, of: ObjectKey | None = None) -> T | None:
-        """The name is taken: by an object of ours whose creation was not confirmed, or by a foreign one, left alone (I6)."""
+        """The name is taken: by an object of ours whose creation was unconfirmed, or by a foreign one, left alone (I6)."""
         try:
             found = await self.client.get(kind, key)
         except NotFound:

@@ -25,8 +25,8 @@ __all__ = ["Watches", "selector", "watched"]
 
 @dataclass(slots=True)
 class Watches:
-    """Owner: the worker's connection. The watches report their state to its health and to the view of the worker. `vouch`
-    is awaited before a watch lists again (`Reflector`)."""
+    """Owner: the worker's connection. The watches report their state to its health and to the view of the worker.
+    `vouch` is awaited before a watch lists again (`Reflector`)."""
 
     world: World
     worker: WorkerView
@@ -37,7 +37,7 @@ class Watches:
     _reflectors: list[Reflector[Any]] = field(default_factory=list)
 
     def prepare(self, client: Client) -> dict[str, str]:
-        """Makes the watches of a new connection, not running yet. Returns the trouble of each, by part, until it has listed."""
+        """Makes the watches of a new connection, not running yet. Returns by part the trouble of each until its list."""
         all_watched = tuple(product(watched(self.worker), self.namespaces))
         self.are_running = False
         self._reflectors = [self._reflector(client, kind, cache, namespace) for (kind, cache), namespace in all_watched]
@@ -49,7 +49,7 @@ class Watches:
             tasks.start_soon(reflector.run)
 
     def add(self, tasks: anyio.abc.TaskGroup, client: Client, kind: Kind[Any], cache: Cache[Any]) -> None:
-        """Watches a kind of jobs that is new on the manager cluster. No job of ours can exist yet, so all else goes on."""
+        """Watches a kind that is new on the manager cluster. No such job of ours can exist yet, so all else goes on."""
         for namespace in self.namespaces:
             reflector = self._reflector(client, kind, cache, namespace)
             self._reflectors.append(reflector)
@@ -112,6 +112,6 @@ def _part(kind: Kind[Any], namespace: str) -> str:
 
 
 def _may_lack(kind: Kind[Any], namespace: str) -> bool:
-    """Whether a worker is usable without that watch: if it lacks a kind of jobs, or shows us nothing of a namespace, it is
-    merely not chosen for those jobs."""
+    """Whether a worker is usable without that watch: if it lacks a kind of jobs, or shows us nothing of a namespace, it
+    is merely not chosen for those jobs."""
     return bool(namespace) or not is_needed(kind)

@@ -115,7 +115,7 @@ class Jobs:
         return (found,) if found else ()
 
     def _remote(self, workloads: tuple[Workload, ...]) -> Remote | None:
-        """The worker with the job of the present attempt: the recorded winner if it holds it, or the first that does."""
+        """The worker with the job of the present attempt: the recorded winner, or the first that has it."""
         store = self.world.store
         for workload in workloads:
             attempt = attempt_of(workload)

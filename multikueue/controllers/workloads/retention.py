@@ -1,6 +1,7 @@
 """Deletes finished objects after their retention, if the settings have one (quota-engine 5.3).
 
-These are finished Workloads, and jobs whose Workload the manager itself deactivated (Kueue's `objectRetentionPolicies`).
+These are finished Workloads, and jobs whose Workload the manager itself deactivated (Kueue's
+`objectRetentionPolicies`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Writes a decided status into a Workload of the manager cluster; no difference, no write.
 
-`merge` is the cheap way, for a Workload whose status has no other writer; `apply` is the way beside Kueue, whose core clears
-a field by leaving out what it applied before (`api.shared`). Both write only over the version that was decided on.
+`merge` is the cheap way, for a Workload whose status has no other writer; `apply` is the way beside Kueue, whose core
+clears a field by leaving out what it applied before (`api.shared`). Both write only over the version that was decided
+on.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ async def merge(world: World, local: Workload, status: WorkloadStatus) -> Worklo
 async def apply(world: World, local: Workload, status: WorkloadStatus) -> Workload:
     """The workload with that status, applied in the name of Kueue's core. Raises as `merge` does.
 
-    Our own conditions are written first, in a separate call: they hold the reason of the other changes. A condition that is
-    removed goes last: another nominator would miss its note about clusters that are still nominated.
+    Our own conditions are written first, in a separate call: they hold the reason of the other changes. A condition
+    that is removed goes last: another nominator would miss its note about clusters that are still nominated.
     """
     parts = (FIELD_MANAGER, our_part), (KUEUE_ADMISSION, shared_part)
     ours = our_part(status).conditions
@@ -60,7 +61,7 @@ async def apply(world: World, local: Workload, status: WorkloadStatus) -> Worklo
 
 @contextmanager
 def _refusal_told(world: World, local: Workload) -> Iterator[None]:
-    """Emits an event about a status that is refused as invalid. Fields of other writers may cause it: people must mend it."""
+    """Emits an event about a status that is refused as invalid: fields of other writers may be why, so people must act."""
     try:
         yield
     except Invalid as error:

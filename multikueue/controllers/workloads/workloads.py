@@ -50,7 +50,7 @@ ROUTINE = frozenset({"QuotaReserved", "Admitted", "Pending"})
 
 @dataclass(frozen=True, slots=True)
 class Workloads:
-    """Reconciles workloads that are ours alone, never two at a time per key, so each write follows from the one before."""
+    """Reconciles workloads that are ours alone, one at a time per key, so each write follows from the one before."""
 
     world: World
 
@@ -87,7 +87,7 @@ class Workloads:
         return phase_of(view(group, self.world.now())) is not decision.phase
 
     def _set_aside(self, local: Workload | None) -> Result:
-        """A workload that cannot be read keeps its quota. Without quota it leaves the queue, so that others may go first."""
+        """A workload that cannot be read keeps its quota; without quota it leaves the queue to others."""
         store = self.world.store
         if local is not None and not local.has(QUOTA_RESERVED):
             store.engine.observe(local, None, self.world.now())
@@ -149,7 +149,7 @@ class Workloads:
         )
 
     def _may_fit_now(self, local: Workload, group: Group) -> bool:
-        """Whether a parked workload that fits no worker may fit now. While it is parked, its workers' quotas are read."""
+        """Whether a parked workload that fits no worker may fit now. Until then the quotas of its workers are read."""
         ceilings = self.world.store.ceilings
         if not local.has(FITS_NO_WORKER):
             return False
@@ -161,8 +161,8 @@ class Workloads:
         return fit.may_fit_now(local, group.shown.usable, has_news=local.key in ceilings.news)
 
     def _reclaimable(self, local: Workload, job: AnyJob | None, group: Group) -> tuple[ReclaimablePod, ...] | None:
-        """The reclaimable pods by the winner's job: the counters of the local job may still be those of an earlier attempt.
-        An ending attempt frees nothing, or the next would get quota for fewer pods than it has."""
+        """The reclaimable pods by the winner's job: the counters of the local job may still be those of an earlier
+        attempt. An ending attempt frees nothing, or the next would get quota for fewer pods than it has."""
         if job is None:
             return None
         adapter, completed = self.world.store.adapters.of(job), self.world.store.runtimes.completed
@@ -217,8 +217,8 @@ class Workloads:
         return local
 
     async def _release(self, local: Workload) -> None:
-        """Removes the finalizer of a deleted workload once no reachable worker has anything of it. Where its job must be
-        stopped first, the job's reconcile removes it."""
+        """Removes the finalizer of a deleted workload once no reachable worker has anything of it. Where its job must
+        be stopped first, the job's reconcile removes it."""
         if local.metadata.deletion_timestamp is None or self.world.store.job_to_stop(local) is not None:
             return
         if not self._left_somewhere(local):
