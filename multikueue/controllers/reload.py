@@ -1,7 +1,7 @@
-"""The settings in force follow their sources: the file is read again when it changes, and on SIGHUP.
+"""Reloads the settings from their sources when the file changes, and on SIGHUP.
 
-What may change in a running process is put into force at once; the rest is named, and waits for a restart. A file that
-cannot be used changes nothing.
+Settings that may change in a running process apply at once; the others are logged, and wait for a restart. An unusable
+file changes nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Reload:
     _waiting: tuple[Leaf, ...] = field(default=(), init=False)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Watches the file and the signal until cancelled."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._on_signal)
             if self.loaded.config is not None:
@@ -48,7 +48,7 @@ class Reload:
                 self.again()
 
     def again(self) -> None:
-        """Reads the sources and takes what is new. If they are wrong, says so and leaves all as it is."""
+        """Reads the sources and applies the changes. If the sources are wrong, logs why and changes nothing."""
         try:
             loaded = self.loaded.again()
             verify(loaded)
@@ -69,7 +69,7 @@ class Reload:
 
 
 def tell_ignored(ignored: Iterable[Ignored], *, told: Iterable[Ignored] = ()) -> None:
-    """One warning for each field that has no effect."""
+    """Logs one warning for each field that has no effect, except for those in `told`."""
     known = set(told)
     for each in ignored:
         if each not in known:

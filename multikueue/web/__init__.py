@@ -1,8 +1,8 @@
-"""What the process serves: health, metrics, the admission webhook, and the visibility API, with their certificates.
+"""The endpoints of the process: health, metrics, admission webhook and visibility API, with their certificates.
 
-`admission`, `certificates`, `serving`, `visibility` and `front_proxy` are pure (bytes or paths in, bytes or documents out;
-the time is an argument; what OpenSSL takes is tried in memory), `server` owns the sockets, and `door` says who may keep them
-waiting. What the webhook does to a job is decided in `jobs`, who waits is the quota engine's word; whether certificates and
-registrations are in place on the cluster is the concern of `controllers.serving`. `manager` starts it first and stops it
-last.
+`admission`, `certificates`, `serving`, `visibility` and `front_proxy` are pure (bytes or paths in, bytes or documents
+out; the time is an argument; certificates are tried with OpenSSL in memory), `server` owns the sockets, and `door`
+limits how long a connection keeps them waiting. `jobs` decides what the webhook does to a job, and the quota engine has
+the pending workloads; `controllers.serving` keeps certificates and registrations in place on the cluster. `manager`
+starts this room first and stops it last.
 """

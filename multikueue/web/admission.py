@@ -1,4 +1,4 @@
-"""AdmissionReview v1: request bytes in, response bytes out. Never raises on what a client sends."""
+"""AdmissionReview v1: request bytes in, response bytes out. A malformed request raises NotAReview, and nothing else."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def _stands_alone(_namespace: str, _controller: OwnerReference) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What is known of the manager cluster, asked at each review: answers must come from memory.
+    """Knowledge about the manager cluster. Each review calls the functions, which must answer from memory.
 
-    `dispatches`: (namespace, LocalQueue) to whether its ClusterQueue dispatches to workers; None if there is no such queue.
-    `nested`: (namespace, controller) to whether what that controls belongs to a job in a queue.
-    `has_default`: whether a namespace has a LocalQueue for what names none.
+    `dispatches`: (namespace, LocalQueue) to whether its ClusterQueue dispatches to workers; None if there is no such
+    queue. `nested`: (namespace, controller) to whether the objects of that controller belong to a job in a queue.
+    `has_default`: whether a namespace has a LocalQueue for jobs that name none.
     """
 
     dispatches: Callable[[str, str], bool | None]
@@ -40,8 +40,8 @@ class Known:
     has_default: Callable[[str], bool] = _has_no_default
 
 
-class NotAReview(Exception):  # says what came in, as a sentence
-    """The request is no AdmissionReview that one could answer: HTTP 400."""
+class NotAReview(Exception):  # its message is a sentence about the request
+    """The request is no AdmissionReview that can be answered: HTTP 400."""
 
 
 class _Resource(msgspec.Struct, frozen=True):
@@ -69,14 +69,14 @@ _decode = msgspec.json.Decoder(_Review).decode
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _SHOWN = 200
-"""Characters of what a client sent that are told back, and logged."""
+"""Characters of a client's text that are sent back, and logged."""
 
 
 def review(body: bytes, known: Known, adapters: Adapters = BATCH_ONLY) -> bytes:
     """The answer to one AdmissionReview about a job: allowed, perhaps with a patch; or denied with the reasons.
 
-    Whatever is not a job of a kind in use being created or updated is allowed as it is. Raises NotAReview if there is
-    nothing to answer.
+    All but the creation or update of a job of a kind in use is allowed unchanged. Raises NotAReview if the body is no
+    AdmissionReview.
     """
     try:
         asked, too_deep = _read(body)
@@ -94,7 +94,7 @@ def review(body: bytes, known: Known, adapters: Adapters = BATCH_ONLY) -> bytes:
 
 
 def _read(body: bytes) -> tuple[_Review, RecursionError | None]:
-    """The review; without its objects if they are nested too deeply to be read, in which case API servers have them last."""
+    """The review; without its objects, which API servers send last, if they are nested too deeply to be decoded."""
     try:
         return _decode(body), None
     except RecursionError as error:
@@ -116,7 +116,7 @@ def _respond(request: _Request, known: Known, adapters: Adapters, too_deep: Recu
 
 
 def _about(adapter: Admitting, request: _Request, known: Known, adapters: Adapters) -> dict[str, Any]:
-    """What the answer says of the job beside that it is allowed; a denial takes that back."""
+    """The fields to add to an answer that allows the job; a denial overrides `allowed`."""
     job = adapter.submitted(request.object)
     old = adapter.submitted(request.old_object) if request.operation == "UPDATE" else None
     namespace = request.namespace or job.namespace
@@ -129,20 +129,20 @@ def _about(adapter: Admitting, request: _Request, known: Known, adapters: Adapte
     if problem is not None:
         return _denied(request, problem)
     if old is not None and adapter not in adapters.templates:
-        return {}  # it is settled; from a template, though, new jobs may be made at any time
+        return {}  # an existing job keeps its fields; an existing template, though, may make new jobs at any time
     if job.controller is not None and known.nested(namespace, job.controller):
-        return {}  # it is held and let go of by what it belongs to
+        return {}  # the job that it belongs to is suspended and started, and this one with it
     return _defaults(adapter, job, namespace, known, first)
 
 
 def _is_ours(job: Submission, old: Submission | None, adapters: Adapters) -> bool:
-    """Whether it is or was in a queue, and is held by itself: a part of a job of ours is held with that."""
+    """Whether the job is or was in a queue, and is held by itself: a part of a job of ours is held with that job."""
     return bool(job.queue or (old is not None and old.queue)) and not (job.is_part and _is_controlled(job, adapters))
 
 
 def _lacks_queue(adapter: Admitting, job: Submission, old: Submission | None, adapters: Adapters) -> bool:
-    """Whether a new object is to have a queue where there is one for all; or one that jobs are made from, and that lost
-    its queue. What a job of ours controls comes to its queue with that, if at all."""
+    """Whether the object gets the default queue, where there is one: a new object, or a template that lost its queue.
+    An object that a job of ours controls gets a queue with that job, if at all."""
     is_due = old is None or (bool(old.queue) and adapter in adapters.templates)
     return is_due and not job.queue and not _is_controlled(job, adapters)
 

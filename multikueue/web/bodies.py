@@ -1,9 +1,10 @@
-"""The bodies that are coming in: each no larger than it may be, and all of them together little more than ENOUGH bytes.
+"""Request bodies being received: each is limited in size, and all together hold little more than ENOUGH bytes.
 
-Beyond that the body that began first goes on, and the others wait in their sockets: an API server whose review is refused
-refuses its user's request, one that has to wait for a moment does not. Small bodies never wait. Whom we have waited for
-longer than PATIENCE seconds gives way to those who wait for us, and so does, beyond MOST_HELD, whom we have waited for
-longest: an API server's body is here within moments, so nobody can keep it out by holding back his own.
+Beyond that the oldest body goes on, and the others wait in their sockets: an API server whose review is refused refuses
+its user's request, while a short wait does no harm. Small bodies never wait. A body whose sender has kept us waiting
+for more than PATIENCE seconds gives way to bodies that wait for room; beyond MOST_HELD bytes, so does the body that has
+kept us waiting longest. An API server's body is here within moments, so no client can keep it out by holding back its
+own.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ __all__ = ["ENOUGH", "MOST_HELD", "PATIENCE", "SMALL", "Bodies"]
 ENOUGH = 8 * 2**20
 MOST_HELD = 3 * ENOUGH
 SMALL = 2**16
-"""Bytes of a body that never waits, as hardly a review does, and of what is read at once of others."""
+"""Bytes. A body up to this size never waits, which covers nearly all reviews; a larger one is read in pieces of it."""
 
 PATIENCE = 3.0
 
 
 class Bodies:
-    """What is here of each body, those that began first being first."""
+    """The bodies being received, oldest first, each with the part that has arrived."""
 
     def __init__(self, largest: int) -> None:
         self._largest = largest
@@ -66,7 +67,7 @@ class Bodies:
             raise web.HTTPRequestEntityTooLarge(max_size=self._largest, actual_size=size)
 
     async def _room_for(self, body: _Body) -> None:
-        """Wait until the body may go on. Who does not read is not sent more."""
+        """Waits until the body may go on. The sender waits too: TCP flow control stops it while we do not read."""
         while self._held() >= ENOUGH and body is not next(iter(self._coming), body):
             late = self._most_awaited()
             left = PATIENCE - late.waited
@@ -88,13 +89,13 @@ class Bodies:
         self._tell()
 
     def _tell(self) -> None:
-        """Whoever waits for room looks again."""
+        """Wakes the bodies that wait for room."""
         self._changed.set()
         self._changed = anyio.Event()
 
 
 class _Body:
-    """One that is coming in. `content` hands out what was written without a copy."""
+    """One body being received. `content` returns the written bytes without a copy."""
 
     def __init__(self) -> None:
         self.scope = anyio.CancelScope()

@@ -1,8 +1,8 @@
 """The webhook's certificates: a CA of our own and a serving certificate signed by it, kept as the data of one Secret.
 
 ECDSA P-256 throughout. Both live a year and are renewed together when less than a third of that is left. The bundle
-that clients trust then holds the new CA and the old one, as long as that is valid: replicas that still serve the old
-certificate, and API servers that still trust the old bundle, meet.
+that clients trust then holds the new CA, and the old one while it is valid: so a client with the new bundle still
+accepts replicas that serve the old certificate.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _BACKDATED = timedelta(hours=1)
 def renewed(now: datetime, data: Mapping[str, str], *, names: Sequence[str]) -> dict[str, str]:
     """The Secret's data (base64 values) as it must be at `now` for a server of these DNS names and IP addresses.
 
-    The very same data while it is good: complete, valid, for these names, and with a third of its life left.
-    Otherwise a new CA and certificate, with the CAs still valid kept in the bundle. Other keys of the data are kept.
+    The same data while it is good: complete, valid, for these names, and with a third of its life left. Otherwise a new
+    CA and certificate; the bundle keeps the old CAs that are still valid. Other keys of the data are kept.
     """
     if _is_good(now, data, names):
         return dict(data)
@@ -57,14 +57,14 @@ def _is_good(now: datetime, data: Mapping[str, str], names: Sequence[str]) -> bo
 
 
 def _due(certificate: x509.Certificate) -> datetime:
-    """When less than a third of its own life is left: a certificate that somebody else put there may be shorter."""
+    """The time of renewal, with a third of its own life left: a certificate from elsewhere may be shorter."""
     life = certificate.not_valid_after_utc - certificate.not_valid_before_utc
     return certificate.not_valid_after_utc - life / 3
 
 
 def _issue(now: datetime, names: Sequence[str], old: Sequence[x509.Certificate]) -> dict[str, bytes]:
     ca_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    # A name of its own for each CA lets clients tell several in one bundle apart.
+    # Each CA has its own name, so that clients can tell the CAs of one bundle apart.
     ca_name = _name(f"multikueue-webhook-ca-{int(now.timestamp())}")
     authority = (
         _started(now, subject=ca_name, issuer=ca_name, key=ca_key)
@@ -161,7 +161,7 @@ def _is_issued_by(certificate: x509.Certificate, ca: x509.Certificate) -> bool:
 
 
 def _can_be_served(data: Mapping[str, str]) -> bool:
-    """Whether OpenSSL takes certificate and key: they belong together, and neither is of a kind that it refuses."""
+    """Whether OpenSSL accepts certificate and key: they belong together, and neither is of a kind that it refuses."""
     try:
         load_chain(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), serving(data))
     except (ssl.SSLError, ValueError):

@@ -1,9 +1,9 @@
-"""Who may keep a port waiting, and for how long.
+"""Limits for the connections of a port: how long each may keep it waiting, and how many there are.
 
-Who has not asked anything HEAD_SECONDS after the connection stands, who asks nothing for IDLE_SECONDS after an answer (or
-does not read it), and whose question has a head of more than LARGEST_HEAD bytes, is hung up on. With MOST_CALLERS
-connections on a port, a new one takes the place of the one that has kept us waiting longest, for a request or else for the
-body of one: nobody can shut a port for others by holding connections to it.
+A connection is aborted if it sends no request within HEAD_SECONDS after it was made, or within IDLE_SECONDS after an
+answer (which it may not have read), or if the head of a request has more than LARGEST_HEAD bytes. With MOST_CALLERS
+connections on a port, a new one replaces the one that has kept us waiting longest, for a request or else for the body
+of one: so no client can shut a port for others by holding connections to it.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ IDLE_SECONDS = 120.0
 meets a closing connection."""
 
 LARGEST_HEAD = 2**16
-"""Bytes. aiohttp bounds each line; what it read of too long a one lives on in its error until the collector comes by."""
+"""Bytes. aiohttp limits each line only, and its error keeps the part of a longer line until garbage collection."""
 
 MOST_CALLERS = 1000
-"""More than the requests that three API servers have under way at once."""
+"""More than the requests that three API servers have in flight at once."""
 
 _END_OF_HEAD = b"\r\n\r\n"
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Door:
-    """The connections of one port: those that wait for a request, who waits longest first, and those being answered."""
+    """The connections of one port: those that we wait for, longest first, and those with a request being answered."""
 
     def __init__(self) -> None:
         self._waiting: dict[web.RequestHandler, _Caller] = {}
         self._busy: dict[web.RequestHandler, tuple[_Caller, web.Request]] = {}
 
     def admit(self, server: web.Server) -> asyncio.Protocol:
-        """What the event loop makes for each connection."""
+        """The protocol of a new connection; the event loop calls this for each."""
         return _Caller(self, server())
 
     def enter(self, caller: _Caller) -> None:
@@ -53,7 +53,7 @@ class Door:
         self._wait(caller, HEAD_SECONDS)
 
     def _keep_waiting(self) -> Iterator[_Caller]:
-        """Those who do, and who does it longest first."""
+        """The connections that keep us waiting, longest first."""
         yield from self._waiting.values()
         yield from (caller for caller, request in self._busy.values() if not request.content.is_eof())
 
@@ -65,7 +65,7 @@ class Door:
     @web.middleware
     async def attend(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
         caller = self._waiting.pop(request.protocol, None)
-        if caller is None:  # hung up on in this very moment
+        if caller is None:  # aborted just now
             return await handler(request)
         caller.expect_within(None)
         self._busy[request.protocol] = caller, request
@@ -82,7 +82,7 @@ class Door:
 
 
 class _Caller(asyncio.Protocol):
-    """One connection: what it says goes on to aiohttp, when it comes and goes is told to the door."""
+    """One connection: passes its data on to aiohttp, and reports its begin and end to the door."""
 
     def __init__(self, door: Door, answering: web.RequestHandler) -> None:
         self.answering = answering
@@ -93,12 +93,12 @@ class _Caller(asyncio.Protocol):
         self._end = b""
 
     def expect_head(self) -> None:
-        """A question begins. `_head` is how many bytes of its head are here, of which `_end` are the last; None when it is
-        whole."""
+        """Expects a new request. `_head` counts the bytes of its head so far, `_end` has the last of them; `_head` is
+        None once the head is complete."""
         self._head, self._end = 0, b""
 
     def expect_within(self, seconds: float | None) -> None:
-        """Hang up in so many seconds; None for not any more."""
+        """Aborts the connection in so many seconds; None: not any more."""
         if self._timer is not None:
             self._timer.cancel()
         loop = asyncio.get_running_loop()
@@ -109,7 +109,7 @@ class _Caller(asyncio.Protocol):
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by name
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transports are no subclass of it
         self.answering.connection_made(transport)
         self._door.enter(self)
 
@@ -120,7 +120,7 @@ class _Caller(asyncio.Protocol):
         self.answering.data_received(data)
 
     def _is_head(self, before: int, data: bytes) -> bool:
-        """Whether a head may go on like that."""
+        """Whether the head, with `data` after `before` bytes, is within LARGEST_HEAD."""
         beginning = self._end + data[:LARGEST_HEAD]
         self._end = beginning[1 - len(_END_OF_HEAD) :]
         self._head = None if _END_OF_HEAD in beginning else before + len(data)

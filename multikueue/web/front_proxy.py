@@ -1,7 +1,7 @@
-"""Who asks, when the API server's aggregation layer asks for somebody: its client certificate, and what it says in headers.
+"""The user behind a request of the API server's aggregation layer, by its client certificate and its headers.
 
-The API server proves itself with a certificate signed by the request header CA; only then do the headers count. CA, names
-and headers are published in the ConfigMap `kube-system/extension-apiserver-authentication`. Pure.
+The API server authenticates with a certificate signed by the request header CA; only then do the headers count. It
+publishes CA, names and headers in the ConfigMap `kube-system/extension-apiserver-authentication`. Pure.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _USER_HEADERS = ("x-remote-user",)
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Whom to believe: the CA bundle as PEM, the names it may go by (none: any), and its headers, in lower case."""
+    """The trusted front proxy: its CA bundle (PEM), its common names (none: any), and its headers, in lower case."""
 
     bundle: str
     names: tuple[str, ...] = ()
@@ -28,22 +28,22 @@ class Trust:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody, as the API server knows them."""
+    """A user, as authenticated by the API server."""
 
     name: str
     groups: tuple[str, ...] = ()
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
-class Unknown(Exception):  # says why, as a sentence
-    """Nobody we know: HTTP 401."""
+class Unknown(Exception):  # its message is the reason, as a sentence
+    """The user cannot be authenticated: HTTP 401."""
 
 
 _PREFIX = "requestheader-"
 
 
 def trust_in(data: Mapping[str, str]) -> Trust:
-    """What the ConfigMap's data say. ValueError, naming the key, if there is no usable CA or a list is none."""
+    """The Trust in the ConfigMap's data. Raises ValueError, naming the key, if a CA or list in it is unusable."""
     from cryptography import x509  # takes a while to load, and few processes serve this
 
     bundle = data.get(f"{_PREFIX}client-ca-file", "")
@@ -77,7 +77,7 @@ def _lower(names: tuple[str, ...]) -> tuple[str, ...]:
 def user_of(trust: Trust, common_name: str | None, headers: Iterable[tuple[str, str]]) -> User:
     """The user on whose behalf the holder of a verified certificate asks; `common_name` is None without one.
 
-    Raises Unknown if there was no certificate, it goes by another name, or the headers name nobody.
+    Raises Unknown if there was no certificate, it has another common name, or the headers name no user.
     """
     if common_name is None:
         raise Unknown("no client certificate of the API server's front proxy")

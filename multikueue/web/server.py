@@ -6,8 +6,8 @@
         ...
         server.load(certificates.serving(renewed))    # new connections get the new certificate; the port stays open
 
-Ports come back from the calls, so that port 0 can be used. Leaving the block closes them after a grace period for
-requests under way.
+The calls return the ports, so that port 0 can be used. Leaving the block closes them after a grace period for requests
+in flight.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ WEBHOOK_PATH = "/mutate-batch-v1-job"
 # A Job is at most 1.5 MiB in etcd, and an update shows it twice, in JSON with escapes.
 LARGEST_REVIEW = 8 * 2**20
 BODY_SECONDS = 10.0
-"""Seconds that a body may take. No API server waits longer for an answer."""
+"""Seconds that a body may take. No API server waits longer for the answer."""
 
 _LINGERING_SECONDS = 1.0
-"""Seconds in which one who is refused may read why, while the rest of the body is thrown away."""
+"""Seconds in which a refused client may read the reason, while the rest of its body is discarded."""
 
 GRACE_SECONDS = 5.0
 _JSON = "application/json"
@@ -49,7 +49,7 @@ Ready = Callable[[], str | None]
 """Why the process is not ready yet; None when it is."""
 
 Details = Callable[[], Mapping[str, str]]
-"""What readiness is made of: by name, what is wrong with it, or nothing when all is well."""
+"""The parts of readiness: by name, the problem, empty if there is none."""
 
 Render = Callable[[], Awaitable[bytes]]
 """The metrics, in the text format of Prometheus."""
@@ -57,8 +57,8 @@ Render = Callable[[], Awaitable[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request to the visibility API. `common_name` is that of the verified client certificate, None without one;
-    `path` is decoded."""
+    """One request to the visibility API. `common_name` is that of the verified client certificate, None without a
+    certificate; `path` is decoded."""
 
     common_name: str | None
     headers: tuple[tuple[str, str], ...]
@@ -79,7 +79,7 @@ class _Tls:
         self.client_ca = client_ca
         if client_ca:
             self.context.load_verify_locations(cadata=client_ca)
-            # Otherwise who has none is told so in HTTP.
+            # Optional: a client without a certificate gets its refusal as an HTTP answer.
             self.context.verify_mode = ssl.CERT_REQUIRED if insists else ssl.CERT_OPTIONAL
         self._loaded: Serving | None = None
         self.load(certificate)
@@ -110,9 +110,9 @@ def _nothing() -> Mapping[str, str]:
 
 
 class Server:
-    """Owns the listeners. `ready`, `details` and `known` are asked on every request and must answer from memory.
+    """Owns the listeners. `ready`, `details` and `known` are called on every request and must answer from memory.
 
-    Whatever serves raises ConfigurationError if it cannot listen there, and ssl.SSLError for an unusable certificate.
+    The methods `serve_*` raise ConfigurationError if they cannot listen, and ssl.SSLError for an unusable certificate.
     """
 
     def __init__(
@@ -124,10 +124,10 @@ class Server:
         self._webhook: _Listener | None = None
         self._bodies = Bodies(LARGEST_REVIEW)
         self._visibility: _Listener | None = None
-        self._answer: Answerer  # comes with the listener
+        self._answer: Answerer  # set by serve_visibility
 
     async def serve_plain(self, host: str, port: int, *, probes: bool = False, metrics: Render | None = None) -> int:
-        """Serves the probes, or /metrics, or both; answers with the port it listens on."""
+        """Serves the probes, or /metrics, or both; returns the port it listens on."""
         app = web.Application()
         if probes:
             app.router.add_get("/healthz", self._healthz)
@@ -138,9 +138,10 @@ class Server:
         return (await self._listen(app, host, port, group="probes" if probes else "metrics")).port
 
     async def serve_webhook(self, host: str, port: int, certificate: Serving, *, client_ca: str = "") -> int:
-        """Serves the admission webhook over TLS; answers with the port it listens on. Called again, only loads.
+        """Serves the admission webhook over TLS; returns the port it listens on. A second call only loads the
+        certificate.
 
-        With `client_ca` (PEM) nobody is listened to without a certificate that it signed.
+        With `client_ca` (PEM) a client needs a certificate that it signed.
         """
         if self._webhook is None:
             app = web.Application()
@@ -152,7 +153,7 @@ class Server:
         return self._webhook.port
 
     def load(self, certificate: Serving) -> None:
-        """Takes the webhook's certificate for all connections from now on; those open now keep theirs."""
+        """Loads the webhook's certificate for new connections; open connections keep theirs."""
         if self._webhook is None or self._webhook.tls is None:
             raise RuntimeError("load a certificate after serve_webhook")
         self._webhook.tls.load(certificate)
@@ -160,10 +161,10 @@ class Server:
     async def serve_visibility(
         self, host: str, port: int, certificate: Serving, *, client_ca: str, answer: Answerer
     ) -> int:
-        """Serves the visibility API over TLS to clients with certificates of `client_ca` (PEM); answers with the port.
+        """Serves the visibility API over TLS to clients with certificates of `client_ca` (PEM); returns the port.
 
-        Called again, only takes the answerer and loads the certificate. With another CA it listens anew, on the same
-        port: what an old CA signed must not be believed any longer, not even if listening anew fails.
+        A second call only sets the answerer and loads the certificate. With another CA it closes the port and opens it
+        again: a certificate of the old CA must not be trusted any longer, not even if that fails.
         """
         running = self._visibility
         if running is not None and running.tls is not None:
@@ -184,7 +185,7 @@ class Server:
     async def _listen(
         self, app: web.Application, host: str, port: int, *, group: str, tls: _Tls | None = None
     ) -> _Listener:
-        """Opens a port; `group` is the group of settings that host and port are from."""
+        """Opens a port; `group` is the settings group of host and port, for the error."""
         door = Door()
         app.middlewares.append(door.attend)
         runner = web.AppRunner(
@@ -194,7 +195,7 @@ class Server:
             shutdown_timeout=GRACE_SECONDS,
             lingering_time=_LINGERING_SECONDS,
             read_bufsize=SMALL,
-            auto_decompress=False,  # nobody who calls here packs, and what is packed small may be large
+            auto_decompress=False,  # API servers do not compress, and a small body could decompress to a large one
         )
         listener = _Listener(runner, port, tls=tls)
         self._listeners.append(listener)
@@ -227,7 +228,7 @@ class Server:
         return web.Response(text="ok\n")
 
     async def _readyz(self, request: web.Request) -> web.Response:
-        """As Kubernetes has it: `ok`, or with `?verbose` (and whenever it is not ready) what readiness is made of."""
+        """As in Kubernetes: `ok`, or with `?verbose` (and whenever it is not ready) the parts of readiness."""
         problem = self._ready()
         if problem is None and "verbose" not in request.query:
             return web.Response(text="ok\n")
@@ -244,7 +245,7 @@ class Server:
     async def _review(self, request: web.Request) -> web.Response:
         problem = self._ready()
         if problem is not None:
-            # Before the queues are known a job would go in without managedBy, which cannot be mended later.
+            # Before the queues are known a job would be admitted without managedBy, which cannot be added later.
             return web.Response(status=503, text=f"{problem}\n")
         try:
             with anyio.fail_after(BODY_SECONDS):
@@ -282,7 +283,7 @@ def _exposing(render: Render) -> Callable[[web.Request], Awaitable[web.Response]
 
 
 def _common_name(request: web.Request) -> str | None:
-    """Of the client's certificate, which TLS has verified by now."""
+    """The common name of the client's certificate, which TLS has verified by now; None without a certificate."""
     certificate = request.transport.get_extra_info("peercert") if request.transport else None
     if not certificate:
         return None

@@ -1,6 +1,7 @@
-"""What a server of ours serves with, and what its clients trust: PEM, out of a Secret or a file.
+"""Certificate and key of a server of ours, and the CA that its clients trust: PEM, from a Secret or a file.
 
-Apart from `certificates`, which makes them: that takes `cryptography`, which only a process with such a server loads.
+Separate from `certificates`, which makes them: that needs `cryptography`, which only a process with such a server
+loads.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ BUNDLE, CERTIFICATE, KEY = "ca.crt", "tls.crt", "tls.key"
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What a server needs to serve, and what its clients need to trust it: PEM each."""
+    """Certificate and key of a server, and the CA bundle that its clients trust: PEM each."""
 
     certificate: bytes
     key: bytes
@@ -33,7 +34,7 @@ class Serving:
 
 
 def serving(data: Mapping[str, str]) -> Serving:
-    """The three parts out of the Secret's data. ValueError if one is missing or no base64."""
+    """The three parts from the Secret's data. Raises ValueError if one is missing or no base64."""
     parts = {name: read(data, name) for name in (CERTIFICATE, KEY, BUNDLE)}
     missing = sorted(name for name, pem in parts.items() if not pem)
     if missing:
@@ -42,7 +43,7 @@ def serving(data: Mapping[str, str]) -> Serving:
 
 
 def authority(path: Path | None) -> str:
-    """The certificates in that file, in PEM; nothing for no file. Raises ConfigurationError if there are none in it."""
+    """The certificates in a file, in PEM; empty without a file. Raises ConfigurationError if the file has none."""
     if path is None:
         return ""
     try:
@@ -54,7 +55,7 @@ def authority(path: Path | None) -> str:
 
 
 def load_chain(context: ssl.SSLContext, certificate: Serving) -> None:
-    """Takes certificate and key into the context. Raises ssl.SSLError if OpenSSL cannot serve with them."""
+    """Loads certificate and key into the context. Raises ssl.SSLError if OpenSSL cannot serve with them."""
     with _as_file(certificate.certificate + certificate.key) as path:
         # Without a password OpenSSL would ask the terminal for one.
         context.load_cert_chain(path, password="")
@@ -62,7 +63,7 @@ def load_chain(context: ssl.SSLContext, certificate: Serving) -> None:
 
 @contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """A path to the content, since the standard library loads keys from files only; in memory where the system can."""
+    """A path to the content, as the standard library loads keys from files only; in memory where the system can."""
     if not hasattr(os, "memfd_create"):
         with NamedTemporaryFile() as file:
             file.write(content)

@@ -1,8 +1,9 @@
-"""The visibility API: who waits in a queue, at which place (quota-engine 5.5), and why. Paths in, documents out; pure.
+"""The visibility API: pending workloads, their positions (quota-engine 5.5), and the reasons. Paths in, documents out.
 
-It is served behind the API server's aggregation layer, with the documents of discovery that the aggregation layer asks for:
-the lines as Kueue serves them (group `visibility.kueue.x-k8s.io`, versions v1beta2 and v1beta1), and as a group of our own
-`visibility.multikueue.dev/v1alpha1`, where `namespaces/N/workloads/W/explanation` says why a workload waits.
+It is served behind the API server's aggregation layer, with the discovery documents that the aggregation layer
+requests: pending workloads as Kueue serves them (group `visibility.kueue.x-k8s.io`, versions v1beta2 and v1beta1), and
+our own group `visibility.multikueue.dev/v1alpha1`, where `namespaces/N/workloads/W/explanation` says why a workload
+waits. Pure.
 """
 
 from __future__ import annotations
@@ -30,27 +31,27 @@ EXPLANATIONS_VERSION = "v1alpha1"
 EXPLANATION = "explanation"
 
 SERVED = (*((GROUP, version) for version in VERSIONS), (EXPLANATIONS, EXPLANATIONS_VERSION))
-"""Each group and version, which is what an APIService registers."""
+"""The groups and versions; each is registered by an APIService."""
 
 ELSEWHERE = "a workload of another namespace"
 
 LIMIT = 1000
-"""Workloads in one answer, unless the question says otherwise."""
+"""Workloads in one answer, unless the request has a limit."""
 
 MOST = 5000
-"""The most in one answer, whatever the question says: it is made while everything else waits."""
+"""Maximum workloads in one answer, whatever the request's limit: the event loop waits while the answer is made."""
 
 _LARGEST = 2**63 - 1
 
 Lines = Callable[[str], Iterable[PendingWorkload] | None]
-"""Who waits in a ClusterQueue, in queue order; None if there is no such ClusterQueue."""
+"""The pending workloads of a ClusterQueue, in queue order; None if there is no such ClusterQueue."""
 
 Routes = Callable[[ObjectKey], str | None]
 """The ClusterQueue behind a LocalQueue; None if there is no such LocalQueue."""
 
 
 class Refused(Exception):
-    """No answer to that question, in the words of a Kubernetes Status."""
+    """The request is refused, with the code, reason and message of a Kubernetes Status."""
 
     def __init__(self, code: int, reason: str, message: str) -> None:
         super().__init__(message)
@@ -59,7 +60,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovery:
-    """Asks which groups, versions and resources there are; `document` is the answer."""
+    """A request for the groups, versions and resources served; `document` is the answer."""
 
     path: str
     document: Mapping[str, Any]
@@ -67,7 +68,7 @@ class Discovery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """Asks who waits in a ClusterQueue, or with `namespace`, in a LocalQueue: at most `limit` from `offset` on."""
+    """A request for at most `limit` pending workloads, from `offset` on, of a ClusterQueue or LocalQueue."""
 
     version: str
     name: str
@@ -85,7 +86,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explain:
-    """Asks why a workload waits."""
+    """A request for the reasons why a workload waits."""
 
     namespace: str
     name: str
@@ -104,7 +105,7 @@ Question = Discovery | Pending | Explain
 
 
 def question(path: str, query: Mapping[str, str]) -> Question:
-    """What a GET asks for. `path` is decoded. Raises Refused: 404 for an unknown path, 400 for a bad parameter."""
+    """The question in a GET. `path` is decoded. Raises Refused: 404 for an unknown path, 400 for a bad parameter."""
     document = _DOCUMENTS.get(path.rstrip("/"))
     if document is not None:
         return Discovery(path=path, document=document)
@@ -156,9 +157,9 @@ def answer(asked: Pending, *, lines: Lines, routes: Routes) -> dict[str, Any]:
 
 
 def explanation(asked: Explain, found: Explanation | None, workers: Sequence[Prospect]) -> dict[str, Any]:
-    """The WorkloadExplanation: what is lacking of quota (nothing, if it waits for none), and what each worker is to it.
+    """The WorkloadExplanation: the missing quota (absent if it waits for none), and the prospects on each worker.
 
-    Workloads of other namespaces keep their names to themselves, as in the lines of LocalQueues.
+    The names of workloads in other namespaces are hidden: a LocalQueue's pending workloads do not show them either.
     """
     document = {
         "kind": "WorkloadExplanation",
@@ -181,7 +182,7 @@ def _own_names(found: Explanation, namespace: str) -> Explanation:
 
 
 def _places(line: Iterable[PendingWorkload]) -> Iterator[tuple[PendingWorkload, int, int]]:
-    """Each with its place in the ClusterQueue and in its LocalQueue, from 0 on."""
+    """Each pending workload with its positions in the ClusterQueue and in its LocalQueue, from 0 on."""
     before: dict[ObjectKey, int] = {}
     for place, waiting in enumerate(line):
         local_place = before.get(waiting.local_queue, 0)
@@ -213,7 +214,7 @@ def _owner(owner: OwnerReference) -> dict[str, str]:
 
 
 def status(refused: Refused) -> dict[str, Any]:
-    """The Status that tells of a refusal."""
+    """The Kubernetes Status of a refusal."""
     return {
         "kind": "Status",
         "apiVersion": "v1",
@@ -225,7 +226,7 @@ def status(refused: Refused) -> dict[str, Any]:
     }
 
 
-# Documents of discovery.
+# Discovery documents.
 
 
 def _resources(group: str, version: str, *resources: dict[str, Any]) -> dict[str, Any]:
@@ -237,7 +238,7 @@ def _resource(name: str, singular: str, kind: str, *, namespaced: bool, verbs: l
     return {"name": name, "singularName": singular, "kind": kind, "namespaced": namespaced, "verbs": verbs}
 
 
-# What has subresources is here because these need a resource; it can't be asked for.
+# Resources without verbs are listed because their subresources need one; they cannot be requested.
 _LINES = (
     _resource("clusterqueues", "clusterqueue", SUMMARY, namespaced=False, verbs=[]),
     _resource(f"clusterqueues/{SUBRESOURCE}", "", SUMMARY, namespaced=False, verbs=["get"]),

@@ -1,4 +1,4 @@
-"""Kinds of jobs but batch Jobs: off until the manager cluster has them and lets us see them, on from then on."""
+"""Optional kinds of jobs, all but batch Jobs: off until the manager cluster has and shows them, on from then on."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ __all__ = ["JobKinds"]
 log = get_logger()
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
-"""Seconds between two looks for a kind that is not there: short at first, while things are set up."""
+"""Seconds between two requests for a missing kind: short at first, while the cluster is set up."""
 
 
 @dataclass(slots=True)
 class JobKinds:
-    """Watches, on the manager cluster, the jobs of those kinds that are in use and that it has.
+    """Watches the jobs of the kinds in use that the manager cluster has.
 
-    A kind is opened in the store before its jobs are listed, so that the workers are watched for it too. One that is not
-    there is told of once; it is looked for again and again. Who makes no Workloads needs not know what pods are like.
+    A kind is opened in the store before its jobs are listed, so that the workers are watched for it too. A missing kind
+    is logged once, and requested again and again. With `makes_workloads` off, the kinds that describe pods are not
+    watched.
     """
 
     world: World
@@ -56,14 +57,14 @@ class JobKinds:
         return [adapter for adapter in self.world.store.adapters if adapter.kind.is_optional]
 
     def _runtimes(self, adapter: Adapter) -> tuple[Kind[Any], ...]:
-        """The kinds that say what the pods of its jobs are like, if it is us who make Workloads of them."""
+        """The kinds that describe the pods of its jobs, needed only to make Workloads."""
         return adapter.runtimes.kinds if adapter.runtimes is not None and self.makes_workloads else ()
 
     async def _keep(self, adapter: Adapter) -> None:
         kind, store = adapter.kind, self.world.store
         settled = self._settled[kind.name]
         async with anyio.create_task_group() as tasks:
-            for runtime in self._runtimes(adapter):  # first, or its jobs would seem to have no pods
+            for runtime in self._runtimes(adapter):  # first: without them its jobs would seem to have no pods
                 await self._appearance(runtime, settled)
                 await self._watch(runtime, store.runtimes.of(runtime), tasks)
             await self._appearance(kind, settled)
@@ -73,7 +74,7 @@ class JobKinds:
             settled.set()
 
     async def _watch(self, kind: Kind[Any], cache: Cache[Any], tasks: TaskGroup, *, selector: str = "") -> None:
-        """Returns once all there are of the kind were listed."""
+        """Starts the watch of a kind, and returns after its first list."""
         reflector = Reflector(
             self.world.manager, kind, cache, label_selector=selector, on_state=tell_state(kind.plural)
         )
@@ -81,7 +82,7 @@ class JobKinds:
         await reflector.synced.wait()
 
     async def _appearance(self, kind: Kind[Any], settled: anyio.Event) -> None:
-        """Asks for the kind until the manager cluster has it and lets us see it."""
+        """Requests the kind until the manager cluster has it and lets us see it."""
         pause, told = FIRST_PAUSE, ""
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Kinds of jobs that their CustomResourceDefinitions on the manager cluster declare themselves, in an annotation."""
+"""Kinds of jobs that CustomResourceDefinitions of the manager cluster declare in an annotation."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ KIND_ANNOTATION = "multikueue.dev/job-kind"
 class AnnotatedKinds:
     """Watches the definitions, if `enabled`. `taken` names the kinds (`Kind.name`) that the settings decide about.
 
-    What a manager knows is built around the kinds it takes in. So one life of it has those that it took at its beginning,
-    and when others are declared a new one begins. A definition that declares nonsense has no kind, and is told so; what
-    there is of that kind goes on as it is.
+    A manager is built around the kinds that it takes in. So each run of it has the kinds that it took at its start, and
+    a change of the declared kinds starts a new run. A definition with an invalid declaration has no kind, and gets an
+    event; the jobs of that kind go on as they are.
     """
 
     taken: Collection[str] = ()
@@ -68,7 +68,7 @@ class AnnotatedKinds:
             self._settled.set()
 
     async def known(self) -> None:
-        """Returns once the definitions were listed, or it is clear that we may not see them."""
+        """Returns once the definitions were listed, or the list was refused."""
         if self.enabled:
             await self._settled.wait()
 
@@ -79,16 +79,16 @@ class AnnotatedKinds:
 
     @property
     def stale(self) -> bool:
-        """Whether others are declared than are in use. A further one that is unclear is none of them."""
+        """Whether the declared kinds differ from those in use. One more invalid declaration makes no difference."""
         return self._declared.kinds != self._in_use.kinds
 
     async def changed(self) -> None:
-        """Returns once that is so."""
+        """Returns once `stale`."""
         while not self.stale:
             await self._news.wait()
 
     async def tell(self, recorder: Recorder) -> None:
-        """Says on each definition what is wrong with what it declares, for ever."""
+        """Emits an event about each definition with an invalid declaration, for ever."""
         while True:
             for key, why in self._problems.items():
                 definition = self._definitions.get(key)
@@ -122,14 +122,14 @@ class AnnotatedKinds:
 
 
 def annotated_kinds(definitions: Iterable[Definition], taken: Collection[str] = ()) -> tuple[Kind[Any], ...]:
-    """What definitions declare beside the kinds `taken` (`Kind.name`), but for what makes no sense."""
+    """The kinds that definitions declare beside the kinds `taken` (`Kind.name`), without invalid declarations."""
     return tuple(DeclaredJob(said).kind for _, said in _readings(definitions, taken) if isinstance(said, Declaration))
 
 
 def _readings(
     definitions: Iterable[Definition], taken: Collection[str]
 ) -> Iterator[tuple[Definition, Declaration | str]]:
-    """Those that declare something, in the order of their names, each with its declaration or what is wrong with it."""
+    """The definitions with a declaration, in the order of their names, each with the declaration or its problem."""
     annotated = (each for each in definitions if KIND_ANNOTATION in each.metadata.annotations)
     found: list[str] = []
     for definition in sorted(annotated, key=lambda each: each.key):
@@ -143,7 +143,7 @@ def _readings(
 
 
 def _declaration(definition: Definition, taken: Collection[str]) -> Declaration:
-    """Raises ValueError that says what was expected."""
+    """The declaration of a definition. Raises ValueError, which says what was expected."""
     spec = definition.spec
     if spec.scope != "Namespaced":
         raise ValueError(f"expected a definition of scope Namespaced, as jobs have a namespace, got {spec.scope}")
@@ -160,7 +160,7 @@ def _declaration(definition: Definition, taken: Collection[str]) -> Declaration:
 
 
 def _version(definition: Definition) -> str:
-    """The one that is stored, if it is served: what the paths are of must not depend on which versions there are beside it."""
+    """The stored version, if it is served: the version that the paths refer to must not depend on the others."""
     served = sorted((each for each in definition.spec.versions if each.served), key=lambda each: not each.storage)
     if not served:
         raise ValueError("expected a definition with a version that is served")
@@ -172,6 +172,6 @@ def _name(definition: Definition) -> str:
 
 
 def _said(definition: Definition | None) -> object:
-    """All that it declares; None if it declares nothing."""
+    """The declaration with the spec it refers to; None without a declaration."""
     text = definition.metadata.annotations.get(KIND_ANNOTATION) if definition is not None else None
     return (text, definition.spec) if definition is not None and text is not None else None

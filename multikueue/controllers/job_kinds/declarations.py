@@ -1,4 +1,4 @@
-"""From what somebody wrote of a kind, in the settings or in its CustomResourceDefinition, to its declaration."""
+"""A kind as written in the settings or in its CustomResourceDefinition, to its declaration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["NOTHING", "Annotated", "declaration_of"]
 
 @dataclass(frozen=True, slots=True)
 class Annotated:
-    """The kinds that definitions declare, and the names (`Kind.name`) of those that try to and fail."""
+    """The kinds that definitions declare, and the names (`Kind.name`) of kinds with an invalid declaration."""
 
     kinds: tuple[Declaration, ...] = ()
     unclear: frozenset[str] = frozenset()
@@ -25,7 +25,7 @@ NOTHING = Annotated()
 
 
 def declaration_of(own: DeclaredKind) -> Declaration:
-    """Raises ValueError for what is no path."""
+    """The declaration of a kind. Raises ValueError for an invalid path."""
     kind, version, group = own.name.split(".", 2)
     return Declaration(
         framework=own.name,

@@ -1,5 +1,5 @@
-"""Which replica acts, and what the others do meanwhile.
+"""Leader election of the replicas, and the work queues of a standby.
 
-`election` decides who may take the Lease (pure), `leadership` takes, renews and returns it, `standby` says which keys a
-waiting replica queues all the same, and queues everything once it acts.
+`election` decides who may take the Lease (pure), `leadership` takes, renews and releases it, `standby` chooses the keys
+that a waiting replica queues all the same, and queues everything once it acts.
 """

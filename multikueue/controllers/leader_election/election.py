@@ -1,11 +1,11 @@
-"""Who may take the lease, and when: pure. Never do two mandates overlap, as long as nobody forges a release.
+"""Who may take the lease, and when: pure. Two mandates never overlap, unless a release is forged.
 
 - The lease is judged by how long *we* have seen it unchanged, on our clock. The times in it are never compared with
   ours, so clocks may differ as they like; they need only run at about the same speed.
-- A holder acts until `renew_deadline` after the start of its last successful renewal. Everybody else saw that renewal
-  later than that, and waits `lease_duration` from then on, which is longer.
-- A lease that was deleted, emptied or filled with garbage does not prove that its holder has stopped: it counts as held
-  by somebody unknown. Only the release that a holder writes as its last word makes the lease free at once.
+- A holder acts until `renew_deadline` after the start of its last successful renewal. Every other process saw that
+  renewal later than that, and waits `lease_duration` from then on, which is longer.
+- A lease that was deleted, emptied or made invalid does not prove that its holder has stopped: it counts as held by an
+  unknown process. Only the release, the last write of a holder, makes the lease free at once.
 - All writes name the version they are based on, so of two candidates at the same instant one gets a Conflict.
 
 Records are those of Kubernetes' own components: `kubectl get lease` shows the holder, and the release is client-go's.
@@ -23,10 +23,10 @@ from multikueue.api.lease import Lease, LeaseSpec, record_of, render_micro_time
 __all__ = ["Candidate", "Claim", "Lost", "Sighting", "Step", "Wait", "claimed", "released", "sight", "step"]
 
 LONGEST = 3600
-"""Seconds. No holder of ours asks for a longer lease (see the settings), so a record with more is garbage."""
+"""Seconds. The settings allow no longer lease, so a record with a longer one is invalid."""
 
 RELEASED = 1
-"""What client-go and we write as the duration of a lease that is given back."""
+"""The duration, in seconds, that client-go and we write into a released lease."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """The lease as seen last, None if there was none, and since when (our clock) it has not changed."""
+    """The lease as last seen, None if there was none, and since when (seconds, our clock) it has not changed."""
 
     lease: Lease | None
     since: float
@@ -49,21 +49,21 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Write that we hold the lease, over this very version of it; create it if None."""
+    """Write our claim over this version of the lease; create the lease if None."""
 
     over: Lease | None
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """It is somebody's, for so many seconds at least."""
+    """Another process holds the lease, for at least so many seconds."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """We held it, and somebody else does now."""
+    """We held the lease, and another process does now."""
 
     to: str
 
@@ -72,14 +72,14 @@ Step = Claim | Wait | Lost
 
 
 def sight(last: Sighting | None, lease: Lease | None, now: float) -> Sighting:
-    """What we know after reading the lease; `now` is the time when the answer was there."""
+    """The sighting after a read of the lease; `now` is the time when the answer arrived."""
     return last if last is not None and _same(last.lease, lease) else Sighting(lease, now)
 
 
 def step(seen: Sighting, candidate: Candidate, *, leads: bool, now: float) -> Step:
-    """What to do about the lease. `leads` tells whether our mandate is valid.
+    """The next step with the lease. `leads`: our mandate is valid.
 
-    A leader puts back what nobody else may have taken meanwhile: a lease that is gone or says nothing.
+    A leader restores a lease that is gone or names no holder: no other process may have taken it meanwhile.
     """
     record = record_of(seen.lease)
     if record.holder_identity == candidate.identity:
@@ -91,7 +91,7 @@ def step(seen: Sighting, candidate: Candidate, *, leads: bool, now: float) -> St
 
 
 def claimed(over: Lease | None, candidate: Candidate, now: datetime) -> dict[str, Any]:
-    """The spec that says that we hold the lease as of `now` (wall clock)."""
+    """The spec of our claim as of `now` (wall clock)."""
     record = record_of(over)
     spec = {
         "holderIdentity": candidate.identity,
@@ -104,7 +104,7 @@ def claimed(over: Lease | None, candidate: Candidate, now: datetime) -> dict[str
 
 
 def released(now: datetime) -> dict[str, Any]:
-    """The spec that gives the lease back: our last word on it."""
+    """The spec that releases the lease: the holder's last write."""
     at = render_micro_time(now)
     return {"holderIdentity": "", "leaseDurationSeconds": RELEASED, "renewTime": at, "acquireTime": at}
 
@@ -122,8 +122,8 @@ def _is_released(record: LeaseSpec) -> bool:
 
 
 def _patience(record: LeaseSpec, candidate: Candidate) -> float:
-    """How long the lease must stay unchanged until it is nobody's: what its holder asked for, and never less than what
-    we would ask for, since somebody else may have written it."""
+    """Seconds that the lease must stay unchanged before it is free: its own duration, and never less than ours, since a
+    process other than its holder may have written it."""
     asked = record.lease_duration_seconds
     return max(asked, candidate.lease_duration) if 0 < asked <= LONGEST else candidate.lease_duration
 

@@ -1,12 +1,12 @@
 """Leadership: which of several replicas acts.
 
-    await leadership.gain()        # the others are hot by now and wait here
+    await leadership.gain()        # a standby waits here, with its caches filled
     ... act; every write asks leadership.mandate ...
-    await leadership.keep()        # returns when the mandate is over: whatever acts must be cancelled then
-    await leadership.resign()      # on a wanted stop: the next one need not wait
+    await leadership.keep()        # returns when the mandate is over: all that acts must be cancelled then
+    await leadership.resign()      # on a wanted stop: the next leader need not wait
 
-`election` decides; here are the calls. They go over a client of their own, whose writes need no mandate and which no
-amount of other work can hold up.
+`election` decides; this module makes the calls, over a client of its own: their writes need no mandate, and no amount
+of other work holds them up.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ __all__ = ["LeaderElector", "Leadership", "NoElection", "Role", "candidate", "ne
 log = get_logger()
 
 Role = Literal["leader", "follower", "standalone"]
-"""What a replica is, in Kueue's words for its metrics' label `replica_role`."""
+"""The role of a replica, in the words of Kueue's metrics label `replica_role`."""
 
 RESIGNING_TIME = 2.0
-"""Seconds that giving the lease back may take; without it the next leader only has to wait."""
+"""Seconds that the release of the lease may take; without it the next leader only has to wait."""
 
 _BUSY = 0.1
-"""Seconds after which to look again when somebody was faster."""
+"""Seconds until the next attempt when another replica was faster."""
 
 _GRAIN = 0.01
-"""Seconds; a wait to an instant ends after it, not at it."""
+"""Seconds added to a wait until an instant, so that it ends after it, not at it."""
 
 _WATCH_SECONDS = 240
 _SILENCE = 300.0
@@ -70,21 +70,21 @@ class Leadership(Protocol):
 
     @property
     def identity(self) -> str:
-        """What tells this process from its replicas; empty if there are none."""
+        """Distinguishes this process from the other replicas; empty if there are none."""
 
     async def gain(self) -> None:
         """Returns once this process may act."""
 
     async def keep(self) -> None:
-        """Returns once it may not any more."""
+        """Returns once this process may act no more."""
 
     async def resign(self) -> None:
-        """Gives up what it has; may be called at any time."""
+        """Ends the mandate and releases the lease, if held; may be called at any time."""
 
 
 @dataclass(slots=True)
 class NoElection:
-    """There are no replicas: this process acts, always."""
+    """A process without replicas: it always acts."""
 
     mandate: Mandate = field(default_factory=Mandate.standing)
     role: Role = "standalone"
@@ -147,7 +147,7 @@ class LeaderElector:
             await self._release()
 
     async def _try_to_gain(self) -> float:
-        """Take the lease if it may be taken; otherwise the seconds until it may be, or until to look again."""
+        """Takes the lease if it is free. Returns the seconds until the next attempt; 0 if it was taken."""
         try:
             await self._look()
             await self._claim()
@@ -160,11 +160,11 @@ class LeaderElector:
         return min(wait.seconds + _GRAIN, self.candidate.retry_period) if isinstance(wait, Wait) else 0.0
 
     async def _renew(self) -> None:
-        """Prolong the mandate if that can be done; end it if somebody else has the lease."""
+        """Prolongs the mandate if possible; ends it if another process has the lease."""
         try:
             try:
                 await self._claim()
-            except (Conflict, AlreadyExists, NotFound):  # somebody wrote: see who, and what is left of ours
+            except (Conflict, AlreadyExists, NotFound):  # another writer: see which, and what is left of our claim
                 await self._look()
                 await self._claim()
         except MultiKueueError as error:
@@ -187,7 +187,7 @@ class LeaderElector:
         self._seen = sight(self._seen, lease, self.boot())
 
     async def _claim(self) -> None:
-        """Write the claim, if one is due. The mandate begins when we began to ask, for by then nobody else had it."""
+        """Writes the claim, if one is due. The mandate counts from before the call, when no other process had one."""
         wanted = self._step()
         if not isinstance(wanted, Claim):
             return
@@ -211,7 +211,8 @@ class LeaderElector:
         return await self.client.merge_patch(LEASES, self.key, {"metadata": metadata, "spec": spec})
 
     async def _release(self) -> None:
-        """Our last word, unless the lease is somebody else's. A renewal under way may have been faster than its answer."""
+        """Writes the release, unless another process has the lease. A second try reads the lease first: a cancelled
+        renewal may have changed it."""
         try:
             if not await self._released():
                 await self._look()
@@ -235,8 +236,8 @@ class LeaderElector:
         self._news = anyio.Event()
 
     async def _listen(self) -> None:
-        """Rings at each change of the lease, so that a renewal is seen when it happens, and a release at once. Nothing
-        depends on it: without it we look every `retry_period`."""
+        """Wakes `_rest` at each change of the lease, so that a renewal is seen when it happens, and a release at once.
+        Nothing depends on it: without it we read the lease every `retry_period`."""
         query = {"fieldSelector": f"metadata.name={self.key.name}", "timeoutSeconds": str(_WATCH_SECONDS), "watch": "1"}
         while True:
             with suppress(MultiKueueError):
@@ -247,7 +248,7 @@ class LeaderElector:
 
 
 def candidate(settings: LeaderElection, identity: str | None = None) -> Candidate:
-    """This process as a candidate, with an identity that no other process ever has: a new one, if none is given."""
+    """This process as a candidate, with an identity that no other process ever has; default: a new one."""
     return Candidate(
         identity=identity or new_identity(),
         lease_duration=settings.lease_duration.total_seconds(),
@@ -257,5 +258,5 @@ def candidate(settings: LeaderElection, identity: str | None = None) -> Candidat
 
 
 def new_identity() -> str:
-    """Host name (a pod's name in a pod) for people, and something random, since a restarted container keeps its name."""
+    """Host name (in a pod: its name) for people, and a random part, since a restarted container keeps its host name."""
     return f"{socket.gethostname()}_{uuid4()}"

@@ -1,7 +1,7 @@
-"""What a replica does with news while another one acts, and how it catches up when its own turn comes.
+"""The work queues of a standby, and how it catches up when it becomes the leader.
 
-A standby is hot: its caches and connections are those of a leader. Only the notes of what to look at are not kept, which
-would grow for as long as it waits and be out of date when they are needed. Instead it looks at everything once.
+A standby is hot: its caches and connections are those of a leader. Only keys are not queued: they would pile up while
+it waits, and be out of date when they are needed. Instead it queues every key once when it acts.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ STATUSES = frozenset({"cluster_queues", "local_queues", "cohorts"})
 
 @dataclass(slots=True)
 class Enqueuer:
-    """The work queues as the store fills them. As long as the process is not `acting`, it looks after its own connections and
-    nothing else."""
+    """The work queues as the store fills them. While the process is not `acting`, only keys of clusters are queued,
+    because it keeps its own connections."""
 
     queues: Queues
     admission: Admission
@@ -47,7 +47,7 @@ class Enqueuer:
 
 
 def look_at_all(store: Store) -> None:
-    """Note every key there is: what the manager cluster has, and what workers have that it does not have any more."""
+    """Queues every key: of the objects on the manager cluster, and of workloads that only workers have."""
     for workload in store.workloads:
         store.look_at("workloads", workload.key)
     for key in chain.from_iterable(worker.held() for worker in store.workers.values()):

@@ -1,5 +1,5 @@
-"""Logs and metrics of what the controllers do. Nothing here acts.
+"""Logs and metrics of the controllers. Nothing here acts.
 
-`observer` logs and counts what changes in the store, `collector` reads the state of the process at a scrape. The instruments
-themselves are in `multikueue.telemetry`.
+`observer` logs and counts what changes in the store, `collector` reads the state of the process at a scrape. The
+instruments themselves are in `multikueue.telemetry`.
 """

@@ -1,9 +1,9 @@
-"""What can be read from the state of the process when somebody scrapes: queues, quota, workers, work to do.
+"""Metrics that are read from the state of the process at a scrape: queues, quota, workers, work to do.
 
-Nothing is kept up to date for it, so it costs nothing between scrapes. `collect` runs on the event loop, where the state
-holds still; turning it into text is `telemetry.metrics.Metrics.render`'s part, in a thread.
+Nothing is kept up to date for them, so they cost nothing between scrapes. `collect` runs on the event loop, where the
+state holds still; `telemetry.metrics.Metrics.render` turns the result into text, in a thread.
 
-Figures of quota are Kueue's, names and meaning (quota-engine 7), and there are none of them where Kueue gives the quota.
+Metrics of quota have Kueue's names and meaning (quota-engine 7), and are absent where Kueue gives the quota.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ Families = Iterator[Metric]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateCollector:
-    """`finished` are the finished workloads that are there, by LocalQueue: the observer counts them.
+    """Collects the metrics. `finished` has the number of existing finished workloads by LocalQueue, from the observer.
 
-    `quota` tells whether the process gives quota; `resources` turns on the figures per flavor and resource, as Kueue's
+    `quota`: the process gives quota. `resources` turns on the metrics per flavor and resource, as Kueue's
     `metrics.enableClusterQueueResources`; `local_queues` those per LocalQueue.
     """
 
@@ -157,7 +157,7 @@ class StateCollector:
             yield from self._resources()
 
     def _shares(self) -> Families:
-        """Only where sharing is fair there are any."""
+        """Weighted shares, which exist only under fair sharing."""
         view = self.store.engine.view
         queues = _gauge("cluster_queue_weighted_share", "Weighted share; NaN without bound", "cluster_queue", "cohort")
         cohorts = _gauge("cohort_weighted_share", "Weighted share; NaN without bound", "cohort")
@@ -254,7 +254,7 @@ def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
 
 
 def _amount(fr: FlavorResource, amount: int) -> float:
-    """In units, cores for cpu: as `api.quantity.scale` says."""
+    """The amount in units of `api.quantity.scale`: cores for cpu."""
     return amount / quantity.scale(fr[1])
 
 

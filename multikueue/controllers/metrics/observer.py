@@ -1,8 +1,8 @@
-"""Looks on: counts and logs what happens to workloads, from the changes of the store and nothing else.
+"""Counts and logs the changes of workloads, from the changes of the store only.
 
-Each line of the log and each count follows from the difference between an object as it was and as it is now. So nothing
-is said when nothing changed, nothing is said twice, and what somebody else did (Kueue beside us, an administrator) is told
-like what we did. It never acts and never fails what it watches.
+Each log line and each count follows from the difference between two versions of an object. So there is no line without
+a change, no line twice, and the changes of other writers (Kueue beside us, an administrator) are logged like ours. The
+observer never acts and never fails the code it observes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ log = get_logger()
 
 
 class Milestone(IntEnum):
-    """The way of a workload, in order."""
+    """The milestones of a workload, in order."""
 
     NOWHERE = 0
     SUBMITTED = 1
@@ -54,17 +54,17 @@ class Milestone(IntEnum):
 
 
 PHASES = ("", "", "workload_created", "quota_reserved", "first_copy", "admitted_remotely", "job_created", "ready")
-"""The label `phase` of the time it took to get to each milestone from the one before."""
+"""By milestone: the label `phase` of the time from the milestone before."""
 
 FINISHED_PHASE = "finished"
 
 
 @dataclass(slots=True)
 class _Story:
-    """What there is to remember of one workload: its queue, and how far it came, in seconds of a clock that never jumps.
+    """Memory of one workload: its queue and its progress, in seconds of a clock that never jumps.
 
-    `since` is when `reached` was reached; `began` when its job was first seen, None for a later attempt; `ended` when its
-    winner was seen to finish.
+    `since` is when `reached` was reached; `began` when its job was first seen, None for a later attempt; `ended` when
+    its winner was seen to finish.
     """
 
     queue: ObjectKey
@@ -78,9 +78,9 @@ class _Story:
 
 @dataclass(slots=True)
 class Observer:
-    """Owner of its stories. `attach` it once, before the caches are filled; it tells nothing until `acting`.
+    """Owner of its stories. `attach` it once, before the caches are filled; it logs nothing until `acting`.
 
-    `finished` counts the finished workloads that are there, by LocalQueue.
+    `finished` counts the existing finished workloads, by LocalQueue.
     """
 
     store: Store
@@ -111,7 +111,7 @@ class Observer:
     def reach_changed(self, worker: WorkerView) -> None:
         self.metrics.cluster_changes(worker.name, worker.link.reach.value).inc()
 
-    # Queues: of one that is gone, there are no series.
+    # Queues: a queue that is gone has no series.
 
     def _cluster_queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
         if old is not None and new is None:
@@ -131,7 +131,7 @@ class Observer:
             self._submitted[self.store.adapters.key_of(new)] = self.seconds()
 
     def _reach(self, story: _Story, milestone: Milestone) -> None:
-        """Take the time since the milestone before, unless this one was reached already in this attempt."""
+        """Observes the time since the milestone before, unless this one was reached already in this attempt."""
         if story.reached is Milestone.NOWHERE or milestone <= story.reached:
             return
         now = self.seconds()
@@ -215,7 +215,7 @@ class Observer:
             instruments.reserved_wait(*labels, story.priority_class).observe(wait)
         if story.reached is Milestone.CREATED:
             self._reach(story, Milestone.RESERVED)
-        else:  # a later attempt, or one that was submitted before we began: its way is measured from here
+        else:  # a later attempt, or a job submitted before we began: times count from here
             story.reached, story.since, story.began = Milestone.RESERVED, self.seconds(), None
         self._tell("workload.reserved", new, cluster_queue=queue, nominated=new.status.nominated_cluster_names)
 
@@ -285,7 +285,7 @@ class Observer:
         elif is_.state == "Rejected":
             self._tell("workload.rejected", new, why=is_.message)
 
-    # What is on a worker. Before all of it was seen once, what appears is not new.
+    # Objects on a worker. Until all were listed once, an object that appears is not new.
 
     def _copy_changed(self, worker: WorkerView, old: Workload | None, new: Workload | None) -> None:
         if not (self.acting and worker.link.known):
@@ -330,11 +330,11 @@ class Observer:
                 self._ended(story)
 
     def _ended(self, story: _Story) -> None:
-        """The winner's job or its copy of the workload, whichever is seen first, is over."""
+        """Records the end of the winner's job or of its copy, whichever is seen first."""
         if story.ended is None:
             story.ended = self.seconds()
 
-    # Small questions.
+    # Helpers.
 
     def _instruments(self, story: _Story, cluster_queue: str) -> tuple[tuple[QueueInstruments, tuple[str, ...]], ...]:
         found: tuple[tuple[QueueInstruments, tuple[str, ...]], ...] = ((self.metrics.queues, (cluster_queue,)),)
@@ -371,7 +371,7 @@ def _cluster_queue(workload: Workload) -> str:
 
 
 def _underlying_cause(old: Workload, new: Workload) -> str:
-    """Of the latest eviction: its count is the one that grew."""
+    """The underlying cause of the latest eviction, whose count grew."""
     before, after = (each.status.scheduling_stats for each in (old, new))
     known = before.evictions if before else ()
     grown = (each for each in (after.evictions if after else ()) if each not in known)

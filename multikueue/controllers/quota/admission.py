@@ -1,7 +1,7 @@
-"""Runs the quota cycle whenever it may find something, and wakes the workloads it decided about.
+"""Runs scheduler cycles when they may find something, and queues the workloads that they decided about.
 
-The cycle itself is synchronous and writes nothing: what it reserves is assumed by the engine at once, and written by the
-reconcile of the workload together with its nomination.
+A cycle is synchronous and writes nothing: the engine assumes its reservations at once, and the reconcile of the
+workload writes them together with the nomination.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Admission:
             world.queues.workloads.add(key)
 
     async def _rest(self, world: World) -> None:
-        """Until something happened, or the next parked workload is due."""
+        """Waits for `wake`, or until the next parked workload is due."""
         due = world.store.engine.scheduler.next_look(world.now())
         seconds = None if due is None else max(0.0, (due - world.now()).total_seconds())
         with anyio.move_on_after(seconds):

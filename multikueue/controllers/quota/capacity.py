@@ -1,7 +1,8 @@
-"""Lets the nominal quotas of ClusterQueues follow what their workers have.
+"""Lets the nominal quotas of ClusterQueues follow those of their workers.
 
-The workers are looked at now and then, and what `quota.following` decides is written. Nobody follows until told to, and then
-only the workers of those who follow are looked at. One that does not let itself be read is as good as before for all else.
+The workers are read at an interval, and the decisions of `quota.following` are written. A ClusterQueue follows only if
+told to, and only the workers of such queues are read. A worker that refuses the read stays as good as before for all
+else.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ FOLLOWED, UNKNOWN, UNWRITTEN = "CapacityFollowed", "CapacityUnknown", "CapacityN
 """Reasons of events."""
 
 MANAGER = f"{FIELD_MANAGER}-capacity"
-"""The field manager of what is written here: nominal quotas, and nothing else."""
+"""The field manager of nominal quotas, the only fields written here."""
 
 CORDONED = "is cordoned"
 
@@ -58,8 +59,8 @@ def rules_of(settings: CapacityFollow) -> Rules:
 
 
 async def read_queues(worker: ClusterClient, namespaces: Collection[str]) -> WorkerQueues:
-    """What a worker has for the namespaces that it offers; one that it refuses to show costs what is in that. Raises as
-    `ClusterClient` does, Forbidden if it shows none, and InvalidObject if some of it is not of its kind's shape."""
+    """The queues of a worker for the namespaces that it offers; a forbidden namespace only costs its own queues. Raises
+    as `ClusterClient` does, Forbidden if all namespaces are forbidden, InvalidObject if a queue cannot be decoded."""
     pages, hidden = list[Page[LocalQueue]](), list[str]()
     for namespace in namespaces:
         try:
@@ -76,7 +77,7 @@ async def read_queues(worker: ClusterClient, namespaces: Collection[str]) -> Wor
 
 @dataclass(slots=True)
 class Capacity:
-    """Owner of what is remembered of the workers' quotas. `run` looks at them for ever; it is for who leads."""
+    """Owner of the records of the workers' quotas. `run` reads the workers for ever, on the leader only."""
 
     world: World
     _records: dict[str, Record] = field(default_factory=dict)
@@ -92,7 +93,7 @@ class Capacity:
                 await self.world.settings.changed()
 
     async def look(self) -> None:
-        """Look at all workers of those who follow, and let each of these have what there is."""
+        """Reads all workers of the ClusterQueues that follow, and adjusts the quotas of each such queue."""
         rules = rules_of(self.world.settings.capacity_follow)
         following = {queue.metadata.name: reserve for queue, reserve in self._following(rules)}
         workers = {queue.metadata.name: self._workers(queue) for queue in self._queues(following)}
@@ -116,7 +117,7 @@ class Capacity:
                 self._tell(queue, UNKNOWN, "it has no MultiKueue check, so there are no workers to follow")
 
     def _queues(self, names: Iterable[str]) -> Iterator[ClusterQueue]:
-        """As they are now, those that are still there."""
+        """The present versions of the named queues, without those that are gone or being deleted."""
         found = (self.world.store.cluster_queues.get(ObjectKey("", name)) for name in sorted(names))
         return (queue for queue in found if queue is not None and queue.metadata.deletion_timestamp is None)
 
@@ -149,7 +150,7 @@ class Capacity:
                 tasks.start_soon(self._read_one, name, record)
 
     async def _read_one(self, name: str, record: Record) -> None:
-        """What takes hours or comes to nothing is the worker's own trouble: all others are looked at meanwhile."""
+        """Reads one worker, in its own task: a slow or failed read does not hold up those of the others."""
         client, cluster = self.world.clients.get(name), self.world.store.clusters.get(ObjectKey("", name))
         if cluster is not None and cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true":
             record.missed(self.world.now(), CORDONED)
@@ -175,7 +176,7 @@ class Capacity:
         self._tell(queue, UNWRITTEN, await self._write(queue, decision) if decision.changes else "")
 
     async def _write(self, queue: ClusterQueue, decision: Decision) -> str:
-        """Answers why it could not be written; empty if it was."""
+        """Writes the changes. Returns why they could not be written; empty if they were."""
         name, changes = queue.metadata.name, "; ".join(map(str, decision.changes))
         if self.world.settings.capacity_follow.dry_run:
             if self._is_news(queue, "dry run", changes):
@@ -185,7 +186,7 @@ class Capacity:
         try:
             written = await self.world.manager.json_patch(CLUSTER_QUEUES, queue.key, operations, manager=MANAGER)
         except NotLeading:
-            return ""  # whoever leads now looks itself
+            return ""  # the new leader reads the workers itself
         except Forbidden as error:
             return f"{changes}: not written: {error.message}: grant deploy/components/capacity-follow"
         except MultiKueueError as error:
@@ -196,19 +197,19 @@ class Capacity:
         return ""
 
     def _tell(self, queue: ClusterQueue, reason: str, message: str) -> None:
-        """A warning, when it is news."""
+        """Warns, if the message is news."""
         if self._is_news(queue, reason, message):
             log.warning("capacity.unclear", cluster_queue=queue.metadata.name, why=message)
             self.world.recorder.emit(CLUSTER_QUEUES, queue, type_="Warning", reason=reason, message=message)
 
     def _is_news(self, queue: ClusterQueue, topic: str, message: str) -> bool:
-        """Whether that is not what was said last; an empty one is no news."""
+        """Whether the message differs from the last one of its topic; an empty one is no news."""
         said, self._told[queue.metadata.uid, topic] = self._told.get((queue.metadata.uid, topic), ""), message
         return message not in ("", said)
 
 
 def why_unread(error: MultiKueueError) -> str:
-    """Why a worker that is there could not be read, and what to do about it."""
+    """Why a reachable worker could not be read, and what to do about it."""
     if isinstance(error, Forbidden):
         return f"may not be read: {error.message}: register it again"
     return f"cannot be read: {error}"

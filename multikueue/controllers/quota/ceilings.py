@@ -1,7 +1,7 @@
-"""Reads what a worker has, once its Kueue says that it can never hold a copy, and as long as something fits no worker.
+"""Reads the quotas of a worker, once its Kueue says that a copy can never fit, and while a workload fits no worker.
 
-Nobody is read without such a cause: two lists for a worker and look, at most one look in `capacity_follow.interval` unless
-somebody has just said so.
+Without such a cause no worker is read: a read costs two lists. There is at most one per worker in
+`capacity_follow.interval`, unless a Kueue has just said so.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["SOONEST", "Ceilings"]
 log = get_logger()
 
 SOONEST = timedelta(seconds=10)
-"""Between two looks at one worker, however many ask."""
+"""Minimum time between two reads of one worker, however many keys are queued."""
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class Ceilings:
         world, last = self.world, self._read_at.get(name)
         client = world.clients.get(name)
         if client is None or not world.store.worker(name).link.is_connected:
-            return DONE  # it is asked for again by whoever needs it once it is back
+            return DONE  # a workload that needs the read queues it again once the worker is back
         if last is not None and last <= world.now() < last + SOONEST:
             return Result(again_after=last + SOONEST - world.now())
         self._read_at[name] = world.now()
@@ -51,7 +51,7 @@ class Ceilings:
         return Result(again_after=world.settings.capacity_follow.interval) if needed else DONE
 
     def _complain(self, name: str, why: str) -> None:
-        """Once for each reason."""
+        """Logs a failure once while its reason stays the same."""
         if why and self._told.get(name) != why:
             log.warning("ceilings.unread", cluster=name, why=why)
         self._told[name] = why
@@ -60,7 +60,7 @@ class Ceilings:
         return any(map(is_suspected, self.world.store.worker(name).workloads))
 
     def _tell(self, name: str, has_news: bool | None) -> None:
-        """Who was waiting for that word, and who may fit now."""
+        """Queues the workloads that waited for the read, and after a change the parked ones, which may fit now."""
         store = self.world.store
         if has_news is not False:
             for copy in store.worker(name).workloads:

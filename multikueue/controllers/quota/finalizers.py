@@ -1,8 +1,7 @@
-"""Kueue's finalizer: what is in use does not go before its time (quota-engine 1).
+"""Kueue's finalizer: an object in use does not go before its time (quota-engine 1).
 
-ClusterQueues, ResourceFlavors and AdmissionChecks get it when they are first seen: one write in the life of an object. One
-that is deleted keeps it as long as somebody needs it: a ClusterQueue as long as quota of it is held, the others as long
-as a ClusterQueue names them.
+ClusterQueues, ResourceFlavors and AdmissionChecks get it when they are first seen: one write in the life of an object.
+A deleted ClusterQueue keeps it while quota of it is reserved, the other kinds while a ClusterQueue names them.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ T = TypeVar("T", bound=Object)
 
 @dataclass(frozen=True, slots=True)
 class Finalizers:
-    """Keeps the finalizer of what quota is made of. Only who gives the quota knows what is in use."""
+    """Keeps the finalizer of queues, flavors and checks. Only the process that gives quota knows which are in use."""
 
     world: World
 
@@ -61,7 +60,7 @@ class Finalizers:
 
 
 async def remove_finalizer(client: ClusterClient, kind: Kind[Any], cache: Cache[T], obj: T) -> None:
-    """Let an object go that is being deleted, as far as we are concerned, and remember the answer."""
+    """Removes our finalizer from an object that is being deleted, and caches the answer."""
     kept = [each for each in obj.metadata.finalizers if each != RESOURCE_IN_USE]
     if len(kept) == len(obj.metadata.finalizers):
         return
@@ -76,5 +75,5 @@ async def remove_finalizer(client: ClusterClient, kind: Kind[Any], cache: Cache[
 
 
 def _finalizers(obj: Object, finalizers: Sequence[str]) -> dict[str, Any]:
-    """A patch of the whole list; only for the version that was seen, else it might drop one of somebody else's."""
+    """A patch of the whole list, for the version that was seen: else it might drop the finalizer of another writer."""
     return {"metadata": {"resourceVersion": obj.metadata.resource_version, "finalizers": [*finalizers]}}

@@ -16,7 +16,7 @@ from multikueue.runtime import DONE, Result
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """Reconciles the status of queues from what the quota engine knows."""
+    """Reconciles the statuses of queues and Cohorts with the quota engine."""
 
     world: World
 
@@ -34,7 +34,7 @@ class Queues:
         return DONE
 
     async def reconcile_cohort(self, name: str) -> Result:
-        """Only where sharing is fair there is anything to tell."""
+        """Writes the status, which a Cohort has only under fair sharing."""
         store = self.world.store
         cohort = store.cohorts.get(ObjectKey("", name))
         if cohort is None:
@@ -52,5 +52,5 @@ class Queues:
         await write_status(self.world.manager, LOCAL_QUEUES, store.local_queues, queue, status)
         if again_after is None:
             return DONE
-        store.look_at("admission")  # who comes next may be another one now
+        store.look_at("admission")  # the sample may have changed the order of the LocalQueues
         return Result(again_after=again_after)

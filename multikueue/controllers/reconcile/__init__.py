@@ -1,5 +1,6 @@
-"""What every reconcile uses: its context, Events, strategies, conditions.
+"""Shared parts of all reconciles: their context, Events, strategies, conditions.
 
-`context` is all that a reconcile may use as one value, with the work queues; `events` records Events, `strategies` chooses
-and asks the strategy of a workload, `conditions` writes the status of checks, clusters and queues. It reconciles nothing.
+`context` has the dependencies of a reconcile as one value, and the work queues; `events` records Events, `strategies`
+chooses and asks the strategy of a workload, `conditions` writes the status of checks, clusters and queues. Nothing here
+reconciles.
 """

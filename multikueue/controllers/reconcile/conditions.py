@@ -1,4 +1,4 @@
-"""Keeps the status of an object true, or its Active condition: written only where it differs."""
+"""Writes the status of an object, or its Active condition, only where it differs."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def active(*, status: bool, reason: str, message: str, generation: int) -> Condi
 async def write_condition(
     client: ClusterClient, kind: Kind[Any], cache: Cache[T], obj: T, condition: Condition, now: datetime
 ) -> None:
-    """Bring one condition of an object in place, with a precondition, and remember the answer."""
+    """Writes one condition of an object, for the version that was seen, and caches the answer."""
     conditions = with_condition(obj.status.conditions, condition, now)
     await write_status(client, kind, cache, obj, msgspec.structs.replace(obj.status, conditions=conditions))
 
 
 async def write_status(client: ClusterClient, kind: Kind[Any], cache: Cache[S], obj: S, status: Value) -> None:
-    """Bring the status of an object in place, with a precondition, and remember the answer."""
+    """Writes the status of an object, for the version that was seen, and caches the answer."""
     patch = difference(obj.status, status)
     if patch:
         cache.upsert(await client.merge_patch(kind, obj.key, status_patch(obj, patch), subresource="status"))

@@ -1,4 +1,4 @@
-"""What every reconcile may use, as one value."""
+"""The context of every reconcile, as one value, with the work queues."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AnyQueue = WorkQueue[ObjectKey] | WorkQueue[JobKey] | WorkQueue[Name]
 
 
 def tenant(key: ObjectKey | JobKey) -> str:
-    """Whose a key is: those of one namespace are not in the way of another's."""
+    """The tenant of a key: its namespace. Keys of one namespace do not hold up those of another."""
     return key.namespace
 
 
@@ -52,12 +52,12 @@ class Queues:
         return (*self._of_the_manager(), self.ceilings, *self.outboxes.values())
 
     def hurry(self) -> None:
-        """The manager cluster answers again: what failed for want of it need not wait for long any more."""
+        """The manager cluster answers again: keys that failed without it need not wait for their whole back-off."""
         for queue in self._of_the_manager():
             queue.hurry()
 
     def _of_the_manager(self) -> tuple[AnyQueue, ...]:
-        """Those whose keys stand for objects that are written on the manager cluster."""
+        """The queues whose keys stand for objects that are written on the manager cluster."""
         fixed = (self.workloads, self.jobs, self.checks, self.flavors, self.clusters)
         return (*fixed, self.cluster_queues, self.local_queues, self.cohorts)
 
@@ -67,7 +67,7 @@ OnDecision = Callable[[Group, Decision], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """`manager` is the client of the manager cluster; `settings` are read through at each use, as they may change."""
+    """The reconcile context. `manager` is the client of the manager cluster; `settings` may change between two uses."""
 
     store: Store
     manager: WatchingClient
@@ -77,26 +77,26 @@ class World:
     now: Callable[[], datetime]
     settings: InForce
     clients: dict[Name, ClusterClient] = field(default_factory=dict)
-    """Those of the workers that have a connection, which owns its client: a look at what no watch of ours shows."""
+    """The clients of connected workers, by name, to read objects that we do not watch. Owned by the connections."""
 
     claims: anyio.Lock = field(default_factory=anyio.Lock)
-    """Whoever gives a name to a cluster: one after another."""
+    """Held while a name is given to a cluster, so that names are given one at a time."""
 
     identified: dict[Name, str] = field(default_factory=dict)
-    """The UIDs of the clusters that names were seen to stand for."""
+    """By name of a worker: the UID of the cluster that the name was seen to stand for."""
 
     metrics: Metrics = field(default_factory=Metrics)
     mandate: Mandate = field(default_factory=Mandate.standing)
     """Until when this process may act. All clients ask it before each write."""
 
     user_agent: str = USER_AGENT
-    """What we call ourselves on all clusters."""
+    """Our User-Agent on all clusters."""
 
     transport: Transport = open_session
-    """What carries our requests to workers."""
+    """Carries our requests to workers."""
 
     on_decision: OnDecision | None = None
-    """Told of each decision about a workload, as a simulation wants to be."""
+    """Called for each decision about a workload; a hook for the simulation."""
 
     @property
     def views(self) -> Views:
@@ -111,7 +111,7 @@ class World:
         return self.settings.dispatch.worker_lost_timeout
 
     def group(self, key: ObjectKey, local: Workload | None) -> Group:
-        """Everything the decision on that workload looks at."""
+        """All inputs of the decision on that workload."""
         retention = (
             copy_retention(local, self.store.local_job(local), self.settings.retention) if local else timedelta()
         )

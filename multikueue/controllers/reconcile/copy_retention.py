@@ -1,4 +1,4 @@
-"""How long the copy of a finished workload stays on its worker: by the settings, or by a word of who submitted it."""
+"""The retention of a finished workload's copy on its worker: by the settings, or by an annotation of the user."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from multikueue.settings.values import duration
 __all__ = ["COPY_RETENTION", "copy_retention", "copy_retention_problem"]
 
 COPY_RETENTION = "multikueue.dev/copy-retention"
-"""Annotation of a job or its Workload, which goes first: a duration, as `12h`."""
+"""Annotation of a Workload or its job: a duration, as `12h`. The Workload's goes before the job's."""
 
 _LONGEST_TEXT = 60
 
 
 def copy_retention(local: Workload, job: Object | None, settings: Retention) -> timedelta:
-    """Counted from its end; zero before it. What cannot be read counts as absent, and a longer time than is allowed as the
-    longest that is."""
+    """The retention, counted from the workload's end; zero before it. An annotation that is no duration counts as
+    absent; a longer time than the settings allow counts as the longest allowed."""
     if not local.has(FINISHED):
         return timedelta()
     wanted = _parsed(_asked(local, job))
@@ -27,7 +27,7 @@ def copy_retention(local: Workload, job: Object | None, settings: Retention) -> 
 
 
 def copy_retention_problem(local: Workload, job: Object | None, settings: Retention) -> str:
-    """What is wrong with the annotation; empty: nothing, or there is none."""
+    """The problem of the annotation; empty if it is absent or good."""
     text = _asked(local, job)
     wanted, longest = _parsed(text), _longest(settings)
     if text and wanted is None:

@@ -1,4 +1,4 @@
-"""Events for people: told once, few about one thing, sent in the background, never in the way of work."""
+"""Events for people: without repetitions, few about one object, and sent in the background so that no work waits."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ log = get_logger()
 
 REMEMBERED = 4096
 SILENCE = timedelta(minutes=10)
-"""The same words about the same object are not said again within this time."""
+"""The same message about the same object is not sent again within this time."""
 
 AT_MOST = 5
-"""So many events about one object for one reason within that time, whatever their words: an error text that changes with
-each attempt is no news."""
+"""Maximum number of events about one object for one reason within that time, whatever their messages: an error text
+that changes with each attempt is no news."""
 
 LONGEST = 1024
-"""Characters of what an event says; the API takes no more."""
+"""Characters in the message of an event; the API takes no more."""
 
 _Topic = tuple[str, str]
 _Waiting = tuple[datetime, str, dict[str, Any]]
 
 
 def tell_state(plural: str) -> Callable[[bool, str], None]:
-    """Logs when a watch of the manager cluster stands, and each time it does not."""
+    """A callback that logs each time a watch of the manager cluster is established or broken."""
 
     def on_state(ok: bool, why: str) -> None:
         log.log(logging.INFO if ok else logging.WARNING, "watch.stands" if ok else "watch.broken", kind=plural, why=why)
@@ -47,14 +47,14 @@ def tell_state(plural: str) -> Callable[[bool, str], None]:
 
 
 def tell_unreadable(cluster: str, kind: Kind[Any], about: Object | Stub, why: str) -> None:
-    """An object cannot be read or taken in: it stays as it was last read, and nothing is decided about it."""
+    """Logs that an object cannot be decoded or cached: its last version stays, and nothing is decided about it."""
     log.error("object.unreadable", cluster=cluster or "manager", kind=kind.kind, object=str(about.key), error=why)
 
 
 @dataclass(slots=True)
 class Recorder:
-    """Collects events; `run` sends them, while this process leads. Overflow drops the oldest, and what waited for longer
-    than `SILENCE` is no news: an event is a courtesy, not a record."""
+    """Collects events; `run` sends them, while this process leads. Overflow drops the oldest event, and an event that
+    waited for `SILENCE` is dropped as well: an event is a courtesy, not a record."""
 
     now: Callable[[], datetime]
     metrics: Metrics = field(default_factory=Metrics)
@@ -63,13 +63,13 @@ class Recorder:
     _news: anyio.Event = field(default_factory=anyio.Event)
 
     def unreadable(self, cluster: str, kind: Kind[Any], about: Object | Stub, why: str) -> None:
-        """`tell_unreadable` of the manager cluster: the object says so itself, too, where it can be told which it is."""
+        """Logs an unreadable object of the manager cluster, and emits an event about it where its key is known."""
         tell_unreadable(cluster, kind, about, why)
         if about.key is not None:
             self.emit(kind, about, type_="Warning", reason="Unreadable", message=why)
 
     def emit(self, kind: Kind[Any], about: Object | Stub, *, type_: str, reason: str, message: str) -> None:
-        """Say something about an object; `type_` is Normal or Warning."""
+        """Queues an event about an object; `type_` is Normal or Warning."""
         now, message = self.now(), message[:LONGEST]
         if not self._is_news((about.metadata.uid, reason), message, now):
             self._count(reason, "suppressed")
@@ -81,7 +81,7 @@ class Recorder:
         self._news.set()
 
     def _is_news(self, topic: _Topic, message: str, now: datetime) -> bool:
-        """Whether it was not said of late, and not too much was; remembers that it is said now."""
+        """Whether neither `SILENCE` nor `AT_MOST` suppresses the message; if so, records it as sent now."""
         said = {words: when for words, when in self._said.pop(topic, {}).items() if now < when + SILENCE}
         is_news = message not in said and len(said) < AT_MOST
         if is_news:
@@ -95,7 +95,7 @@ class Recorder:
         self.metrics.events(reason, outcome).inc()
 
     async def run(self, client: ClusterClient) -> None:
-        """Sends what was said, in order, for ever."""
+        """Sends the collected events, in order, for ever."""
         while True:
             while self._waiting:
                 said, namespace, body = self._waiting.popleft()

@@ -1,12 +1,12 @@
-"""Which strategy speaks for a workload, and what it says: the one place that chooses one and asks it.
+"""The strategy of a workload and its answer: the one place that chooses a strategy and calls it.
 
-The choice is the most specific of: the annotation of the workload, or of its job, if the operator allows what it names;
-the annotations of the AdmissionCheck; the settings. A wrong choice is never replaced by another one: the workload waits,
-and says why.
+The choice is the most specific of: the annotation of the workload, or of its job, if the operator allows the strategy;
+the annotations of the AdmissionCheck; the settings. A wrong choice is never replaced by another one: the workload
+waits, and reports why.
 
-Our own strategies answer on the spot. One of somebody else's is imported, built and asked aside, in threads with a
-deadline, and the workload is woken when there is an answer: until then it stays as it is. A failure is not asked about
-again before its time, which doubles with each one in a row.
+Our own strategies answer on the spot. A foreign strategy is imported, built and called in threads with a deadline, and
+its answer requeues the workload, which stays as it is until then. A failed call is repeated after a back-off, which
+doubles with each failure in a row.
 """
 
 from __future__ import annotations
@@ -51,24 +51,24 @@ OPTIONS_ANNOTATION = "multikueue.dev/strategy-options"
 """On an AdmissionCheck: the options of the strategy it names, as a JSON object."""
 
 PLACEMENTS = "placementdecisions"
-"""What a strategy `reads` to be told the Placement of a workload."""
+"""The word in a strategy's `reads` that requests the Placement of a workload."""
 
 LOADING = timedelta(minutes=1)
-"""How long the import of a strategy may take. Some bring half of the world."""
+"""How long the import of a strategy may take. Some import large libraries."""
 
 _KNOWN = 256
 
 
 @dataclass(slots=True, eq=False)
 class _Loading:
-    """A strategy that is imported and built aside, and the workloads that wait for it."""
+    """A foreign strategy that is imported and built in a thread, and the workloads that wait for it."""
 
     done: anyio.Event = field(default_factory=anyio.Event)
     waiting: set[ObjectKey] = field(default_factory=set)
 
 
 class _NotYet(Exception):
-    """It is not known yet whether a strategy can be used."""
+    """A strategy is still loading: whether it can be used is not known yet."""
 
     def __init__(self, loading: _Loading) -> None:
         super().__init__()
@@ -76,13 +76,13 @@ class _NotYet(Exception):
 
 
 def _nobody(_strategy: str) -> None:
-    """Nobody to tell."""
+    """No callback."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Strategies:
-    """Answers for workloads. `wake` is told the key of a workload whose strategy has thought long enough, `failed` the
-    name of one that gave no usable answer."""
+    """Answers for workloads. `wake` is called with the key of a workload whose strategy was loaded or has answered,
+    `failed` with the name of a strategy that gave no usable answer."""
 
     store: Store
     settings: InForce
@@ -90,17 +90,17 @@ class Strategies:
     wake: Callable[[ObjectKey], None]
     failed: Callable[[str], None] = _nobody
     known: dict[tuple[str, str], Chosen | str] = field(default_factory=dict)
-    """By name and options as text: a strategy that was loaded, or why it cannot be."""
+    """By name and options as text: the loaded strategy, or why it cannot be loaded."""
     _answers: dict[ObjectKey, tuple[str, Answer]] = field(default_factory=dict)
-    """The attempt of a workload, and the last answer in it, as long as it waits for a worker."""
+    """The attempt of a workload that waits for a worker, and the last answer in it."""
     _pools: dict[str, DeadlinePool[Nomination]] = field(default_factory=dict)
     _thinking: dict[ObjectKey, Chosen] = field(default_factory=dict)
     _loaders: dict[str, DeadlinePool[Chosen | str]] = field(default_factory=dict)
     _loading: dict[tuple[str, str], _Loading] = field(default_factory=dict)
 
     def consulted(self, group: Group, now: datetime) -> Group:
-        """The group with its strategy's answer, if it is in need of one. What is decided on it has to be decided as of `now`:
-        a moment later the time to ask again may have come, and nobody would ask."""
+        """The group with its strategy's answer, if it needs one. The decision on it must use the same `now`: a moment
+        later the time to ask again may have come, and the question would be missed."""
         group = self._before(group)
         asked = question(group, now)
         if asked is None:
@@ -120,7 +120,7 @@ class Strategies:
         return self._ask(group, asked, by)
 
     def overruled(self, group: Group) -> str:
-        """Why what the workload or its job says of a Placement has no effect; empty if it has, or nothing is said."""
+        """Why the Placement that the workload or its job names has no effect; empty if it has one, or none is named."""
         by, local = group.answer.by if group.answer is not None else None, group.local
         if by is None or local is None or PLACEMENTS not in by.reads or self.settings.dispatch.workload_placements:
             return ""
@@ -132,7 +132,7 @@ class Strategies:
         )
 
     async def problem_of(self, check: AdmissionCheck) -> str:
-        """What is wrong with the strategy that a check names; empty if it names none, or a good one."""
+        """Why the strategy that a check names cannot be used; empty if it can, or the check names none."""
         try:
             await _known(partial(self._of_check, check))
         except ConfigurationError as error:
@@ -140,7 +140,7 @@ class Strategies:
         return ""
 
     async def any_reads(self, word: str) -> bool:
-        """Whether one of the strategies that settings and checks name wants to be told of that."""
+        """Whether a strategy that settings or checks name has `word` in its `reads`."""
         dispatch = self.settings.dispatch
         named = ((dispatch.strategy.name, dispatch.strategy.options), *dispatch.workload_strategies.items())
         finds: list[Callable[[], Chosen | None]] = [partial(self._load, name, options) for name, options in named]
@@ -155,7 +155,7 @@ class Strategies:
     # The choice.
 
     def _choice(self, local: Workload, check: AdmissionCheck | None) -> Chosen:
-        """Raises ConfigurationError if what the most specific one names cannot be used."""
+        """Raises ConfigurationError if the most specific choice cannot be used, _NotYet while it is loading."""
         for giver, item in ((f"Workload {local.key}", local), ("Its job", self.store.local_job(local))):
             name = item.metadata.annotations.get(STRATEGY_ANNOTATION) if item is not None else None
             if name is not None:
@@ -194,12 +194,12 @@ class Strategies:
             raise ConfigurationError(f"AdmissionCheck {check.metadata.name}: {error}") from None
 
     def _load(self, name: str, options: Mapping[str, Any]) -> Chosen:
-        """Raises ConfigurationError if it cannot be used, and what says so if that is not known yet."""
+        """Raises ConfigurationError if the strategy cannot be used, _NotYet while it is loading."""
         key = name, repr(options)
         found = self.known.get(key)
         if found is None and _is_strange(name):
             loading = self._loading.get(key) or self._load_aside(key, name, options)
-            found = self.known.get(key)  # at once where there is no hope for it
+            found = self.known.get(key)  # known at once if the pool is saturated
             if found is None:
                 raise _NotYet(loading)
         if found is None:
@@ -225,7 +225,7 @@ class Strategies:
         return loading
 
     def _try_again(self, key: tuple[str, str]) -> None:
-        """What took too long to import may be quick by now: whoever names it asks anew."""
+        """An import that took too long may be quick by now: requeues all checks and workloads, which may name it."""
         self.known.pop(key, None)
         for check in self.store.checks:
             self.store.look_at("checks", check.metadata.name)
@@ -278,13 +278,14 @@ class Strategies:
         return replace(group, answer=answer, patience=patience_of(strategy, self.settings.dispatch.give_back_after))
 
     def forget(self, key: ObjectKey) -> None:
-        """Nobody is to be nominated for that workload."""
+        """Drops the answer for a workload that needs no nomination."""
         self._answers.pop(key, None)
 
     def _ask_aside(self, group: Group, asked: Question, by: Chosen) -> None:
-        """One question at a time about a workload. Strangers get a copy: what they do to it is done to nobody else.
+        """Calls a foreign strategy in a thread, one call at a time per workload. It gets a copy of the question,
+        because it may change it.
 
-        What one says after another strategy was chosen is not heard.
+        An answer that comes after another strategy was chosen is dropped.
         """
         key, attempt = group.key, group.attempt
         if self._thinking.get(key) is by:
@@ -321,7 +322,7 @@ class Strategies:
 
 
 def verify(loaded: Loaded) -> None:
-    """Raises ConfigurationError, with its place, if one of the strategies that the settings name cannot be used."""
+    """Raises ConfigurationError, with the place of the setting, if a strategy that the settings name cannot be used."""
     dispatch = loaded.settings.dispatch
     chosen, allowed = dispatch.strategy, dispatch.workload_strategies
     part = "options" if chosen.name in registry.names() else "name"
@@ -335,7 +336,7 @@ def verify(loaded: Loaded) -> None:
 
 
 async def _known(find: Callable[[], T]) -> T:
-    """What is found, once it is known."""
+    """The result of `find`, repeated until no strategy is loading any more."""
     while True:
         try:
             return find()
@@ -344,7 +345,7 @@ async def _known(find: Callable[[], T]) -> T:
 
 
 def _is_strange(name: str) -> bool:
-    """Whether it is installed, and is not ours."""
+    """Whether the strategy is installed, and foreign."""
     try:
         return not registry.is_ours(name)
     except ConfigurationError:

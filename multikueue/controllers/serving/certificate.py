@@ -1,4 +1,4 @@
-"""Keeps the certificate of a server of ours in a Secret that all replicas share."""
+"""Keeps the certificate of one of our servers in a Secret that all replicas share."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from multikueue.web.serving import Serving, serving
 log = get_logger()
 
 MANAGED_BY = {"app.kubernetes.io/managed-by": "multikueue"}
-"""The label on what we keep on the manager cluster for ourselves."""
+"""The label on our own objects on the manager cluster."""
 
-# Writers of the same object, our replicas, take turns: this often somebody may be faster before we call it an error.
+# Our replicas write the same object: so many lost races in a row are tried again, one more is an error.
 _ATTEMPTS = 5
 
 
@@ -26,7 +26,7 @@ async def keep_certificate(
 ) -> Serving:
     """The certificate in that Secret, for a server of these names, after it was created, renewed, or found good.
 
-    Raises as `ClusterClient` does, Conflict if the Secret does not come to rest.
+    Raises as `ClusterClient` does, Conflict if the Secret keeps changing.
     """
     for _ in range(_ATTEMPTS):
         try:

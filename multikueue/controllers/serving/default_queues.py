@@ -1,6 +1,6 @@
-"""Which namespaces have a LocalQueue that takes in jobs that name none, `default` (quota-engine 6.1).
+"""The namespaces with a LocalQueue `default`, which takes the jobs that name no queue (quota-engine 6.1).
 
-The webhook's registration names them, so that nothing elsewhere is asked about.
+The webhook's registration names them, so that jobs without a queue cause no calls in other namespaces.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class DefaultQueues:
         return namespace in self._namespaces
 
     def take(self) -> tuple[str, ...]:
-        """The namespaces, by name; what `pause` waits for is a change from now on."""
+        """The namespaces, sorted; `pause` waits for a change from now on."""
         self._news = anyio.Event()
         return tuple(sorted(self._namespaces))
 
     async def pause(self, clock: Clock, seconds: float) -> None:
-        """Returns after so many seconds, or as soon as it is not as it was when it was taken."""
+        """Returns after so many seconds, or as soon as the namespaces changed after `take`."""
         await first(lambda: clock.sleep(seconds), lambda: self._news.wait())
 
     def _changed(self, old: LocalQueue | None, new: LocalQueue | None) -> None:

@@ -1,7 +1,7 @@
-"""Keeps the visibility API in place, and answers it: who may ask is the API server's word, who waits is the engine's.
+"""Keeps the visibility API in place, and answers it: the API server authorizes, the quota engine has the answer.
 
 A request comes through the aggregation layer: it must carry the front proxy's certificate (`web.front_proxy`), and a
-SubjectAccessReview must allow its user what they ask for. Only then is the engine asked, which changes nothing.
+SubjectAccessReview must allow it to its user. Only then the engine is read, which changes nothing.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ log = get_logger()
 
 CERTIFICATE_SECRET = "multikueue-visibility-certificate"  # noqa: S105  # the name of one
 AUTHENTICATION = ObjectKey("kube-system", "extension-apiserver-authentication")
-"""The ConfigMap in which the API server says how it proves itself to extensions."""
+"""The ConfigMap in which the API server publishes how it authenticates to extension API servers."""
 
 LOOK_AGAIN_AFTER = timedelta(minutes=1)
 RETRY_AFTER = timedelta(seconds=5)
 
 REMEMBER = 10.0
-"""Seconds that an answer about what a user may do is believed, as in other extension API servers."""
+"""Seconds for which an authorization is cached, as in other extension API servers."""
 
 REMEMBERED = 1024
 
@@ -66,14 +66,14 @@ _NOT_READY = "the queues are not known yet"
 
 @dataclass(slots=True)
 class AccessReviewer:
-    """Whether a user may ask a question: one SubjectAccessReview, remembered for a moment."""
+    """Authorizes a user's question by one SubjectAccessReview, cached for `REMEMBER` seconds."""
 
     client: ClusterClient
     seconds: Callable[[], float] = monotonic
     _known: dict[bytes, tuple[float, bool, str]] = field(default_factory=dict)
 
     async def admit(self, user: User, asked: Question) -> None:
-        """Returns if it is allowed. Raises Refused (403) if not, and as `ClusterClient` does if nobody could tell."""
+        """Returns if it is allowed. Raises Refused (403) if not, and as `ClusterClient` does if the review fails."""
         if _ADMINISTRATORS in user.groups:
             return
         body = encode(_review(user, asked))
@@ -136,8 +136,8 @@ def _forbidden(user: User, asked: Question, reason: str) -> str:
 class Visibility:
     """Reconciles the visibility API of one manager cluster, and answers it.
 
-    `service` is the Service in front of us; `namespace` holds the Secret with the certificate. `ready` says why the
-    queues are not known yet, None when they are. `group` is what is seen of a workload on the workers.
+    `service` is the Service in front of us; `namespace` holds the Secret with the certificate. `ready` returns why the
+    queues are not known yet, None when they are. `group` returns the group of a workload.
     """
 
     client: ClusterClient
@@ -153,8 +153,8 @@ class Visibility:
     gate: AccessReviewer
 
     async def reconcile(self) -> int:
-        """Certificate, listening socket, registration, in this order; answers with the port. Writes nothing when all is
-        in place. Raises as `ClusterClient` does, and ValueError if the API server publishes no usable front proxy CA."""
+        """Certificate, listening socket, registration, in this order; returns the port. Writes nothing when all is in
+        place. Raises as `ClusterClient` does, and ValueError if the API server publishes no usable front proxy CA."""
         trust = trust_in((await self.client.get(CONFIG_MAPS, AUTHENTICATION)).data)
         key = ObjectKey(self.namespace, CERTIFICATE_SECRET)
         certificate = await keep_certificate(self.client, key, names=names_of(self.service), now=self.now)
@@ -211,7 +211,7 @@ class Visibility:
         return found.spec.cluster_queue if found else None
 
     async def _register(self, group: str, version: str, certificate: Serving) -> None:
-        """The APIService, made if there is none; with our CA, if it leads to us. One that leads elsewhere stays as it is."""
+        """Makes the APIService if there is none; sets our CA if it leads to us. One that leads elsewhere stays."""
         key, bundle = ObjectKey("", f"{version}.{group}"), b64encode(certificate.bundle).decode()
         try:
             found = await self.client.get(API_SERVICES, key)
@@ -221,7 +221,7 @@ class Visibility:
         if not self._leads_here(found):
             log.warning("visibility.taken", api_service=key.name, service=_shown(found))
         elif found.spec.ca_bundle != bundle or found.spec.insecure_skip_tls_verify:
-            # Both at once are refused, and false is how to leave it out.
+            # The API server refuses both fields at once; false leaves the second out.
             spec = {"caBundle": bundle, "insecureSkipTLSVerify": False}
             patch = {"metadata": {"resourceVersion": found.metadata.resource_version}, "spec": spec}
             await self.client.merge_patch(API_SERVICES, key, patch)
@@ -252,7 +252,7 @@ def _shown(found: APIService) -> str:
 
 
 async def keep_visibility(visibility: Visibility, *, clock: Clock) -> None:
-    """Keeps the API in place for ever. Jobs do not depend on it, so trouble with it is logged and tried again."""
+    """Keeps the API in place for ever. Jobs do not depend on it, so failures are logged and retried."""
     serving = False
     while True:
         wait = LOOK_AGAIN_AFTER

@@ -1,7 +1,7 @@
 """Keeps the admission webhook in place: its certificate in a Secret that all replicas share, and its registration.
 
 The order matters at a renewal: Secret, then registration (whose bundle trusts the new and the old certificate), then
-the server. So at no time is a certificate served that the API server does not trust yet.
+the server. So the server never has a certificate that the API server does not trust yet.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ LEADER_IS_NEW = timedelta(seconds=1)
 
 _PATIENCE_SECONDS = 5
 _NAME_OF_NAMESPACE = "kubernetes.io/metadata.name"
-# Writers of the same object, our replicas, take turns: this often somebody may be faster before we call it an error.
+# Our replicas write the same object: so many lost races in a row are tried again, one more is an error.
 _ATTEMPTS = 5
 
 
@@ -71,11 +71,11 @@ class Service:
 class Webhooks:
     """Reconciles the webhook of one manager cluster.
 
-    `namespace` holds the Secret, and its jobs are not looked at. `kinds` are the kinds of jobs in use, there or not;
-    `templates` those that make jobs. `defaulting` answers with the namespaces in which they get a queue if they name none.
-    `address` is how the API server reaches us: a
-    Service, or an https URL without path when we run elsewhere (with `port` 0, the port taken replaces the URL's).
-    `client_ca` (PEM), if not empty, signed the certificate by which the API server shows who it is.
+    `namespace` holds the Secret, and its jobs are not reviewed. `kinds` are the kinds of jobs in use, there or not;
+    `templates` the kinds that make jobs. `defaulting` returns the namespaces in which jobs without a queue get one.
+    `address` is how the API server reaches us: a Service, or an https URL without path when we run elsewhere (with
+    `port` 0, the port taken replaces the URL's). `client_ca` (PEM), if not empty, signed the API server's client
+    certificate.
     """
 
     client: ClusterClient
@@ -92,7 +92,7 @@ class Webhooks:
     defaulting: Callable[[], Sequence[str]] = tuple
 
     async def start(self) -> int:
-        """Certificate, listening socket, registration, in this order; answers with the port. Once, before `reconcile`."""
+        """Certificate, listening socket, registration, in this order; returns the port. Once, before `reconcile`."""
         certificate = await self._certificate()
         port = await self.server.serve_webhook(self.host, self.port, certificate, client_ca=self.client_ca)
         await self._register(certificate, port)
@@ -100,7 +100,7 @@ class Webhooks:
         return port
 
     async def reconcile(self, port: int) -> Result:
-        """Puts back what is missing or was changed, renews what is due. Writes nothing when all is in place."""
+        """Restores the registration, renews the certificate when due. Writes nothing when all is in place."""
         certificate = await self._certificate()
         await self._register(certificate, port)
         self.server.load(certificate)
@@ -149,11 +149,12 @@ async def keep_webhook(
     started: Callable[[int], None],
     pause: Callable[[float], Awaitable[None]] | None = None,
 ) -> None:
-    """Starts the webhook, calls `started` with its port, and keeps it in place for ever. `pause` waits so many seconds between
-    two looks, or less if there is news; else the clock does.
+    """Starts the webhook, calls `started` with its port, and keeps it in place for ever. `pause` waits so many seconds
+    between two reconciles, or less if there is news; default: the clock's sleep.
 
-    What goes by itself is logged and tried again. Other errors of the first start are raised: without its webhook a
-    manager is never ready. A standby writes nothing: it serves with what the leader has put in place, as soon as that is there.
+    Transient errors are logged and retried. Other errors of the first start are raised: without its webhook a manager
+    is never ready. A standby writes nothing: it serves as soon as the leader has put certificate and registration in
+    place.
     """
     port = await _started(webhook, clock)
     started(port)
@@ -183,7 +184,7 @@ async def _started(webhook: Webhooks, clock: Clock) -> int:
 
 
 def names_of(address: Service | str) -> Sequence[str]:
-    """The DNS names and IP addresses the API server may call us by."""
+    """The DNS names and IP addresses by which the API server may call us."""
     if isinstance(address, str):
         return (urlsplit(address).hostname or "",)
     local = f"{address.name}.{address.namespace}"
@@ -213,10 +214,11 @@ def webhooks(
 ) -> list[dict[str, Any]]:
     """The entries of our configuration, with every field the server would default spelled out.
 
-    New jobs must pass us, or they would run unsuspended on the manager: that is what the failure policy is for.
-    Changes to jobs are asked about only where they touch what we have rules for, and never held up by us; those to what
-    makes jobs as if it were new. What names no queue is asked about in the namespaces of `defaulting` only. That comes last:
-    what gets a queue there has all that it needs, and no entry after it would be asked as well.
+    New jobs must pass the webhook, or they would run unsuspended on the manager: the failure policy ensures that. An
+    update of a job is reviewed only if it touches fields that we have rules for, and our failure never blocks it; an
+    update of a template is reviewed like a new one. Objects without a queue are reviewed in the namespaces of
+    `defaulting` only. That entry is last: an object that gets its queue there is complete, so no later entry need be
+    called for it.
     """
     spaces = [each for each in defaulting if each not in _excluded(namespace)]
     common = {
@@ -269,7 +271,7 @@ def _without_queue(
     }
 
 
-# What `jobs.defaulting.refusal` looks at. `suspend` alone is not: starting and stopping a job asks nobody.
+# The fields that `jobs.defaulting.refusal` reads. Not `suspend`: starting and stopping a job costs no call.
 _RULED_ANNOTATIONS = (MIN_PARALLELISM_ANNOTATION, COMPLETIONS_ANNOTATION, PREBUILT_ANNOTATION)
 _RULED_LABELS = (QUEUE_LABEL, PREBUILT_LABEL, MAX_EXEC_TIME_LABEL, PRIORITY_CLASS_LABEL, GROUP_LABEL)
 
@@ -290,7 +292,7 @@ _CHANGED = " || ".join(
 
 
 def is_in_place(wanted: list[dict[str, Any]], found: list[dict[str, Any]]) -> bool:
-    """Whether the entries found say all that is wanted. A newer API server may add fields of its own."""
+    """Whether the entries found contain all that is wanted. A newer API server may add fields of its own."""
     if [entry["name"] for entry in wanted] != [entry.get("name") for entry in found]:
         return False
     return all(entry == {key: there.get(key) for key in entry} for entry, there in zip(wanted, found, strict=True))

@@ -15,7 +15,7 @@ from multikueue.store.state import clusters_of
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """Reconciles the admission checks that are ours."""
+    """Reconciles the admission checks that name our controller."""
 
     world: World
 

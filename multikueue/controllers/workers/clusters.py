@@ -1,7 +1,7 @@
 """MultiKueueCluster to connection, and the connection's state to its Active condition (contract 1.2, 2).
 
-Each worker has a subtree of tasks of its own (`connection`). Whatever happens to one worker happens to its subtree only.
-Being isolated is written into the object, and the time written there is the clock, so a restart does not set it back.
+Each worker has its own subtree of tasks (`connection`), so trouble with one worker stays in its subtree. The isolation
+of a worker is written into the object and counts from the time written there: a restart does not reset it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ __all__ = ["Clusters"]
 OLD = "the one in use"
 
 SHOWN = 5
-"""Namespaces in one message."""
+"""Maximum number of namespaces in one message."""
 
 LOOK, LOOKS = timedelta(seconds=1), 5
-"""We look for news of workers that we cannot ask so often, and so many times before their absence counts."""
+"""Interval of the checks of workers without a connection, and uninterrupted checks before their absence counts."""
 
 RETRY_REFUSED = timedelta(seconds=30)
-"""Time until a source that was refused is looked at again, should its news have been missed."""
+"""Time until a refused source is read again, in case the event of its change was missed."""
 
 
 @dataclass(slots=True)
@@ -60,15 +60,15 @@ class Clusters:
         self._kubeconfigs = Kubeconfigs(self.world.store, self.settings, self.namespace)
 
     async def run(self) -> None:
-        """Holds the connections, and watches where their kubeconfigs come from, until cancelled."""
+        """Holds the connections, and watches the sources of their kubeconfigs, until cancelled."""
         async with anyio.create_task_group() as self._tasks:
             self._tasks.start_soon(self._kubeconfigs.watch, self.world.manager)
             self._tasks.start_soon(self._look_around)
             await watch_files(self._files, self._file_changed)
 
     async def _look_around(self) -> None:
-        """Nobody asks a worker whose kubeconfig or whose object is gone. It is away for as long as we look and no news
-        comes: a process that was stopped, with its machine perhaps, has to hear first of what happened meanwhile."""
+        """Counts the absence of workers without a connection, whose kubeconfig or object is gone. Only uninterrupted
+        checks count: a process that was stopped, perhaps with its machine, must first receive what changed."""
         looks = 0
         while True:
             began = self.world.now()
@@ -108,17 +108,17 @@ class Clusters:
         return DONE
 
     async def contact(self, name: str) -> None:
-        """Waits until a worker was reached once."""
+        """Waits until the worker was connected once."""
         await self._contacts[name].wait()
 
     def _remember(self, worker: WorkerView, cluster: MultiKueueCluster) -> None:
-        """A loss that an earlier process recorded goes on counting from when it was recorded."""
+        """A loss that an earlier process recorded counts from the recorded time."""
         condition = find_condition(cluster.status.conditions, ACTIVE)
         if condition is not None and condition.status == "False":
             worker.recorded(condition.last_transition_time)
 
     async def _connect(self, cluster: MultiKueueCluster) -> Connection:
-        """The connection with what the cluster's source says now, made or changed if need be. Raises RefusedError."""
+        """The connection by the cluster's current source, made or changed as needed. Raises RefusedError."""
         name, namespaces = cluster.metadata.name, namespaces_of(cluster)
         kubeconfig = await self._kubeconfigs.read(cluster)
         running = self._connections.get(name)
@@ -143,7 +143,7 @@ class Clusters:
         return made
 
     def _stop(self, connection: Connection) -> None:
-        """End a connection. What it knew of stays, and the next one must be to the same cluster."""
+        """Ends a connection. The view of the worker stays, so the next connection must lead to the same cluster."""
         connection.stop()
         if connection.worker.is_in_use:
             self._before[connection.name] = connection.before or connection.access
@@ -155,8 +155,8 @@ class Clusters:
         self.world.store.worker(name).disconnected(why, self.world.now())
 
     def _part_with(self, name: str) -> None:
-        """A worker whose object is gone. What is known to be there counts until the worker is lost, as with any other;
-        then it is forgotten, here or by the sweep."""
+        """Disconnects a worker whose MultiKueueCluster is gone. Its known objects count until the worker is lost, as
+        with any other worker; then they are forgotten, here or by the sweep."""
         worker, connected = self.world.store.workers.get(name), name in self._connections
         if worker is None:
             return
@@ -174,8 +174,8 @@ class Clusters:
         return active(status=False, reason=refusal.reason, message=refusal.message, generation=generation)
 
     def _condition(self, cluster: MultiKueueCluster, connection: Connection) -> Condition | None:
-        """What the condition must say; None while a worker is suspect (a moment of trouble is not shown), and before a
-        connection was tried."""
+        """The Active condition to write. None while a worker is suspect, because short trouble is not shown, and before
+        the first attempt to connect."""
         generation, worker, problem = cluster.metadata.generation, connection.worker, connection.problem
         if worker.link.is_connected:
             message = "; ".join(("Connected", *_unseen(worker), *((problem.message,) if problem is not None else ())))
@@ -196,8 +196,8 @@ class Clusters:
             )
 
     async def _write(self, cluster: MultiKueueCluster, condition: Condition) -> None:
-        """The time of a loss is rounded up: written down, it must not make the loss look longer than it is. A standby
-        writes nothing: it looks again at all clusters when it takes over."""
+        """Writes the condition, with the time of a loss rounded up to seconds: the loss must not look longer than it
+        is. A standby writes nothing: it looks at all clusters again when it takes over."""
         if not self.world.mandate.valid():
             return
         worker, now = self.world.store.worker(cluster.metadata.name), self.world.now()
@@ -211,7 +211,7 @@ class Clusters:
 
 
 def _unseen(worker: WorkerView) -> tuple[str, ...]:
-    """Of which of its namespaces nothing is seen, and why for the first."""
+    """The namespaces of which nothing is seen, and the reason for the first."""
     blind = dict(worker.sight.blind())
     if not blind:
         return ()
@@ -220,7 +220,7 @@ def _unseen(worker: WorkerView) -> tuple[str, ...]:
 
 
 def _says_the_same(old: Condition, new: Condition) -> bool:
-    """While a cluster stays unreachable, each attempt fails in words of its own: that is no news."""
+    """Whether the conditions differ in words at most: each attempt at an unreachable cluster fails in other words."""
     if (old.status, old.reason, old.observed_generation) != (new.status, new.reason, new.observed_generation):
         return False
     if new.status == "False" and (OLD in old.message or OLD in new.message):

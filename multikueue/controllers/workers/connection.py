@@ -1,8 +1,8 @@
-"""One worker's subtree of tasks: client, watches, heartbeat, outbox; and the change to other credentials while they run.
+"""One worker's subtree of tasks: client, watches, heartbeat, outbox; and the change of credentials while they run.
 
 Its state goes connected → suspect → isolated → (after the lost timeout, judged by decisions) lost. New credentials are
-tried beside those in use, which stay in use until the new ones have proven good; then watches and calls change over at
-once, and nothing of what is known or under way is dropped.
+tried beside the old ones, which stay in use until the new ones have proven good. Then watches and calls change over at
+once; no knowledge and no call in flight is dropped.
 """
 
 from __future__ import annotations
@@ -46,17 +46,16 @@ __all__ = ["Connection"]
 log = get_logger()
 
 RECHECK = timedelta(milliseconds=500)
-"""Time between two signs of life asked from a worker that did not answer just now."""
+"""Heartbeat interval of a connected worker that did not answer the last request."""
 
 TIME_TO_STAND = timedelta(seconds=10)
-"""How long watches may take to stand again once their cluster answers: a listing, and the doubts about a quiet one."""
+"""How long watches may take to be in sync after their cluster answers: a list, and the check of a quiet watch."""
 
 MARGIN = timedelta(milliseconds=10)
-"""We wait by another clock than the one that tells the time."""
+"""Extra wait, because sleeps use another clock than the one that tells the time."""
 
 SPARE_CALLS = 4
-"""Calls at a time besides those of the outbox, for which a sign of life, the two lists and a look at the worker's queues
-must never wait."""
+"""Extra calls in flight, so that heartbeats, the two lists and reads of the worker's queues never wait for the outbox."""
 
 TRIAL_CALLS = 2
 """Calls in flight while credentials are tried."""
@@ -66,10 +65,10 @@ TRIAL_CALLS = 2
 class Connection:
     """Owner of a worker's client, watches, heartbeat, health and outbox; changes the worker's view only.
 
-    `access` is what is in use, `namespaces` what is looked at there ("": all), `offered` what `offer` brought.
-    `before` is what the connection before this one used, if there was one: its view of the worker is still there, and must be
-    of the same cluster. Until it was `tried` once, nothing can be said of it. `reason` is what kind of trouble it has, if it
-    has any.
+    `access` is in use, `namespaces` are watched ("": all), `offered` is the candidate of `offer`. `before` is the
+    access of the previous connection, if any: the view of the worker stems from it, so this connection must lead to the
+    same cluster. `tried`: an attempt ended, so there is something to report. `reason` is the condition's reason for the
+    present trouble.
     """
 
     world: World
@@ -99,22 +98,22 @@ class Connection:
 
     @property
     def problem(self) -> Problem | None:
-        """Why what was offered is not in use."""
+        """Why the offered credentials are not in use."""
         return self.offered.problem
 
     @property
     def newest(self) -> bytes:
-        """The kubeconfig that is in use, or is to be."""
+        """The offered kubeconfig; without an offer, the one in use."""
         return (self.offered.candidate or self.access).kubeconfig
 
     @property
     def serves(self) -> bool:
-        """Whether it works, or would if it could: then it takes offers. One that has yet to follow another does not, nor
-        does one that leads to the wrong cluster."""
+        """Whether the connection takes offers: it works, or is merely unreachable. A connection that has yet to follow
+        a previous one does not, nor does one that leads to the wrong cluster."""
         return self.before is None and self.reason == CONNECTION_FAILED
 
     def offer(self, access: Access) -> None:
-        """Use that from now on, as soon as it has proven good; or stay with what is in use, if it is that."""
+        """Uses `access` as soon as it has proven good. If it is in use already, an earlier offer is withdrawn."""
         self.offered.candidate = None if access.kubeconfig == self.access.kubeconfig else access
         self._settle(None)
         self.offered.trial.cancel()
@@ -158,7 +157,7 @@ class Connection:
                 self._health.end("the connection ended")
 
     async def _succeed(self, client: Client) -> None:
-        """Follow the connection before this one, unless that was with another cluster."""
+        """Follows the previous connection. With another address or authority, the cluster must prove to be the same."""
         if self.before is None or not leads_elsewhere(self.before, self.access):
             self.before = None
             return
@@ -193,13 +192,13 @@ class Connection:
                 )
 
     def _look_at_namespaces(self) -> None:
-        """Nothing is known of those that were not looked at before, and nothing is seen of the others any more."""
+        """Takes over the namespaces: nothing is known of added ones yet, nor seen of removed ones any more."""
         if self.worker.offers(self.namespaces, self.world.now()):
             self._health.end("the connection ended")
 
     async def _identify(self, tasks: anyio.abc.TaskGroup, client: Client) -> None:
-        """Look whether it is the cluster that the name stands for; nothing of another one is looked at. Raises if it is
-        not, then or later: another name may turn out to be first."""
+        """Checks that this is the cluster that the name stands for; the objects of another cluster are never watched.
+        Raises OtherCluster or SameCluster, on a later heartbeat too: another name may turn out to be first."""
         identity, route = self._identity, client.route
         if self._watches.are_running and not identity.is_due:
             return identity.uphold(tasks) if identity.uid else None
@@ -207,7 +206,7 @@ class Connection:
         if uid:
             await identity.claim(uid)
         if client.route is not route:
-            return None  # other credentials took over meanwhile: that is asked anew
+            return None  # other credentials took over meanwhile: their heartbeat asks again
         identity.uid = uid
         if not self._watches.are_running:
             if uid and before not in ("", uid):
@@ -215,13 +214,14 @@ class Connection:
             self._watches.run(tasks)
         return None
 
-    # Signs of life.
+    # Heartbeats.
 
     async def _heartbeat(self, tasks: anyio.abc.TaskGroup, client: Client, outbox: Outbox) -> None:
-        """Asks for a sign of life, with our credentials, for ever. The first one after trouble hurries the watches.
+        """Sends heartbeats, with our credentials, for ever. The first answer after trouble hurries the watches.
 
-        That one does not say that the worker is still away, though its watches do not stand yet; a later one does, of the
-        time up to the one before, if they could have stood up by then. So each of them has the watches tried again.
+        That answer is no proof that the worker is still away, though its watches are not in sync yet. A later answer
+        is, for the time up to the answer before it, if the watches could have been in sync by then. So each answer has
+        the watches try again.
         """
         back = answered = self.world.now()
         while True:
@@ -234,7 +234,7 @@ class Connection:
                 self._blame(error)
                 if isinstance(error, Unauthorized):
                     self._refused()
-                # No answer is read in a time in which we are stopped ourselves: only what an answer may take counts.
+                # A stopped process reads no answer: not more than the time that an answer may take counts.
                 self._probe_failed(min(self.world.now(), asked + self.settings.heartbeat_timeout))
                 self._health.report(HEARTBEAT, str(error))
             else:
@@ -255,28 +255,28 @@ class Connection:
         self.worker.asked_in_vain(until, self.world.now(), self.world.lost_after)
 
     def _blame(self, error: MultiKueueError | None) -> None:
-        """What kind of trouble it has now."""
+        """Records the condition's reason for the present trouble."""
         reason = reason_of(error)
         if reason != self.reason:
             self.reason = reason
             self.world.queues.clusters.add(self.name)
 
     def _was_tried(self) -> None:
-        """It came to nothing: make that known, be it the first time."""
+        """Reports the first attempt that failed."""
         if not self.tried:
             self.tried = True
             self.world.queues.clusters.add(self.name)
 
     def _refused(self) -> None:
-        """Our credentials are no good any more: look whether their source has others, or whether those on trial are."""
+        """The credentials in use are refused: reads their source again, and retries the offered ones at once."""
         self.world.queues.clusters.add(self.name)
         self.offered.pause.cancel()
 
     async def _rest(self) -> None:
-        """Until the next heartbeat.
+        """Waits until the next heartbeat.
 
-        It comes sooner as long as the worker may only have been away for a moment, and, if there was no answer, when its
-        time is up: it counts as lost once it was asked in vain after that.
+        It comes sooner while the worker may have been away for a moment only, and, without an answer, at the end of the
+        lost timeout: a worker is lost once a heartbeat failed after that.
         """
         interval, worker = self.settings.heartbeat_interval, self.worker
         if worker.link.is_connected:
@@ -294,7 +294,7 @@ class Connection:
     # Other credentials.
 
     async def _change_over(self, client: Client) -> None:
-        """Tries what is offered, for ever."""
+        """Tries offered credentials, for ever."""
         while True:
             with anyio.CancelScope() as self.offered.trial:
                 if self.offered.candidate is not None:
@@ -302,7 +302,7 @@ class Connection:
                 await anyio.sleep_forever()
 
     async def _try(self, client: Client, candidate: Access) -> None:
-        """Try it again and again until it has proven good; then use it."""
+        """Tries the candidate, with back-off, until it has proven good; then uses it."""
         retries, failures = self._retries(), 0
         while True:
             try:
@@ -327,7 +327,7 @@ class Connection:
         return self.worker.is_lost(self.world.now(), self.world.lost_after)
 
     def _use(self, client: Client, trial: Client, candidate: Access, uid: str) -> None:
-        """The change itself: no await in it."""
+        """The change itself, without an await: no other task sees half of it."""
         before = self._identity.uid
         is_other = uid != before if uid and before else leads_elsewhere(self.access, candidate)
         if is_other and self._is_lost():
@@ -341,7 +341,7 @@ class Connection:
         self._settle(None)
 
     def _settle(self, problem: Problem | None) -> None:
-        """Make known why what is offered is not in use. The same trouble in other words is no news."""
+        """Reports why the offered credentials are not in use. The same kind of trouble in other words is no news."""
         if (problem and problem.kind) == (self.problem and self.problem.kind):
             return
         self.offered.problem = problem

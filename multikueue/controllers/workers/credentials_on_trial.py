@@ -1,4 +1,4 @@
-"""Credentials that are offered for a worker: whether they are good, and why they are not in use yet."""
+"""Proof of the credentials that are offered for a worker, and the reason why they are not in use yet."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = ["CONNECTION_FAILED", "Offer", "Problem", "leads_elsewhere", "problem_
 CONNECTION_FAILED = "ClientConnectionFailed"
 
 REASONS: dict[type[MultiKueueError], str] = {SameCluster: "SameCluster", OtherCluster: "BadKubeConfig"}
-"""Of a cluster that answers, and is not the one that the name stands for."""
+"""Condition reasons for a cluster that answers, and is not the one that the name stands for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why new credentials are not in use: the reason for a condition, the words, and what kind of trouble it is."""
+    """Why new credentials are not in use: reason and message of the condition, and the type of the error."""
 
     reason: str
     message: str
@@ -35,8 +35,8 @@ class Problem:
 
 @dataclass(slots=True)
 class Offer:
-    """The `candidate` to be used instead of what is in use, if there is one, and why it is not. `trial` is cancelled for
-    another candidate, `pause` to try this one again at once."""
+    """The `candidate` to replace the credentials in use, if any, and why it does not yet. Another candidate cancels
+    `trial`; cancelling `pause` retries this one at once."""
 
     candidate: Access | None = None
     problem: Problem | None = None
@@ -54,11 +54,12 @@ async def prove(
     namespaces: tuple[str, ...],
     timeout: float,
 ) -> str:
-    """Whether it answers, lets us see what we watch, and is the cluster it was. The UID of that, if it may be read.
+    """Proves that the cluster answers, lists what we watch, and is the same as before. Returns its UID; "" if
+    unreadable.
 
-    Where its identity may not be read that is told by our own objects: where none of those is that we know of, is
-    another cluster. It gets the name once nothing of ours is left on the one before, or that one counts as lost. A sign
-    of life may take `timeout` seconds. Raises MultiKueueError for whatever is wrong.
+    Without a UID our own objects decide: a cluster with none of the objects that we know of is another cluster. It gets
+    the name once nothing of ours is left on the cluster before, or that one is lost. The heartbeat may take `timeout`
+    seconds. Raises MultiKueueError if any proof fails.
     """
     worker = identity.worker
     await trial.probe(timeout)
@@ -80,12 +81,12 @@ async def prove(
 
 
 def leads_elsewhere(old: Access, new: Access) -> bool:
-    """Whether the new credentials may be those of another cluster: with another address, or another authority."""
+    """Whether the new credentials may be for another cluster: the address or the authority differs."""
     return (old.credentials.server, old.credentials.authority) != (new.credentials.server, new.credentials.authority)
 
 
 def reason_of(error: MultiKueueError | None) -> str:
-    """What kind of trouble a worker has, as its condition says it; None: whatever it has is none of its credentials'."""
+    """The condition's reason for an error. None: the credentials are good, so any trouble is one of the connection."""
     return CONNECTION_FAILED if error is None else REASONS.get(type(error), CONNECTION_FAILED)
 
 
@@ -96,7 +97,7 @@ def problem_of(error: MultiKueueError) -> Problem:
 
 
 def _check_same(worker: WorkerView, seen: set[str]) -> None:
-    """Raises OtherCluster if we know of objects on a worker, and none of them is among those with the UIDs seen."""
+    """Raises OtherCluster if we know of objects on a worker, and none of their UIDs is in `seen`."""
     held = {item.metadata.uid for _, cache in watched(worker) for item in cache}
     if (held or worker.expectations) and held.isdisjoint(seen):
         raise OtherCluster(

@@ -1,4 +1,4 @@
-"""What trouble a worker has now, and what that makes of it: connected → suspect → isolated, and back at once."""
+"""The present trouble of a worker, and the state that follows: connected → suspect → isolated, and back at once."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["HEARTBEAT", "Health"]
 log = get_logger()
 
 HEARTBEAT = "heartbeat"
-"""The part that signs of life are; the others are watches."""
+"""The name of the heartbeat among the parts; all other parts are watches."""
 
 
 @dataclass(slots=True)
 class Health:
-    """Owner: the worker's connection, whose parts report their trouble, each for itself. `failed` is told of each report of
+    """Owner: the worker's connection. Each of its parts reports its own trouble. `failed` is called for each report of
     trouble; `contact` is set once there is none at all."""
 
     worker: WorkerView
@@ -36,17 +36,17 @@ class Health:
     _tasks: anyio.abc.TaskGroup | None = None
 
     def begin(self, tasks: anyio.abc.TaskGroup, trouble: dict[str, str]) -> None:
-        """Of a connection that has just begun: what is to be seen first, part by part. The decline is one of its tasks."""
+        """Begins with a new connection. `trouble` has, by part, what must pass first. The decline is one of `tasks`."""
         self._tasks, self._trouble, self._decline = tasks, trouble, None
         self._judge()
 
     def end(self, why: str) -> None:
-        """Nobody speaks with the worker now, be it for a moment."""
+        """The worker has no connection now, if only for a moment."""
         if self.worker.link.is_connected:
             self._tell(self.worker.suspected(self.now(), why))
 
     def report(self, part: str, why: str) -> None:
-        """A part has trouble; empty: it has none."""
+        """Takes the report of one part: the reason of its trouble, empty if it has none."""
         if why:
             self._trouble[part] = why
             self.failed()
@@ -56,7 +56,7 @@ class Health:
 
     @property
     def is_silent(self) -> bool:
-        """Whether it gave no sign of life the last time."""
+        """Whether the last heartbeat failed."""
         return HEARTBEAT in self._trouble
 
     @property

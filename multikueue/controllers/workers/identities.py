@@ -1,7 +1,7 @@
-"""Which cluster a worker is: the UID of its namespace kube-system, kept on its MultiKueueCluster for the processes to come.
+"""The identity of a worker: the UID of its namespace kube-system, kept on its MultiKueueCluster for later processes.
 
-It tells two mistakes apart from work that is gone: a second name for a cluster that another name leads to, and a name
-that leads to another cluster than before.
+It distinguishes two mistakes from lost work: a second name for a cluster that another name leads to, and a name that
+leads to another cluster than before.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UNKNOWN, NOT_KEPT = "IdentityUnknown", "IdentityNotKept"
 UNTOLD = "whether it leads where another name leads, or elsewhere than before, cannot be told without its kube-system"
 
 PATIENCE = timedelta(hours=1)
-"""Time until what we were not allowed is tried again: somebody may have been told, and have mended it."""
+"""Time until a forbidden request is tried again: an administrator may have allowed it meanwhile."""
 
 EVER = datetime.min.replace(tzinfo=UTC)
 
@@ -46,7 +46,7 @@ class SameCluster(MultiKueueError):
 
 @dataclass(slots=True)
 class Identity:
-    """Of one worker. `uid` is that of the cluster in use, empty while there is none or where it may not be read."""
+    """The identity of one worker. `uid` is that of the cluster in use; empty if there is none, or it is unreadable."""
 
     world: World
     worker: WorkerView
@@ -55,7 +55,7 @@ class Identity:
     _is_keeping: bool = False
 
     async def read(self, client: WatchingClient) -> str:
-        """The UID of the cluster that a client leads to; empty if it may not be read, which is told."""
+        """The UID of the cluster that a client leads to; empty, with a warning, if it may not be read."""
         try:
             return (await client.get(NAMESPACES, KUBE_SYSTEM)).metadata.uid
         except (NotFound, Forbidden) as error:
@@ -64,7 +64,7 @@ class Identity:
 
     @property
     def is_due(self) -> bool:
-        """Whether it is unknown, and may be known by now."""
+        """Whether the UID is unknown, and it is time to read it again."""
         return not self.uid and self._is_over(UNKNOWN)
 
     async def vouch(self, client: WatchingClient) -> None:
@@ -75,22 +75,26 @@ class Identity:
             raise OtherCluster(f"it is another cluster now: that has the UID {uid}, and the one before {self.uid}")
 
     async def claim(self, uid: str) -> None:
-        """Let the name stand for that cluster from now on.
+        """Lets the name stand for the cluster with that UID from now on.
 
-        Raises SameCluster if another name does, OtherCluster if something of ours may still be on the one before. Names
-        are given one after another: what was recorded first is first, for ever and on all replicas; unless nothing of ours
-        is there by that name, and something may be by this one.
+        Raises SameCluster if another name does, OtherCluster if something of ours may still be on the cluster before.
+        Claims are made one at a time: the name recorded first is first, for ever and on all replicas; unless nothing of
+        ours is there by that name, and something may be by this one.
         """
         if self._recorded != uid:
             async with self.world.claims:
                 await self._displace(uid)
                 self._judge(uid)
                 await self._record(uid)
-        self._judge(uid)  # the world went on meanwhile
+        self._judge(uid)  # again: the awaits gave other names time to change
         self.world.identified[self.worker.name] = uid
 
     def uphold(self, tasks: anyio.abc.TaskGroup) -> None:
-        """The same for the cluster in use, which the name stands for. Nobody waits for the manager cluster to keep that."""
+        """Checks the cluster in use as `claim` does, and records it in a task: heartbeats never wait for the manager
+        cluster.
+
+        Raises SameCluster or OtherCluster.
+        """
         self._judge(self.uid)
         if self._recorded != self.uid and not self._is_keeping and self._is_over(NOT_KEPT):
             self._is_keeping = True
@@ -100,13 +104,13 @@ class Identity:
         try:
             await self.claim(self.uid)
         except MultiKueueError:
-            return  # which the next sign of life says too
+            return  # the next heartbeat raises it too
         finally:
             self._is_keeping = False
 
     @property
     def before(self) -> str:
-        """The UID of the cluster that the name stands for, as far as that is known."""
+        """The UID of the cluster that the name stands for; empty if unknown."""
         return self.uid or self._recorded
 
     @property
@@ -118,8 +122,8 @@ class Identity:
         return self._object.metadata.annotations.get(CLUSTER_UID_ANNOTATION, "") if self._object is not None else ""
 
     def _first(self, uid: str) -> MultiKueueCluster | None:
-        """The other name that stands for a cluster, if one does: as long as that is written down nowhere, as on a standby,
-        the eldest of those that were seen to lead there."""
+        """The other name that stands for a cluster, if any. While none is recorded, as on a standby, the eldest of the
+        names that were seen to lead there."""
         clusters, identified = self.world.store.clusters, self.world.identified
         names = {self.worker.name, *(name for name, seen in identified.items() if seen == uid)}
         there = (clusters.get(ObjectKey("", name)) for name in names)
@@ -146,7 +150,7 @@ class Identity:
             )
 
     def _holds(self, worker: WorkerView) -> bool:
-        """Whether anything of ours is, or may be, on the cluster that a name stood for."""
+        """Whether anything of ours is, or may be, on the cluster that the worker's name stood for."""
         return worker.is_in_use or (not worker.link.known and self.world.store.may_be_on(worker.name))
 
     def _is_lost(self) -> bool:
@@ -156,7 +160,7 @@ class Identity:
         return self.world.now() >= self._refused.get(refusal, EVER) + PATIENCE
 
     async def _displace(self, uid: str) -> None:
-        """Where a name has work, and nobody had written down what it stands for, an idle one that came later gives way."""
+        """Where a name has work but no recorded UID, an idle name that came later gives way."""
         first = self._first(uid)
         if first is None or self.before or not self._holds(self.worker):
             return
@@ -164,7 +168,7 @@ class Identity:
             await self._annotate(first, None)
 
     async def _record(self, uid: str) -> None:
-        """On the object. Where that cannot be, this process goes by what it has seen itself."""
+        """Records the UID on the object. Where that fails, this process relies on `World.identified`."""
         if self._object is not None and await self._annotate(self._object, uid):
             log.info("cluster.identified", cluster=self.worker.name, uid=uid, before=self.before)
 
@@ -185,7 +189,7 @@ class Identity:
         return True
 
     def _tell(self, reason: str, why: str) -> None:
-        """Once in a while: these do not change by themselves."""
+        """Warns once per `PATIENCE` and reason: these problems do not change by themselves."""
         was_over, self._refused[reason] = self._is_over(reason), self.world.now()
         if not was_over or self._object is None or not self.world.mandate.valid():
             return
@@ -194,5 +198,5 @@ class Identity:
 
 
 def _age(cluster: MultiKueueCluster) -> tuple[datetime, str]:
-    """The eldest first: two have one UID only where somebody copied an object with its annotation."""
+    """Sort key, eldest first. Two recorded names share a UID only where an object was copied with its annotation."""
     return cluster.metadata.creation_timestamp or EVER, cluster.metadata.name

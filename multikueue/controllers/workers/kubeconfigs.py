@@ -1,7 +1,7 @@
-"""Where a MultiKueueCluster says that its kubeconfig is, to the kubeconfig and its credentials (contract 2.1, 2.2).
+"""The source that a MultiKueueCluster names, to the kubeconfig and its credentials (contract 2.1, 2.2).
 
-A Secret, a file, or a ClusterProfile together with a command of our own settings. What a source *says* is judged here, and
-refused with the reasons of contract 1.2; whether it *works* is found out by the connection.
+A source is a Secret, a file, or a ClusterProfile together with a command of our own settings. The *text* of a source is
+checked here, and refused with the reasons of contract 1.2; the connection finds out whether it *works*.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ FILE_TIMEOUT = timedelta(seconds=5)
 """How long reading a file may take."""
 
 FIRST_LOOK = timedelta(seconds=5)
-"""How long the first list of the ClusterProfiles may take before one that is not in it counts as missing."""
+"""How long to wait for the first list of ClusterProfiles before a profile counts as missing."""
 
 
 class RefusedError(MultiKueueError):
-    """Why there can be no connection: the reason and message of the Active condition."""
+    """No connection is possible. Has the reason and message of the Active condition."""
 
     def __init__(self, reason: str, problem: object) -> None:
         super().__init__(f"{NOT_LOADED}{problem}")
@@ -58,7 +58,7 @@ class RefusedError(MultiKueueError):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A kubeconfig, and how to reach the cluster and prove who we are according to it."""
+    """A kubeconfig, and the cluster's address and our credentials according to it."""
 
     kubeconfig: bytes = field(repr=False)
     credentials: Credentials
@@ -66,7 +66,7 @@ class Access:
 
 @dataclass(slots=True)
 class Kubeconfigs:
-    """Reads sources. Owner of the watch of ClusterProfiles, which runs only where there are providers for them."""
+    """Reads sources. Owner of the watch of ClusterProfiles, which runs only if access providers are configured."""
 
     store: Store
     settings: Dispatch
@@ -75,14 +75,14 @@ class Kubeconfigs:
     _profiles_trouble: str = ""
 
     async def watch(self, client: WatchingClient) -> None:
-        """Keep `store.profiles` true, for ever. The manager cluster may have no such kind, and may get it later."""
+        """Keeps `store.profiles` current, for ever. The manager cluster may lack the kind, and get it later."""
         if not self.settings.cluster_profile.access_providers:
             return
         sink, namespace = self.store.profiles, self.namespace
         await Reflector(client, CLUSTER_PROFILES, sink, namespace=namespace, on_state=self._profiles_state).run()
 
     async def read(self, cluster: MultiKueueCluster) -> bytes:
-        """The kubeconfig as it is now, unchecked. Raises RefusedError if there is none."""
+        """The current kubeconfig, unchecked. Raises RefusedError if there is none."""
         source = cluster.spec.cluster_source
         if source.cluster_profile_ref is not None:
             return await self._from_profile(source.cluster_profile_ref.name)
@@ -93,7 +93,7 @@ class Kubeconfigs:
         return await self._from_kubeconfig(source.kube_config)
 
     async def access(self, cluster: MultiKueueCluster, kubeconfig: bytes) -> Access:
-        """What a kubeconfig from `read` says. Raises RefusedError if it breaks a rule or cannot work."""
+        """Checks and loads a kubeconfig from `read`. Raises RefusedError if it breaks a rule or cannot work."""
         of_profile = cluster.spec.cluster_source.cluster_profile_ref is not None
         check: Callable[[bytes], None] = check_access_provider if of_profile else check_worker_kubeconfig
         broken, unusable = ("BadRestConfig",) * 2 if of_profile else ("InsecureKubeConfig", "BadKubeConfig")
@@ -115,7 +115,7 @@ class Kubeconfigs:
         if source.location_type != "Path":
             return self._from_secret(source.location)
         directory = self.settings.kubeconfig_directory
-        # A file system may never answer; then its thread is left to it.
+        # A file system may never answer; then its thread is abandoned.
         with anyio.move_on_after(FILE_TIMEOUT.total_seconds()):
             return await anyio.to_thread.run_sync(_from_file, source.location, directory, abandon_on_cancel=True)
         raise RefusedError("BadKubeConfig", f"{source.location}: its file system does not answer")
@@ -133,7 +133,7 @@ class Kubeconfigs:
             raise RefusedError("BadKubeConfig", f'secret "{name}": {error}') from error
 
     async def _from_profile(self, name: str) -> bytes:
-        """A kubeconfig of the cluster as the profile tells of it, and of the command that makes credentials for it."""
+        """A kubeconfig of the cluster in the profile and the command that makes credentials for it."""
         providers = self.settings.cluster_profile.access_providers
         if not providers:
             raise RefusedError("BadClusterProfile", "no access provider configured")
@@ -153,13 +153,13 @@ class Kubeconfigs:
 
 
 def _from_file(location: str, directory: Path | None) -> bytes:
-    """Contract 2.1: absolute, without `..`, and with all links followed below the directory, if there is one."""
+    """Reads a file by contract 2.1: an absolute path without `..`, with all links followed below `directory` (if any)."""
     path = PurePath(location)
     if not path.is_absolute() or ".." in path.parts:
         raise RefusedError("BadKubeConfig", f"{location}: expected an absolute path without '..'")
     try:
-        # Opened once, and asked of what is open: a link that is exchanged meanwhile leads nowhere else. Not to be waited
-        # for, if it is a pipe.
+        # The open file is checked, not the path: a link that is exchanged meanwhile has no effect. Non-blocking,
+        # because opening a pipe would wait for its writer.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             if directory is not None and not _place(file.fileno()).is_relative_to(directory.resolve()):
                 raise RefusedError("BadKubeConfig", f"{location}: not under the allowed directory {directory}")
@@ -169,7 +169,7 @@ def _from_file(location: str, directory: Path | None) -> bytes:
     except IsADirectoryError as error:
         raise RefusedError("BadKubeConfig", f"{location}: expected a file") from error
     except OSError as error:
-        # In Go's words, for those who look for Kueue's.
+        # In Go's words, so that a search for Kueue's message finds it.
         raise RefusedError("BadKubeConfig", f"open {location}: {(error.strerror or str(error)).lower()}") from error
     except (ValueError, RuntimeError) as error:
         raise RefusedError("BadKubeConfig", f"{location}: {error}") from error
@@ -179,14 +179,14 @@ def _from_file(location: str, directory: Path | None) -> bytes:
 
 
 def _place(file: int) -> Path:
-    """Where an open file is, whatever links led there."""
+    """The path of an open file, without links."""
     if sys.platform == "darwin":
         return Path(os.fsdecode(fcntl.fcntl(file, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0")))
     return Path(os.readlink(f"/proc/self/fd/{file}"))
 
 
 def _of_profile(profile: ClusterProfile, configured: tuple[AccessProvider, ...]) -> bytes:
-    """As the inventory's own library chooses: the first configured provider that the profile has, too."""
+    """Uses the first configured provider that the profile has too, as the library of the cluster inventory does."""
     offered = {provider.name: provider for provider in reversed(profile.providers)}
     for provider in configured:
         if provider.name in offered:

@@ -1,4 +1,4 @@
-"""What Kueue says of the workers, for a manager that has no connections of its own: the Active conditions, and no more."""
+"""The state of the workers by their Active conditions alone, for a manager without connections of its own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Reports:
         return DONE
 
     async def read_all(self) -> None:
-        """All workers at once, before the first decision."""
+        """Reads all workers, before the first decision."""
         for cluster in self.world.store.clusters:
             self._read(cluster.metadata.name)
 

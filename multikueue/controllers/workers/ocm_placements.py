@@ -1,7 +1,7 @@
 """Watches OCM's Placements and decisions, from the moment a strategy asks for one.
 
-OCM need not be there at all: as long as the server lacks the kinds it is asked for them now and then, one line in the
-log says so, and workloads that name a Placement wait with that reason.
+OCM is optional: while the server lacks the kinds it is asked for them now and then, one line in the log says so, and
+workloads that name a Placement wait with that reason.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from multikueue.telemetry import get_logger
 log = get_logger()
 
 PATIENCE = 3.0
-"""Seconds that the first look may take; a manager cluster that is slow at this one kind must not hold up the rest."""
+"""Seconds that the first lists may take: a manager cluster that is slow at these kinds must not hold up the rest."""
 
 
 @dataclass(slots=True)
 class PlacementWatch:
-    """Owner of the two watches; fills the caches of the store's `Placements` and tells it how they fare."""
+    """Owner of the two watches; fills the caches of the store's `Placements` and reports failures to it."""
 
     world: World
     _needed: anyio.Event = field(default_factory=anyio.Event)
@@ -54,7 +54,7 @@ class PlacementWatch:
             self._looked.set()
 
     async def contact(self) -> None:
-        """Returns after a first look, whatever it showed; at once if no strategy asks for it so far."""
+        """Waits for the first lists or their failure, for `PATIENCE` at most, and only if a strategy reads them."""
         with anyio.move_on_after(PATIENCE):
             if await self.world.strategies.any_reads(READ_PLACEMENTS):
                 self._needed.set()
@@ -64,7 +64,7 @@ class PlacementWatch:
         return Reflector(self.world.manager, kind, cache, on_state=self._states(kind.plural))
 
     def _states(self, plural: str) -> Callable[[bool, str], None]:
-        """What is new goes to the log, and why nothing can be read to the workloads that wait for it."""
+        """Logs changes, and passes failures on to the workloads that wait for a Placement."""
 
         def on_state(ok: bool, why: str) -> None:
             if ok:
@@ -77,7 +77,7 @@ class PlacementWatch:
         return on_state
 
     def _tell(self) -> None:
-        """One trouble at a time, always the same of two: the words go into every workload that waits."""
+        """Passes on one failure, always the same of two, because its words are written into every waiting workload."""
         trouble = next((f"{plural} cannot be read: {why}" for plural, why in sorted(self._troubles.items()) if why), "")
         if trouble:
             self.world.store.placements.fail(trouble)

@@ -1,8 +1,8 @@
-"""One worker's outbox: brings what is on that worker to where the decision wants it (the bulkhead of design 5.6).
+"""One worker's outbox: brings the objects on that worker to the state that the plan wants (the bulkhead of design 5.6).
 
-Each worker has a queue of keys and tasks of its own. What is left to do is told from the newest plan and what is seen on the
-worker when the turn of a key comes, so an outbox that was held up never acts on old news; a worker that hangs holds nothing
-but its own outbox.
+Each worker has its own queue of keys and its own tasks. When the turn of a key comes, the remaining actions follow from
+the newest plan and the objects seen on the worker, so a delayed outbox never acts on old news. A worker that hangs
+holds up only its own outbox.
 """
 
 from __future__ import annotations
@@ -57,26 +57,26 @@ from multikueue.telemetry import get_logger
 T = TypeVar("T", bound=Object)
 
 SILENCE = timedelta(seconds=1)
-"""How long calls may be under way without an answer to any before their worker counts as silent. Most take milliseconds."""
+"""How long calls may be in flight, none of them answered, before the worker is silent. Most take milliseconds."""
 
 CARRIED_OUT = timedelta(minutes=1)
-"""How long an API server gives a request by default (--request-timeout). Nothing of ours reaches it after a call was given
-up, for its connection is reset; but what it has received by then it may carry out all the same."""
+"""How long an API server gives a request by default (--request-timeout). A call that is given up resets its connection,
+so nothing more arrives; but the server may still carry out what it has received by then."""
 
 log = get_logger()
 
 
 def _nobody() -> None:
-    """Nobody to alarm."""
+    """No alarm."""
 
 
 @dataclass(slots=True)
 class Outbox:
     """Performs the actions for one worker through its client.
 
-    After a call that nobody answered, or not in time, it makes no more of them, until `trust` tells that the worker gave
-    a sign of life: a worker that is gone shall not cost a failed call per key. `alarm` is called once, to have it asked
-    for one. Meanwhile the worker wins nothing, so what it was not asked for yet need not wait for it.
+    After a call without an answer in time it makes no more calls until `trust` reports a heartbeat: one failed call is
+    enough to learn that a worker is gone. `alarm` is called once, to request that heartbeat. Meanwhile the worker wins
+    nothing, so a job that it was not asked for yet need not wait for it.
     """
 
     world: World
@@ -88,7 +88,7 @@ class Outbox:
     _patience: asyncio.TimerHandle | None = None
 
     async def reconcile(self, key: ObjectKey) -> Result:
-        """Do what the plan still wants here; nothing while the worker is out of reach, or the plan is overtaken."""
+        """Does what the plan still wants here; nothing while the worker is out of reach, or the plan is replaced."""
         if not self.worker.link.is_connected:
             return DONE
         plan = self.world.store.plans.get(key)
@@ -100,15 +100,15 @@ class Outbox:
         try:
             made = await self._carry_out(key, plan)
         except (ClusterUnreachable, Unauthorized):
-            self._held.add(key)  # its turn comes with the sign of life, whatever its back-off
+            self._held.add(key)  # the next heartbeat requeues it, whatever its back-off
             self._doubt()
             raise
         overtaken = self.world.store.plans.get(key) is not plan
-        return AGAIN if made and overtaken else DONE  # who decided meanwhile did not know of the copy
+        return AGAIN if made and overtaken else DONE  # the decision made meanwhile did not know of the copy
 
     async def _carry_out(self, key: ObjectKey, plan: Plan) -> bool:
-        """The job comes last, and on a look of its own, for what comes before takes its time. Answers whether a copy was
-        made."""
+        """Performs the remaining actions. The job comes last, after a look of its own, because the actions before it
+        take time. Returns whether a copy was made."""
         left = self._left(key, plan)
         first = [action for action in left if not isinstance(action, CreateJob)]
         for action in first:
@@ -119,7 +119,7 @@ class Outbox:
         return any(isinstance(action, CreateWorkload) for action in first)
 
     def _left(self, key: ObjectKey, plan: Plan) -> tuple[Action, ...]:
-        """Nothing, too, once another plan is in force."""
+        """The remaining actions; none once another plan is in force."""
         if self.world.store.plans.get(key) is not plan:
             return ()
         return effects(plan, self.world.views.seen(key, self.worker.name), self.world.now())
@@ -130,15 +130,15 @@ class Outbox:
             await self._perform(action, key)
 
     def _may_run_beside(self, key: ObjectKey, plan: Plan) -> bool:
-        """Whether another worker has the job, or may have it, by now: that is news, and the next plan heeds it (I1)."""
+        """Whether another worker has, or may have, the job by now. The next plan takes account of it (I1)."""
         return any(name not in plan.lost for name in self.world.store.may_run_beside(key, self.worker.name))
 
     def hold(self) -> None:
-        """Make no calls until `trust`."""
+        """Makes no calls until `trust`."""
         self.worker.fell_silent()
 
     def trust(self) -> None:
-        """The worker answers: do what was held back."""
+        """The worker answers: requeues the keys that were held back."""
         self.worker.answered()
         for key in self._held:
             self.world.queues.outboxes[self.worker.name].add(key)
@@ -151,7 +151,7 @@ class Outbox:
 
     @contextlib.contextmanager
     def _waiting(self) -> Iterator[None]:
-        """One more call under way. Others must not wait until it is given up, if there is silence."""
+        """Counts one more call in flight. If the worker is silent, other keys need not wait until the call times out."""
         self._under_way += 1
         if self._patience is None:
             self._be_patient()
@@ -189,7 +189,7 @@ class Outbox:
 
     @_perform.register
     async def _create_job(self, action: CreateJob, key: ObjectKey) -> None:
-        """The irreversible step. From asking until an answer, the worker may hold the job: `asked` remembers that."""
+        """The irreversible step. Between request and answer the worker may hold the job: `Asked` records that."""
         local = self.world.store.workloads.get(key)
         job = self.world.store.local_job(local) if local else None
         if local is None or job is None:
@@ -211,7 +211,7 @@ class Outbox:
             self.world.queues.workloads.add(key)
 
     async def _create_part(self, part: AnyJob, key: ObjectKey, local: Workload, attempt: str) -> None:
-        """The job, or one of its objects where it is made of several."""
+        """Creates the job, or one object of a job that is made of several."""
         adapter = self.world.store.adapters.of(part)
         body = adapter.remote_body(
             part,
@@ -232,7 +232,7 @@ class Outbox:
     async def _not_made(
         self, key: ObjectKey, job: JobKey, error: ApiError | ClusterUnreachable, before: Asked | None
     ) -> None:
-        """That request came to nothing; an earlier one may not have."""
+        """This request created nothing; an earlier one may have."""
         if before is not None:
             if await self._find(job):
                 return
@@ -246,7 +246,7 @@ class Outbox:
 
     @_perform.register
     async def _find_job(self, _action: FindJob, key: ObjectKey) -> None:
-        """One live read, on a path that only lost answers and forgotten ends take."""
+        """One live read, needed only after lost answers and forgotten ends."""
         local, began = self.world.store.workloads.get(key), self.world.now()
         name = self.world.store.owner(local) if local else None
         if name is not None:
@@ -267,8 +267,8 @@ class Outbox:
         return self._is_ours(found)
 
     def _is_told_by_its_job(self, key: ObjectKey) -> bool:
-        """Whether the answer is no news beside the job that is seen by now, and had the workload looked at. To one that is
-        stopped it is: as long as a job is asked for, it holds quota."""
+        """Whether the answer is no news, because the job is seen by now and has requeued the workload. For a stopped
+        workload the answer is news: until it comes, the workload holds quota for the job."""
         local = self.world.store.workloads.get(key)
         is_stopped = local is None or local.metadata.deletion_timestamp is not None or local.has(EVICTED)
         return not is_stopped and self.worker.job_of(key) is not None
@@ -292,8 +292,8 @@ class Outbox:
                 await self._delete(kind, self.worker.jobs.of(kind), part.key, part.metadata.uid)
 
     async def _let_go(self, member: AnyJob) -> None:
-        """Kueue keeps the Pods of a group, even deleted ones, until they are replaced or their Workload says that it is
-        finished. Of a copy that is not wanted nobody will say that."""
+        """Releases a Pod of a group. Kueue keeps it, even deleted, until it is replaced or its Workload is finished;
+        the Workload of an unwanted copy never finishes."""
         adapter = self.world.store.adapters.of(member)
         patch = adapter.release_patch(member)
         if patch is not None:
@@ -316,7 +316,7 @@ class Outbox:
             cache.remove(seen) if left is None else cache.upsert(left)
 
     async def _is_there(self, kind: Kind[T], seen: T) -> bool:
-        """The very one, and not another one that has its name now."""
+        """Whether the same object is there, by its UID, and not a later one of its name."""
         try:
             found = await self.client.get(kind, seen.key)
         except NotFound:
@@ -328,7 +328,7 @@ class Outbox:
         self.worker.workloads.upsert(await self.client.merge_patch(WORKLOADS, key, action.body))
 
     def _inherited(self, key: ObjectKey) -> AnyJob | None:
-        """The job of an elastic workload that is still marked as that of the slice before it."""
+        """The job of an elastic workload that is still marked with the slice before it."""
         return self.world.views.seen(key, self.worker.name).job
 
     @_perform.register
@@ -341,7 +341,7 @@ class Outbox:
         self.worker.workloads.upsert(await self.client.merge_patch(WORKLOADS, key, action.body, subresource="status"))
 
     async def _adopt(self, kind: Kind[T], cache: Cache[T], key: ObjectKey, *, of: ObjectKey | None = None) -> T | None:
-        """The name is taken: by what we made and never heard of, or by somebody else, whose it stays (I6)."""
+        """The name is taken: by an object of ours whose creation was unconfirmed, or by a foreign one, left alone (I6)."""
         try:
             found = await self.client.get(kind, key)
         except NotFound:
@@ -361,7 +361,7 @@ class Outbox:
         return found.metadata.labels.get(ORIGIN_LABEL) == self.world.origin
 
     def _refused(self, key: ObjectKey, text: str, error: ApiError | ClusterUnreachable) -> None:
-        """What may pass is tried again; what the server will refuse again makes the worker unfit for a while."""
+        """Raises a transient error, for a retry. An error that will repeat makes the worker unfit for a while."""
         if isinstance(error, (Throttled, ServerError, Unauthorized, Conflict, ClusterUnreachable)):
             raise error
         self._unfit(key, text)
@@ -375,11 +375,11 @@ class Outbox:
         log.warning("remote.unfit", cluster=self.worker.name, workload=str(key), why=excerpt(text))
 
     def _pass_over(self, key: ObjectKey, why: str, memory: timedelta) -> None:
-        """For that time the workload goes to other workers."""
+        """Sends the workload to other workers for the time `memory`."""
         self.worker.pass_over(key, Unfit(excerpt(why), self.world.now() + memory))
         self.world.queues.workloads.add(key)
 
 
 def _is_unsure(error: ApiError | ClusterUnreachable) -> bool:
-    """Whether what was asked for may have been done all the same."""
+    """Whether the server may have carried out the failed request."""
     return error.sent if isinstance(error, ClusterUnreachable) else isinstance(error, ServerError)

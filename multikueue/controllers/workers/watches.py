@@ -1,4 +1,4 @@
-"""What is watched on one worker: the copies and the jobs of all kinds in use, in each of its namespaces."""
+"""The watches of one worker: its copies and its jobs of all kinds in use, in each of its namespaces."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ __all__ = ["Watches", "selector", "watched"]
 
 @dataclass(slots=True)
 class Watches:
-    """Owner: the worker's connection, whose health and view of the worker they tell how they are. `vouch` is awaited before
-    one lists anew (`Reflector`)."""
+    """Owner: the worker's connection. The watches report their state to its health and to the view of the worker.
+    `vouch` is awaited before a watch lists again (`Reflector`)."""
 
     world: World
     worker: WorkerView
@@ -37,7 +37,7 @@ class Watches:
     _reflectors: list[Reflector[Any]] = field(default_factory=list)
 
     def prepare(self, client: Client) -> dict[str, str]:
-        """Those of a new connection, not running yet; what is to be said of each until it has listed, part by part."""
+        """Makes the watches of a new connection, not running yet. Returns by part the trouble of each until its list."""
         all_watched = tuple(product(watched(self.worker), self.namespaces))
         self.are_running = False
         self._reflectors = [self._reflector(client, kind, cache, namespace) for (kind, cache), namespace in all_watched]
@@ -49,7 +49,7 @@ class Watches:
             tasks.start_soon(reflector.run)
 
     def add(self, tasks: anyio.abc.TaskGroup, client: Client, kind: Kind[Any], cache: Cache[Any]) -> None:
-        """The manager cluster has a further kind of jobs from now on: nothing of ours can be there, so all else goes on."""
+        """Watches a kind that is new on the manager cluster. No such job of ours can exist yet, so all else goes on."""
         for namespace in self.namespaces:
             reflector = self._reflector(client, kind, cache, namespace)
             self._reflectors.append(reflector)
@@ -58,12 +58,12 @@ class Watches:
                 tasks.start_soon(reflector.run)
 
     def hurry(self) -> None:
-        """The worker answers again: those that do not stand list anew at once."""
+        """The worker answers again: broken watches list again at once."""
         for reflector in self._reflectors:
             reflector.hurry()
 
     def retry(self) -> None:
-        """The worker answers still: those that do not stand try again at once."""
+        """The worker still answers: broken watches try again at once."""
         for reflector in self._reflectors:
             reflector.retry()
 
@@ -88,18 +88,18 @@ class Watches:
         return reflector
 
     def _blindness(self) -> str:
-        """Why nothing is seen at all, in none of its namespaces."""
+        """Why nothing is seen in any namespace; empty if something is."""
         blind = tuple(self.worker.sight.blind())
         return f"namespace {blind[0][0]}: {blind[0][1]}" if blind and len(blind) == len(self.namespaces) else ""
 
 
 def watched(worker: WorkerView) -> tuple[tuple[Kind[Any], Cache[Any]], ...]:
-    """The kinds of objects that are watched on a worker, and where they are kept."""
+    """The kinds of objects that are watched on a worker, each with its cache."""
     return (WORKLOADS, worker.workloads), *((kind, worker.jobs.of(kind)) for kind in worker.jobs.kinds)
 
 
 def selector(world: World) -> str:
-    """What is ours on a worker, as a label selector."""
+    """The label selector of our objects on a worker."""
     return f"{ORIGIN_LABEL}={world.origin}"
 
 
@@ -112,6 +112,6 @@ def _part(kind: Kind[Any], namespace: str) -> str:
 
 
 def _may_lack(kind: Kind[Any], namespace: str) -> bool:
-    """Whether a worker is good for something without that: one that lacks some kind of jobs, or shows us nothing of one of
-    its namespaces, is merely not chosen for those."""
+    """Whether a worker is usable without that watch: if it lacks a kind of jobs, or shows us nothing of a namespace, it
+    is merely not chosen for those jobs."""
     return bool(namespace) or not is_needed(kind)

@@ -1,4 +1,4 @@
-"""One job on the manager: its Workload made and kept in step, started and stopped, its status brought home."""
+"""One job on the manager: makes and updates its Workload, starts and stops it, copies its status from the worker."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ log = get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """Reconciles jobs of all kinds; per key never two at a time. What there is to do for one, `decide` says."""
+    """Reconciles jobs of all kinds, never two at a time per key. `decide` returns the actions for a job."""
 
     world: World
     decide: Decide = decide
@@ -56,7 +56,7 @@ class Jobs:
         kind, subject = subject_of(self.world, job)
         try:
             decision = self.decide(self._view(job, adapter), self.world.now(), adapter)
-        except RecursionError as error:  # it could be taken in, and cannot be compared
+        except RecursionError as error:  # shallow enough to decode, too deep to compare
             self.world.recorder.unreadable("", kind, subject, why_unreadable(error))
             return Result()
         for event in decision.events:
@@ -69,7 +69,7 @@ class Jobs:
     def _view(self, job: AnyJob, adapter: Adapter) -> JobView:
         store = self.world.store
         job = store.runtimes.completed(job)
-        if is_over(job, adapter):  # there is nothing left to do but to let it go
+        if is_over(job, adapter):  # only its finalizers are left to remove
             return JobView(job=job)
         workloads = {w.key: w for w in (*store.owned(job), *self._named(job))}
         remote = self._remote(tuple(workloads.values()))
@@ -100,7 +100,7 @@ class Jobs:
         )
 
     def _hidden(self, job: AnyJob, adapter: Adapter) -> str:
-        """That a Workload is there which may be the job's, and cannot be read, and why; empty if none is."""
+        """Why a Workload that may be the job's cannot be read; empty if there is none."""
         for key, why in self.world.store.workloads.unreadable.items():
             if key.namespace == job.metadata.namespace and may_be_its(key.name, adapter.kind, job):
                 return f"the Workload {key.name}, which may be the job's, cannot be read: {why}"
@@ -115,7 +115,7 @@ class Jobs:
         return (found,) if found else ()
 
     def _remote(self, workloads: tuple[Workload, ...]) -> Remote | None:
-        """The worker with the job of the present attempt: the recorded winner, or the one that holds it."""
+        """The worker with the job of the present attempt: the recorded winner, or the first that has it."""
         store = self.world.store
         for workload in workloads:
             attempt = attempt_of(workload)
@@ -167,7 +167,7 @@ class Jobs:
 
     @_perform.register
     async def _release(self, action: RemoveFinalizer, _job: AnyJob) -> None:
-        """Unless the reconcile of the workload does."""
+        """Removes the finalizer, unless the reconcile of the workload does."""
         workload = self.world.store.workloads.get(action.key)
         if workload is not None and self.world.store.job_to_stop(workload) is not None:
             await release(self.world, action.key)
@@ -194,13 +194,13 @@ class Jobs:
 
 
 def subject_of(world: World, job: AnyJob) -> tuple[Kind[Any], AnyJob]:
-    """What events about a job are about: of a group of Pods, the first."""
+    """The object of events about a job: itself, or the first Pod of a group."""
     subject = job.members[0] if isinstance(job, PodGroup) else job
     return world.store.adapters.of(subject).kind, subject
 
 
 async def delete_job(world: World, job: AnyJob) -> None:
-    """Delete this very job, or each of its Pods if it is a group."""
+    """Deletes the job by its UID, or each of its Pods if it is a group."""
     for part in members_of(job):
         kind = world.store.adapters.of(part).kind
         with suppress(NotFound):
@@ -209,7 +209,7 @@ async def delete_job(world: World, job: AnyJob) -> None:
 
 
 async def release(world: World, key: ObjectKey) -> None:
-    """Remove our finalizer from a workload that is being deleted, so that it may go."""
+    """Removes our finalizer from a workload that is being deleted."""
     workload = world.store.workloads.get(key)
     if workload is not None:
         await remove_finalizer(world.manager, WORKLOADS, world.store.workloads, workload)

@@ -1,6 +1,7 @@
-"""Removes what has been over for long, if the settings name a time (quota-engine 5.3, Kueue's `objectRetentionPolicies`).
+"""Deletes finished objects after their retention, if the settings have one (quota-engine 5.3).
 
-These are finished Workloads, and jobs whose Workload was deactivated by the manager itself.
+These are finished Workloads, and jobs whose Workload the manager itself deactivated (Kueue's
+`objectRetentionPolicies`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ __all__ = ["Retention"]
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Looks at each Workload after all else was done for it; due times are exact to the second, as conditions are."""
+    """Reconciles each Workload after its main reconcile; due times are exact to the second, as conditions are."""
 
     world: World
 
@@ -38,7 +39,7 @@ class Retention:
         return DONE
 
     async def _expire(self, workload: Workload, end: str, after: timedelta | None) -> Result:
-        """Remove what ended with that condition, or wait until it is time."""
+        """Deletes the Workload or job that ended with the condition `end`, or waits until it is due."""
         since = _since(workload, end)
         if after is None or since is None:
             return DONE
@@ -70,7 +71,10 @@ def _since(workload: Workload, type_: str) -> datetime | None:
 
 
 def _is_deactivated_by_us(workload: Workload) -> bool:
-    """For a cause, as `DeactivatedDueToMaximumExecutionTimeExceeded`: what a user switched off is the user's to keep."""
+    """Whether the reason names a cause, as `DeactivatedDueToMaximumExecutionTimeExceeded`.
+
+    A workload that its user deactivated is always kept.
+    """
     evicted = workload.condition(EVICTED)
     named = evicted is not None and evicted.status == "True" and evicted.reason.startswith(f"{DEACTIVATED}DueTo")
     return named and not workload_spec(workload).active

@@ -1,7 +1,8 @@
-"""How a decided status gets into a Workload of the manager cluster; nothing is written where nothing differs.
+"""Writes a decided status into a Workload of the manager cluster; no difference, no write.
 
-`merge` is the cheap way, for a Workload whose status nobody else writes; `apply` the way beside Kueue, whose core clears
-by leaving out what it applied before (`api.shared`). Both hold only for the version that was decided on.
+`merge` is the cheap way, for a Workload whose status has no other writer; `apply` is the way beside Kueue, whose core
+clears a field by leaving out what it applied before (`api.shared`). Both write only over the version that was decided
+on.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ log = get_logger()
 
 
 async def merge(world: World, local: Workload, status: WorkloadStatus) -> Workload:
-    """The workload with that status, by a merge patch of what differs. Its reconcile is not asked to look at it again.
+    """The workload with that status, by a merge patch of the difference. The write does not requeue the workload.
 
-    Raises as `ClusterClient` does; Conflict: look again.
+    Raises as `ClusterClient` does; after a Conflict, decide again.
     """
     patch = difference(local.status, status)
     if not patch:
@@ -39,8 +40,8 @@ async def merge(world: World, local: Workload, status: WorkloadStatus) -> Worklo
 async def apply(world: World, local: Workload, status: WorkloadStatus) -> Workload:
     """The workload with that status, applied in the name of Kueue's core. Raises as `merge` does.
 
-    Conditions of our own are written in a call of their own, the first one: what they say is why the rest changes. One that
-    goes follows the rest: whoever nominates for us would miss its note about clusters that are nominated still.
+    Our own conditions are written first, in a separate call: they hold the reason of the other changes. A condition
+    that is removed goes last: another nominator would miss its note about clusters that are still nominated.
     """
     parts = (FIELD_MANAGER, our_part), (KUEUE_ADMISSION, shared_part)
     ours = our_part(status).conditions
@@ -60,7 +61,7 @@ async def apply(world: World, local: Workload, status: WorkloadStatus) -> Worklo
 
 @contextmanager
 def _refusal_told(world: World, local: Workload) -> Iterator[None]:
-    """What others wrote may leave no room for what is decided, or make the whole not valid: only people can mend that."""
+    """Emits an event about a status that is refused as invalid: fields of other writers may be why, so people must act."""
     try:
         yield
     except Invalid as error:

@@ -1,4 +1,4 @@
-"""One workload on the manager: what is decided about it, in one status write; then the outboxes that must act.
+"""One workload on the manager: one decision, one status write; then the outboxes that must act.
 
 Three controllers, one per way to share the work with Kueue: `Workloads` does all of it, `Dispatches` leaves jobs and
 quota to Kueue, `Nominations` only names the workers.
@@ -45,12 +45,12 @@ from multikueue.quota.workload.readiness import Patience
 from multikueue.runtime import AGAIN, DONE, Result
 
 ROUTINE = frozenset({"QuotaReserved", "Admitted", "Pending"})
-"""Events that say what a condition says already: not sent, for each would cost every workload a write."""
+"""Events that repeat a condition: not sent, because each would cost every workload a write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workloads:
-    """Reconciles workloads that are ours alone; per key never two at a time, so each write follows from the one before."""
+    """Reconciles workloads that are ours alone, one at a time per key, so each write follows from the one before."""
 
     world: World
 
@@ -81,13 +81,13 @@ class Workloads:
         return Result(again_after=sooner(step.again_after, decision.again_after))
 
     def _moves_on(self, group: Group, step: lifecycle.Step, decision: Decision) -> bool:
-        """Whether what was written asks for another step, or for another decision."""
+        """Whether the written status needs another step, or another decision."""
         if group.local is None or step.status is not group.local.status or step.deactivate:
             return True
         return phase_of(view(group, self.world.now())) is not decision.phase
 
     def _set_aside(self, local: Workload | None) -> Result:
-        """Nothing can be said of it until it can be read. What it has it keeps; what it was about to get others may have."""
+        """A workload that cannot be read keeps its quota; without quota it leaves the queue to others."""
         store = self.world.store
         if local is not None and not local.has(QUOTA_RESERVED):
             store.engine.observe(local, None, self.world.now())
@@ -149,7 +149,7 @@ class Workloads:
         )
 
     def _may_fit_now(self, local: Workload, group: Group) -> bool:
-        """Of one that fits no worker, and waits. What its workers have is looked at as long."""
+        """Whether a parked workload that fits no worker may fit now. Until then the quotas of its workers are read."""
         ceilings = self.world.store.ceilings
         if not local.has(FITS_NO_WORKER):
             return False
@@ -161,8 +161,8 @@ class Workloads:
         return fit.may_fit_now(local, group.shown.usable, has_news=local.key in ceilings.news)
 
     def _reclaimable(self, local: Workload, job: AnyJob | None, group: Group) -> tuple[ReclaimablePod, ...] | None:
-        """By what the winner says: the counters of the local job may still tell of an attempt before this one. An attempt
-        that ends frees nothing for the next, or that would get quota for fewer pods than it has."""
+        """The reclaimable pods by the winner's job: the counters of the local job may still be those of an earlier
+        attempt. An ending attempt frees nothing, or the next would get quota for fewer pods than it has."""
         if job is None:
             return None
         adapter, completed = self.world.store.adapters.of(job), self.world.store.runtimes.completed
@@ -180,7 +180,7 @@ class Workloads:
         return adapter.ready_pods(remote) if remote is not None else 0
 
     def _misread(self, local: Workload) -> Iterator[lifecycle.Event]:
-        """What its annotations ask for and cannot have."""
+        """Warnings about annotations that have no effect."""
         problem = non_preemptible_problem(local) if self.world.settings.quota.non_preemptible else ""
         if problem:
             yield lifecycle.Event("Warning", INVALID_ANNOTATION, problem)
@@ -189,14 +189,14 @@ class Workloads:
             yield lifecycle.Event("Warning", INVALID_ANNOTATION, problem)
 
     def _backoff(self, local: Workload) -> timedelta:
-        """How long an evicted workload waits before its next attempt: longer with each one (CX-19)."""
+        """The requeue back-off of an evicted workload: longer with each attempt (CX-19)."""
         state = local.status.requeue_state
         tried = (state.count or 0) if state else 0
         quota = self.world.settings.quota
         return backoff(quota.requeue_first, quota.requeue_cap, tried=tried, uid=local.metadata.uid)
 
     def _patience(self) -> Patience | None:
-        """How long pods are waited for, if they are looked at at all."""
+        """The timeouts of Kueue's waitForPodsReady; None if it is disabled."""
         settings = self.world.settings.quota.pods_ready
         if not settings.enabled:
             return None
@@ -217,17 +217,17 @@ class Workloads:
         return local
 
     async def _release(self, local: Workload) -> None:
-        """Let a deleted workload go once nothing of it is left on any worker we can reach. One with a job that is to be stopped
-        first is let go by the reconcile of that."""
+        """Removes the finalizer of a deleted workload once no reachable worker has anything of it. Where its job must
+        be stopped first, the job's reconcile removes it."""
         if local.metadata.deletion_timestamp is None or self.world.store.job_to_stop(local) is not None:
             return
         if not self._left_somewhere(local):
             await release(self.world, local.key)
 
     async def _follow_class(self, local: Workload) -> None:
-        """A workload has the value of the class that it names; which one that is, its job says."""
+        """Updates the priority to the value of the named class; the job's reconcile sets the name."""
         store = self.world.store
-        local = store.workloads.get(local.key) or local  # as it is after what was just written
+        local = store.workloads.get(local.key) or local  # the version just written
         if local.has(FINISHED) or local.metadata.deletion_timestamp is not None:
             return
         spec = workload_spec(local)
@@ -247,7 +247,7 @@ class Workloads:
 
 @dataclass(frozen=True, slots=True)
 class Dispatches:
-    """Reconciles workloads that Kueue makes, queues, admits and evicts: what dispatch decides, written as Kueue writes."""
+    """Reconciles workloads that Kueue makes, queues, admits and evicts: dispatch only, written as Kueue writes."""
 
     world: World
 
@@ -265,7 +265,7 @@ class Dispatches:
         return Result(again_after=decision.again_after)
 
     def _held_back(self, local: Workload, group: Group, status: WorkloadStatus) -> WorkloadStatus:
-        """Kueue queues what a check wants retried again at once, unless that asks for a delay."""
+        """Adds a delay to the retry of our check: without one, Kueue requeues the workload at once."""
 
         def later(check: AdmissionCheckState) -> AdmissionCheckState:
             if check.name != group.check or check.state != "Retry":
@@ -279,7 +279,7 @@ class Dispatches:
 
 @dataclass(frozen=True, slots=True)
 class Nominations:
-    """Reconciles workloads that Kueue's own MultiKueue dispatches: nothing but their nomination (contract 4.3)."""
+    """Reconciles workloads that Kueue's own MultiKueue dispatches: writes only their nomination (contract 4.3)."""
 
     world: World
 
@@ -288,7 +288,7 @@ class Nominations:
         if local is None:
             _forget(self.world, key)
             return DONE
-        group = replace(self.world.group(key, local), problem="")  # whether the job can be dispatched is Kueue's to say
+        group = replace(self.world.group(key, local), problem="")  # Kueue judges whether the job can be dispatched
         now = self.world.now()
         group = self.world.strategies.consulted(group, now)
         decision = _with_hint(self.world, group, nominate(group, now))
@@ -298,7 +298,7 @@ class Nominations:
 
 
 def _gone(world: World, key: ObjectKey) -> Result:
-    """The workload is no more: neither shall anything of it be on a worker."""
+    """The workload is gone: nothing of it may stay on a worker."""
     group = world.group(key, None)
     decision = _decide(world, group, world.now())
     if decision.phase is Phase.GONE:
@@ -313,13 +313,13 @@ def _forget(world: World, key: ObjectKey) -> None:
 
 
 def _winners_job(local: Workload, group: Group) -> AnyJob | None:
-    """The job of the present attempt where it runs."""
+    """The winner's job, if it is of the present attempt."""
     winner = group.remote(local.status.cluster_name or "")
     return winner.job if winner is not None and winner.job is not None and group.is_current(winner.job) else None
 
 
 def _decide_and_record(world: World, group: Group) -> tuple[Group, Decision]:
-    """The decision, with the strategy asked and the winner chosen: here and nowhere else."""
+    """Chooses the winner, asks the strategy, and decides: the only place that does."""
     now = world.now()
     group = world.strategies.consulted(choose(group), now)
     if group.answer is not None and group.answer.nomination is not None:
@@ -338,7 +338,7 @@ def _decide(world: World, group: Group, now: datetime) -> Decision:
 
 
 def _with_hint(world: World, group: Group, decision: Decision) -> Decision:
-    """And, for whoever asks for what is not his to choose, the word that it has no effect."""
+    """The decision with a warning, if the workload or its job names a Placement that it may not choose."""
     text = world.strategies.overruled(group)
     if not text:
         return decision
@@ -357,7 +357,7 @@ def _as_written(group: Group, written: Workload) -> Group:
 
 
 def _keep(world: World, group: Group, decision: Decision) -> None:
-    """The decision becomes the plan, now that it is written; the outboxes that have something to do hear of it."""
+    """Makes the written decision the plan, and queues the key in each outbox that has something to do."""
     made = plan(group, decision, world.now())
     world.store.plans.put(group.key, made)
     for remote in group.remotes:
